@@ -69,7 +69,7 @@ fn names() -> Vec<String> {
 /// Empty clusters, and a kubeconfig for them.
 fn serve(folder: &Path) -> Fleet {
     let names = names();
-    let fleet = Fleet::start(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let fleet = Fleet::start_clusters(&names.iter().map(String::as_str).collect::<Vec<_>>());
     fleet.write_kubeconfig(&folder.join("kubeconfig"));
     fleet
 }
@@ -83,12 +83,13 @@ fn run(command: &mut Command) -> Duration {
 
 fn federate(folder: &Path, fleet: &Fleet, what: &str) -> Duration {
     for name in names() {
-        fleet.cluster(&name).reset_counts();
+        fleet.lock_cluster(&name).reset_counts();
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
     command.env("XDG_CACHE_HOME", folder.join("cache"));
     let time = run(command.args(["apply", "repo", "--kubeconfig", "kubeconfig"]).current_dir(folder));
-    let counts: Vec<usize> = names().iter().map(|name| fleet.cluster(name).counts().values().sum()).collect();
+    let counts: Vec<usize> =
+        names().iter().map(|name| fleet.lock_cluster(name).counts().values().sum()).collect();
     let most = counts.iter().max().copied().unwrap_or_default();
     println!("federate, {what}: {:.2} s, at most {most} requests a cluster", time.as_secs_f64());
     time

@@ -14,8 +14,8 @@ use divan::Bencher;
 use federate_dialect::{Placed, Placement, Plan};
 use federate_engine::{Manifest, previous};
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_publish::branch::{self, Folder, Identity, Layout};
-use federate_publish::{Folder as Output, Tree};
+use federate_publish::branch::{self, BranchFolder, BranchLayout, Identity};
+use federate_publish::{OutputFolder as Output, OutputTree};
 use git2::Repository;
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ fn main() {
 }
 
 /// A tenth of the objects differs between five regions. `edit` is part of the text of one object.
-fn rendered(objects: usize, edit: &str) -> (Plan, Tree) {
+fn rendered(objects: usize, edit: &str) -> (Plan, OutputTree) {
     let clusters: Vec<ClusterName> = (0..100).map(|c| format!("member-{c:03}").into()).collect();
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
@@ -53,7 +53,7 @@ fn rendered(objects: usize, edit: &str) -> (Plan, Tree) {
             clusters.iter().map(|name| Placed { name: name.clone(), replicas: Some(1) }).collect();
         plan.placements.push(placement);
     }
-    let tree = Tree::new(previous::write(&plan), manifests).unwrap();
+    let tree = OutputTree::new(previous::write_plan(&plan), manifests).unwrap();
     (plan, tree)
 }
 
@@ -80,16 +80,17 @@ fn repository() -> TempDir {
 }
 
 /// What the command does, except rendering.
-fn commit(folder: &Path, (plan, tree): &(Plan, Tree)) -> bool {
+fn commit(folder: &Path, (plan, tree): &(Plan, OutputTree)) -> bool {
     let repository = Repository::open(folder).unwrap();
-    let layout = Layout::parse_pattern("rendered", Folder::default()).unwrap();
+    let layout = BranchLayout::parse_pattern("rendered", BranchFolder::default()).unwrap();
     let tip = |branch: &str| branch::find_tip(&repository, branch);
     let home = layout.read_home(&repository, tip).unwrap();
     let bases = layout.read_branches(&repository, home, &BTreeSet::new(), tip).unwrap();
     let built = bases.write_trees(&repository, &layout, tree, plan).unwrap().remove(0);
     let Some(root) = built.tree else { return false };
     let identity = Identity::read_identity(&repository, Some("t <t@example.com>")).unwrap();
-    let commit = branch::Commit { tree: root, parent: built.base, identity: &identity, message: "render" };
+    let commit =
+        branch::CommitContent { tree: root, parent: built.base, identity: &identity, message: "render" };
     let commit = branch::create_commit(&repository, &commit).unwrap();
     branch::update_branches(&repository, &[built.to_update(built.base, commit)], "bench").unwrap();
     true

@@ -8,7 +8,7 @@
 use divan::{Bencher, black_box};
 use federate_dialect::Plan;
 use federate_engine::Manifest;
-use federate_engine::change::{self, DigestKey, Side};
+use federate_engine::change::{self, DigestKey, RenderingSide};
 use federate_kubernetes::ObjectRef;
 use serde_json::{Value, json};
 
@@ -31,7 +31,10 @@ fn deployment(app: usize, registry: usize, tag: &str) -> Value {
 fn manifests(changed: usize) -> Vec<Manifest> {
     let one = |app: usize, registry: usize| {
         let mut text = String::new();
-        federate_yaml::write(&deployment(app, registry, if app < changed { "v2" } else { "v1" }), &mut text);
+        federate_yaml::write_document(
+            &deployment(app, registry, if app < changed { "v2" } else { "v1" }),
+            &mut text,
+        );
         let object = ObjectRef {
             api_version: "apps/v1".to_owned(),
             kind: "Deployment".to_owned(),
@@ -47,14 +50,14 @@ fn manifests(changed: usize) -> Vec<Manifest> {
 #[divan::bench(args = [1, 1000])]
 fn thousand_apps_in_a_hundred_clusters(bencher: Bencher<'_, '_>, changed: usize) {
     let (from, to, plan, key) = (manifests(0), manifests(changed), Plan::default(), DigestKey::new(b"key"));
-    let side = |manifests| Side { clusters: &[], plan: &plan, manifests };
+    let side = |manifests| RenderingSide { clusters: &[], plan: &plan, manifests };
     let (from, to) = (side(&from), side(&to));
-    assert_eq!(change::compare(&from, &to, &key).objects.len(), changed * 5);
-    bencher.bench_local(|| change::compare(black_box(&from), black_box(&to), &key));
+    assert_eq!(change::compare_renderings(&from, &to, &key).objects.len(), changed * 5);
+    bencher.bench_local(|| change::compare_renderings(black_box(&from), black_box(&to), &key));
 }
 
 #[divan::bench]
 fn fields_of_one_manifest(bencher: Bencher<'_, '_>) {
     let (from, to) = (deployment(1, 1, "v1"), deployment(1, 1, "v2"));
-    bencher.bench_local(|| change::paths(black_box(&from), black_box(&to)));
+    bencher.bench_local(|| change::diff_paths(black_box(&from), black_box(&to)));
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::expect_used, reason = "a bench fails loudly")]
 
 use divan::Bencher;
-use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
+use federate_karmada::interpreter::{CustomizationRule, Interpreter, OperationInput};
 use federate_kubernetes::Object;
 use rayon::prelude::*;
 use serde_json::json;
@@ -51,12 +51,12 @@ function GetDependencies(obj)
   return found
 end"#;
 
-const RULES: [(Rule, &str); 5] = [
-    (Rule::Replicas, REPLICAS),
-    (Rule::Revision, REVISION),
-    (Rule::Retention, RETENTION),
-    (Rule::Health, HEALTH),
-    (Rule::Dependencies, DEPENDENCIES),
+const RULES: [(CustomizationRule, &str); 5] = [
+    (CustomizationRule::Replicas, REPLICAS),
+    (CustomizationRule::Revision, REVISION),
+    (CustomizationRule::Retention, RETENTION),
+    (CustomizationRule::Health, HEALTH),
+    (CustomizationRule::Dependencies, DEPENDENCIES),
 ];
 
 fn object(n: usize) -> Object {
@@ -76,13 +76,15 @@ fn object(n: usize) -> Object {
         },
         "status": {"replicas": 3, "conditions": [{"type": "Ready", "status": "True", "reason": "AllUp"}]},
     });
-    Object::of(body, "server.yaml")
+    Object::from_manifest(body, "server.yaml")
 }
 
 fn customization() -> Object {
-    let customizations: serde_json::Map<String, serde_json::Value> =
-        RULES.iter().map(|(rule, script)| (rule.field().to_owned(), json!({"luaScript": script}))).collect();
-    Object::of(
+    let customizations: serde_json::Map<String, serde_json::Value> = RULES
+        .iter()
+        .map(|(rule, script)| (rule.field_name().to_owned(), json!({"luaScript": script})))
+        .collect();
+    Object::from_manifest(
         json!({
             "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
             "metadata": {"name": "cloneset"},
@@ -99,7 +101,7 @@ fn customization() -> Object {
 fn operations(interpreter: &Interpreter<'_>, object: &Object) {
     let input = OperationInput { live: Some(object), replicas: 5, items: None };
     for (rule, _) in RULES {
-        let answer = interpreter.answer(rule, object, &input).expect("there is a script");
+        let answer = interpreter.answer_operation(rule, object, &input).expect("there is a script");
         divan::black_box(answer.expect("it succeeds"));
     }
 }
@@ -107,7 +109,7 @@ fn operations(interpreter: &Interpreter<'_>, object: &Object) {
 #[divan::bench]
 fn thousand_objects(bencher: Bencher<'_, '_>) {
     let customization = customization();
-    let interpreter = Interpreter::of(std::iter::once(&customization), None);
+    let interpreter = Interpreter::for_newest_release(std::iter::once(&customization), None);
     let objects: Vec<Object> = (0..1000).map(object).collect();
     bencher.bench_local(|| objects.par_iter().for_each(|object| operations(&interpreter, object)));
 }
@@ -115,7 +117,7 @@ fn thousand_objects(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn thousand_objects_on_one_core(bencher: Bencher<'_, '_>) {
     let customization = customization();
-    let interpreter = Interpreter::of(std::iter::once(&customization), None);
+    let interpreter = Interpreter::for_newest_release(std::iter::once(&customization), None);
     let objects: Vec<Object> = (0..1000).map(object).collect();
     bencher.bench_local(|| objects.iter().for_each(|object| operations(&interpreter, object)));
 }

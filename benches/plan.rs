@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use federate_control_planes::DIALECTS;
-use federate_dialect::Previous;
-use federate_repo::source::Entry;
-use federate_repo::{Config, File, Source};
-use federate_session::{Options, Session};
+use federate_dialect::PreviousPlan;
+use federate_repo::source::TreeEntry;
+use federate_repo::{Config, Source, SourceFile};
+use federate_session::{Session, SessionOptions};
 
 /// Objects consist of many small allocations, which all cores make and free.
 #[global_allocator]
@@ -34,11 +34,11 @@ const SCHEDULING: [(&str, &str); 4] = [
     ("aggregated", "{replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}"),
 ];
 
-fn file(path: String, text: &str) -> File {
-    File { path: path.into(), bytes: Arc::from(text.as_bytes()) }
+fn file(path: String, text: &str) -> SourceFile {
+    SourceFile { path: path.into(), bytes: Arc::from(text.as_bytes()) }
 }
 
-fn cluster(index: usize) -> File {
+fn cluster(index: usize) -> SourceFile {
     let text = format!(
         "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: c{index:04}}}\nspec: {{region: r{}}}\nstatus:\n  apiEnablements: [{{groupVersion: apps/v1, resources: [{{kind: Deployment}}]}}]\n  resourceSummary:\n    allocatable: {{pods: {}, cpu: {}, memory: {}Gi}}\n    allocated: {{pods: {}, cpu: {}}}\n",
         index % 7,
@@ -51,7 +51,7 @@ fn cluster(index: usize) -> File {
     file(format!("clusters/{index}.yaml"), &text)
 }
 
-fn app(index: usize) -> File {
+fn app(index: usize) -> SourceFile {
     let text = format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: a{index}, namespace: shop}}\nspec:\n  replicas: {}\n  selector: {{matchLabels: {{a: b}}}}\n  template:\n    metadata: {{labels: {{a: b}}}}\n    spec: {{containers: [{{name: c, image: nginx, resources: {{requests: {{cpu: 300m, memory: 1Gi}}}}}}]}}\n",
         2000 + index
@@ -63,19 +63,19 @@ fn fleet(scheduling: &str, apps: usize) -> Session {
     let policy = format!(
         "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: p, namespace: shop}}\nspec:\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment}}]\n  placement: {{replicaScheduling: {scheduling}}}\n"
     );
-    let mut files: Vec<File> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
+    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
-    Session::of_files(files, Config::default(), Options::new(DIALECTS))
+    Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS))
 }
 
 /// The only decision of a dialect, with compiled policies.
 fn decide(bencher: Bencher<'_, '_>, dialect: &str, session: &Session) {
     assert!(!session.plan().placements[0].clusters.is_empty());
-    let engine = session.engine();
-    let plane = engine.plane(dialect).unwrap();
-    let subject = plane.subjects().remove(0).object;
-    let previous = Previous::default();
-    bencher.bench_local(|| black_box(plane.decide(black_box(&subject), &previous)));
+    let engine = session.build_engine();
+    let plane = engine.control_plane(dialect).unwrap();
+    let subject = plane.decision_subjects().remove(0).object;
+    let previous = PreviousPlan::default();
+    bencher.bench_local(|| black_box(plane.decide_placements(black_box(&subject), &previous)));
 }
 
 /// One decision: 2,000 replicas with requests over 1,000 clusters.
@@ -92,7 +92,7 @@ const KUBEADMIRAL: [(&str, &str); 4] = [
     ("binpack", "{schedulingMode: Divide, replicasStrategy: Binpack}"),
 ];
 
-fn federated_cluster(index: usize) -> File {
+fn federated_cluster(index: usize) -> SourceFile {
     let text = format!(
         "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}}}}}\nstatus:\n  conditions: [{{type: Joined, status: \"True\"}}, {{type: Ready, status: \"True\"}}]\n  apiResourceTypes: [{{group: apps, version: v1, kind: Deployment, pluralName: deployments, scope: Namespaced}}]\n  resources:\n    allocatable: {{cpu: {}, memory: {}Gi}}\n    available: {{cpu: {}, memory: {}Gi}}\n",
         index % 7,
@@ -104,7 +104,7 @@ fn federated_cluster(index: usize) -> File {
     file(format!("clusters/{index}.yaml"), &text)
 }
 
-fn managed_cluster(index: usize) -> File {
+fn managed_cluster(index: usize) -> SourceFile {
     let text = format!(
         "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}}}}}\nspec: {{hubAcceptsClient: true}}\nstatus:\n  conditions: [{{type: ManagedClusterConditionAvailable, status: \"True\"}}]\n  clusterClaims: [{{name: platform.open-cluster-management.io, value: p{}}}]\n  allocatable: {{cpu: {cpu}, memory: {memory}Gi}}\n  capacity: {{cpu: {cpu}, memory: {memory}Gi}}\n",
         index % 7,
@@ -131,14 +131,16 @@ fn one_ocm_decision(bencher: Bencher<'_, '_>, name: &str) {
     let policies = format!(
         "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {{name: global, namespace: shop}}\nspec: {{clusterSet: global}}\n---\napiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {{name: p, namespace: shop}}\nspec: {spec}\n"
     );
-    let mut files: Vec<File> = (0..CLUSTERS).map(managed_cluster).collect();
+    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(managed_cluster).collect();
     files.push(file("policies.yaml".to_owned(), &policies));
-    let session = Session::of_files(files, Config::default(), Options::new(DIALECTS));
+    let session = Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS));
     assert!(!session.plan().placements[0].clusters.is_empty());
-    let engine = session.engine();
-    let plane = engine.plane("ocm").unwrap();
-    let previous = Previous::default();
-    bencher.bench_local(|| black_box(plane.complete(federate_dialect::Decided::default(), &previous)));
+    let engine = session.build_engine();
+    let plane = engine.control_plane("ocm").unwrap();
+    let previous = PreviousPlan::default();
+    bencher.bench_local(|| {
+        black_box(plane.add_followers(federate_dialect::DialectDecisions::default(), &previous))
+    });
 }
 
 /// One decision of KubeAdmiral: 2,000 replicas over 1,000 clusters.
@@ -152,10 +154,14 @@ fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
     );
     let label = "labels: {kubeadmiral.io/propagation-policy-name: p}";
     let app = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop, LABEL}\nspec:\n  replicas: 2000\n  template: {spec: {containers: [{name: c, image: nginx, resources: {requests: {cpu: 300m}}}]}}\n";
-    let mut files: Vec<File> = (0..CLUSTERS).map(federated_cluster).collect();
+    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(federated_cluster).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
     files.push(file("app.yaml".to_owned(), &app.replace("LABEL", label)));
-    decide(bencher, "kubeadmiral", &Session::of_files(files, Config::default(), Options::new(DIALECTS)));
+    decide(
+        bencher,
+        "kubeadmiral",
+        &Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS)),
+    );
 }
 
 const FLEET: [(&str, &str); 3] = [
@@ -170,7 +176,7 @@ const FLEET: [(&str, &str); 3] = [
     ),
 ];
 
-fn member_cluster(index: usize) -> File {
+fn member_cluster(index: usize) -> SourceFile {
     let text = format!(
         "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\nmetadata: {{name: c{index:04}, labels: {{region: r{}, zone: z{}}}}}\nstatus:\n  resourceUsage: {{available: {{cpu: {}}}}}\n",
         index % 7,
@@ -187,16 +193,16 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
     let placement = format!(
         "apiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p}}\nspec:\n  resourceSelectors: [{{group: '', version: v1, kind: Namespace, name: shop}}]\n  policy: {policy}\n"
     );
-    let mut files: Vec<File> = (0..CLUSTERS).map(member_cluster).collect();
+    let mut files: Vec<SourceFile> = (0..CLUSTERS).map(member_cluster).collect();
     files.push(file("placement.yaml".to_owned(), &placement));
-    decide(bencher, "kubefleet", &Session::of_files(files, Config::default(), Options::new(DIALECTS)));
+    decide(bencher, "kubefleet", &Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS)));
 }
 
 /// Everything except reading files: compiles policies and decides about 1,000 workloads on 1,000 clusters.
 #[divan::bench]
 fn thousand_by_thousand(bencher: Bencher<'_, '_>) {
     let session = fleet(SCHEDULING[2].1, 1000);
-    bencher.bench_local(|| session.engine().plan());
+    bencher.bench_local(|| session.build_engine().compute_plan());
 }
 
 /// Plans again after an edit of one template of 10,000, with 1,000 clusters.
@@ -206,7 +212,7 @@ fn one_edit_of_ten_thousand(bencher: Bencher<'_, '_>) {
     let mut turn = 0;
     bencher.bench_local(|| {
         turn += 1;
-        session.update(&Edited(turn), &["apps/7.yaml".to_owned()]);
+        session.update_files(&Edited(turn), &["apps/7.yaml".to_owned()]);
         black_box(session.plan().placements.len())
     });
 }
@@ -215,11 +221,11 @@ fn one_edit_of_ten_thousand(bencher: Bencher<'_, '_>) {
 struct Edited(usize);
 
 impl Source for Edited {
-    fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
+    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, String> {
         Err("only one file is read".to_owned())
     }
 
-    fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
         let text = String::from_utf8_lossy(&app(7).bytes)
             .replace("replicas: 2007", &format!("replicas: {}", self.0));
         Ok(text.into_bytes())

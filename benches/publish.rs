@@ -13,7 +13,7 @@ use divan::Bencher;
 use federate_dialect::{Placed, Placement, Plan};
 use federate_engine::Manifest;
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_publish::{Folder, Tree};
+use federate_publish::{OutputFolder, OutputTree};
 use tempfile::TempDir;
 
 const CLUSTERS: usize = 100;
@@ -25,7 +25,7 @@ fn main() {
 
 /// Nine tenths of the objects are the same in all clusters. `edit` is part of the text of every hundredth
 /// object.
-fn tree(edit: &str) -> Tree {
+fn tree(edit: &str) -> OutputTree {
     let clusters: Vec<ClusterName> = (0..CLUSTERS).map(|c| format!("member-{c:03}").into()).collect();
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
@@ -63,7 +63,7 @@ fn tree(edit: &str) -> Tree {
             clusters.iter().map(|name| Placed { name: name.clone(), replicas: Some(1) }).collect();
         plan.placements.push(placement);
     }
-    Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
+    OutputTree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
 }
 
 fn scratch() -> TempDir {
@@ -73,8 +73,8 @@ fn scratch() -> TempDir {
     }
 }
 
-fn open(dir: &Path) -> Folder {
-    Folder::lock_and_read(dir, &[], || {}).unwrap()
+fn open(dir: &Path) -> OutputFolder {
+    OutputFolder::lock_and_read(dir, &[], || {}).unwrap()
 }
 
 /// A temporary folder with the tree published to the returned folder in it.

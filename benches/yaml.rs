@@ -75,29 +75,29 @@ fn read(bencher: Bencher<'_, '_>) {
     let text = manifests(500);
     bencher
         .counter(BytesCount::of_str(&text))
-        .bench_local(|| federate_yaml::read(black_box(text.as_bytes())).documents.len());
+        .bench_local(|| federate_yaml::read_stream(black_box(text.as_bytes())).documents.len());
 }
 
 #[divan::bench]
 fn read_json(bencher: Bencher<'_, '_>) {
-    let documents = federate_yaml::read(manifests(500).as_bytes()).documents;
+    let documents = federate_yaml::read_stream(manifests(500).as_bytes()).documents;
     let text = documents.iter().map(|document| document.value.to_string()).collect::<Vec<_>>().join("\n");
     bencher
         .counter(BytesCount::of_str(&text))
-        .bench_local(|| federate_yaml::read(black_box(text.as_bytes())).documents.len());
+        .bench_local(|| federate_yaml::read_stream(black_box(text.as_bytes())).documents.len());
 }
 
 #[divan::bench]
 fn write(bencher: Bencher<'_, '_>) {
-    let documents = federate_yaml::read(manifests(500).as_bytes()).documents;
+    let documents = federate_yaml::read_stream(manifests(500).as_bytes()).documents;
     let mut out = String::new();
     for document in &documents {
-        federate_yaml::write(&document.value, &mut out);
+        federate_yaml::write_document(&document.value, &mut out);
     }
     bencher.counter(BytesCount::of_str(&out)).bench_local(|| {
         let mut out = String::new();
         for document in black_box(&documents) {
-            federate_yaml::write(&document.value, &mut out);
+            federate_yaml::write_document(&document.value, &mut out);
         }
         out.len()
     });

@@ -15,11 +15,11 @@ fn main() -> io::Result<()> {
         .ok_or_else(|| io::Error::other(format!("`{name}` is not one of {}", DIALECTS.names().join(", "))))?;
     let mut text = Vec::new();
     io::stdin().read_to_end(&mut text)?;
-    for document in federate_yaml::read(&text).documents {
+    for document in federate_yaml::read_stream(&text).documents {
         let items = document.value.get("items").and_then(|items| items.as_array().cloned());
         for body in items.unwrap_or_else(|| vec![document.value]) {
-            let object = Object::of(body, "standard input");
-            let health = dialect.health(&object, &Config::default());
+            let object = Object::from_manifest(body, "standard input");
+            let health = dialect.assess_health(&object, &Config::default());
             println!("{}: {:?} {}", object.id, health.state, health.reason);
         }
     }

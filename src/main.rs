@@ -7,7 +7,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The stack of each worker thread, the same as the main thread's: documents may be nested 512 levels deep.
-const STACK: usize = 8 << 20;
+const STACK_SIZE: usize = 8 << 20;
 
 fn main() -> ExitCode {
     // Before any thread starts.
@@ -16,6 +16,6 @@ fn main() -> ExitCode {
     }
     federate::cli::exit_on_panic();
     // It fails only if the pool exists already.
-    let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK).build_global();
+    let _ = rayon::ThreadPoolBuilder::new().stack_size(STACK_SIZE).build_global();
     federate::cli::run(std::env::args_os()).into()
 }

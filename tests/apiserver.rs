@@ -18,7 +18,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto};
 
-use federate_test_apiserver::{Cluster, Fault, FaultKind, Fleet, User};
+use federate_test_apiserver::{ApiUser, FaultKind, Fleet, InjectedFault, TestCluster};
 
 type Tls = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
@@ -116,14 +116,14 @@ fn config_map(value: &str) -> Value {
 
 #[test]
 fn clusters_are_separate_and_count_their_requests() {
-    let fleet = Fleet::start(&["member-1", "member-2"]);
-    let client = Client::new(&fleet.kubeconfig());
+    let fleet = Fleet::start_clusters(&["member-1", "member-2"]);
+    let client = Client::new(&fleet.admin_kubeconfig());
     let path = format!("{MAP}?fieldManager=me");
     let (status, _, object) = client.ask("member-1", "PATCH", &path, APPLY, &config_map("v")).unwrap();
     assert_eq!((status, &object["data"]), (201, &json!({"k": "v"})));
     assert_eq!(client.get("member-1", MAP).0, 200);
     assert_eq!(client.get("member-2", MAP).0, 404);
-    let counts = fleet.cluster("member-1").counts().clone();
+    let counts = fleet.lock_cluster("member-1").counts().clone();
     assert_eq!((counts["patch"], counts["get"]), (1, 1));
     let (status, _, list) = client.get("member-1", "/api/v1/configmaps?labelSelector=x%20in%20(1,2)");
     assert_eq!((status, &list["items"]), (200, &json!([])));
@@ -131,8 +131,8 @@ fn clusters_are_separate_and_count_their_requests() {
 
 #[test]
 fn who_asks_is_known_by_certificate_or_token() {
-    let fleet = Fleet::start(&["member-1"]);
-    fleet.cluster("member-1").token("secret", User::new("viewer", &["system:authenticated"]));
+    let fleet = Fleet::start_clusters(&["member-1"]);
+    fleet.lock_cluster("member-1").add_token("secret", ApiUser::new("viewer", &["system:authenticated"]));
     let viewer = Client::new(&fleet.kubeconfig_with_token("secret"));
     assert_eq!(viewer.get("member-1", MAP).0, 403);
     assert_eq!(viewer.get("member-1", "/api").0, 200);
@@ -144,9 +144,9 @@ fn who_asks_is_known_by_certificate_or_token() {
 
 #[test]
 fn watches_go_on() {
-    let fleet = Fleet::start(&["member-1"]);
-    let client = Client::new(&fleet.kubeconfig());
-    let version = fleet.cluster("member-1").version();
+    let fleet = Fleet::start_clusters(&["member-1"]);
+    let client = Client::new(&fleet.admin_kubeconfig());
+    let version = fleet.lock_cluster("member-1").version();
     let path = format!("/api/v1/namespaces/default/configmaps?watch=true&resourceVersion={version}");
     let mut stream = client.send("member-1", "GET", &path, "", "").unwrap();
     let (status, ..) =
@@ -163,22 +163,22 @@ fn watches_go_on() {
 
 #[test]
 fn things_go_wrong_on_demand() {
-    let fleet = Fleet::start(&["member-1"]);
-    let client = Client::new(&fleet.kubeconfig());
-    let fault = |fault: Fault| fleet.cluster("member-1").fault(fault);
-    fault(Fault::new("get", FaultKind::TooMany { seconds: 3 }).times(2));
+    let fleet = Fleet::start_clusters(&["member-1"]);
+    let client = Client::new(&fleet.admin_kubeconfig());
+    let fault = |fault: InjectedFault| fleet.lock_cluster("member-1").add_fault(fault);
+    fault(InjectedFault::new("get", FaultKind::TooMany { seconds: 3 }).with_times(2));
     for _ in 0..2 {
         let (status, head, _) = client.get("member-1", MAP);
         assert_eq!(status, 429);
         assert!(head.to_lowercase().contains("retry-after: 3"), "{head}");
     }
     assert_eq!(client.get("member-1", MAP).0, 404);
-    fault(Fault::new("*", FaultKind::Status(503)).on("configmaps"));
+    fault(InjectedFault::new("*", FaultKind::Status(503)).on_path("configmaps"));
     assert_eq!(client.get("member-1", "/version").0, 200);
     assert_eq!(client.get("member-1", MAP).0, 503);
-    fault(Fault::new("get", FaultKind::Drop));
+    fault(InjectedFault::new("get", FaultKind::Drop));
     assert!(client.ask("member-1", "GET", MAP, "", &Value::Null).is_err());
-    fault(Fault::new("get", FaultKind::Slow(Duration::from_millis(200))));
+    fault(InjectedFault::new("get", FaultKind::Slow(Duration::from_millis(200))));
     let start = Instant::now();
     assert_eq!(client.get("member-1", MAP).0, 404);
     assert!(start.elapsed() >= Duration::from_millis(200));
@@ -186,8 +186,8 @@ fn things_go_wrong_on_demand() {
 
 #[test]
 fn deployments_roll_out_where_there_are_nodes() {
-    let fleet = Fleet::serve(vec![Cluster::new("member-1").nodes()]);
-    let client = Client::new(&fleet.kubeconfig());
+    let fleet = Fleet::serve_clusters(vec![TestCluster::new("member-1").with_nodes()]);
+    let client = Client::new(&fleet.admin_kubeconfig());
     let deployment = |image: &str| {
         let template = json!({
             "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": image}]},

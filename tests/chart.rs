@@ -131,13 +131,13 @@ fn the_lockdown_of_the_chart_is_that_of_the_kustomizations() {
     }
     assert_eq!(locked.lines().count(), component.matches("op: add").count());
     let text = read("deploy/sync-lockdown/kustomization.yaml");
-    let value = federate_yaml::read(text.as_bytes()).documents.remove(0).value;
+    let value = federate_yaml::read_stream(text.as_bytes()).documents.remove(0).value;
     assert_eq!((&value["resources"][0], &value["components"][0]), (&"../sync".into(), &"../lockdown".into()));
 }
 
 #[test]
 fn syncs_are_not_written_by_everyone_who_edits() {
-    let rules = federate_yaml::read(read("deploy/sync/rbac.yaml").as_bytes()).documents;
+    let rules = federate_yaml::read_stream(read("deploy/sync/rbac.yaml").as_bytes()).documents;
     let edit =
         rules.iter().find(|document| document.value["metadata"]["name"] == "federate-sync-edit").unwrap();
     let labels = edit.value["metadata"]["labels"].as_object().unwrap();
@@ -167,7 +167,8 @@ fn nothing_of_the_kustomization_is_missing() {
 /// The settings that users of charts look for.
 #[test]
 fn every_value_is_used_by_a_template() {
-    let values = federate_yaml::read(read("deploy/chart/values.yaml").as_bytes()).documents.remove(0).value;
+    let values =
+        federate_yaml::read_stream(read("deploy/chart/values.yaml").as_bytes()).documents.remove(0).value;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/chart/templates");
     let templates: String = fs::read_dir(folder)
         .unwrap()

@@ -252,7 +252,7 @@ fn the_keys_of_the_settings_are_those_of_the_schema() {
 #[test]
 fn the_role_for_snapshots_grants_what_a_snapshot_lists() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/rbac/snapshot.yaml");
-    let role = federate_yaml::read(&fs::read(path).unwrap()).documents.remove(0).value;
+    let role = federate_yaml::read_stream(&fs::read(path).unwrap()).documents.remove(0).value;
     let texts = |rule: &serde_json::Value, key: &str| -> Vec<String> {
         rule[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
     };
@@ -277,7 +277,7 @@ fn samples(page: &str) -> Vec<serde_json::Value> {
     let blocks = text.split("\n```yaml\n").skip(1).map(|block| block.split("\n```").next().unwrap());
     blocks
         .flat_map(|block| {
-            let stream = federate_yaml::read(block.as_bytes());
+            let stream = federate_yaml::read_stream(block.as_bytes());
             assert!(stream.errors.is_empty(), "{page}: {:?} in\n{block}", stream.errors);
             stream.documents.into_iter().map(|document| document.value)
         })
@@ -320,8 +320,8 @@ fn samples_for_other_tools_are_valid() {
                 Some(kind) => panic!("{page}: {kind}"),
                 None => {
                     let text = serde_json::to_vec(sample).unwrap();
-                    let file = federate_repo::File { path: "federate.yaml".into(), bytes: text.into() };
-                    assert!(federate_repo::Config::read(&file).is_ok(), "{page}: {sample:#}");
+                    let file = federate_repo::SourceFile { path: "federate.yaml".into(), bytes: text.into() };
+                    assert!(federate_repo::Config::parse(&file).is_ok(), "{page}: {sample:#}");
                 }
             }
         }

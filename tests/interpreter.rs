@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use federate_control_planes::DIALECTS;
 use federate_kubernetes::{Finding, Severity};
-use federate_repo::{Config, File};
-use federate_session::{Options, Session};
+use federate_repo::{Config, SourceFile};
+use federate_session::{Session, SessionOptions};
 use serde_json::{Value, json};
 
 mod hostile;
 
-fn file(path: &str, body: &Value) -> File {
-    File { path: path.into(), bytes: body.to_string().into_bytes().into() }
+fn file(path: &str, body: &Value) -> SourceFile {
+    SourceFile { path: path.into(), bytes: body.to_string().into_bytes().into() }
 }
 
 fn customization(name: &str, rules: &[(&str, &str)]) -> Value {
@@ -37,7 +37,7 @@ fn customization(name: &str, rules: &[(&str, &str)]) -> Value {
 }
 
 /// Two clusters, a Set and a `ConfigMap` that go everywhere.
-fn files(customizations: &[Value], more: Vec<File>) -> Vec<File> {
+fn files(customizations: &[Value], more: Vec<SourceFile>) -> Vec<SourceFile> {
     let cluster = |name: &str| json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": {"syncMode": "Push"}});
     let set = json!({
         "apiVersion": "example.com/v1", "kind": "Set", "metadata": {"name": "s", "namespace": "default"},
@@ -66,8 +66,8 @@ fn files(customizations: &[Value], more: Vec<File>) -> Vec<File> {
     files
 }
 
-fn session(customizations: &[Value], more: Vec<File>) -> Session {
-    Session::of_files(files(customizations, more), Config::default(), Options::new(DIALECTS))
+fn session(customizations: &[Value], more: Vec<SourceFile>) -> Session {
+    Session::of_files(files(customizations, more), Config::default(), SessionOptions::new(DIALECTS))
 }
 
 fn replicas(session: &Session, name: &str) -> Vec<Option<i64>> {
@@ -112,13 +112,13 @@ fn a_script_that_fails_keeps_what_was_and_stops_nothing_else() {
 #[test]
 fn admission_refuses_what_does_not_compile_and_a_second_script_of_a_rule() {
     let text = "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata:\n  name: a\nspec:\n  target:\n    apiVersion: example.com/v1\n    kind: Other\n  customizations:\n    retention:\n      luaScript: |\n        function Retain(d, o)\n          local x =\n        end\n";
-    let broken = File { path: "broken.yaml".into(), bytes: text.as_bytes().to_vec().into() };
+    let broken = SourceFile { path: "broken.yaml".into(), bytes: text.as_bytes().to_vec().into() };
     let all = [customization("b", &[REPLICAS]), customization("c", &[REPLICAS])];
     let session = session(&all, vec![broken]);
     let findings = session.findings();
     let refused = of_code(&findings, "invalid-customization");
     assert_eq!(refused.len(), 2, "{findings:?}");
-    let rows = federate_report::findings::rows(session.repo(), &findings);
+    let rows = federate_report::findings::build_rows(session.repo(), &findings);
     let at = rows.iter().find(|row| row.file.as_deref() == Some("broken.yaml")).unwrap();
     assert_eq!(at.line, Some(14), "{at:?}");
 }
@@ -128,7 +128,7 @@ fn check_runs_scripts_that_nothing_asks() {
     let retention = ("retention", "function Retain(d, o) return d.spec.size.x.y end");
     let session = session(&[customization("c", &[REPLICAS, REVISION, retention])], Vec::new());
     assert!(of_code(&session.findings(), "script-failed").is_empty());
-    let findings = session.check();
+    let findings = session.check_repo();
     let failed = of_code(&findings, "script-failed");
     assert_eq!(failed.len(), 1, "{findings:?}");
     assert!(

@@ -4,34 +4,40 @@
 
 use std::time::Duration;
 
-use federate_lua::{Answer, Argument, Call, Category, Failure, LuaPool};
+use federate_lua::{FailureCategory, LuaPool, ScriptAnswer, ScriptArgument, ScriptCall, ScriptFailure};
 use serde_json::{Value, json};
 
 mod hostile;
 
-fn ask(script: &str, object: &Value) -> Result<Answer, Failure> {
+fn ask(script: &str, object: &Value) -> Result<ScriptAnswer, ScriptFailure> {
     let machines = LuaPool::new();
-    let call = Call { script, function: "F", arguments: &[Argument::Value(object)], results: 1, now: None };
-    machines.call(&call).map(|answers| answers[0].clone())
+    let call = ScriptCall {
+        script,
+        function: "F",
+        arguments: &[ScriptArgument::Value(object)],
+        results: 1,
+        now: None,
+    };
+    machines.call_function(&call).map(|answers| answers[0].clone())
 }
 
 /// The result of an expression over `o`.
-fn result(expression: &str, object: &Value) -> Result<Answer, Failure> {
+fn result(expression: &str, object: &Value) -> Result<ScriptAnswer, ScriptFailure> {
     ask(&format!("function F(o) return {expression} end"), object)
 }
 
 fn text(expression: &str) -> String {
     match result(expression, &json!({})) {
-        Ok(Answer::Text(text)) => text,
+        Ok(ScriptAnswer::Text(text)) => text,
         other => panic!("{expression}: {other:?}"),
     }
 }
 
 fn holds(expression: &str) {
-    assert_eq!(result(expression, &json!({})), Ok(Answer::Boolean(true)), "{expression}");
+    assert_eq!(result(expression, &json!({})), Ok(ScriptAnswer::Boolean(true)), "{expression}");
 }
 
-fn failure(script: &str) -> Failure {
+fn failure(script: &str) -> ScriptFailure {
     ask(script, &json!({})).expect_err(script)
 }
 
@@ -79,7 +85,7 @@ fn numbers_are_written_as_the_real_machine_writes_them() {
 fn values_come_in_and_go_out() {
     let object = json!({"list": [1, null, 3], "none": null, "map": {}, "big": 9_007_199_254_740_993_i64});
     let table = |expression: &str| match result(expression, &object) {
-        Ok(Answer::Table(table)) => table.map_err(|failure| failure.message),
+        Ok(ScriptAnswer::Table(table)) => table.map_err(|failure| failure.message),
         other => panic!("{expression}: {other:?}"),
     };
     assert_eq!(table("o"), Ok(json!({"list": [1, 3], "map": [], "big": 9_007_199_254_740_992_i64})));
@@ -95,28 +101,34 @@ fn values_come_in_and_go_out() {
 #[test]
 fn failures_have_a_category_and_a_line() {
     let failed = failure("\nfunction F(o)\n  return o.spec.replicas\nend");
-    assert_eq!((failed.category, failed.line), (Category::Runtime, Some(3)));
+    assert_eq!((failed.category, failed.line), (FailureCategory::Runtime, Some(3)));
     let failed = failure("function F(o)\n  local x =\nend");
-    assert_eq!((failed.category, failed.line), (Category::Syntax, Some(3)));
-    assert_eq!(failure("local function F(o) return o end").category, Category::FunctionMissing);
-    assert_eq!(failure("F = 3").category, Category::NotAFunction);
+    assert_eq!((failed.category, failed.line), (FailureCategory::Syntax, Some(3)));
+    assert_eq!(failure("local function F(o) return o end").category, FailureCategory::FunctionMissing);
+    assert_eq!(failure("F = 3").category, FailureCategory::NotAFunction);
     assert_eq!(failure("function F(o) assert(false, 'no') end").line, Some(1));
-    assert_eq!(failure("function F(o) return os.time() end").category, Category::Runtime);
+    assert_eq!(failure("function F(o) return os.time() end").category, FailureCategory::Runtime);
 }
 
 #[test]
 fn runs_do_not_see_each_other() {
     let machines = LuaPool::new();
     let run = |script: &str| {
-        machines.call(&Call { script, function: "F", arguments: &[], results: 1, now: Some(60) })
+        machines.call_function(&ScriptCall {
+            script,
+            function: "F",
+            arguments: &[],
+            results: 1,
+            now: Some(60),
+        })
     };
     assert!(
         run("leaked = 1; string.upper = nil; function F() return os.time() end")
-            .is_ok_and(|a| a[0] == Answer::Number(60.0))
+            .is_ok_and(|a| a[0] == ScriptAnswer::Number(60.0))
     );
     assert_eq!(
         run("function F() return leaked == nil and ('x'):upper() == 'X' end").unwrap()[0],
-        Answer::Boolean(true)
+        ScriptAnswer::Boolean(true)
     );
     assert!(run("G = 1").is_err());
 }
@@ -134,7 +146,7 @@ fn calls_are_limited_as_the_real_machine_limits_them() {
     holds("(function() local function f() return 1 + f() end return pcall(f) end)() == false");
     assert_eq!(
         failure("function F(o) return F(o) end").category,
-        Category::Timeout,
+        FailureCategory::Timeout,
         "tail calls are no calls"
     );
 }
@@ -158,17 +170,17 @@ fn hostile_scripts_end_within_a_second() {
     let machines = LuaPool::new();
     for script in hostile::SCRIPTS {
         let begun = processor_time();
-        let call = Call { script, function: "F", arguments: &[], results: 1, now: None };
-        let harmless = |answer: &Answer| matches!(answer, Answer::Nil | Answer::Text(_));
-        let ended = match machines.call(&call) {
-            Ok(answers) => matches!(answers[0], Answer::Table(_)) || answers.iter().all(harmless),
+        let call = ScriptCall { script, function: "F", arguments: &[], results: 1, now: None };
+        let harmless = |answer: &ScriptAnswer| matches!(answer, ScriptAnswer::Nil | ScriptAnswer::Text(_));
+        let ended = match machines.call_function(&call) {
+            Ok(answers) => matches!(answers[0], ScriptAnswer::Table(_)) || answers.iter().all(harmless),
             Err(_) => true,
         };
         assert!(ended, "{script}");
         let took = processor_time().saturating_sub(begun);
         assert!(took < Duration::from_secs(1), "{took:?}: {script}");
-        let call = Call { script: "function F() return true end", ..call };
-        assert_eq!(machines.call(&call).unwrap()[0], Answer::Boolean(true), "after {script}");
+        let call = ScriptCall { script: "function F() return true end", ..call };
+        assert_eq!(machines.call_function(&call).unwrap()[0], ScriptAnswer::Boolean(true), "after {script}");
     }
 }
 
@@ -180,10 +192,11 @@ fn threads_share_machines() {
         for _ in 0..16 {
             scope.spawn(|| {
                 for script in ["function F() return 1 end", "function F() while true do end end"] {
-                    let call = Call { script, function: "F", arguments: &[], results: 1, now: None };
-                    let answer = machines.call(&call);
+                    let call = ScriptCall { script, function: "F", arguments: &[], results: 1, now: None };
+                    let answer = machines.call_function(&call);
                     assert!(
-                        matches!(answer, Ok(ref all) if all[0] == Answer::Number(1.0)) || answer.is_err()
+                        matches!(answer, Ok(ref all) if all[0] == ScriptAnswer::Number(1.0))
+                            || answer.is_err()
                     );
                 }
             });

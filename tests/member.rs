@@ -9,29 +9,35 @@
 )]
 
 use federate_control_planes::DIALECTS;
-use federate_dialect::{Action, SyncOp};
-use federate_kubernetes::{Live, Object};
-use federate_repo::{Config, File};
-use federate_session::{Options, Session};
+use federate_dialect::{ControlPlaneAction, SyncOp};
+use federate_kubernetes::{LiveObjects, Object};
+use federate_repo::{Config, SourceFile};
+use federate_session::{Session, SessionOptions};
 use serde_json::{Value, json};
 
 /// The action in `cluster` about the object of `kind`, given the live one.
-fn reconcile(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<Action> {
-    reconcile_among(repo, kind, cluster, live, Live::default())
+fn reconcile(repo: &str, kind: &str, cluster: &str, live: Option<&Value>) -> Option<ControlPlaneAction> {
+    reconcile_among(repo, kind, cluster, live, LiveObjects::default())
 }
 
-fn reconcile_among(repo: &str, kind: &str, cluster: &str, live: Option<&Value>, all: Live) -> Option<Action> {
-    let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
-    let options = Options { observed: all, ..Options::new(DIALECTS) };
+fn reconcile_among(
+    repo: &str,
+    kind: &str,
+    cluster: &str,
+    live: Option<&Value>,
+    all: LiveObjects,
+) -> Option<ControlPlaneAction> {
+    let file = SourceFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
+    let options = SessionOptions { observed: all, ..SessionOptions::new(DIALECTS) };
     let session = Session::of_files(vec![file], Config::default(), options);
     let plan = session.plan();
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
     let cluster = session.clusters().iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");
-    let live = live.map(|body| Object::of(body.clone(), "live"));
-    session.engine().reconcile(row, cluster, live.as_ref())
+    let live = live.map(|body| Object::from_manifest(body.clone(), "live"));
+    session.build_engine().reconcile_object(row, cluster, live.as_ref())
 }
 
-fn created(action: Option<Action>) -> Value {
+fn created(action: Option<ControlPlaneAction>) -> Value {
     match action.map(|action| action.op) {
         Some(SyncOp::Create(body)) => body,
         other => panic!("not created: {other:?}"),
@@ -136,8 +142,8 @@ fn kubefleet_names_its_owner_where_the_member_has_one() {
     let work = json!({"apiVersion": "placement.kubernetes-fleet.io/v1beta1", "kind": "AppliedWork",
         "metadata": {"name": "crp-work", "uid": "u"}});
     let among = |body: Option<&Value>| {
-        let mut live = Live::default();
-        live.insert("m1".into(), vec![Object::of(work.clone(), "live")]);
+        let mut live = LiveObjects::default();
+        live.insert("m1".into(), vec![Object::from_manifest(work.clone(), "live")]);
         reconcile_among(KUBEFLEET, "ConfigMap", "m1", body, live)
     };
     let sent = created(among(None));
@@ -187,11 +193,11 @@ spec:
 fn kubefleets_clusters_are_labelled_with_their_names_since_0_3_1() {
     let repo = format!("{KUBEFLEET}{BY_MEMBER_NAME}");
     let secret = |release: &str| {
-        let file = File { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
+        let file = SourceFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
         let mut config = Config::default();
         let settings = [("version".to_owned(), json!(release))].into_iter().collect();
         config.dialects.insert("kubefleet".to_owned(), settings);
-        let session = Session::of_files(vec![file], config, Options::new(DIALECTS));
+        let session = Session::of_files(vec![file], config, SessionOptions::new(DIALECTS));
         let manifests = &session.rendering().manifests;
         let of = manifests.iter().find(|manifest| manifest.object.kind == "Secret")?;
         Some((of.clusters.iter().map(ToString::to_string).collect::<Vec<_>>(), of.text.to_string()))

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use federate_control_planes::DIALECTS;
-use federate_repo::{Config, File};
-use federate_session::{Options, Session};
+use federate_repo::{Config, SourceFile};
+use federate_session::{Session, SessionOptions};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -78,9 +78,9 @@ fn places(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-fn files(objects: &Value) -> Vec<File> {
+fn files(objects: &Value) -> Vec<SourceFile> {
     let objects = objects.as_array().unwrap().iter().enumerate();
-    let file = |(index, object): (usize, &Value)| File {
+    let file = |(index, object): (usize, &Value)| SourceFile {
         path: format!("{index:03}.json").into(),
         bytes: object.to_string().into_bytes().into(),
     };
@@ -105,15 +105,15 @@ proptest! {
         }
         let mut previous = federate_dialect::Plan::default();
         for _ in 0..2 {
-            let options = Options { strict_inventory: true, previous, ..Options::new(DIALECTS) };
+            let options = SessionOptions { strict_inventory: true, previous, ..SessionOptions::new(DIALECTS) };
             let session = Session::of_files(files(&objects), Config::default(), options);
-            session.check();
-            let engine = session.engine();
+            session.check_repo();
+            let engine = session.build_engine();
             for placement in &session.plan().placements {
-                session.explain(&placement.object);
+                session.explain_object(&placement.object);
                 for cluster in session.clusters() {
-                    let template = session.repo().template(&placement.object);
-                    engine.reconcile(placement, cluster, template.map(|t| &t.object));
+                    let template = session.repo().find_template(&placement.object);
+                    engine.reconcile_object(placement, cluster, template.map(|t| &t.object));
                 }
             }
             previous = session.plan().clone();
@@ -123,7 +123,7 @@ proptest! {
 
 /// Where every object goes.
 fn places_of(objects: &Value, previous: federate_dialect::Plan) -> (federate_dialect::Plan, Vec<String>) {
-    let options = Options { strict_inventory: true, previous, ..Options::new(DIALECTS) };
+    let options = SessionOptions { strict_inventory: true, previous, ..SessionOptions::new(DIALECTS) };
     let plan = Session::of_files(files(objects), Config::default(), options).plan().clone();
     // KubeFed's replica scheduler keeps what runs before it divides the rest, which may move once more.
     let divided = |p: &&federate_dialect::Placement| {

@@ -77,6 +77,6 @@ fn sync() {
 #[cfg(feature = "live")]
 fn sync_definition() {
     let mut text = String::new();
-    federate_yaml::write(&federate_sync_api::crd(), &mut text);
+    federate_yaml::write_document(&federate_sync_api::build_crd(), &mut text);
     kept("deploy/crds/syncs.federate.dev.yaml", &text);
 }

@@ -10,8 +10,8 @@ use std::path::Path;
 use federate_control_planes::DIALECTS;
 use federate_dialect::Plan;
 use federate_repo::Source;
-use federate_repo::source::{Entry, EntryKind};
-use federate_session::{Options, Session, Update};
+use federate_repo::source::{EntryKind, TreeEntry};
+use federate_session::{Session, SessionOptions, UpdateScope};
 use proptest::prelude::*;
 
 /// A repo in memory.
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 struct Files(BTreeMap<String, String>);
 
 impl Source for Files {
-    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
         let entries: BTreeSet<(String, bool)> = below
@@ -31,12 +31,14 @@ impl Source for Files {
         if entries.is_empty() && !folder.is_empty() {
             return Err("no such folder".to_owned());
         }
-        let entry =
-            |(name, folder)| Entry { name, kind: if folder { EntryKind::Folder } else { EntryKind::File } };
+        let entry = |(name, folder)| TreeEntry {
+            name,
+            kind: if folder { EntryKind::Folder } else { EntryKind::File },
+        };
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
         self.0.get(path).map(|text| text.clone().into_bytes()).ok_or_else(|| "no such file".to_owned())
     }
 }
@@ -132,11 +134,11 @@ fn apply(files: &mut Files, path: &str, change: &Change) -> Vec<String> {
 
 /// Plan, manifests and findings as one text.
 fn answer(session: &Session) -> String {
-    let mut text = federate_engine::previous::write(session.plan());
+    let mut text = federate_engine::previous::write_plan(session.plan());
     for manifest in &session.rendering().manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
-    text + &format!("{:#?}", session.check())
+    text + &format!("{:#?}", session.check_repo())
 }
 
 const EXAMPLES: [&str; 5] = ["repo", "kubeadmiral", "kubefed", "kubefleet", "ocm"];
@@ -150,17 +152,17 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), change(), any::<bool>()), 1..6),
     ) {
         let mut files = example(EXAMPLES[example_of]);
-        let mut session = Session::open(&files, Options::new(DIALECTS));
+        let mut session = Session::open(&files, SessionOptions::new(DIALECTS));
         let mut previous = Plan::default();
         for (file, change, remember) in changes {
             let paths: Vec<String> = files.0.keys().cloned().collect();
             let changed = apply(&mut files, &paths[file.index(paths.len())], &change);
-            session.update(&files, &changed);
-            let fresh = Session::open(&files, Options { previous: previous.clone(), ..Options::new(DIALECTS) });
+            session.update_files(&files, &changed);
+            let fresh = Session::open(&files, SessionOptions { previous: previous.clone(), ..SessionOptions::new(DIALECTS) });
             prop_assert_eq!(answer(&session), answer(&fresh));
             if remember {
                 previous = fresh.plan().clone();
-                session.remember(previous.clone());
+                session.remember_plan(previous.clone());
             }
         }
     }
@@ -170,12 +172,12 @@ proptest! {
 fn an_edited_template_is_all_that_is_decided_again() {
     for name in EXAMPLES {
         let mut files = example(name);
-        let mut session = Session::open(&files, Options::new(DIALECTS));
+        let mut session = Session::open(&files, SessionOptions::new(DIALECTS));
         session.plan();
         let changed = apply(&mut files, "extra/2.yaml", &Change::Number(7));
-        match session.update(&files, &changed) {
-            Update::Templates(templates) => assert_eq!(templates.len(), 2, "{name}: {templates:?}"),
-            Update::Everything(anew) => panic!("{name}: {anew}"),
+        match session.update_files(&files, &changed) {
+            UpdateScope::Templates(templates) => assert_eq!(templates.len(), 2, "{name}: {templates:?}"),
+            UpdateScope::Everything(anew) => panic!("{name}: {anew}"),
         }
         let decides = |text: &str| {
             ["PropagationPolicy", "ResourcePlacement", "Federated", "kind: Placement\n"]
@@ -187,8 +189,8 @@ fn an_edited_template_is_all_that_is_decided_again() {
             .iter()
             .filter(|(path, text)| Path::new(path).extension().is_some_and(|e| e == "yaml") && decides(text));
         let policy = policies.next().map(|(path, _)| path.clone());
-        let update = session.update(&files, &[policy.unwrap()]);
-        assert!(matches!(update, Update::Everything(_)), "{name}: {update:?}");
+        let update = session.update_files(&files, &[policy.unwrap()]);
+        assert!(matches!(update, UpdateScope::Everything(_)), "{name}: {update:?}");
     }
 }
 
@@ -214,14 +216,14 @@ fn a_decision_that_templates_share_is_that_of_each() {
                 service(&format!("service-{at}-address"), &address),
             );
         }
-        let mut session = Session::open(&files, Options::new(DIALECTS));
+        let mut session = Session::open(&files, SessionOptions::new(DIALECTS));
         session.plan();
         for (path, text) in later {
             files.0.insert(path.clone(), text);
             // Each template is decided alone.
-            session.update(&files, &[path]);
+            session.update_files(&files, &[path]);
             session.plan();
         }
-        assert_eq!(answer(&session), answer(&Session::open(&files, Options::new(DIALECTS))), "{name}");
+        assert_eq!(answer(&session), answer(&Session::open(&files, SessionOptions::new(DIALECTS))), "{name}");
     }
 }

@@ -8,13 +8,13 @@
 
 use federate_control_planes::DIALECTS;
 use federate_dialect::{
-    ClusterVerdict, ControlPlane, Decided, Dialect, Dialects, Explanation, Input, Placed, Placement,
-    Previous, Reads, Rendered, Subject, Variant,
+    ClusterVerdict, DecisionSubject, Dialect, DialectDecisions, Dialects, Explanation, ManifestVariant,
+    Placed, Placement, PlannerInput, PolicyPlanner, PreviousPlan, RenderedManifest, TemplateReads,
 };
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
-use federate_repo::{Claimed, Config, File, Role};
-use federate_session::{Comparison, Named, Options, Session};
+use federate_repo::{ClaimedObject, Config, Role, SourceFile};
+use federate_session::{NamedObject, RevisionComparison, Session, SessionOptions};
 
 struct Toy;
 
@@ -23,42 +23,42 @@ impl Dialect for Toy {
         "toy"
     }
 
-    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role> {
         (api_version == "toy.example.com/v1" && kind == "Place").then_some(Role::Inventory)
     }
 
-    fn validate(&self, _: &Claimed, _: &Config) -> Vec<Finding> {
+    fn validate_object(&self, _: &ClaimedObject, _: &Config) -> Vec<Finding> {
         Vec::new()
     }
 
-    fn cluster(&self, object: &Object, _: bool, _: &Config) -> Result<Cluster, Finding> {
-        Ok(Cluster::of(object))
+    fn read_cluster(&self, object: &Object, _: bool, _: &Config) -> Result<Cluster, Finding> {
+        Ok(Cluster::from_object(object))
     }
 
-    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
         Box::new(Toys(input))
     }
 }
 
-struct Toys<'a>(Input<'a>);
+struct Toys<'a>(PlannerInput<'a>);
 
 fn wants(object: &Object, cluster: &Cluster) -> bool {
     object.label("to").is_some_and(|to| cluster.name.starts_with(to))
 }
 
-impl ControlPlane for Toys<'_> {
-    fn check(&self) -> Vec<Finding> {
+impl PolicyPlanner for Toys<'_> {
+    fn check_policies(&self) -> Vec<Finding> {
         Vec::new()
     }
 
-    fn subjects(&self) -> Vec<Subject> {
+    fn decision_subjects(&self) -> Vec<DecisionSubject> {
         let templates = self.0.repo.templates.iter().map(|template| template.object.id.clone());
-        templates.map(|object| Subject { object, reads: Reads::Subject }).collect()
+        templates.map(|object| DecisionSubject { object, reads: TemplateReads::Subject }).collect()
     }
 
-    fn decide(&self, subject: &ObjectRef, _: &Previous) -> Decided {
-        let mut decided = Decided::default();
-        let Some(template) = self.0.repo.template(subject) else { return decided };
+    fn decide_placements(&self, subject: &ObjectRef, _: &PreviousPlan) -> DialectDecisions {
+        let mut decided = DialectDecisions::default();
+        let Some(template) = self.0.repo.find_template(subject) else { return decided };
         let wanted = self.0.clusters.iter().filter(|cluster| wants(&template.object, cluster));
         let mut placement = Placement::new("toy", subject.clone(), None);
         placement.clusters = wanted.map(|c| Placed { name: c.name.clone(), replicas: None }).collect();
@@ -66,14 +66,19 @@ impl ControlPlane for Toys<'_> {
         decided
     }
 
-    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        let body = self.0.repo.template(&placement.object).unwrap().object.body.clone();
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+        let body = self.0.repo.find_template(&placement.object).unwrap().object.body.clone();
         let clusters = placement.clusters.iter().map(|placed| placed.name.clone()).collect();
-        vec![Variant { clusters, rendered: Ok(Rendered { body, changes: Vec::new() }) }]
+        vec![ManifestVariant { clusters, rendered: Ok(RenderedManifest { body, changes: Vec::new() }) }]
     }
 
-    fn explain(&self, object: &ObjectRef, _: &Previous, placed: Option<&Placement>) -> Option<Explanation> {
-        let template = self.0.repo.template(object)?;
+    fn explain_placement(
+        &self,
+        object: &ObjectRef,
+        _: &PreviousPlan,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        let template = self.0.repo.find_template(object)?;
         let verdict = |cluster: &Cluster| ClusterVerdict {
             cluster: cluster.name.clone(),
             chosen: wants(&template.object, cluster),
@@ -103,15 +108,15 @@ fn session(to: &str) -> Session {
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: web, namespace: shop, labels: {{to: {to}}}}}, data: {{k: v}}}}\n"
     );
     let text = ["eu-1", "eu-2", "us-1"].map(cluster).join("---\n") + "---\n" + &template;
-    let file = File { path: "all.yaml".into(), bytes: text.into_bytes().into() };
-    let options = Options { dialects: Dialects::new(&[&Toy]), ..Options::new(DIALECTS) };
+    let file = SourceFile { path: "all.yaml".into(), bytes: text.into_bytes().into() };
+    let options = SessionOptions { dialects: Dialects::new(&[&Toy]), ..SessionOptions::new(DIALECTS) };
     Session::of_files(vec![file], Config::default(), options)
 }
 
 #[test]
 fn a_dialect_is_one_file() {
     let session = session("eu");
-    assert_eq!(session.check(), []);
+    assert_eq!(session.check_repo(), []);
     let [row] = session.plan().placements.as_slice() else { panic!("one row: {:?}", session.plan()) };
     let names: Vec<&str> = row.clusters.iter().map(|placed| placed.name.as_ref()).collect();
     assert_eq!((row.dialect.as_str(), names), ("toy", vec!["eu-1", "eu-2"]));
@@ -119,8 +124,10 @@ fn a_dialect_is_one_file() {
     let [manifest] = session.rendering().manifests.as_slice() else { panic!("one manifest") };
     assert!(manifest.clusters.len() == 2 && manifest.text.contains("k: v"), "{manifest:?}");
 
-    let Ok(Named::Object(object)) = session.find("configmap", "web", None) else { panic!("no object") };
-    let explained = session.explain(&object).unwrap();
+    let Ok(NamedObject::Object(object)) = session.find_object("configmap", "web", None) else {
+        panic!("no object")
+    };
+    let explained = session.explain_object(&object).unwrap();
     let refused: Vec<_> = explained.explanation.clusters.iter().filter_map(|row| row.refused_by).collect();
     assert_eq!(refused, ["Name"]);
 }
@@ -128,7 +135,7 @@ fn a_dialect_is_one_file() {
 #[test]
 fn its_renderings_are_compared() {
     let (from, to) = (session("eu"), session("us"));
-    let changes = Comparison { from: &from, to: &to }.changes(&DigestKey::new(b"key"), &[]);
+    let changes = RevisionComparison { from: &from, to: &to }.compute_changes(&DigestKey::new(b"key"), &[]);
     assert_eq!(changes.placements.len(), 1);
     assert_eq!((changes.totals.from.manifests, changes.totals.to.manifests), (2, 1));
 }

@@ -8,18 +8,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use federate_control_planes::DIALECTS;
-use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
-use federate_repo::{Config, File};
-use federate_session::{Options, Session};
+use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
+use federate_repo::{Config, SourceFile};
+use federate_session::{Session, SessionOptions};
 use proptest::prelude::*;
 
-fn file(path: &str, text: String) -> File {
-    File { path: path.into(), bytes: text.into_bytes().into() }
+fn file(path: &str, text: String) -> SourceFile {
+    SourceFile { path: path.into(), bytes: text.into_bytes().into() }
 }
 
 /// The files of an example.
-fn example(name: &str) -> Vec<File> {
-    fn add(files: &mut Vec<File>, root: &Path, folder: &Path) {
+fn example(name: &str) -> Vec<SourceFile> {
+    fn add(files: &mut Vec<SourceFile>, root: &Path, folder: &Path) {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if entry.is_dir() {
                 add(files, root, &entry);
@@ -37,7 +37,7 @@ fn example(name: &str) -> Vec<File> {
 }
 
 /// A Karmada repo with every strategy, in which many templates are alike.
-fn fleet() -> Vec<File> {
+fn fleet() -> Vec<SourceFile> {
     let mut text = String::new();
     for (at, free) in [90, 14, 40, 25, 60].into_iter().enumerate() {
         let _ = write!(
@@ -95,7 +95,7 @@ fn fleet() -> Vec<File> {
 }
 
 /// A KubeAdmiral repo that migrates replicas between clusters that are almost full.
-fn full() -> Vec<File> {
+fn full() -> Vec<SourceFile> {
     let mut text = String::new();
     for (at, free) in [3, 1, 6, 2].into_iter().enumerate() {
         let _ = write!(
@@ -135,7 +135,7 @@ fn session(which: usize) -> Session {
         None if which == EXAMPLES.len() => full(),
         None => fleet(),
     };
-    Session::of_files(files, Config::default(), Options::new(DIALECTS))
+    Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS))
 }
 
 /// An event, with the index of a cluster or of a workload.
@@ -143,11 +143,11 @@ fn event() -> impl Strategy<Value = (u8, prop::sample::Index)> {
     (0..8u8, any::<prop::sample::Index>())
 }
 
-fn made(session: &Session, (kind, index): (u8, prop::sample::Index)) -> Option<Event> {
+fn made(session: &Session, (kind, index): (u8, prop::sample::Index)) -> Option<ScenarioEvent> {
     let clusters = session.clusters();
     let name = clusters.get(index.index(clusters.len()))?.name.to_string();
     let workloads: Vec<String> = (session.repo().templates.iter())
-        .filter(|template| template.object.at(&["spec", "replicas"]).is_some())
+        .filter(|template| template.object.value_at(&["spec", "replicas"]).is_some())
         .map(|t| {
             format!(
                 "{}/{}/{}",
@@ -158,15 +158,18 @@ fn made(session: &Session, (kind, index): (u8, prop::sample::Index)) -> Option<E
         })
         .collect();
     match kind {
-        0 | 1 => Some(Event::Lose(Selection::Named(name))),
-        2 => Some(Event::Remove(Selection::Named(name))),
-        3 => Event::taint(&format!("{name}=a:NoExecute")).ok(),
-        4 => Event::taint(&format!("{name}=b:NoSchedule")).ok(),
-        5 => Event::label(&format!("{name}=tier=t2")).ok(),
-        6 => Event::capacity(&format!("{name}=10%"))
+        0 | 1 => Some(ScenarioEvent::Lose(ClusterMatcher::Named(name))),
+        2 => Some(ScenarioEvent::Remove(ClusterMatcher::Named(name))),
+        3 => ScenarioEvent::parse_taint(&format!("{name}=a:NoExecute")).ok(),
+        4 => ScenarioEvent::parse_taint(&format!("{name}=b:NoSchedule")).ok(),
+        5 => ScenarioEvent::parse_label(&format!("{name}=tier=t2")).ok(),
+        6 => ScenarioEvent::parse_capacity(&format!("{name}=10%"))
             .ok()
             .filter(|_| clusters.iter().all(|c| c.capacity.is_some())),
-        _ => Event::scale(&format!("{}=+3", workloads.get(index.index(workloads.len().max(1)))?)).ok(),
+        _ => {
+            ScenarioEvent::parse_scale(&format!("{}=+3", workloads.get(index.index(workloads.len().max(1)))?))
+                .ok()
+        }
     }
 }
 
@@ -185,8 +188,8 @@ proptest! {
         let options = TimelineOptions { failover, at, ..TimelineOptions::default() };
         let events = events.into_iter().filter_map(|event| made(&session, event)).collect();
         let scenario = Scenario { events };
-        let few = session.what_if().with(options).outcome(&scenario);
-        let all = session.what_if().with(TimelineOptions { anew: true, ..options }).outcome(&scenario);
+        let few = session.what_if().with_options(options).run_scenario(&scenario);
+        let all = session.what_if().with_options(TimelineOptions { anew: true, ..options }).run_scenario(&scenario);
         prop_assert_eq!(few, all);
     }
 }
@@ -196,9 +199,9 @@ fn each_loss_is_the_loss_alone() {
     for which in 0..EXAMPLES.len() + 2 {
         let session = session(which);
         let what_if = session.what_if();
-        for unit in what_if.each(Unit::Cluster, false, &Scenario::default()).unwrap() {
-            let lose = Event::Lose(Selection::Named(unit.name.clone()));
-            let alone = session.what_if().outcome(&Scenario { events: vec![lose] }).unwrap();
+        for unit in what_if.run_each_unit(FailureDomain::Cluster, false, &Scenario::default()).unwrap() {
+            let lose = ScenarioEvent::Lose(ClusterMatcher::Named(unit.name.clone()));
+            let alone = session.what_if().run_scenario(&Scenario { events: vec![lose] }).unwrap();
             assert_eq!(unit.outcome, alone, "{}", unit.name);
         }
     }

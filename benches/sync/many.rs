@@ -45,7 +45,7 @@ pub(crate) fn many() {
 fn install(servers: &mut Servers, url: &str) {
     let definition =
         fs::read(format!("{}/deploy/crds/syncs.federate.dev.yaml", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    for document in federate_yaml::read(&definition).documents {
+    for document in federate_yaml::read_stream(&definition).documents {
         servers.send(&format!(
             "create hub /apis/apiextensions.k8s.io/v1/customresourcedefinitions {}",
             document.value

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use federate_test_apiserver::{Fleet, Request};
+use federate_test_apiserver::{ApiRequest, Fleet};
 use serde_json::Value;
 
 /// The other process; it ends when its standard input does.
@@ -51,7 +51,7 @@ impl Drop for Servers {
 
 /// The other process.
 pub(crate) fn serve(names: &[String]) {
-    let fleet = Fleet::start(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let fleet = Fleet::start_clusters(&names.iter().map(String::as_str).collect::<Vec<_>>());
     fleet.write_kubeconfig(Path::new("kubeconfig"));
     println!("ready");
     for line in std::io::stdin().lines() {
@@ -61,7 +61,7 @@ pub(crate) fn serve(names: &[String]) {
         let answer = match word() {
             "reset" => {
                 for name in names {
-                    fleet.cluster(name).reset_counts();
+                    fleet.lock_cluster(name).reset_counts();
                 }
                 "done".to_owned()
             }
@@ -79,7 +79,7 @@ pub(crate) fn serve(names: &[String]) {
 fn counts(fleet: &Fleet, names: &[String]) -> String {
     let mut all: BTreeMap<String, usize> = BTreeMap::new();
     for name in names {
-        for (verb, count) in fleet.cluster(name).counts() {
+        for (verb, count) in fleet.lock_cluster(name).counts() {
             *all.entry(verb.clone()).or_default() += count;
         }
     }
@@ -92,7 +92,7 @@ fn until(fleet: &Fleet, names: &[String], (path, pointer, value): (&str, &str, &
     let mut open: Vec<&String> = names.iter().collect();
     while !open.is_empty() {
         open.retain(|name| {
-            fleet.cluster(name).get(path).is_some_and(|object| object.pointer(pointer) != Some(&value))
+            fleet.lock_cluster(name).get(path).is_some_and(|object| object.pointer(pointer) != Some(&value))
         });
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -103,7 +103,7 @@ fn until(fleet: &Fleet, names: &[String], (path, pointer, value): (&str, &str, &
 fn compared(fleet: &Fleet, names: &[String], but: &str) -> String {
     let mut open: Vec<&String> = names.iter().filter(|name| *name != but).collect();
     while !open.is_empty() {
-        open.retain(|name| !fleet.cluster(name).counts().contains_key("list"));
+        open.retain(|name| !fleet.lock_cluster(name).counts().contains_key("list"));
         std::thread::sleep(Duration::from_millis(5));
     }
     "done".to_owned()
@@ -113,14 +113,14 @@ fn compared(fleet: &Fleet, names: &[String], but: &str) -> String {
 fn write(fleet: &Fleet, line: &str) -> String {
     let words: Vec<&str> = line.splitn(4, ' ').collect();
     let [verb, cluster, path, body] = words[..] else { panic!("{line}?") };
-    let mut cluster = fleet.cluster(cluster);
+    let mut cluster = fleet.lock_cluster(cluster);
     let answer = if verb == "create" {
-        cluster.create(path, &serde_json::from_str(body).unwrap())
+        cluster.create_object(path, &serde_json::from_str(body).unwrap())
     } else {
-        let request = Request::new("PATCH", path).query("fieldManager", "kubectl-edit");
+        let request = ApiRequest::new("PATCH", path).with_query("fieldManager", "kubectl-edit");
         let sort = if verb == "merge" { "merge" } else { "strategic-merge" };
-        cluster.handle(&request.body(&format!("application/{sort}-patch+json"), body.to_owned()))
+        cluster.handle_request(&request.with_body(&format!("application/{sort}-patch+json"), body.to_owned()))
     };
-    assert!(answer.status < 300, "{line}: {:?}", answer.object());
+    assert!(answer.status < 300, "{line}: {:?}", answer.json_body());
     "done".to_owned()
 }

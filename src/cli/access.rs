@@ -23,7 +23,7 @@ pub(super) struct AccessArgs {
     hub_context: Option<String>,
 
     /// Give up on a cluster after this time (90s, 5m); other clusters are not affected [default: 10m, and the time of --wait]
-    #[arg(long, value_name = "DURATION", value_parser = duration, hide_short_help = true)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, hide_short_help = true)]
     timeout: Option<Duration>,
 
     /// Impersonate this user in the clusters
@@ -64,8 +64,8 @@ impl AccessArgs {
     }
 
     /// The connection details: the flags, the contexts in federate.yaml, and the repo's inventory.
-    pub(super) fn access(&self, session: &federate_session::Session) -> federate_live::Access {
-        let hub = |context: &String| federate_live::Hub {
+    pub(super) fn build_access(&self, session: &federate_session::Session) -> federate_live::Access {
+        let hub = |context: &String| federate_live::HubAccess {
             context: context.clone(),
             inventory: session.inventory_objects(),
             user: None,
@@ -84,7 +84,7 @@ impl AccessArgs {
 }
 
 /// Parses a duration such as `90s` or `5m`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|e| format!("{e}"))?;
     Duration::try_from(parsed).map_err(|_| "a duration cannot be negative".to_owned())
 }

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::access::{AccessArgs, duration};
-use super::members::{ApplySetArgs, DryRun, Members, PruneArgs, Reader, Servers, parse_applyset};
-use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value};
-use federate_engine::actions::{self, Inventory};
+use super::access::{AccessArgs, parse_duration};
+use super::members::{
+    ApplySetArgs, DryRunMode, LiveSource, MemberRun, PruneArgs, ServerAccess, parse_applyset,
+};
+use super::settings::{OutputFormat, RepoArgs};
+use super::{CommandError, Exit, print_text, print_value};
+use federate_engine::actions::{self, ApplySet};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
@@ -24,10 +26,10 @@ use federate_session::Purpose;
 /// federate.yaml. With --observed DIR and --dry-run=client, federate reads a dump and connects to no cluster.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Apply {
+pub(super) struct ApplyCommand {
     /// Show what would be done without doing it: decided locally, or dry-run on the API servers
     #[arg(long, value_enum, value_name = "WHERE")]
-    dry_run: Option<DryRun>,
+    dry_run: Option<DryRunMode>,
 
     /// When to adopt objects that already exist [default: what their policies say]
     #[arg(long, value_enum, value_name = "WHEN")]
@@ -55,7 +57,7 @@ pub(super) struct Apply {
     ///
     /// With the name of the current `ApplySet`, confirms that the repo has moved to another remote or folder.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset, hide_short_help = true)]
-    move_from: Option<Inventory>,
+    move_from: Option<ApplySet>,
 
     /// Keep the plan, the scheduler's memory, in the clusters: read the newest one, and store the new one
     ///
@@ -65,7 +67,7 @@ pub(super) struct Apply {
     remember: bool,
 
     /// Wait up to this time until every object is healthy (30s, 5m)
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     wait: Option<Duration>,
 
     /// Only check whether the clusters grant the required permissions, and list missing ones
@@ -74,7 +76,7 @@ pub(super) struct Apply {
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 
     #[command(flatten)]
     args: RepoArgs,
@@ -103,12 +105,12 @@ enum Adopt {
 }
 
 impl Adopt {
-    fn rule(self) -> actions::Adopt {
+    fn to_adoption_rule(self) -> actions::AdoptionMode {
         match self {
-            Self::Never => actions::Adopt::Never,
-            Self::IfNoDiff => actions::Adopt::IfNoDiff,
-            Self::IfNoRestart => actions::Adopt::IfNoRestart,
-            Self::Always => actions::Adopt::Always,
+            Self::Never => actions::AdoptionMode::Never,
+            Self::IfNoDiff => actions::AdoptionMode::IfNoDiff,
+            Self::IfNoRestart => actions::AdoptionMode::IfNoRestart,
+            Self::Always => actions::AdoptionMode::Always,
         }
     }
 }
@@ -119,47 +121,47 @@ Examples:
   federate apply examples/repo --cluster eu-1 eu-2
   federate apply examples/kubefed --observed examples/kubefed/live --dry-run=client";
 
-impl Apply {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let members = Members {
+impl ApplyCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+        let members = MemberRun {
             args: &self.args,
             inventory: &self.inventory,
             moved: self.move_from.as_ref(),
             remember: self.remember,
             prune: &self.prune,
             purpose: Purpose::Apply {
-                adopt: self.adopt.map(Adopt::rule),
+                adopt: self.adopt.map(Adopt::to_adoption_rule),
                 force: self.force,
                 replace: self.replace,
             },
             no_take_over: self.no_take_over,
-            results: self.output != Format::Table,
-            reader: self.reader()?,
+            results: self.output != OutputFormat::Table,
+            reader: self.choose_source()?,
         };
         let done = match members.run()? {
             ControlFlow::Break(exit) => return Ok(exit),
             ControlFlow::Continue(done) => done,
         };
-        let exit = done.exit();
-        if self.check_access && self.output == Format::Table {
+        let exit = done.exit_code();
+        if self.check_access && self.output == OutputFormat::Table {
             let all = "every cluster grants the permissions that apply needs\n";
-            return print(if done.failed { "" } else { all }).map(|()| exit);
+            return print_text(if done.failed { "" } else { all }).map(|()| exit);
         }
-        if self.output != Format::Table {
+        if self.output != OutputFormat::Table {
             return print_value(&done.actions, self.output).map(|()| exit);
         }
-        let table = report::table(&done.actions, self.args.text_style());
-        done.print(&table)?;
+        let table = report::format_table(&done.actions, self.args.text_style());
+        done.print_result(&table)?;
         Ok(exit)
     }
 
-    fn reader(&self) -> Result<Reader<'_>, Fault> {
+    fn choose_source(&self) -> Result<LiveSource<'_>, CommandError> {
         match (self.args.observed_folder(), self.dry_run) {
-            (_, Some(DryRun::Client)) if self.args.has_observed()? => Ok(Reader::Dump),
-            (Some(_), _) => Err(Fault::Failed(
+            (_, Some(DryRunMode::Client)) if self.args.has_observed()? => Ok(LiveSource::Dump),
+            (Some(_), _) => Err(CommandError::Failed(
                 "--observed reads a dump and connects to no cluster: add --dry-run=client, or leave out --observed".to_owned(),
             )),
-            (None, dry_run) => Ok(Reader::Servers(Servers {
+            (None, dry_run) => Ok(LiveSource::Servers(ServerAccess {
                 access: &self.access,
                 dry_run,
                 wait: self.wait,

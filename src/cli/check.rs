@@ -5,12 +5,12 @@ use clap_complete::ArgValueCompleter;
 use serde_json::json;
 
 use super::filter::FilterArgs;
-use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, complete, print, print_value, say, use_color};
-use federate_apiserver::served::{NEWEST, OLDEST, release};
+use super::settings::{OutputFormat, RepoArgs};
+use super::{CommandError, Exit, completers, print_notice, print_text, print_value, use_color};
+use federate_apiserver::served_versions::{NEWEST, OLDEST, parse_release};
 use federate_kubernetes::Finding;
-use federate_kubernetes::schema::nearest;
-use federate_report::table::counted;
+use federate_kubernetes::schema::find_nearest;
+use federate_report::table::format_count;
 use federate_report::{annotations, findings};
 use federate_source::git::GitLocation;
 
@@ -22,13 +22,13 @@ use federate_source::git::GitLocation;
 /// 2 with errors. --explain CODE prints the cause and the fix of a finding.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Check {
+pub(super) struct CheckCommand {
     /// Print the cause and the fix of a finding, by its code
-    #[arg(long, value_name = "CODE", add = ArgValueCompleter::new(complete::codes))]
+    #[arg(long, value_name = "CODE", add = ArgValueCompleter::new(completers::complete_codes))]
     explain: Option<String>,
 
     /// Check for this version of Kubernetes (1.31) instead of those that the clusters report
-    #[arg(long, value_name = "VERSION", value_parser = kubernetes)]
+    #[arg(long, value_name = "VERSION", value_parser = parse_kubernetes_version)]
     kube_version: Option<u32>,
 
     /// Output format
@@ -67,28 +67,31 @@ Examples:
   federate check examples/repo -o sarif > federate.sarif
   federate check --explain unmatched";
 
-impl Check {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl CheckCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         if let Some(code) = &self.explain {
-            return print(&explanation(code)?).map(|()| Exit::Clean);
+            return print_text(&find_explanation(code)?).map(|()| Exit::Clean);
         }
         let session = self.args.last_session()?;
         self.args.say_cluster_notices(&session)?;
         let mut found = session.check_for(self.kube_version);
         if self.filter.is_given() {
-            let filter = self.filter.filter(&[&session]);
+            let filter = self.filter.build_filter(&[&session]);
             let all = found.len();
             found.retain(|finding| filter.shows_finding(finding));
             let others = all - found.len();
             if others > 0 && !self.args.quiet {
-                say(&format!("{} about other objects left out by -n and -l\n", counted(others, "finding")));
+                print_notice(&format!(
+                    "{} about other objects left out by -n and -l\n",
+                    format_count(others, "finding")
+                ));
             }
         }
         if self.args.quiet {
             found.retain(Finding::is_error);
         }
         let repo = session.repo();
-        let rows = || findings::rows(repo, &found);
+        let rows = || findings::build_rows(repo, &found);
         let document = || {
             json!({
                 "apiVersion": federate_dialect::plan::API_VERSION,
@@ -101,21 +104,21 @@ impl Check {
             || GitLocation::discover_around(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
         match self.output {
             Output::Table => {
-                let most = if self.args.verbose { usize::MAX } else { findings::SHOWN };
+                let most = if self.args.verbose { usize::MAX } else { findings::MAX_FINDINGS };
                 let color = use_color(&std::io::stdout());
-                print(&findings::text_of_first(repo, &found, session.dialects(), color, most))?;
+                print_text(&findings::text_of_first(repo, &found, session.dialects(), color, most))?;
                 if !self.args.quiet {
-                    print(&summary(&found, repo.templates.len(), session.clusters().len()))?;
-                    if let Some(line) = federate_report::kept::control_plane_line(repo) {
-                        print(&format!("{line}\n"))?;
+                    print_text(&format_summary(&found, repo.templates.len(), session.clusters().len()))?;
+                    if let Some(line) = federate_report::control_plane_objects::control_plane_line(repo) {
+                        print_text(&format!("{line}\n"))?;
                     }
                 }
             }
-            Output::Json => print_value(&document(), Format::Json)?,
-            Output::Yaml => print_value(&document(), Format::Yaml)?,
-            Output::Github => print(&annotations::github(&rows(), &folder()))?,
-            Output::Sarif => print_value(&annotations::sarif(&rows(), &folder()), Format::Json)?,
-            Output::Junit => print(&annotations::junit(&rows(), &folder()))?,
+            Output::Json => print_value(&document(), OutputFormat::Json)?,
+            Output::Yaml => print_value(&document(), OutputFormat::Yaml)?,
+            Output::Github => print_text(&annotations::format_github(&rows(), &folder()))?,
+            Output::Sarif => print_value(&annotations::format_sarif(&rows(), &folder()), OutputFormat::Json)?,
+            Output::Junit => print_text(&annotations::format_junit(&rows(), &folder()))?,
         }
         Ok(match (federate_engine::any_error(&found), found.is_empty()) {
             (true, _) => Exit::Error,
@@ -126,44 +129,51 @@ impl Check {
 }
 
 /// Parses a version of Kubernetes.
-fn kubernetes(text: &str) -> Result<u32, String> {
+fn parse_kubernetes_version(text: &str) -> Result<u32, String> {
     let known = |release: &u32| (OLDEST..=NEWEST).contains(release);
-    release(text).filter(known).ok_or_else(|| {
+    parse_release(text).filter(known).ok_or_else(|| {
         format!("expected a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}, such as 1.31")
     })
 }
 
 /// The page of the book about findings.
-const FINDINGS: &str = include_str!("../../docs/reference/findings.md");
+const FINDINGS_PAGE: &str = include_str!("../../docs/reference/findings.md");
 
 /// The codes of all findings.
-pub(super) fn codes() -> impl Iterator<Item = &'static str> {
-    FINDINGS.lines().filter_map(|line| line.strip_prefix("### "))
+pub(super) fn finding_codes() -> impl Iterator<Item = &'static str> {
+    FINDINGS_PAGE.lines().filter_map(|line| line.strip_prefix("### "))
 }
 
 /// The section of the page about findings with this code.
-fn explanation(code: &str) -> Result<String, Fault> {
-    let mut lines = FINDINGS.lines().skip_while(|line| line.strip_prefix("### ") != Some(code));
+fn find_explanation(code: &str) -> Result<String, CommandError> {
+    let mut lines = FINDINGS_PAGE.lines().skip_while(|line| line.strip_prefix("### ") != Some(code));
     let Some(heading) = lines.next() else {
-        let codes: Vec<&str> = codes().collect();
-        let near = nearest(code, &codes).map(|near| format!("; did you mean `{near}`?"));
+        let codes: Vec<&str> = finding_codes().collect();
+        let near = find_nearest(code, &codes).map(|near| format!("; did you mean `{near}`?"));
         let near = near.unwrap_or_default();
-        let page = findings::PAGE;
-        return Err(Fault::Failed(format!("no finding has the code `{code}`{near}\n{page} lists all codes")));
+        let page = findings::FINDINGS_PAGE_URL;
+        return Err(CommandError::Failed(format!(
+            "no finding has the code `{code}`{near}\n{page} lists all codes"
+        )));
     };
     let section: Vec<&str> = lines.take_while(|line| !line.starts_with("##")).collect();
     Ok(format!("{}\n\n{}\n", heading.trim_start_matches("### "), section.join("\n").trim()))
 }
 
-fn summary(found: &[Finding], templates: usize, clusters: usize) -> String {
+fn format_summary(found: &[Finding], templates: usize, clusters: usize) -> String {
     let errors = found.iter().filter(|f| f.is_error()).count();
-    let checked = format!("{} and {}", counted(templates, "template"), counted(clusters, "cluster"));
+    let checked =
+        format!("{} and {}", format_count(templates, "template"), format_count(clusters, "cluster"));
     match (errors, found.len() - errors) {
         (0, 0) => format!("clean: {checked}\n"),
-        (0, warnings) => format!("{} in {checked}\n", counted(warnings, "warning")),
-        (errors, 0) => format!("{} in {checked}\n", counted(errors, "error")),
+        (0, warnings) => format!("{} in {checked}\n", format_count(warnings, "warning")),
+        (errors, 0) => format!("{} in {checked}\n", format_count(errors, "error")),
         (errors, warnings) => {
-            format!("{} and {} in {checked}\n", counted(errors, "error"), counted(warnings, "warning"))
+            format!(
+                "{} and {} in {checked}\n",
+                format_count(errors, "error"),
+                format_count(warnings, "warning")
+            )
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print, print_value};
+use super::settings::{OutputFormat, RepoArgs};
+use super::{CommandError, Exit, print_text, print_value};
 use federate_report::clusters::ClusterList;
 
 /// List the clusters: whether they are ready, what they offer, and what is placed there
@@ -13,7 +13,7 @@ use federate_report::clusters::ClusterList;
 /// --snapshot, the status is that of the snapshot. `federate explain cluster/NAME` shows one cluster in full.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Clusters {
+pub(super) struct ClustersCommand {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
@@ -42,14 +42,14 @@ Examples:
   federate clusters examples/repo --cluster eu-1 eu-2 -o json
   federate explain cluster/eu-1 examples/repo";
 
-impl Clusters {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl ClustersCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         let session = self.args.last_session()?;
         let found = session.plan_findings();
         let errors: Vec<_> = found.into_iter().filter(federate_kubernetes::Finding::is_error).collect();
-        self.args.report(&session, &errors);
+        self.args.report_findings(&session, &errors);
         let mut clusters = session.cluster_rows();
-        clusters.retain(|row| self.args.wants(&row.name));
+        clusters.retain(|row| self.args.selects_cluster(&row.name));
         let list = ClusterList {
             api_version: federate_dialect::plan::API_VERSION,
             kind: "ClusterList",
@@ -57,11 +57,11 @@ impl Clusters {
             clusters,
         };
         match self.output {
-            Output::Table => print(&list.text(false, self.args.text_style()))?,
-            Output::Wide => print(&list.text(true, self.args.text_style()))?,
-            Output::Json => print_value(&list, Format::Json)?,
-            Output::Yaml => print_value(&list, Format::Yaml)?,
+            Output::Table => print_text(&list.format_text(false, self.args.text_style()))?,
+            Output::Wide => print_text(&list.format_text(true, self.args.text_style()))?,
+            Output::Json => print_value(&list, OutputFormat::Json)?,
+            Output::Yaml => print_value(&list, OutputFormat::Yaml)?,
         }
-        Ok(super::settings::outcome(&errors))
+        Ok(super::settings::exit_for_findings(&errors))
     }
 }

@@ -4,13 +4,13 @@ use clap::Args;
 use serde::Serialize;
 
 use super::deletions::{self, DeletionArgs};
-use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, print, print_value, say};
+use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
+use super::{CommandError, Exit, print_notice, print_text, print_value};
 use federate_dialect::Plan;
 use federate_engine::deletions::ExcessiveDeletions;
-use federate_publish::branch::{self, Folder, Identity, Layout, Remote};
+use federate_publish::branch::{self, BranchFolder, BranchLayout, GitRemote, Identity};
 use federate_session::Destination;
-use federate_session::commit::{self as session, Branch, CommitOutcome, Committed, Error};
+use federate_session::commit::{self as session, CommitOutcome, CommittedBranch, CommittedSession, Error};
 use federate_source::git::{self, GitLocation};
 
 /// Commit the rendered manifests to a branch
@@ -25,7 +25,7 @@ use federate_source::git::{self, GitLocation};
 /// of `hub`. Commits are signed if git's commit.gpgSign is set.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Commit {
+pub(super) struct CommitCommand {
     /// The branch to commit to; `{cluster}` stands for the name of each cluster
     #[arg(long, short, value_name = "BRANCH")]
     branch: String,
@@ -43,12 +43,12 @@ pub(super) struct Commit {
     message: Option<String>,
 
     /// The commit author, as `Name <address>` [default: git's]
-    #[arg(long, value_name = "WHO", value_parser = author)]
+    #[arg(long, value_name = "WHO", value_parser = parse_author)]
     author: Option<String>,
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 
     #[command(flatten)]
     deletions: DeletionArgs,
@@ -57,7 +57,7 @@ pub(super) struct Commit {
     args: RepoArgs,
 }
 
-fn author(text: &str) -> Result<String, &'static str> {
+fn parse_author(text: &str) -> Result<String, &'static str> {
     if Identity::is_name_and_address(text) {
         Ok(text.to_owned())
     } else {
@@ -70,84 +70,92 @@ Examples:
   federate commit examples/repo --branch rendered --push
   federate commit examples/repo --branch 'clusters/{cluster}'";
 
-impl Commit {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let layout = Layout::parse_pattern(&self.branch, Folder::parse_path(&self.branch_path)?)?;
+impl CommitCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+        let layout = BranchLayout::parse_pattern(&self.branch, BranchFolder::parse_path(&self.branch_path)?)?;
         if !self.args.clusters.is_empty() && !layout.is_spread() {
-            return Err(Fault::Failed(
+            return Err(CommandError::Failed(
                 "--cluster would remove the other clusters from the branch: use one branch per cluster, \
                  for example --branch 'rendered/{cluster}'"
                     .to_owned(),
             ));
         }
         let place =
-            GitLocation::discover_around(&self.args.repo).map_err(|e| Fault::Failed(e.to_string()))?;
+            GitLocation::discover_around(&self.args.repo).map_err(|e| CommandError::Failed(e.to_string()))?;
         if !self.args.quiet && self.args.is_work_tree() && git::is_modified(&place).unwrap_or(false) {
-            say(
+            print_notice(
                 "the work tree has changes that are not committed; they are rendered, too (--rev HEAD leaves them \
                  out)\n",
             );
         }
         if !self.args.quiet && place.is_outside_of_commit() {
-            say(&format!(
+            print_notice(&format!(
                 "the repository is {}, whose last commit does not contain this folder\n",
-                place.shown().display()
+                place.display_folder().display()
             ));
         }
-        let remote = self.push.clone().map(Remote::new);
-        let commit = session::Commit {
-            place: &place,
+        let remote = self.push.clone().map(GitRemote::new);
+        let commit = session::CommitRequest {
+            location: &place,
             layout: &layout,
             remote: remote.as_ref(),
             message: self.message.as_deref(),
             author: self.author.as_deref(),
             clusters: &self.args.clusters,
             keep_going: self.args.keep_going,
-            prune_limit: self.deletions.limit(),
+            prune_limit: self.deletions.prune_limit(),
         };
         let open = |kept: Option<&Plan>| {
-            let opened = self.args.open()?;
-            let session = self.args.session_of(opened.source(), None, self.args.memory(kept)?)?;
-            Ok((session, opened.provenance(&place)))
+            let opened = self.args.open_repo()?;
+            let session = self.args.session_of(opened.source(), None, self.args.read_memory(kept)?)?;
+            Ok((session, opened.find_provenance(&place)))
         };
         let retrying = |error: &branch::Error| {
             if !self.args.quiet {
-                say(&format!("{error}; trying again\n"));
+                print_notice(&format!("{error}; trying again\n"));
             }
         };
-        let Committed { session, outcome: committed } =
-            commit.run(open, retrying).map_err(|error| match error {
+        let CommittedSession { session, outcome: committed } =
+            commit.commit_rendering(open, retrying).map_err(|error| match error {
                 Error::Open(fault) => fault,
-                error => Fault::Failed(error.to_string()),
+                error => CommandError::Failed(error.to_string()),
             })?;
         let mut findings = session.findings_for(Destination::Files);
         findings.extend(session.secrets_in_clear());
         self.args.say_cluster_notices(&session)?;
-        self.args.report(&session, &findings);
+        self.args.report_findings(&session, &findings);
         match committed {
             CommitOutcome::Done(branches) => {
-                self.show(&branches, None)?;
-                Ok(outcome(&findings))
+                self.print_result(&branches, None)?;
+                Ok(exit_for_findings(&findings))
             }
             CommitOutcome::Errors => {
-                say(
+                print_notice(
                     "nothing was committed; --keep-going skips the objects with errors and commits the rest\n",
                 );
                 Ok(Exit::Error)
             }
             CommitOutcome::Refused(excess) => {
-                let limit = self.deletions.limit();
+                let limit = self.deletions.prune_limit();
                 let unread = session.prune_limit(limit) != limit;
-                if self.output != Format::Table {
-                    self.show(&[], Some(&excess))?;
+                if self.output != OutputFormat::Table {
+                    self.print_result(&[], Some(&excess))?;
                 }
-                Err(Fault::Failed(deletions::refusal(&excess, &format!("branch {}", self.branch), unread)))
+                Err(CommandError::Failed(deletions::format_refusal(
+                    &excess,
+                    &format!("branch {}", self.branch),
+                    unread,
+                )))
             }
         }
     }
 
-    fn show(&self, committed: &[Branch], refused: Option<&ExcessiveDeletions>) -> Result<(), Fault> {
-        if self.output != Format::Table {
+    fn print_result(
+        &self,
+        committed: &[CommittedBranch],
+        refused: Option<&ExcessiveDeletions>,
+    ) -> Result<(), CommandError> {
+        if self.output != OutputFormat::Table {
             let changed = committed.iter().any(|one| one.commit.is_some());
             let api_version = federate_dialect::plan::API_VERSION;
             return print_value(
@@ -158,7 +166,7 @@ impl Commit {
         if self.args.quiet {
             return Ok(());
         }
-        print(&committed.iter().map(|one| line(one, self.push.as_deref())).collect::<String>())
+        print_text(&committed.iter().map(|one| format_branch(one, self.push.as_deref())).collect::<String>())
     }
 }
 
@@ -170,14 +178,14 @@ struct CommitResult<'c> {
     kind: &'static str,
     /// Whether any branch got a commit.
     changed: bool,
-    branches: &'c [Branch],
+    branches: &'c [CommittedBranch],
     /// The deletions because of which nothing was committed.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<&'c ExcessiveDeletions>,
 }
 
 /// The result for one branch, as a line for the terminal.
-fn line(branch: &Branch, remote: Option<&str>) -> String {
+fn format_branch(branch: &CommittedBranch, remote: Option<&str>) -> String {
     let pushed = match remote.filter(|_| branch.pushed) {
         Some(remote) => format!(", pushed to {}", git::program::without_credentials(remote)),
         None => String::new(),
@@ -192,7 +200,7 @@ fn line(branch: &Branch, remote: Option<&str>) -> String {
     }
 }
 
-impl From<branch::Error> for Fault {
+impl From<branch::Error> for CommandError {
     fn from(error: branch::Error) -> Self {
         Self::Failed(error.to_string())
     }

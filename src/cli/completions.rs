@@ -3,7 +3,7 @@
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::{Exit, Fault, print_unchanged};
+use super::{CommandError, Exit, print_unchanged};
 
 /// Print a shell completion script
 ///
@@ -11,7 +11,7 @@ use super::{Exit, Fault, print_unchanged};
 /// shell ask federate: `source <(COMPLETE=bash federate)`; zsh, fish, elvish and powershell work likewise.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Completions {
+pub(super) struct CompletionsCommand {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
@@ -21,8 +21,8 @@ const EXAMPLES: &str = "\
 Examples:
   federate completions bash > federate.bash";
 
-impl Completions {
-    pub(super) fn run(&self, command: &mut Command) -> Result<Exit, Fault> {
+impl CompletionsCommand {
+    pub(super) fn run(&self, command: &mut Command) -> Result<Exit, CommandError> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, command, "federate", &mut script);
         print_unchanged(&String::from_utf8_lossy(&script))?;

@@ -18,13 +18,13 @@ pub fn exit_on_panic() {
             full(info);
         }
         // If standard error is closed, there is no other way to report it.
-        let _ = io::stderr().lock().write_all(message(info.location(), verbose).as_bytes());
+        let _ = io::stderr().lock().write_all(format_message(info.location(), verbose).as_bytes());
         process::exit(Exit::Error as i32);
     }));
 }
 
 /// What is printed about a panic at `place`, after its own message if `verbose`.
-fn message(place: Option<&Location<'_>>, verbose: bool) -> String {
+fn format_message(place: Option<&Location<'_>>, verbose: bool) -> String {
     let place = place.map(|place| format!(" at {}:{}", place.file(), place.line())).unwrap_or_default();
     let mut text = format!(
         "error: internal error{place}: this is a bug of federate {}\n  Report it with the command that you ran: {}/issues\n",

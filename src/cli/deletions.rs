@@ -14,14 +14,14 @@ pub(super) struct DeletionArgs {
 
 impl DeletionArgs {
     /// The limit.
-    pub(super) fn limit(&self) -> PruneLimit {
+    pub(super) fn prune_limit(&self) -> PruneLimit {
         PruneLimit::new(self.prune_limit)
     }
 }
 
 /// The message of a command that deletes nothing, because it would delete too much from `output`. `unread` says
 /// whether that is because files could not be read.
-pub(super) fn refusal(excess: &ExcessiveDeletions, output: &str, unread: bool) -> String {
+pub(super) fn format_refusal(excess: &ExcessiveDeletions, output: &str, unread: bool) -> String {
     let why = if unread { "the files that cannot be read may hold these objects, so " } else { "" };
     format!(
         "{output}: {excess}\n{}{why}nothing was changed; if this is meant, repeat the command with --prune-limit 100",
@@ -30,6 +30,6 @@ pub(super) fn refusal(excess: &ExcessiveDeletions, output: &str, unread: bool) -
 }
 
 /// The warning of a command that deletes this much from `output`.
-pub(super) fn warning(excess: &ExcessiveDeletions, output: &str) -> String {
+pub(super) fn format_warning(excess: &ExcessiveDeletions, output: &str) -> String {
     format!("warning: {output}: {excess}\n{}", excess.list_objects())
 }

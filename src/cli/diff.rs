@@ -5,21 +5,21 @@ use clap_complete::ArgValueCompleter;
 
 use super::deletions::DeletionArgs;
 use super::filter::FilterArgs;
-use super::release::{self, Release};
-use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, complete, page, print, print_unchanged, print_value, say};
+use super::release::{self, DialectRelease};
+use super::settings::{OutputFormat, RepoArgs};
+use super::{CommandError, Exit, completers, page, print_notice, print_text, print_unchanged, print_value};
 use federate_dialect::Plan;
 use federate_engine::change::{DigestKey, MIN_KEY_BYTES};
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::{EmptySource, Source};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
-use federate_session::{Comparison, Session};
+use federate_session::{RevisionComparison, Session};
 use federate_source::git::GitLocation;
 
 mod range;
 
-use range::{Earlier, Range};
+use range::{EarlierSide, RevisionRange};
 
 /// Show what a change of the repo changes in the clusters
 ///
@@ -38,12 +38,12 @@ use range::{Earlier, Range};
 /// release reschedules them; with --fresh, both releases schedule everything from scratch.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, mut_arg("rev", |arg| arg.hide(true)), mut_arg("prune_limit", announce_limit))]
-pub(super) struct Diff {
+pub(super) struct DiffCommand {
     /// The branch or revision to compare with [default: the default branch of origin, or else main or master]
     ///
     /// REV compares with the merge base of REV and the head, REV.. with REV itself. REV...REV and
     /// REV..REV name base and head.
-    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(complete::revisions))]
+    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(completers::complete_revisions))]
     from: Option<String>,
 
     /// The head revision [default: the work tree]
@@ -54,11 +54,11 @@ pub(super) struct Diff {
     ///
     /// Without --from, base and head are the same revision.
     #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
-    from_version: Vec<Release>,
+    from_version: Vec<DialectRelease>,
 
     /// The control plane release for the head, such as karmada=1.18
     #[arg(long, value_name = "NAME=VERSION", value_delimiter = ',')]
-    to_version: Vec<Release>,
+    to_version: Vec<DialectRelease>,
 
     /// The name of the base in the report, such as the target branch [default: the revision]
     #[arg(long, value_name = "NAME")]
@@ -125,25 +125,25 @@ fn announce_limit(arg: Arg) -> Arg {
     arg.hide_short_help(true).help("Say that publishing is refused if it deletes more than this share of the objects, in total or of a cluster")
 }
 
-impl Diff {
-    pub(super) fn run(mut self) -> Result<Exit, Fault> {
+impl DiffCommand {
+    pub(super) fn run(mut self) -> Result<Exit, CommandError> {
         self.read_positionals()?;
-        let range = self.range()?;
+        let range = self.parse_range()?;
         let later = match &range.to {
             Some(rev) => self.args.open_at(rev)?,
-            None => self.args.open()?,
+            None => self.args.open_repo()?,
         };
-        let base = range.earlier(&self.args)?;
+        let base = range.resolve_earlier(&self.args)?;
         let opened = base.as_ref().map(|base| self.args.open_before(&base.rev)).transpose()?;
         if let (Some(base), Some(None), false) = (&base, &opened, self.args.quiet) {
-            say(&missing_folder(&self.args, &base.name));
+            print_notice(&missing_folder(&self.args, &base.name));
         }
         let earlier: &dyn Source = match &opened {
             Some(Some(opened)) => opened.source(),
             Some(None) => &EmptySource,
             None => later.source(),
         };
-        let memory = self.args.memory(None)?;
+        let memory = self.args.read_memory(None)?;
         let [earlier, later] = self.args.selection().of_sides(&self.args.repo, [earlier, later.source()])?;
         let from = self.args.session_by(earlier, memory, &self.from_version)?;
         // Two releases that decide from scratch have no memory.
@@ -151,25 +151,27 @@ impl Diff {
         let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
         let to = self.args.session_by(later, memory, &self.to_version)?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
-        let names = self.names(&range, base.as_ref());
+        let names = self.side_names(&range, base.as_ref());
         self.args.say_cluster_notices(&to)?;
         self.report_errors(&names.0, &from, &to);
         let found = to.findings();
         // Warnings that --fail-on makes errors fail the command, but everything can be compared.
         let invalid = found.iter().any(|finding| finding.is_error() && !self.args.fails_on(finding.code));
         if invalid && !self.args.keep_going {
-            say("nothing was compared; --keep-going skips the objects with errors and compares the rest\n");
+            print_notice(
+                "nothing was compared; --keep-going skips the objects with errors and compares the rest\n",
+            );
             return Ok(Exit::Error);
         }
-        let comparison = Comparison { from: &from, to: &to };
-        let filter = self.filter.is_given().then(|| self.filter.filter(&[&from, &to]));
-        let shows = filter.as_ref().map(|filter| |id: &ObjectRef| filter.shows(id));
+        let comparison = RevisionComparison { from: &from, to: &to };
+        let filter = self.filter.is_given().then(|| self.filter.build_filter(&[&from, &to]));
+        let shows = filter.as_ref().map(|filter| |id: &ObjectRef| filter.shows_object(id));
         let shows = shows.as_ref().map(|shows| shows as &dyn Fn(&ObjectRef) -> bool);
         let changes = comparison.changes_of(&digest_key()?, &self.args.clusters, shows);
         let mut report = Report::new(&names.0, &names.1, &changes)
-            .with_clusters(comparison.inventory(), comparison.capacity());
+            .with_clusters(comparison.merge_inventories(), comparison.compute_capacity());
         if filter.is_none() && self.args.clusters.is_empty() {
-            report.deletion_guard = comparison.excessive_deletions(self.deletions.limit());
+            report.deletion_guard = comparison.excessive_deletions(self.deletions.prune_limit());
         }
         report.findings = comparison.new_findings();
         report.resolved = comparison.resolved_findings();
@@ -178,18 +180,24 @@ impl Diff {
             report.resolved.retain(|row| row.severity == Severity::Error);
         }
         match self.output {
-            Output::Table => print(&text::text(&report, text::Detail::Manifests, self.args.text_style()))?,
-            Output::Markdown => {
-                print_unchanged(&markdown::markdown(&report, &self.files(), &self.command()))?;
+            Output::Table => {
+                print_text(&text::format_diff(&report, text::DiffDetail::Manifests, self.args.text_style()))?
             }
-            Output::Json => print_value(&report, Format::Json)?,
-            Output::Yaml => print_value(&report, Format::Yaml)?,
+            Output::Markdown => {
+                print_unchanged(&markdown::format_comment(
+                    &report,
+                    &self.file_links(),
+                    &self.format_command(),
+                ))?;
+            }
+            Output::Json => print_value(&report, OutputFormat::Json)?,
+            Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
             Output::Html => {
                 let plans = [&from, &to].map(|session| {
                     let plan = session.plan_with_replicas();
-                    let mut plan = self.args.narrowed(&plan).into_owned();
+                    let mut plan = self.args.narrow_plan(&plan).into_owned();
                     if let Some(filter) = &filter {
-                        filter.narrow(&mut plan);
+                        filter.narrow_plan(&mut plan);
                     }
                     plan
                 });
@@ -205,12 +213,14 @@ impl Diff {
 
     /// Takes revisions among the positional arguments for `--from` and `--to`, as in git: `REV`, `REV REV` or a range, before
     /// or after the folder.
-    fn read_positionals(&mut self) -> Result<(), Fault> {
+    fn read_positionals(&mut self) -> Result<(), CommandError> {
         let given = self.args.repo.to_string_lossy().into_owned();
         if self.from.is_some() {
             return match self.more.as_slice() {
                 [] => Ok(()),
-                [word, ..] => Err(Fault::Failed(format!("`{word}`: --from names the revision already"))),
+                [word, ..] => {
+                    Err(CommandError::Failed(format!("`{word}`: --from names the revision already")))
+                }
             };
         }
         let words: Vec<String> = std::iter::once(given).chain(self.more.drain(..)).collect();
@@ -224,7 +234,7 @@ impl Diff {
                 self.to = Some(to.clone());
             }
             _ => {
-                return Err(Fault::Failed(format!(
+                return Err(CommandError::Failed(format!(
                     "{} are too many revisions: name one, two, or a range such as main..feature",
                     revisions.join(" and ")
                 )));
@@ -234,11 +244,13 @@ impl Diff {
     }
 
     /// What is compared. Without a revision and without releases, the base is the default branch.
-    fn range(&self) -> Result<Range, Fault> {
+    fn parse_range(&self) -> Result<RevisionRange, CommandError> {
         let releases = !self.from_version.is_empty() || !self.to_version.is_empty();
         match &self.from {
-            None if !releases => Range::parse(Some(&range::default_base(&self.args)?), self.to.as_deref()),
-            from => Range::parse(from.as_deref(), self.to.as_deref()),
+            None if !releases => {
+                RevisionRange::parse(Some(&range::default_base(&self.args)?), self.to.as_deref())
+            }
+            from => RevisionRange::parse(from.as_deref(), self.to.as_deref()),
         }
     }
 
@@ -249,30 +261,30 @@ impl Diff {
             session.findings().into_iter().filter(Finding::is_error).collect()
         };
         let (earlier, later) = (errors(from), errors(to));
-        let new = findings::rows(to.repo(), &later);
-        for row in findings::rows(from.repo(), &earlier).iter().filter(|row| !new.contains(row)) {
-            let at = row.place().map(|place| format!("{place}: ")).unwrap_or_default();
-            say(&format!("in {earlier_name}: {at}error[{}]: {}\n", row.code, row.message));
+        let new = findings::build_rows(to.repo(), &later);
+        for row in findings::build_rows(from.repo(), &earlier).iter().filter(|row| !new.contains(row)) {
+            let at = row.format_place().map(|place| format!("{place}: ")).unwrap_or_default();
+            print_notice(&format!("in {earlier_name}: {at}error[{}]: {}\n", row.code, row.message));
         }
-        self.args.report(to, &later);
+        self.args.report_findings(to, &later);
     }
 
     /// The names of the two sides.
-    fn names(&self, range: &Range, base: Option<&Earlier>) -> (String, String) {
-        let later = self.to_name.as_deref().unwrap_or(range.later());
+    fn side_names(&self, range: &RevisionRange, base: Option<&EarlierSide>) -> (String, String) {
+        let later = self.to_name.as_deref().unwrap_or(range.later_name());
         let earlier = self.from_name.as_deref().or(base.map(|base| base.name.as_str())).unwrap_or(later);
         (release::side_name(earlier, &self.from_version), release::side_name(later, &self.to_version))
     }
 
     /// Where the Markdown report finds the files that it names.
-    fn files(&self) -> markdown::Files {
+    fn file_links(&self) -> markdown::CommentOptions {
         let prefix =
             GitLocation::discover_around(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
-        markdown::Files { prefix, url: self.link.clone(), prune_label: self.prune_label.clone() }
+        markdown::CommentOptions { prefix, url: self.link.clone(), prune_label: self.prune_label.clone() }
     }
 
     /// The command that prints the whole diff.
-    fn command(&self) -> String {
+    fn format_command(&self) -> String {
         let mut command = format!("federate diff {}", self.args.repo.display());
         for (name, value) in [("--from", &self.from), ("--to", &self.to)] {
             command.extend(value.iter().map(|value| format!(" {name} {value}")));
@@ -287,17 +299,19 @@ impl Diff {
 /// Says which repository does not have the folder, which may be one that was found above it.
 fn missing_folder(args: &RepoArgs, base: &str) -> String {
     match GitLocation::discover_around(&args.repo) {
-        Ok(place) => format!("{base} has no folder `{}` in {}\n", place.prefix, place.shown().display()),
+        Ok(place) => {
+            format!("{base} has no folder `{}` in {}\n", place.prefix, place.display_folder().display())
+        }
         Err(_) => String::new(),
     }
 }
 
 /// The key for digests of Secret values: `FEDERATE_DIGEST_KEY`, so that runs can be compared, or a random
 /// one.
-pub(super) fn digest_key() -> Result<DigestKey, Fault> {
+pub(super) fn digest_key() -> Result<DigestKey, CommandError> {
     if let Some(key) = std::env::var_os("FEDERATE_DIGEST_KEY").filter(|key| !key.is_empty()) {
         return DigestKey::from_text(key.as_encoded_bytes()).ok_or_else(|| {
-            Fault::Failed(format!(
+            CommandError::Failed(format!(
                 "FEDERATE_DIGEST_KEY has fewer than {MIN_KEY_BYTES} bytes, so that it could be guessed, and the values of Secrets \
                  with it: set it to a random text, such as that of `openssl rand -hex 32`"
             ))
@@ -305,6 +319,6 @@ pub(super) fn digest_key() -> Result<DigestKey, Fault> {
     }
     let mut key = [0; 32];
     getrandom::fill(&mut key)
-        .map_err(|e| Fault::Failed(format!("cannot get random bytes for the digest key: {e}")))?;
-    Ok(DigestKey::random(&key))
+        .map_err(|e| CommandError::Failed(format!("cannot get random bytes for the digest key: {e}")))?;
+    Ok(DigestKey::from_random(&key))
 }

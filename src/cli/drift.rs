@@ -6,9 +6,11 @@ use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
 use super::filter::FilterArgs;
-use super::members::{ApplySetArgs, Done, DryRun, Members, PruneArgs, Reader, Servers};
-use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, print_value};
+use super::members::{
+    ApplySetArgs, DryRunMode, LiveSource, MemberRun, MemberRunResult, PruneArgs, ServerAccess,
+};
+use super::settings::{OutputFormat, RepoArgs};
+use super::{CommandError, Exit, print_value};
 use federate_engine::actions::{Action, ActionKind};
 use federate_report::drift as report;
 use federate_session::Purpose;
@@ -31,7 +33,7 @@ use federate_session::Purpose;
 /// failed.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Drift {
+pub(super) struct DriftCommand {
     /// Revert the drift that is found
     #[arg(long, conflicts_with = "full")]
     correct: bool,
@@ -90,9 +92,9 @@ Examples:
   federate drift examples/repo --correct
   federate drift examples/kubefed --cluster cluster1 --observed examples/kubefed/live -o markdown";
 
-impl Drift {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let members = Members {
+impl DriftCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+        let members = MemberRun {
             args: &self.args,
             inventory: &self.inventory,
             moved: None,
@@ -101,12 +103,12 @@ impl Drift {
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
             no_take_over: self.no_take_over,
             results: matches!(self.output, Output::Json | Output::Yaml),
-            reader: self.reader()?,
+            reader: self.choose_source()?,
         };
         if self.filter.is_given() && self.correct {
             let why =
                 "-n and -l narrow what is shown, but --correct reverts all drift: leave out one of them";
-            return Err(Fault::Failed(why.to_owned()));
+            return Err(CommandError::Failed(why.to_owned()));
         }
         let mut done = match members.run()? {
             ControlFlow::Break(exit) => return Ok(exit),
@@ -114,30 +116,30 @@ impl Drift {
         };
         if self.filter.is_given() {
             let session = self.args.last_session()?;
-            let filter = self.filter.filter(&[&session]);
-            done.actions.actions.retain(|action| filter.shows(&action.object));
+            let filter = self.filter.build_filter(&[&session]);
+            done.actions.actions.retain(|action| filter.shows_object(&action.object));
         }
-        let exit = match done.exit() {
-            Exit::Clean if self.remains(&done.actions.actions) => Exit::Findings,
+        let exit = match done.exit_code() {
+            Exit::Clean if self.has_remaining(&done.actions.actions) => Exit::Findings,
             exit => exit,
         };
-        self.show(done)?;
+        self.print_result(done)?;
         Ok(exit)
     }
 
-    fn reader(&self) -> Result<Reader<'_>, Fault> {
-        let failed = |why: &str| Err(Fault::Failed(why.to_owned()));
-        if self.prune.any() && !self.correct {
+    fn choose_source(&self) -> Result<LiveSource<'_>, CommandError> {
+        let failed = |why: &str| Err(CommandError::Failed(why.to_owned()));
+        if self.prune.is_given() && !self.correct {
             return failed("prune flags need --correct: without it, drift deletes nothing");
         }
         match (self.args.observed_folder(), self.correct) {
             (Some(_), true) => failed(
                 "--observed reads a dump, so --correct has no cluster to write to: leave out one of them",
             ),
-            (_, false) if self.args.has_observed()? => Ok(Reader::Dump),
-            (_, correct) => Ok(Reader::Servers(Servers {
+            (_, false) if self.args.has_observed()? => Ok(LiveSource::Dump),
+            (_, correct) => Ok(LiveSource::Servers(ServerAccess {
                 access: &self.access,
-                dry_run: (!correct).then_some(DryRun::Client),
+                dry_run: (!correct).then_some(DryRunMode::Client),
                 wait: None,
                 check_access: false,
                 quiet: self.args.quiet,
@@ -146,20 +148,20 @@ impl Drift {
     }
 
     /// Whether drift remains at the end of the run.
-    fn remains(&self, actions: &[Action]) -> bool {
+    fn has_remaining(&self, actions: &[Action]) -> bool {
         let stays = |action: &Action| matches!(action.action, ActionKind::Skip | ActionKind::Conflict);
         !actions.is_empty() && (!self.correct || actions.iter().any(stays))
     }
 
-    fn show(&self, done: Done) -> Result<(), Fault> {
+    fn print_result(&self, done: MemberRunResult) -> Result<(), CommandError> {
         let drifted = &done.actions;
         let text = match self.output {
-            Output::Table => report::table(drifted, self.args.text_style()),
-            Output::Markdown => report::markdown(drifted),
-            Output::Junit => report::junit(drifted),
-            Output::Json => return print_value(drifted, Format::Json),
-            Output::Yaml => return print_value(drifted, Format::Yaml),
+            Output::Table => report::format_table(drifted, self.args.text_style()),
+            Output::Markdown => report::format_markdown(drifted),
+            Output::Junit => report::format_junit(drifted),
+            Output::Json => return print_value(drifted, OutputFormat::Json),
+            Output::Yaml => return print_value(drifted, OutputFormat::Yaml),
         };
-        done.print(&text)
+        done.print_result(&text)
     }
 }

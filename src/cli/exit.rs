@@ -22,14 +22,14 @@ impl From<Exit> for ExitCode {
 
 /// Why a command stopped.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum CommandError {
     /// The reader of the output closed the pipe, which is not an error.
     BrokenPipe,
     /// The command failed; the message is for the user.
     Failed(String),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BrokenPipe => "the reader of the output closed the pipe",
@@ -38,7 +38,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::BrokenPipe

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
-use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, complete, plan, print, print_value};
+use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
+use super::{CommandError, Exit, completers, plan, print_text, print_value};
 use federate_dialect::Plan;
-use federate_kubernetes::schema::nearest;
+use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_report::clusters;
 use federate_report::explanation::{self, ExplainedPolicy};
 use federate_report::table::TextStyle;
-use federate_session::{Named, Session};
+use federate_session::{NamedObject, Session};
 
 /// Explain why an object is placed where it is
 ///
@@ -23,11 +23,11 @@ use federate_session::{Named, Session};
 /// what is placed there, and which policies choose it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Explain {
+pub(super) struct ExplainCommand {
     /// The object, policy or cluster, as KIND/NAME or KIND/NAMESPACE/NAME
     ///
     /// Kinds are named as in kubectl: deployment, deploy, deployments.apps, cpp. KIND NAME works, too.
-    #[arg(value_name = "KIND/NAME", add = ArgValueCompleter::new(complete::objects))]
+    #[arg(value_name = "KIND/NAME", add = ArgValueCompleter::new(completers::complete_objects))]
     object: String,
 
     /// The namespace, if several namespaces have an object of that name
@@ -36,7 +36,7 @@ pub(super) struct Explain {
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 
     #[command(flatten)]
     args: RepoArgs,
@@ -54,59 +54,65 @@ Examples:
   federate explain clusteroverridepolicy/registries examples/repo
   federate explain cluster/eu-1 examples/repo";
 
-impl Explain {
-    pub(super) fn run(mut self) -> Result<Exit, Fault> {
+impl ExplainCommand {
+    pub(super) fn run(mut self) -> Result<Exit, CommandError> {
         self.read_positionals()?;
         let Some((kind, name)) = self.object.split_once('/') else {
-            return Err(Fault::Failed(format!("`{}` is not KIND/NAME, such as deployment/web", self.object)));
+            return Err(CommandError::Failed(format!(
+                "`{}` is not KIND/NAME, such as deployment/web",
+                self.object
+            )));
         };
         let session = self.args.last_session()?;
         self.args.say_cluster_notices(&session)?;
-        let found = session.find(kind, name, self.namespace.as_deref());
+        let found = session.find_object(kind, name, self.namespace.as_deref());
         if found.is_err() && session.names_clusters(kind) {
-            return self.cluster(&session, name);
+            return self.explain_cluster(&session, name);
         }
-        match found.map_err(|error| Fault::Failed(error.to_string()))? {
-            Named::Object(id) => self.object(&session, &id),
-            Named::Policy(id) => {
+        match found.map_err(|error| CommandError::Failed(error.to_string()))? {
+            NamedObject::Object(id) => self.explain_object(&session, &id),
+            NamedObject::Policy(id) => {
                 let Some(policy) = session.explain_policy(&id) else { return Ok(Exit::Error) };
-                if session.stays_on_control_plane(&id) && self.output == Format::Table {
+                if session.stays_on_control_plane(&id) && self.output == OutputFormat::Table {
                     let why = "stays on its control plane: federate neither places it nor decides by it";
-                    return print(&format!("{id} ({}) {why}\n", policy.origin)).map(|()| Exit::Clean);
+                    return print_text(&format!("{id} ({}) {why}\n", policy.origin)).map(|()| Exit::Clean);
                 }
                 match policy.placed.as_slice() {
-                    [only] => self.object(&session, only),
-                    _ => self.policy(&session, &policy),
+                    [only] => self.explain_object(&session, only),
+                    _ => self.explain_policy(&session, &policy),
                 }
             }
         }
     }
 
-    fn cluster(&self, session: &Session, name: &str) -> Result<Exit, Fault> {
+    fn explain_cluster(&self, session: &Session, name: &str) -> Result<Exit, CommandError> {
         let Some(explained) = session.explain_cluster(name) else {
             let names: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
-            let near =
-                nearest(name, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            let names = federate_kubernetes::finding::list(&names, 10);
-            return Err(Fault::Failed(format!(
+            let near = find_nearest(name, &names)
+                .map(|near| format!("; did you mean `{near}`?"))
+                .unwrap_or_default();
+            let names = federate_kubernetes::finding::join_names(&names, 10);
+            return Err(CommandError::Failed(format!(
                 "no cluster `{name}` in the inventory (there are: {names}){near}"
             )));
         };
-        if self.output != Format::Table {
+        if self.output != OutputFormat::Table {
             return print_value(&explained, self.output).map(|()| Exit::Clean);
         }
         let style = self.args.text_style();
         let plan = Plan { placements: explained.placements.clone(), ..Plan::default() };
-        let table = plan::table(session, &plan, false, TextStyle { quiet: true, ..style });
-        print(&clusters::explained_cluster(&explained, &table, style)).map(|()| Exit::Clean)
+        let table = plan::format_plan_table(session, &plan, false, TextStyle { quiet: true, ..style });
+        print_text(&clusters::explained_cluster(&explained, &table, style)).map(|()| Exit::Clean)
     }
 
     /// Takes `KIND NAME [REPO]` for `KIND/NAME [REPO]`, as in kubectl.
-    fn read_positionals(&mut self) -> Result<(), Fault> {
+    fn read_positionals(&mut self) -> Result<(), CommandError> {
         let after = self.repo_after_name.take();
         if self.object.contains('/') {
             return match after {
-                Some(word) => Err(Fault::Failed(format!("`{}` is one argument too many", word.display()))),
+                Some(word) => {
+                    Err(CommandError::Failed(format!("`{}` is one argument too many", word.display())))
+                }
                 None => Ok(()),
             };
         }
@@ -118,9 +124,9 @@ impl Explain {
         Ok(())
     }
 
-    fn object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, Fault> {
+    fn explain_object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, CommandError> {
         let mut found = session.plan_findings_with_overrides();
-        let explained = session.explain(id);
+        let explained = session.explain_object(id);
         // An override that fails may be the object of the finding.
         let fails = |finding: &Finding| {
             let mut changed = explained.iter().flat_map(|explained| &explained.manifests);
@@ -130,35 +136,37 @@ impl Explain {
         let Some(mut explained) = explained else {
             let unplaced = session.explain_unplaced(id, &found);
             match self.output {
-                Format::Table => print(&explanation::unplaced(&unplaced))?,
+                OutputFormat::Table => print_text(&explanation::format_unplaced(&unplaced))?,
                 format => print_value(&unplaced, format)?,
             }
-            return Ok(outcome(&found));
+            return Ok(exit_for_findings(&found));
         };
-        explained.explanation.clusters.retain(|row| self.args.wants(&row.cluster));
+        explained.explanation.clusters.retain(|row| self.args.selects_cluster(&row.cluster));
         match self.output {
-            Format::Table => print(&explanation::text(&explained, self.args.text_style()))?,
+            OutputFormat::Table => {
+                print_text(&explanation::format_explanation(&explained, self.args.text_style()))?
+            }
             format => print_value(&explained, format)?,
         }
-        Ok(outcome(&found))
+        Ok(exit_for_findings(&found))
     }
 
-    fn policy(&self, session: &Session, policy: &ExplainedPolicy) -> Result<Exit, Fault> {
-        let mut found = session.check();
+    fn explain_policy(&self, session: &Session, policy: &ExplainedPolicy) -> Result<Exit, CommandError> {
+        let mut found = session.check_repo();
         found.retain(|finding| finding.object.as_ref() == Some(&policy.policy));
-        if self.output == Format::Table {
+        if self.output == OutputFormat::Table {
             let mut plan = session.plan_with_replicas();
             plan.placements.retain(|row| row.policy.as_ref() == Some(&policy.policy));
             plan.unmatched.clear();
             let style = TextStyle { quiet: true, ..self.args.text_style() };
-            print(&explanation::policy(
+            print_text(&explanation::format_policy(
                 policy,
-                &plan::table(session, &self.args.narrowed(&plan), false, style),
+                &plan::format_plan_table(session, &self.args.narrow_plan(&plan), false, style),
             ))?;
             self.args.report_in_full(session, &found);
         } else {
             print_value(policy, self.output)?;
         }
-        Ok(outcome(&found))
+        Ok(exit_for_findings(&found))
     }
 }

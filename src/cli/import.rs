@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::settings::{Format, outcome};
-use super::{Exit, Fault, print_unchanged, print_value, say, use_color};
+use super::settings::{OutputFormat, exit_for_findings};
+use super::{CommandError, Exit, print_notice, print_unchanged, print_value, use_color};
 use federate_control_planes::DIALECTS;
-use federate_dialect::import::{Edit, Import as ImportOptions, Imported, Importer, PolicyName};
+use federate_dialect::import::{
+    ImportEdit, ImportOutcome, Importer, ObjectImportOptions as ImportOptions, PolicyName,
+};
 use federate_engine::any_error;
-use federate_engine::import::{self, ImportResult, TakenObject};
+use federate_engine::import::{self, FileImportResult, ImportedObject};
 use federate_publish::file;
-use federate_repo::{File, Repo, Role};
+use federate_repo::{Repo, Role, SourceFile};
 use federate_report::findings;
-use federate_session::{Options, Session};
+use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
 
@@ -48,7 +50,7 @@ const STDIN: &str = "-";
 /// --in-place. A second import changes nothing.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Import {
+pub(super) struct ImportCommand {
     /// The files to read; `-` is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1.., required_unless_present = "context")]
     files: Vec<PathBuf>,
@@ -111,44 +113,48 @@ enum Show {
     Json,
 }
 
-impl Import {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let dialect = self.dialect()?;
-        let importer = import::importer(DIALECTS, &dialect).map_err(|known| {
-            Fault::Failed(format!("`{dialect}` cannot import objects; --as can be {}", known.join(", ")))
+impl ImportCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+        let dialect = self.choose_dialect()?;
+        let importer = import::find_importer(DIALECTS, &dialect).map_err(|known| {
+            CommandError::Failed(format!(
+                "`{dialect}` cannot import objects; --as can be {}",
+                known.join(", ")
+            ))
         })?;
-        self.validate(&importer)?;
+        self.validate_options(&importer)?;
         if let Some(context) = &self.live.context {
-            return self.live(context, &importer);
+            return self.import_live(context, &importer);
         }
-        let files: Vec<File> = self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-        let mut taken = import::import(&files, &importer, &self.options());
-        self.report(&files, &mut taken);
+        let files: Vec<SourceFile> =
+            self.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
+        let mut taken = import::import_files(&files, &importer, &self.to_import_options());
+        self.report_findings(&files, &mut taken);
         if any_error(&taken.findings) {
             return Ok(Exit::Error);
         }
         if self.in_place {
-            self.write(&files, &taken)?;
+            self.write_files(&files, &taken)?;
         }
         match self.output {
-            Some(Show::Json) => print_value(&summary(&taken), Format::Json)?,
+            Some(Show::Json) => print_value(&summarize_objects(&taken), OutputFormat::Json)?,
             _ if self.in_place => {}
-            _ => print_unchanged(&text(&taken))?,
+            _ => print_unchanged(&format_documents(&taken))?,
         }
-        self.note(&importer);
-        Ok(outcome(&taken.findings))
+        self.print_note(&importer);
+        Ok(exit_for_findings(&taken.findings))
     }
 
     /// The dialect that `--as` names, or else that of the policies in the repo, or of its clusters if it has no policies.
     /// Outside of a repository, objects from files belong to no repo.
-    fn dialect(&self) -> Result<String, Fault> {
+    fn choose_dialect(&self) -> Result<String, CommandError> {
         if let Some(dialect) = &self.dialect {
             return Ok(dialect.clone());
         }
         let repo = &self.live.repo;
         let known = self.live.context.is_some() || GitLocation::discover_around(repo).is_ok();
         let tree = WorkTree::open(repo).ok().filter(|_| known);
-        let session = tree.map(|tree| Session::open(&tree, Options::new(DIALECTS)));
+        let session = tree.map(|tree| Session::open(&tree, SessionOptions::new(DIALECTS)));
         let of = |is_inventory: bool| -> BTreeSet<&str> {
             let claimed = session.iter().flat_map(|session| &session.repo().claimed);
             claimed
@@ -165,7 +171,7 @@ impl Import {
             several if self.policy.is_some() && several.contains(&"kubeadmiral") => {
                 Ok("kubeadmiral".to_owned())
             }
-            several => Err(Fault::Failed(format!(
+            several => Err(CommandError::Failed(format!(
                 "the repo {} has objects of {}: choose one with --as",
                 repo.display(),
                 several.join(" and ")
@@ -174,19 +180,19 @@ impl Import {
     }
 
     #[cfg(not(feature = "live"))]
-    fn live(&self, _: &str, _: &Importer) -> Result<Exit, Fault> {
-        Err(Fault::Failed(
+    fn import_live(&self, _: &str, _: &Importer) -> Result<Exit, CommandError> {
+        Err(CommandError::Failed(
             "this binary was built without the feature `live` and cannot connect to clusters".to_owned(),
         ))
     }
 
     /// Refuses options that do not apply to the dialect.
-    fn validate(&self, importer: &Importer) -> Result<(), Fault> {
+    fn validate_options(&self, importer: &Importer) -> Result<(), CommandError> {
         let wraps = importer.wraps;
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
-        let failed = |message: &str| Err(Fault::Failed(message.to_owned()));
+        let failed = |message: &str| Err(CommandError::Failed(message.to_owned()));
         if let Some(why) = importer.unnamed.filter(|_| marks) {
-            return Err(Fault::Failed(format!(
+            return Err(CommandError::Failed(format!(
                 "{why}: leave out --policy, --cluster-policy and --cluster, or name another control plane with --as"
             )));
         }
@@ -203,7 +209,7 @@ impl Import {
         }
         for name in self.policy.iter().chain(&self.cluster_policy) {
             if !is_label_value(name) {
-                return Err(Fault::Failed(format!(
+                return Err(CommandError::Failed(format!(
                     "`{name}` is not a valid policy name: it becomes a label value, so it can have at most 63 letters, \
                      digits, `-`, `_` and `.`, and must start and end with a letter or digit"
                 )));
@@ -216,43 +222,44 @@ impl Import {
     }
 
     /// Prints what else adoption needs.
-    fn note(&self, importer: &Importer) {
+    fn print_note(&self, importer: &Importer) {
         if let Some(note) = importer.note.filter(|_| !self.quiet) {
-            say(&format!("note: {note}\n"));
+            print_notice(&format!("note: {note}\n"));
         }
     }
 
-    fn options(&self) -> ImportOptions {
+    fn to_import_options(&self) -> ImportOptions {
         let beside = self.policy.clone().map(PolicyName::Beside);
         let policy = beside.or_else(|| self.cluster_policy.clone().map(PolicyName::OfCluster));
         ImportOptions { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
     }
 
-    fn report(&self, files: &[File], taken: &mut ImportResult) {
-        findings::sort(&mut taken.findings);
+    fn report_findings(&self, files: &[SourceFile], taken: &mut FileImportResult) {
+        findings::sort_findings(&mut taken.findings);
         let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
         let repo = Repo { texts, ..Repo::default() };
         if self.quiet && !any_error(&taken.findings) {
             return;
         }
-        say(&findings::text(&repo, &taken.findings, DIALECTS, use_color(&std::io::stderr())));
+        print_notice(&findings::format_text(&repo, &taken.findings, DIALECTS, use_color(&std::io::stderr())));
     }
 
     /// Writes the changed files back.
-    fn write(&self, files: &[File], taken: &ImportResult) -> Result<(), Fault> {
+    fn write_files(&self, files: &[SourceFile], taken: &FileImportResult) -> Result<(), CommandError> {
         for ((path, before), after) in self.files.iter().zip(files).zip(&taken.files) {
             let same = *before.bytes == *after.text;
             let written =
                 if same { file::remove_leftovers(path) } else { file::replace_content(path, &after.text) };
-            written.map_err(|error| Fault::Failed(format!("cannot write {}: {error}", path.display())))?;
+            written
+                .map_err(|error| CommandError::Failed(format!("cannot write {}: {error}", path.display())))?;
         }
         Ok(())
     }
 }
 
-pub(super) fn read(path: &Path) -> Result<File, Fault> {
+pub(super) fn read_file(path: &Path) -> Result<SourceFile, CommandError> {
     if path.is_dir() {
-        return Err(Fault::Failed(format!("{} is a folder, but -f takes files", path.display())));
+        return Err(CommandError::Failed(format!("{} is a folder, but -f takes files", path.display())));
     }
     let mut bytes = Vec::new();
     let (name, read) = if path == Path::new(STDIN) {
@@ -260,8 +267,8 @@ pub(super) fn read(path: &Path) -> Result<File, Fault> {
     } else {
         (path.to_string_lossy(), fs::read(path).map(|read| bytes = read))
     };
-    read.map_err(|error| Fault::Failed(format!("{name}: {error}")))?;
-    Ok(File { path: name.as_ref().into(), bytes: bytes.into() })
+    read.map_err(|error| CommandError::Failed(format!("{name}: {error}")))?;
+    Ok(SourceFile { path: name.as_ref().into(), bytes: bytes.into() })
 }
 
 /// Whether the text is a valid label value.
@@ -274,7 +281,7 @@ fn is_label_value(text: &str) -> bool {
 }
 
 /// All files, or all generated objects, as one YAML stream.
-fn text(taken: &ImportResult) -> String {
+fn format_documents(taken: &FileImportResult) -> String {
     let mut out = String::new();
     let mut append = |document: &str| {
         if !out.is_empty() {
@@ -285,15 +292,15 @@ fn text(taken: &ImportResult) -> String {
     };
     for file in &taken.files {
         let mut made = file.objects.iter().filter_map(|taken| match &taken.imported {
-            Imported::Objects(objects) => Some(objects),
-            Imported::Edits(_) => None,
+            ImportOutcome::Objects(objects) => Some(objects),
+            ImportOutcome::Edits(_) => None,
         });
         match made.next() {
             None => append(&String::from_utf8_lossy(&file.text)),
             Some(first) => {
                 for object in std::iter::once(first).chain(made).flatten() {
                     let mut document = String::new();
-                    federate_yaml::write(object, &mut document);
+                    federate_yaml::write_document(object, &mut document);
                     append(&document);
                 }
             }
@@ -303,26 +310,26 @@ fn text(taken: &ImportResult) -> String {
 }
 
 /// The machine-readable summary.
-fn summary(taken: &ImportResult) -> Value {
-    let objects: Vec<Value> = taken.files.iter().flat_map(|file| &file.objects).map(row).collect();
+fn summarize_objects(taken: &FileImportResult) -> Value {
+    let objects: Vec<Value> = taken.files.iter().flat_map(|file| &file.objects).map(format_row).collect();
     json!({"apiVersion": federate_dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects})
 }
 
-fn row(taken: &TakenObject) -> Value {
+fn format_row(taken: &ImportedObject) -> Value {
     let mut row = json!({
         "object": taken.object,
         "file": taken.origin.file.as_ref(),
         "line": taken.origin.line,
     });
     match &taken.imported {
-        Imported::Edits(edits) => changes(edits, &mut row),
-        Imported::Objects(made) => row["made"] = json!(made),
+        ImportOutcome::Edits(edits) => add_changes(edits, &mut row),
+        ImportOutcome::Objects(made) => row["made"] = json!(made),
     }
     row
 }
 
-fn changes(edits: &[Edit], row: &mut Value) {
+fn add_changes(edits: &[ImportEdit], row: &mut Value) {
     row["removed"] = edits.iter().filter(|e| e.value.is_none()).map(|e| json!(e.pointer)).collect();
-    let set = |e: &Edit| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}));
+    let set = |e: &ImportEdit| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}));
     row["added"] = edits.iter().filter_map(set).collect();
 }

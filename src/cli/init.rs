@@ -10,19 +10,19 @@ use clap::builder::PossibleValuesParser;
 
 use super::output::check_output;
 use super::selection::SelectionArgs;
-use super::{Exit, Fault, print, print_unchanged};
+use super::{CommandError, Exit, print_text, print_unchanged};
 use federate_control_planes::DIALECTS;
 use federate_dialect::Starter;
 use federate_engine::{DraftedInventory, draft_inventory};
 use federate_kubernetes::ObjectRef;
-use federate_kubernetes::finding::list;
+use federate_kubernetes::finding::join_names;
 use federate_repo::Role;
-use federate_session::{Options, Session};
+use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
 
 mod files;
 mod forge;
-mod synced;
+mod gitops_tools;
 
 use forge::ForgeChoice;
 
@@ -39,7 +39,7 @@ use forge::ForgeChoice;
 /// federate.yaml, and the policy is one of Karmada, which needs no control plane.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Init {
+pub(super) struct InitCommand {
     /// The repo: a folder with manifests
     #[arg(default_value = ".")]
     repo: PathBuf,
@@ -87,14 +87,15 @@ struct Situation<'s> {
     has_policies: bool,
 }
 
-impl Init {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl InitCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         for name in &self.clusters {
-            federate_kubernetes::names::safe_cluster(name)
-                .map_err(|why| Fault::Failed(format!("the cluster name {name:?} is refused: {why}")))?;
+            federate_kubernetes::names::safe_cluster(name).map_err(|why| {
+                CommandError::Failed(format!("the cluster name {name:?} is refused: {why}"))
+            })?;
         }
-        let session = self.session()?;
-        let situation = self.situation(&session)?;
+        let session = self.open_session()?;
+        let situation = self.read_situation(&session)?;
         self.refuse_options_without_effect(&situation)?;
         let drafted = if situation.has_clusters {
             DraftedInventory::default()
@@ -108,8 +109,8 @@ impl Init {
             session.repo().templates.iter().map(|template| &template.object.id).collect();
         let starter = DIALECTS.get(situation.dialect.as_deref().unwrap_or("karmada"));
         let starter =
-            starter.map(|dialect| dialect.starter(&drafted.clusters, &templates)).unwrap_or_default();
-        let ci = forge::workflow(&self.repo, self.ci);
+            starter.map(|dialect| dialect.build_starter(&drafted.clusters, &templates)).unwrap_or_default();
+        let ci = forge::draft_workflow(&self.repo, self.ci);
         let mut new = self.repo_files(&situation, &drafted, &starter)?;
         let in_repo = new.len();
         new.extend(ci.files);
@@ -119,16 +120,16 @@ impl Init {
                 out.push_str(&format!("==> {} ({}) <==\n{}\n", file.path.display(), file.what, file.text));
             } else {
                 check_output(&file.path, &self.repo)?;
-                write(file)?;
+                write_new_file(file)?;
                 out.push_str(&format!("wrote {}: {}\n", file.path.display(), file.what));
             }
         }
         if new.is_empty() {
             out.push_str("the folder has clusters, policies and a workflow: nothing to write\n");
         }
-        let mut notes = Self::notes(&drafted);
+        let mut notes = Self::inventory_notes(&drafted);
         notes.extend(ci.notes);
-        notes.extend(synced::notes(&self.repo, new.get(..in_repo).unwrap_or_default()));
+        notes.extend(gitops_tools::collect_notes(&self.repo, new.get(..in_repo).unwrap_or_default()));
         if !self.dry_run {
             notes.extend(self.open_ends(&situation)?);
         }
@@ -139,23 +140,23 @@ impl Init {
             out.push_str(&format!("note: {note}\n"));
         }
         if !self.dry_run {
-            out.push_str(&self.next(&starter, &situation));
+            out.push_str(&self.next_steps(&starter, &situation));
         }
         if self.dry_run {
             print_unchanged(&out)?;
         } else {
-            print(&out)?;
+            print_text(&out)?;
         }
         Ok(Exit::Clean)
     }
 
-    fn session(&self) -> Result<Session, Fault> {
-        let tree = WorkTree::open(&self.repo).map_err(|e| Fault::Failed(e.message))?;
+    fn open_session(&self) -> Result<Session, CommandError> {
+        let tree = WorkTree::open(&self.repo).map_err(|e| CommandError::Failed(e.message))?;
         let read = self.selection.read_options(&self.repo, &tree, None)?;
-        Ok(Session::open(&tree, Options { read, ..Options::new(DIALECTS) }))
+        Ok(Session::open(&tree, SessionOptions { read, ..SessionOptions::new(DIALECTS) }))
     }
 
-    fn situation<'s>(&self, session: &'s Session) -> Result<Situation<'s>, Fault> {
+    fn read_situation<'s>(&self, session: &'s Session) -> Result<Situation<'s>, CommandError> {
         let dialect = match &self.dialect {
             Some(dialect) => Some(dialect.clone()),
             None => used_dialect(session)?,
@@ -168,17 +169,17 @@ impl Init {
     }
 
     /// Refuses options that would change nothing.
-    fn refuse_options_without_effect(&self, situation: &Situation<'_>) -> Result<(), Fault> {
+    fn refuse_options_without_effect(&self, situation: &Situation<'_>) -> Result<(), CommandError> {
         let names = situation.session.clusters().iter().map(|cluster| cluster.name.as_ref());
         let names: Vec<&str> = names.collect();
         if situation.has_clusters && !self.clusters.is_empty() {
-            return Err(Fault::Failed(format!(
+            return Err(CommandError::Failed(format!(
                 "--cluster has no effect: the repo has an inventory with {}; add the cluster there, or leave --cluster out",
-                list(&names, 10)
+                join_names(&names, 10)
             )));
         }
         if situation.has_clusters && situation.has_policies && self.dialect.is_some() {
-            return Err(Fault::Failed(
+            return Err(CommandError::Failed(
                 "--dialect has no effect: the repo has clusters and policies, and init changes no file; leave --dialect \
                  out"
                     .to_owned(),
@@ -188,14 +189,14 @@ impl Init {
     }
 
     /// The error about a repo that says nothing about clusters.
-    fn no_clusters_named(&self, session: &Session) -> Fault {
+    fn no_clusters_named(&self, session: &Session) -> CommandError {
         let repo = self.repo_argument();
         let what = if session.repo().claimed.is_empty() {
             "the repo has no inventory and no policy"
         } else {
             "the repo has no inventory, and its policies name no cluster and select by no label, region or zone"
         };
-        Fault::Failed(format!(
+        CommandError::Failed(format!(
             "which clusters there are is not known: {what}\n  federate init{repo} --cluster eu-1 us-1   # name them\n  \
              federate snapshot{repo} --hub-context CONTEXT --out snapshot   # or read them from a control plane; then add \
              `--snapshot snapshot` to each command"
@@ -203,7 +204,7 @@ impl Init {
     }
 
     /// The folder for the files: that of the repo, or the first one that is read.
-    fn folder(&self) -> PathBuf {
+    fn find_target_folder(&self) -> PathBuf {
         let paths = self.selection.paths_in(&self.repo);
         let read = paths.iter().map(|path| self.repo.join(path)).find(|path| path.is_dir());
         match read {
@@ -219,7 +220,7 @@ impl Init {
         situation: &Situation<'_>,
         drafted: &DraftedInventory,
         starter: &Starter,
-    ) -> Result<Vec<NewFile>, Fault> {
+    ) -> Result<Vec<NewFile>, CommandError> {
         let mut new = Vec::new();
         if !situation.has_clusters {
             let from_policies = drafted.clusters.iter().any(|cluster| !self.clusters.contains(&cluster.name));
@@ -228,22 +229,23 @@ impl Init {
             } else {
                 "the clusters: set their labels and regions".to_owned()
             };
-            let config = self.repo.join(federate_repo::config::FILE);
+            let config = self.repo.join(federate_repo::config::DEFAULT_FILE_NAME);
             let is_plain = self.repo == Path::new(".");
             if situation.dialect.is_none()
                 && situation.session.repo().config_path.is_none()
                 && !config.exists()
             {
-                let path = if is_plain { PathBuf::from(federate_repo::config::FILE) } else { config };
-                new.push(NewFile { path, what, text: files::config(&drafted.clusters) });
+                let path =
+                    if is_plain { PathBuf::from(federate_repo::config::DEFAULT_FILE_NAME) } else { config };
+                new.push(NewFile { path, what, text: files::format_config(&drafted.clusters) });
             } else {
                 let path = self.free_path(&["clusters.yaml", "inventory.yaml", "federate-clusters.yaml"])?;
-                new.push(NewFile { path, what, text: files::yaml(&starter.inventory) });
+                new.push(NewFile { path, what, text: files::format_yaml(&starter.inventory) });
             }
         }
         if let Some(policy) = starter.policy.as_ref().filter(|_| !situation.has_policies) {
             let what = "a policy that places every object on every cluster".to_owned();
-            let text = files::yaml(std::slice::from_ref(policy));
+            let text = files::format_yaml(std::slice::from_ref(policy));
             let path = self.free_path(&["policy.yaml", "placement.yaml", "federate-policy.yaml"])?;
             new.push(NewFile { path, what, text });
         }
@@ -251,12 +253,12 @@ impl Init {
     }
 
     /// The first of these names that no file has.
-    fn free_path(&self, names: &[&str]) -> Result<PathBuf, Fault> {
-        let folder = self.folder();
+    fn free_path(&self, names: &[&str]) -> Result<PathBuf, CommandError> {
+        let folder = self.find_target_folder();
         let free =
             names.iter().map(|name| folder.join(name)).find(|path| fs::symlink_metadata(path).is_err());
         free.ok_or_else(|| {
-            Fault::Failed(format!(
+            CommandError::Failed(format!(
                 "the files {} exist, and init changes no file: rename one",
                 names.join(", ")
             ))
@@ -264,14 +266,14 @@ impl Init {
     }
 
     /// What is to be known about the drafted inventory.
-    fn notes(drafted: &DraftedInventory) -> Vec<String> {
+    fn inventory_notes(drafted: &DraftedInventory) -> Vec<String> {
         let mut notes = Vec::new();
         if !drafted.placeholders.is_empty() {
             let names: Vec<&str> = drafted.placeholders.iter().map(String::as_str).collect();
             notes.push(format!(
                 "policies select by labels or regions without naming clusters: {} {} for those of yours that have them; \
                  rename {}, or name them with --cluster",
-                list(&names, 10),
+                join_names(&names, 10),
                 if names.len() == 1 { "stands" } else { "stand" },
                 if names.len() == 1 { "it" } else { "them" },
             ));
@@ -288,15 +290,15 @@ impl Init {
             format!(
                 "{} by the property {property}, which only the status of clusters has: take it from the control plane with \
                  `federate snapshot`, or write it below `status.properties` of the MemberClusters",
-                list(&objects, 3) + if objects.len() == 1 { " selects clusters" } else { " select clusters" }
+                join_names(&objects, 3) + if objects.len() == 1 { " selects clusters" } else { " select clusters" }
             )
         }));
         notes
     }
 
     /// What stays open after the files are written: files that are not read, and objects that are placed nowhere.
-    fn open_ends(&self, situation: &Situation<'_>) -> Result<Vec<String>, Fault> {
-        let session = self.session()?;
+    fn open_ends(&self, situation: &Situation<'_>) -> Result<Vec<String>, CommandError> {
+        let session = self.open_session()?;
         if session.clusters().is_empty() {
             let why = "the inventory is not read: an ignore file, or `paths` or `exclude` in federate.yaml, leaves it out";
             return Ok(vec![why.to_owned()]);
@@ -308,7 +310,7 @@ impl Init {
             let why = row.unschedulable.as_ref()?;
             Some(format!("{} is placed nowhere with these clusters: {}", row.object, why.message))
         });
-        Ok(nowhere.take(MAX_NOWHERE).collect())
+        Ok(nowhere.take(MAX_UNPLACED).collect())
     }
 
     /// The repo as an argument of commands.
@@ -317,7 +319,7 @@ impl Init {
     }
 
     /// What to do next.
-    fn next(&self, starter: &Starter, situation: &Situation<'_>) -> String {
+    fn next_steps(&self, starter: &Starter, situation: &Situation<'_>) -> String {
         let repo = self.repo_argument();
         let mut steps = Vec::new();
         if situation.session.repo().templates.is_empty() {
@@ -332,17 +334,17 @@ impl Init {
 }
 
 /// How many objects that are placed nowhere are named.
-const MAX_NOWHERE: usize = 5;
+const MAX_UNPLACED: usize = 5;
 
 /// The dialect of the policies and clusters in the folder, if they have one.
-fn used_dialect(session: &Session) -> Result<Option<String>, Fault> {
+fn used_dialect(session: &Session) -> Result<Option<String>, CommandError> {
     let mut names: Vec<&str> = session.repo().claimed.iter().map(|claimed| claimed.dialect).collect();
     names.sort_unstable();
     names.dedup();
     match names.as_slice() {
         [] => Ok(None),
         [name] => Ok(Some((*name).to_owned())),
-        several => Err(Fault::Failed(format!(
+        several => Err(CommandError::Failed(format!(
             "the folder has objects of {}: choose one with --dialect",
             several.join(" and ")
         ))),
@@ -350,12 +352,12 @@ fn used_dialect(session: &Session) -> Result<Option<String>, Fault> {
 }
 
 /// Writes a file that does not exist yet.
-fn write(file: &NewFile) -> Result<(), Fault> {
+fn write_new_file(file: &NewFile) -> Result<(), CommandError> {
     let write = || {
         if let Some(folder) = file.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             fs::create_dir_all(folder)?;
         }
         OpenOptions::new().write(true).create_new(true).open(&file.path)?.write_all(file.text.as_bytes())
     };
-    write().map_err(|e| Fault::Failed(format!("cannot write {}: {e}", file.path.display())))
+    write().map_err(|e| CommandError::Failed(format!("cannot write {}: {e}", file.path.display())))
 }

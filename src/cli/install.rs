@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use super::exit::Fault;
-use super::{Exit, print_unchanged, say};
-use federate_sync::hub::Hub;
-use federate_sync::tally::Tally;
+use super::exit::CommandError;
+use super::{Exit, print_notice, print_unchanged};
+use federate_sync::counters::MetricCounters;
+use federate_sync::hub::HubClient;
 
 /// The manifests, in the order in which they are applied.
 const MANIFESTS: [&str; 6] = [
@@ -26,7 +26,7 @@ const MANIFESTS: [&str; 6] = [
 /// `kubectl apply -k deploy/sync`. With --export, prints them.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Install {
+pub(super) struct InstallCommand {
     /// Print the manifests and change nothing
     #[arg(long, conflicts_with_all = ["context", "kubeconfig"])]
     export: bool,
@@ -49,30 +49,35 @@ Examples:
   federate install --export > federate-sync.yaml
   federate install --context hub";
 
-impl Install {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let failed = |error: federate_sync::hub::Error| Fault::Failed(error.to_string());
-        let manifests = self.manifests();
+impl InstallCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+        let failed = |error: federate_sync::hub::Error| CommandError::Failed(error.to_string());
+        let manifests = self.build_manifests();
         if self.export {
             let mut text = String::new();
             for manifest in &manifests {
                 text.push_str("---\n");
-                federate_yaml::write(manifest, &mut text);
+                federate_yaml::write_document(manifest, &mut text);
             }
             print_unchanged(&text)?;
             return Ok(Exit::Clean);
         }
-        let hub = Hub::connect(self.kubeconfig.as_deref(), self.context.as_deref(), &Tally::default())
-            .map_err(failed)?;
+        let hub = HubClient::connect(
+            self.kubeconfig.as_deref(),
+            self.context.as_deref(),
+            &MetricCounters::default(),
+        )
+        .map_err(failed)?;
         for manifest in &manifests {
-            let name = hub.install(manifest).map_err(failed)?;
-            say(&format!("applied {name}\n"));
+            let name = hub.install_object(manifest).map_err(failed)?;
+            print_notice(&format!("applied {name}\n"));
         }
         Ok(Exit::Clean)
     }
 
-    fn manifests(&self) -> Vec<Value> {
-        let documents = MANIFESTS.iter().flat_map(|text| federate_yaml::read(text.as_bytes()).documents);
+    fn build_manifests(&self) -> Vec<Value> {
+        let documents =
+            MANIFESTS.iter().flat_map(|text| federate_yaml::read_stream(text.as_bytes()).documents);
         let mut manifests: Vec<Value> = documents.map(|document| document.value).collect();
         for manifest in &mut manifests {
             let image = manifest.pointer_mut("/spec/template/spec/containers/0/image");

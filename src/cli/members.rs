@@ -11,31 +11,31 @@ use super::access::AccessArgs;
 use super::diff::digest_key;
 use super::progress as progress_line;
 use super::settings::RepoArgs;
-use super::{Exit, Fault, print, say};
-use federate_engine::actions::cluster::Prune;
-use federate_engine::actions::{Action, ActionKind, Actions, Inventory, RepoRef};
+use super::{CommandError, Exit, print_notice, print_text};
+use federate_engine::actions::cluster::PruneOptions;
+use federate_engine::actions::{Action, ActionKind, Actions, ApplySet, RepoRef};
 use federate_engine::deletions::PruneLimit;
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
 use federate_source::TracedSource;
 
+#[cfg(not(feature = "live"))]
+mod live_stubs;
 #[cfg(feature = "live")]
 mod progress;
 #[cfg(feature = "live")]
 mod repeat;
 #[cfg(feature = "live")]
 mod servers;
-#[cfg(not(feature = "live"))]
-mod unconnected;
 
 #[cfg(feature = "live")]
 use federate_live::EarlyReads;
 #[cfg(feature = "live")]
 use federate_session::Surveyed;
-#[cfg(feature = "live")]
-use repeat::{Recording, Repeat};
 #[cfg(not(feature = "live"))]
-use unconnected::{EarlyReads, Recording, Repeat, Surveyed};
+use live_stubs::{EarlierRun, EarlyReads, RunRecording, Surveyed};
+#[cfg(feature = "live")]
+use repeat::{EarlierRun, RunRecording};
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -46,27 +46,27 @@ pub(super) struct ApplySetArgs {
     /// By default it is in the namespace `default` and named after the git remote `origin`, the folder and --path;
     /// without a remote and --path it is `default/federate`.
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = parse_applyset, hide_short_help = true)]
-    applyset: Option<Inventory>,
+    applyset: Option<ApplySet>,
 }
 
 impl ApplySetArgs {
     /// The `ApplySet` named with `--applyset`, or the default one of the repo.
-    pub(super) fn inventory(&self, repo: Option<&RepoRef>, paths: &[String]) -> Inventory {
+    pub(super) fn choose_applyset(&self, repo: Option<&RepoRef>, paths: &[String]) -> ApplySet {
         let name = || match (repo, paths) {
             (Some(repo), _) => repo.set_name(),
             (None, []) => "federate".to_owned(),
             (None, paths) => RepoRef::default().narrowed_to(paths).set_name(),
         };
-        let of_repo = || Inventory { namespace: "default".to_owned(), name: name() };
+        let of_repo = || ApplySet { namespace: "default".to_owned(), name: name() };
         self.applyset.clone().unwrap_or_else(of_repo)
     }
 }
 
 /// Parses NAMESPACE/NAME, the name of an `ApplySet`'s parent.
-pub(super) fn parse_applyset(text: &str) -> Result<Inventory, &'static str> {
+pub(super) fn parse_applyset(text: &str) -> Result<ApplySet, &'static str> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-            Ok(Inventory { namespace: namespace.to_owned(), name: name.to_owned() })
+            Ok(ApplySet { namespace: namespace.to_owned(), name: name.to_owned() })
         }
         _ => Err("write it as NAMESPACE/NAME"),
     }
@@ -92,22 +92,22 @@ pub(super) struct PruneArgs {
 
 impl PruneArgs {
     /// Whether any prune flag is set.
-    pub(super) fn any(&self) -> bool {
+    pub(super) fn is_given(&self) -> bool {
         self.no_prune || self.prune_limit.is_some() || !self.prune_kinds.is_empty()
     }
 
-    fn prune(&self) -> Option<Prune> {
+    fn prune_options(&self) -> Option<PruneOptions> {
         let limit = self.prune_limit.map_or_else(PruneLimit::default, PruneLimit::new);
-        (!self.no_prune).then(|| Prune { kinds: self.prune_kinds.clone(), limit })
+        (!self.no_prune).then(|| PruneOptions { kinds: self.prune_kinds.clone(), limit })
     }
 }
 
 /// A run over member clusters.
-pub(super) struct Members<'m> {
+pub(super) struct MemberRun<'m> {
     pub(super) args: &'m RepoArgs,
     pub(super) inventory: &'m ApplySetArgs,
     /// The `ApplySet` whose members are taken over.
-    pub(super) moved: Option<&'m Inventory>,
+    pub(super) moved: Option<&'m ApplySet>,
     /// Whether the plan is read from the clusters, and kept there by an apply.
     pub(super) remember: bool,
     pub(super) prune: &'m PruneArgs,
@@ -116,23 +116,23 @@ pub(super) struct Members<'m> {
     pub(super) no_take_over: bool,
     /// Whether actions include the resulting objects.
     pub(super) results: bool,
-    pub(super) reader: Reader<'m>,
+    pub(super) reader: LiveSource<'m>,
 }
 
 /// Where live objects are read from.
-pub(super) enum Reader<'m> {
+pub(super) enum LiveSource<'m> {
     /// The folder given with `--observed`.
     Dump,
     /// The API servers, which are also written to where the command allows it.
-    Servers(Servers<'m>),
+    Servers(ServerAccess<'m>),
 }
 
 /// How API servers are used.
 #[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no command connects to a cluster"))]
-pub(super) struct Servers<'s> {
+pub(super) struct ServerAccess<'s> {
     pub(super) access: &'s AccessArgs,
     /// Where a dry run is decided; `None` if writes are made.
-    pub(super) dry_run: Option<DryRun>,
+    pub(super) dry_run: Option<DryRunMode>,
     /// How long to wait until every object is healthy.
     pub(super) wait: Option<Duration>,
     /// Whether only permissions are checked.
@@ -143,7 +143,7 @@ pub(super) struct Servers<'s> {
 
 /// Where a dry run is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum DryRun {
+pub(super) enum DryRunMode {
     /// Decide locally; send no writes
     Client,
     /// Dry-run every write on the API servers
@@ -151,134 +151,137 @@ pub(super) enum DryRun {
 }
 
 /// The result of a run.
-pub(super) struct Done {
+pub(super) struct MemberRunResult {
     /// The actions, and the clusters they are for.
     pub(super) actions: Actions,
     /// Whether anything failed; the errors are already reported.
     pub(super) failed: bool,
     /// Records the run, if it had nothing to do.
-    recording: Option<Recording>,
+    recording: Option<RunRecording>,
 }
 
-impl Done {
+impl MemberRunResult {
     /// `Exit::Error` if anything failed.
-    pub(super) fn exit(&self) -> Exit {
+    pub(super) fn exit_code(&self) -> Exit {
         if self.failed { Exit::Error } else { Exit::Clean }
     }
 
     /// Prints the result, and records the run if it had nothing to do.
-    pub(super) fn print(self, result: &str) -> Result<(), Fault> {
-        print(result)?;
+    pub(super) fn print_result(self, result: &str) -> Result<(), CommandError> {
+        print_text(result)?;
         if let Some(recording) = self.recording {
-            recording.keep(result);
+            recording.store_record(result);
         }
         Ok(())
     }
 }
 
-impl Members<'_> {
+impl MemberRun<'_> {
     /// Decides the actions for every cluster, and performs them where API servers are used. The run ends before where
     /// errors in the repo stop it, and where an earlier one has shown that there is nothing to do; both are reported.
-    pub(super) fn run(&self) -> Result<ControlFlow<Exit, Done>, Fault> {
-        let opened = self.args.open()?;
+    pub(super) fn run(&self) -> Result<ControlFlow<Exit, MemberRunResult>, CommandError> {
+        let opened = self.args.open_repo()?;
         let repo = self.args.repo_ref();
-        let (early, recorder) = match self.repeat(opened.source(), repo.as_ref()) {
-            Repeat::Same(output) => {
-                say(&output.stderr);
-                return print(&output.stdout).map(|()| ControlFlow::Break(Exit::Clean));
+        let (early, recorder) = match self.find_earlier_run(opened.source(), repo.as_ref()) {
+            EarlierRun::Same(output) => {
+                print_notice(&output.stderr);
+                return print_text(&output.stdout).map(|()| ControlFlow::Break(Exit::Clean));
             }
-            Repeat::Other { early, recorder } => (early, recorder),
+            EarlierRun::Other { early, recorder } => (early, recorder),
         };
         let traced = TracedSource::new(opened.source());
         let mut session = self.args.last_session_of(&traced)?;
         session.keep_values();
-        let inventory = self.inventory.inventory(repo.as_ref(), &self.args.paths());
+        let inventory = self.inventory.choose_applyset(repo.as_ref(), &self.args.selected_paths());
         let surveyed = match &self.reader {
-            Reader::Dump if self.remember => return Err(Fault::Failed(DUMPS_REMEMBER_NOTHING.to_owned())),
-            Reader::Dump => Surveyed::default(),
-            Reader::Servers(servers) => self.survey(servers, &mut session, &inventory)?,
+            LiveSource::Dump if self.remember => {
+                return Err(CommandError::Failed(DUMPS_REMEMBER_NOTHING.to_owned()));
+            }
+            LiveSource::Dump => Surveyed::default(),
+            LiveSource::Servers(servers) => self.survey_clusters(servers, &mut session, &inventory)?,
         };
         // The API servers list while this plans.
         let early = early.or_else(|| match &self.reader {
-            Reader::Dump => None,
-            Reader::Servers(servers) => self.read_early(servers, &session, &inventory),
+            LiveSource::Dump => None,
+            LiveSource::Servers(servers) => self.read_early(servers, &session, &inventory),
         });
-        self.working("planning");
+        self.show_phase("planning");
         let writes = !matches!(self.purpose, Purpose::Drift { correct: false, .. });
         let destination = if writes { Destination::Clusters } else { Destination::Files };
         let findings = session.findings_for(destination);
         let stderr = self.args.cluster_notices(&session)? + &self.args.report_text(&session, &findings);
-        say(&stderr);
+        print_notice(&stderr);
         let incomplete = federate_engine::any_error(&findings);
         if incomplete && !self.args.keep_going {
-            say(stopped(self.purpose));
+            print_notice(stop_message(self.purpose));
             return Ok(ControlFlow::Break(Exit::Error));
         }
         let key = digest_key()?;
         let options = ReconcileOptions {
             purpose: self.purpose,
             inventory: &inventory,
-            prune: self.prune.prune(),
+            prune: self.prune.prune_options(),
             results: self.results,
             clusters: &self.args.clusters,
             only: None,
             no_take_over: self.no_take_over,
             key: &key,
         };
-        let reconciler = Reconciler::new(&session, &options).of_repo(repo).moving(self.moved.cloned());
+        let reconciler =
+            Reconciler::new(&session, &options).of_repo(repo).with_moved_apply_set(self.moved.cloned());
         // Like the session, it is freed by the end of the process.
         let reconciler = ManuallyDrop::new(reconciler);
-        let (actions, dry_run) = self.decide(&session, &reconciler, &surveyed, early.as_ref())?;
+        let (actions, dry_run) = self.decide_actions(&session, &reconciler, &surveyed, early.as_ref())?;
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
-        let errors = report::errors(&actions, everything);
+        let errors = report::format_errors(&actions, everything);
         print_lines("error", &errors);
-        print_lines("warning", &report::notes(&actions));
-        let failed = incomplete || !errors.is_empty() || (dry_run && self.conflicts(&actions));
+        print_lines("warning", &report::format_notes(&actions));
+        let failed = incomplete || !errors.is_empty() || (dry_run && self.has_conflicts(&actions));
         let recorder = recorder.filter(|_| !failed);
-        let recording =
-            recorder.and_then(|it| it.recording(&session, traced.trace(), (&inventory, &actions), stderr));
-        Ok(ControlFlow::Continue(Done { actions, failed, recording }))
+        let recording = recorder
+            .and_then(|it| it.prepare_recording(&session, traced.to_trace(), (&inventory, &actions), stderr));
+        Ok(ControlFlow::Continue(MemberRunResult { actions, failed, recording }))
     }
 
     /// The actions, and whether no writes were made.
-    fn decide(
+    fn decide_actions(
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,
         surveyed: &Surveyed,
         early: Option<&EarlyReads>,
-    ) -> Result<(Actions, bool), Fault> {
+    ) -> Result<(Actions, bool), CommandError> {
         Ok(match &self.reader {
-            Reader::Dump => {
+            LiveSource::Dump => {
                 // Drift names them with the results.
                 if !matches!(self.purpose, Purpose::Drift { .. }) {
-                    print_lines("warning", &without_dump(&reconciler.unobserved()));
+                    print_lines("warning", &without_dump(&reconciler.unobserved_clusters()));
                 }
                 if reconciler.compares_no_secrets() {
                     print_lines("warning", &[SECRETS_NOT_COMPARED.to_owned()]);
                 }
-                self.working("comparing with the dump");
-                (reconciler.observed(), true)
+                self.show_phase("comparing with the dump");
+                (reconciler.decide_observed(), true)
             }
-            Reader::Servers(servers) => {
+            LiveSource::Servers(servers) => {
                 let remember = Some(surveyed).filter(|_| self.remember);
                 let memory = (remember, !self.remember && !self.args.names_memory());
-                let actions = servers.reconcile(session, reconciler, memory, early)?;
+                let actions = servers.reconcile_clusters(session, reconciler, memory, early)?;
                 (actions, servers.dry_run.is_some())
             }
         })
     }
 
     /// Whether applying would fail because an object differs and is not adopted. The table shows it.
-    fn conflicts(&self, actions: &Actions) -> bool {
+    fn has_conflicts(&self, actions: &Actions) -> bool {
         let differs = |one: &Action| one.action == ActionKind::Conflict && !one.diffs.is_empty();
         matches!(self.purpose, Purpose::Apply { .. }) && actions.actions.iter().any(differs)
     }
 
     /// Shows what the command does, also after warnings were printed.
-    fn working(&self, phase: &'static str) {
+    fn show_phase(&self, phase: &'static str) {
         if !self.args.quiet {
-            progress_line::start(phase);
+            progress_line::start_line(phase);
         }
     }
 }
@@ -288,7 +291,7 @@ fn without_dump(clusters: &[&str]) -> Vec<String> {
     if clusters.is_empty() {
         return Vec::new();
     }
-    let names = federate_kubernetes::finding::list(clusters, 10);
+    let names = federate_kubernetes::finding::join_names(clusters, 10);
     vec![format!(
         "no dump of {names}: nothing is decided about them; add a folder with the name of each cluster (an empty one \
          means that it has no objects)"
@@ -303,7 +306,7 @@ const SECRETS_NOT_COMPARED: &str = "values of Secrets are not compared: the snap
 const DUMPS_REMEMBER_NOTHING: &str =
     "--remember keeps the plan in the clusters, and --observed connects to none: leave out one of them";
 
-fn stopped(purpose: Purpose) -> &'static str {
+fn stop_message(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Apply { .. } => {
             "nothing was applied; --keep-going skips the objects with errors, applies the rest and deletes nothing\n"
@@ -320,6 +323,6 @@ fn stopped(purpose: Purpose) -> &'static str {
 fn print_lines(word: &str, lines: &[String]) {
     for line in lines {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        say(&format!("{word}: {line}\n"));
+        print_notice(&format!("{word}: {line}\n"));
     }
 }

@@ -2,37 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use super::Fault;
+use super::CommandError;
 use federate_dialect::{Placement, Plan};
-use federate_engine::change::{Changes, DigestKey};
+use federate_engine::change::{DigestKey, RenderingChanges};
 use federate_kubernetes::ObjectRef;
 use federate_report::diff::Diff;
-use federate_report::findings::Row;
+use federate_report::findings::FindingRow;
 use federate_report::page::{PageDocument, PageSide, write_page};
-use federate_session::{Comparison, RenderedState, Session};
+use federate_session::{RenderedState, RevisionComparison, Session};
 
 /// The page of a comparison; `plans` are those of both sides, with what is shown.
 pub(super) fn write_diff(
     report: &Diff<'_>,
-    comparison: &Comparison<'_>,
+    comparison: &RevisionComparison<'_>,
     plans: &[Plan; 2],
-) -> Result<String, Fault> {
+) -> Result<String, CommandError> {
     let unmet = [comparison.from, comparison.to].map(Session::unmet_replicas);
     let [before, after] = plans;
     let before = PageSide { plan: before, wanted: &unmet[0] };
     let after = PageSide { plan: after, wanted: &unmet[1] };
     let mut page = PageDocument::from_diff(report, before, after);
     explain_objects(&mut page, comparison.to);
-    write_page(&page).map_err(|error| Fault::Failed(format!("cannot write the page: {error}")))
+    write_page(&page).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
 }
 
 /// The page of a scenario: what its placements become. `words` are its events.
 pub(super) fn write_scenario(
     session: &Session,
     before: &Plan,
-    changes: &Changes,
+    changes: &RenderingChanges,
     words: &[String],
-) -> Result<String, Fault> {
+) -> Result<String, CommandError> {
     let mut after = before.clone();
     for change in &changes.placements {
         let known = after.placements.binary_search_by(|row| row.object.cmp(&change.object));
@@ -55,7 +55,7 @@ pub(super) fn write_scenario(
     let none = BTreeMap::new();
     let [before, after] = [before, &after].map(|plan| PageSide { plan, wanted: &none });
     let page = PageDocument::from_scenario(&report, before, after);
-    write_page(&page).map_err(|error| Fault::Failed(format!("cannot write the page: {error}")))
+    write_page(&page).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
 }
 
 fn lower_first(sentence: &str) -> String {
@@ -68,17 +68,17 @@ pub(super) fn write_plan(
     name: &str,
     session: &Session,
     plan: &Plan,
-    findings: &[Row],
-) -> Result<String, Fault> {
+    findings: &[FindingRow],
+) -> Result<String, CommandError> {
     let unmet = session.unmet_replicas();
-    let state = RenderedState::of(session, None);
-    let changes: Changes = state.compare(&state, &DigestKey::random(&[0; 32]));
-    let comparison = Comparison { from: session, to: session };
+    let state = RenderedState::from_session(session, None);
+    let changes: RenderingChanges = state.compare_with(&state, &DigestKey::from_random(&[0; 32]));
+    let comparison = RevisionComparison { from: session, to: session };
     let side = PageSide { plan, wanted: &unmet };
     let mut page = PageDocument::from_plan(name, &session.cluster_rows(), &changes, side, findings);
-    page.capacity = comparison.capacity();
+    page.capacity = comparison.compute_capacity();
     explain_objects(&mut page, session);
-    write_page(&page).map_err(|error| Fault::Failed(format!("cannot write the page: {error}")))
+    write_page(&page).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
 }
 
 fn explain_objects(page: &mut PageDocument<'_>, session: &Session) {

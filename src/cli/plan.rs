@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use clap::{Args, ValueEnum};
 
 use super::filter::FilterArgs;
-use super::settings::{RepoArgs, outcome};
-use super::{Exit, Fault, page, print, print_to, print_unchanged, say};
+use super::settings::{RepoArgs, exit_for_findings};
+use super::{CommandError, Exit, page, print_notice, print_text, print_to, print_unchanged};
 use federate_dialect::Placement;
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
+use federate_report::control_plane_objects::control_plane_line;
 use federate_report::decisions::{DecisionShape, write_decisions};
-use federate_report::kept::control_plane_line;
 use federate_report::table::TextStyle;
 use federate_report::{capacity, findings, plan as report};
 use federate_session::Session;
@@ -21,7 +21,7 @@ use federate_session::Session;
 /// Writes nothing. Objects that are placed on no cluster are listed with the reason. `-o json` prints the plan document, which --previous reads back.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Plan {
+pub(super) struct PlanCommand {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: Output,
@@ -75,25 +75,25 @@ Examples:
   federate plan examples/ocm -o placementdecisions=ocm
   federate plan examples/repo --previous plan.json";
 
-impl Plan {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl PlanCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         if self.capacity && !matches!(self.output, Output::Table | Output::Wide) {
             let why = "--capacity is a table: use it with `-o table` or `-o wide`";
-            return Err(Fault::Failed(why.to_owned()));
+            return Err(CommandError::Failed(why.to_owned()));
         }
         let session = self.args.last_session()?;
         self.args.say_cluster_notices(&session)?;
-        let filter = self.filter.filter(&[&session]);
-        let mut plan = self.args.narrowed(session.plan());
+        let filter = self.filter.build_filter(&[&session]);
+        let mut plan = self.args.narrow_plan(session.plan());
         if self.filter.is_given() {
-            filter.narrow(plan.to_mut());
+            filter.narrow_plan(plan.to_mut());
         }
         match self.output {
-            Output::Table | Output::Wide => print(&self.table(&session))?,
-            Output::Name => print_unchanged(&report::names(&plan))?,
+            Output::Table | Output::Wide => print_text(&self.format_table(&session))?,
+            Output::Name => print_unchanged(&report::format_names(&plan))?,
             Output::Json => print_to(|out| previous::write_json(&plan, out))?,
             Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
-            Output::Html => print_unchanged(&self.page(&session)?)?,
+            Output::Html => print_unchanged(&self.render_page(&session)?)?,
             Output::Decisions => {
                 print_unchanged(&decisions(&session, &plan, DecisionShape::ClusterInventory))?
             }
@@ -101,41 +101,41 @@ impl Plan {
             Output::FluxInputs => print_unchanged(&decisions(&session, &plan, DecisionShape::FluxInputs))?,
         }
         if let Some(line) = control_plane_line(session.repo()).filter(|_| !self.args.quiet) {
-            say(&format!("note: {line}\n"));
+            print_notice(&format!("note: {line}\n"));
         }
         let mut findings = session.plan_findings_with_overrides();
         // Causes first: without clusters or policies, nothing can be placed.
-        findings.splice(0..0, session.missing());
-        let exit = outcome(&findings);
+        findings.splice(0..0, session.report_missing());
+        let exit = exit_for_findings(&findings);
         // Errors concern everything: nothing can be rendered.
         findings.retain(|finding| finding.is_error() || filter.shows_finding(finding));
-        self.args.report(&session, &findings);
+        self.args.report_findings(&session, &findings);
         Ok(exit)
     }
 
     /// The plan with the replicas of manifests, reduced to what is shown.
     fn shown_plan(&self, session: &Session) -> federate_dialect::Plan {
-        let mut plan = self.args.narrowed(&session.plan_with_replicas()).into_owned();
+        let mut plan = self.args.narrow_plan(&session.plan_with_replicas()).into_owned();
         if self.filter.is_given() {
-            self.filter.filter(&[session]).narrow(&mut plan);
+            self.filter.build_filter(&[session]).narrow_plan(&mut plan);
         }
         plan
     }
 
-    fn page(&self, session: &Session) -> Result<String, Fault> {
-        let mut findings = session.check();
-        findings.retain(|finding| self.filter.filter(&[session]).shows_finding(finding));
-        let rows = findings::rows(session.repo(), &findings);
+    fn render_page(&self, session: &Session) -> Result<String, CommandError> {
+        let mut findings = session.check_repo();
+        findings.retain(|finding| self.filter.build_filter(&[session]).shows_finding(finding));
+        let rows = findings::build_rows(session.repo(), &findings);
         let name = self.args.repo.display().to_string();
         page::write_plan(&name, session, &self.shown_plan(session), &rows)
     }
 
-    fn table(&self, session: &Session) -> String {
+    fn format_table(&self, session: &Session) -> String {
         let (plan, style) = (self.shown_plan(session), self.args.text_style());
-        let mut text = table(session, &plan, self.output == Output::Wide, style);
+        let mut text = format_plan_table(session, &plan, self.output == Output::Wide, style);
         if self.capacity {
             text.push('\n');
-            text.push_str(&capacity::table(&session.usage(&plan), style));
+            text.push_str(&capacity::format_table(&session.compute_usage(&plan), style));
         }
         text
     }
@@ -143,21 +143,22 @@ impl Plan {
 
 /// The decisions of a plan as objects for other tools.
 fn decisions(session: &Session, plan: &federate_dialect::Plan, shape: DecisionShape) -> String {
-    let engine = session.engine();
+    let engine = session.build_engine();
     write_decisions(plan, shape, |row: &Placement| {
-        engine.plane(&row.dialect).map(|plane| plane.decision_records(row)).unwrap_or_default()
+        engine.control_plane(&row.dialect).map(|plane| plane.decision_records(row)).unwrap_or_default()
     })
 }
 
 /// The plan as a table, with every column and cluster if it is `wide`.
-pub(super) fn table(
+pub(super) fn format_plan_table(
     session: &Session,
     plan: &federate_dialect::Plan,
     wide: bool,
     style: TextStyle,
 ) -> String {
     let dialects = session.dialects();
-    let is_policy = |id: &ObjectRef| dialects.iter().any(|one| one.role(&id.api_version, &id.kind).is_some());
+    let is_policy =
+        |id: &ObjectRef| dialects.iter().any(|one| one.role_of_kind(&id.api_version, &id.kind).is_some());
     let findings = session.plan_findings();
     let unschedulable: BTreeSet<&ObjectRef> = findings
         .iter()
@@ -166,5 +167,5 @@ pub(super) fn table(
         .collect();
     let follows_nowhere = |id: &ObjectRef| unschedulable.contains(id);
     let (clusters, is_policy, follows_nowhere) = (session.clusters().len(), &is_policy, &follows_nowhere);
-    report::table(plan, report::Context { clusters, is_policy, follows_nowhere, wide }, style)
+    report::format_table(plan, report::PlanContext { clusters, is_policy, follows_nowhere, wide }, style)
 }

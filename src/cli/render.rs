@@ -10,17 +10,17 @@ use serde::Serialize;
 use super::deletions::{self, DeletionArgs};
 use super::diff::digest_key;
 use super::output::check_output;
-use super::settings::{Format, RepoArgs, outcome};
-use super::{Exit, Fault, cache, print, print_value, say};
+use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
+use super::{CommandError, Exit, cache_folder, print_notice, print_text, print_value};
 use federate_dialect::Plan;
 use federate_engine::deletions::Deletions;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
-use federate_publish::dir::{self, LockedFolder};
+use federate_publish::dir::{self, LockedOutputFolder};
 use federate_publish::summary::ClusterSummary;
-use federate_publish::{Folder, Summary, Tree};
+use federate_publish::{OutputFolder, OutputTree, Summary};
 use federate_report::diff::{Diff as Report, text};
-use federate_session::{Destination, RenderedState, Session, Update};
+use federate_session::{Destination, RenderedState, Session, UpdateScope};
 
 mod watch;
 
@@ -33,7 +33,7 @@ mod watch;
 /// other deletions beyond --prune-limit percent, federate warns.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Render {
+pub(super) struct RenderCommand {
     /// The folder to write
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -44,7 +44,7 @@ pub(super) struct Render {
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 
     #[command(flatten)]
     deletions: DeletionArgs,
@@ -58,141 +58,155 @@ Examples:
   federate render examples/repo --out out
   federate render examples/repo --rev main --out out -o json";
 
-impl Render {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl RenderCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         if self.watch {
             return self.keep_rendering();
         }
         // The end of the process frees the memory of the session at once.
         let mut session = ManuallyDrop::new(None);
-        Ok(self.once(&mut session, None)?.0)
+        Ok(self.render_once(&mut session, None)?.0)
     }
 
     /// Renders whenever files change. Returns only on an error that editing the repo cannot fix.
-    fn keep_rendering(&self) -> Result<Exit, Fault> {
+    fn keep_rendering(&self) -> Result<Exit, CommandError> {
         let real = |path: &Path| {
             std::fs::canonicalize(path)
-                .map_err(|e| Fault::Failed(format!("cannot watch {}: {e}", path.display())))
+                .map_err(|e| CommandError::Failed(format!("cannot watch {}: {e}", path.display())))
         };
         let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.observed_folder());
         let folders = folders.map(real).collect::<Result<_, _>>()?;
         let out = std::path::absolute(&self.out)?;
         let mut last: Option<RenderedState> = None;
         let mut session = None;
-        watch::Watched { folders, out }.run(|changed| match self.once(&mut session, changed) {
-            Ok((_, Some(state))) => {
-                let before = last.replace(state);
-                self.show_changes(before.as_ref(), last.as_ref())
-            }
-            Ok((_, None)) => Ok(()),
-            Err(Fault::BrokenPipe) => Err(Fault::BrokenPipe),
-            Err(Fault::Failed(message)) => {
-                say(&format!("error: {message}\n"));
-                Ok(())
+        watch::WatchedFolders { folders, out }.run_on_changes(|changed| {
+            match self.render_once(&mut session, changed) {
+                Ok((_, Some(state))) => {
+                    let before = last.replace(state);
+                    self.show_changes(before.as_ref(), last.as_ref())
+                }
+                Ok((_, None)) => Ok(()),
+                Err(CommandError::BrokenPipe) => Err(CommandError::BrokenPipe),
+                Err(CommandError::Failed(message)) => {
+                    print_notice(&format!("error: {message}\n"));
+                    Ok(())
+                }
             }
         })?;
         Ok(Exit::Clean)
     }
 
     /// Prints what the last edit changed, field by field.
-    fn show_changes(&self, before: Option<&RenderedState>, now: Option<&RenderedState>) -> Result<(), Fault> {
+    fn show_changes(
+        &self,
+        before: Option<&RenderedState>,
+        now: Option<&RenderedState>,
+    ) -> Result<(), CommandError> {
         let (Some(before), Some(now)) = (before, now) else { return Ok(()) };
-        let changes = before.compare(now, &digest_key()?);
-        if changes.is_empty() || self.output != Format::Table || self.args.quiet {
+        let changes = before.compare_with(now, &digest_key()?);
+        if changes.is_empty() || self.output != OutputFormat::Table || self.args.quiet {
             return Ok(());
         }
         let report = Report::new("the last good state", "now", &changes);
-        print(&text::text(&report, text::Detail::Fields, self.args.text_style()))
+        print_text(&text::format_diff(&report, text::DiffDetail::Fields, self.args.text_style()))
     }
 
     /// Renders once. Returns what was written, for comparison with the next run. `kept` is the session of the
     /// previous run, which only reads the files that `changed`.
-    fn once(
+    fn render_once(
         &self,
         kept: &mut Option<Session>,
         changed: Option<BTreeSet<PathBuf>>,
-    ) -> Result<(Exit, Option<RenderedState>), Fault> {
+    ) -> Result<(Exit, Option<RenderedState>), CommandError> {
         let here = std::env::current_dir()?;
         check_output(&self.out, &self.args.repo)?;
-        let waiting = || say("waiting for another federate process that writes to the same folder\n");
-        let folder = Folder::lock_path(&self.out, &[&self.args.repo, &here], waiting)?;
+        let waiting =
+            || print_notice("waiting for another federate process that writes to the same folder\n");
+        let folder = OutputFolder::lock_path(&self.out, &[&self.args.repo, &here], waiting)?;
         let (folder, session) = if let (Some(session), Some(changed)) = (kept.take(), changed) {
-            let folder = folder.read_plan(cache("index"))?;
-            let session = self.updated(session, &changed, folder.previous_plan())?;
+            let folder = folder.read_plan(cache_folder("index"))?;
+            let session = self.update_session(session, &changed, folder.previous_plan())?;
             (folder, session)
         } else {
-            self.read(folder)?
+            self.read_inputs(folder)?
         };
         let session = kept.insert(session);
         self.keeps_other_clusters(session.clusters())?;
         let findings = session.findings_for(Destination::Files);
         self.args.say_cluster_notices(session)?;
-        self.args.report(session, &findings);
+        self.args.report_findings(session, &findings);
         if federate_engine::any_error(&findings) && !self.args.keep_going {
-            say("nothing was written; --keep-going skips the objects with errors and writes the rest\n");
+            print_notice(
+                "nothing was written; --keep-going skips the objects with errors and writes the rest\n",
+            );
             return Ok((Exit::Error, None));
         }
-        let manifests = self.files(session.rendering(), &folder);
+        let manifests = self.select_manifests(session.rendering(), &folder);
         let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
-        let tree = Tree::new(previous::write(session.plan()), manifests)
-            .map_err(|e| Fault::Failed(e.to_string()))?;
+        let tree = OutputTree::new(previous::write_plan(session.plan()), manifests)
+            .map_err(|e| CommandError::Failed(e.to_string()))?;
         let summary = folder.publish_checked(&tree, |summary| self.check_deletions(session, summary))?;
-        self.show(&summary)?;
-        Ok((outcome(&findings), state))
+        self.print_summary(&summary)?;
+        Ok((exit_for_findings(&findings), state))
     }
 
     /// Refuses to empty the folder or a cluster in it without confirmation, and warns of other large deletions.
-    fn check_deletions(&self, session: &Session, summary: &Summary) -> Result<(), Fault> {
+    fn check_deletions(&self, session: &Session, summary: &Summary) -> Result<(), CommandError> {
         let deletions: Deletions = summary.cluster_deletions().collect();
-        let limit = session.prune_limit(self.deletions.limit());
-        let Some(excess) = deletions.exceeding(limit, |_| true) else { return Ok(()) };
+        let limit = session.prune_limit(self.deletions.prune_limit());
+        let Some(excess) = deletions.check_limit(limit, |_| true) else { return Ok(()) };
         let output = self.out.display().to_string();
         // With a limit of 0, files that cannot be read may hold what would go.
-        if excess.empties_a_cluster() || limit != self.deletions.limit() {
-            return Err(Fault::Failed(deletions::refusal(&excess, &output, limit != self.deletions.limit())));
+        if excess.empties_a_cluster() || limit != self.deletions.prune_limit() {
+            return Err(CommandError::Failed(deletions::format_refusal(
+                &excess,
+                &output,
+                limit != self.deletions.prune_limit(),
+            )));
         }
         if !self.args.quiet {
-            say(&deletions::warning(&excess, &output));
+            print_notice(&deletions::format_warning(&excess, &output));
         }
         Ok(())
     }
 
     /// Reads the output folder and the repo at the same time.
-    fn read(&self, folder: LockedFolder) -> Result<(Folder, Session), Fault> {
+    fn read_inputs(&self, folder: LockedOutputFolder) -> Result<(OutputFolder, Session), CommandError> {
         let session = || self.args.without_memory(Some(&self.out));
-        let (folder, session) = rayon::join(|| folder.read_plan(cache("index")), session);
+        let (folder, session) = rayon::join(|| folder.read_plan(cache_folder("index")), session);
         let (folder, mut session) = (folder?, session?);
-        session.remember(self.args.memory(folder.previous_plan())?);
+        session.remember_plan(self.args.read_memory(folder.previous_plan())?);
         Ok((folder, session))
     }
 
     /// Updates a session after files have changed.
-    fn updated(
+    fn update_session(
         &self,
         mut session: Session,
         changed: &BTreeSet<PathBuf>,
         previous: Option<&Plan>,
-    ) -> Result<Session, Fault> {
-        let opened = self.args.open()?;
-        let changed: Option<Vec<String>> = changed.iter().map(|path| opened.relative(path)).collect();
+    ) -> Result<Session, CommandError> {
+        let opened = self.args.open_repo()?;
+        let changed: Option<Vec<String>> = changed.iter().map(|path| opened.relative_path(path)).collect();
         let Some(changed) = changed else {
             // A file outside the repo changed, such as one of the observed objects.
-            return self.args.session(Some(&self.out), previous);
+            return self.args.open_session(Some(&self.out), previous);
         };
-        session.remember(self.args.memory(previous)?);
-        if let Update::Everything(reason) = session.update(opened.source(), &changed)
+        session.remember_plan(self.args.read_memory(previous)?);
+        if let UpdateScope::Everything(reason) = session.update_files(opened.source(), &changed)
             && self.args.verbose
         {
-            say(&format!("read everything again: {reason}\n"));
+            print_notice(&format!("read everything again: {reason}\n"));
         }
         Ok(session)
     }
 
     /// Refuses `--cluster` for a folder that holds other clusters: replacing the folder would remove them.
-    fn keeps_other_clusters(&self, clusters: &[Cluster]) -> Result<(), Fault> {
-        let there = |c: &&Cluster| !self.args.wants(&c.name) && self.out.join(c.name.as_ref()).is_dir();
+    fn keeps_other_clusters(&self, clusters: &[Cluster]) -> Result<(), CommandError> {
+        let there =
+            |c: &&Cluster| !self.args.selects_cluster(&c.name) && self.out.join(c.name.as_ref()).is_dir();
         match clusters.iter().find(there) {
-            Some(other) => Err(Fault::Failed(format!(
+            Some(other) => Err(CommandError::Failed(format!(
                 "{} also contains cluster `{}`, which --cluster would remove: choose another folder",
                 self.out.display(),
                 other.name
@@ -202,27 +216,27 @@ impl Render {
     }
 
     /// The manifests for the selected clusters.
-    fn files(&self, rendering: &Rendering, folder: &Folder) -> Vec<Manifest> {
+    fn select_manifests(&self, rendering: &Rendering, folder: &OutputFolder) -> Vec<Manifest> {
         let mut manifests =
             rendering.with_retained(|object, cluster| folder.read_previous_manifest(object, cluster));
         for manifest in &mut manifests {
-            manifest.narrow(|cluster| self.args.wants(cluster));
+            manifest.retain_clusters(|cluster| self.args.selects_cluster(cluster));
         }
         manifests
     }
 
-    fn show(&self, summary: &Summary) -> Result<(), Fault> {
-        if self.output != Format::Table {
-            return print_value(&Changes::of(summary), self.output);
+    fn print_summary(&self, summary: &Summary) -> Result<(), CommandError> {
+        if self.output != OutputFormat::Table {
+            return print_value(&Changes::from_summary(summary), self.output);
         }
         if self.args.quiet {
             return Ok(());
         }
-        print(&format!("{}: {summary}\n", self.out.display()))
+        print_text(&format!("{}: {summary}\n", self.out.display()))
     }
 }
 
-impl From<dir::Error> for Fault {
+impl From<dir::Error> for CommandError {
     fn from(error: dir::Error) -> Self {
         Self::Failed(error.to_string())
     }
@@ -247,7 +261,7 @@ struct Changed<'s> {
 }
 
 impl<'s> Changes<'s> {
-    fn of(summary: &'s Summary) -> Self {
+    fn from_summary(summary: &'s Summary) -> Self {
         let cluster = |c: &'s ClusterSummary| Changed {
             name: &c.cluster,
             created: &c.created,

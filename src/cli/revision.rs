@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 
-use super::{Fault, complete};
+use super::{CommandError, completers};
 use federate_repo::Source;
 use federate_session::Provenance;
 use federate_source::WorkTree;
-use federate_source::git::{self, GitLocation, Resolved, Revision, verify};
+use federate_source::git::{self, GitLocation, GitRevision, ResolvedRevision, verify};
 
 /// Arguments that choose a revision.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Repo options")]
 pub(super) struct RevisionArgs {
     /// Read a git revision (branch, tag, hash, HEAD~3) instead of the work tree; nothing is checked out
-    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(complete::revisions))]
+    #[arg(long, value_name = "REV", add = ArgValueCompleter::new(completers::complete_revisions))]
     rev: Option<String>,
 
     /// Refuse revisions without a valid SSH signature by an allowed signer
@@ -29,22 +29,22 @@ pub(super) struct RevisionArgs {
 }
 
 /// An opened state of the repo.
-pub(super) enum Opened {
+pub(super) enum RepoSource {
     WorkTree(WorkTree),
-    Revision(Box<Revision>),
+    Revision(Box<GitRevision>),
 }
 
 impl RevisionArgs {
     /// Opens the work tree, or the revision given with `--rev`.
-    pub(super) fn open(&self, repo: &Path) -> Result<Opened, Fault> {
+    pub(super) fn open_repo(&self, repo: &Path) -> Result<RepoSource, CommandError> {
         match &self.rev {
             Some(rev) => self.open_at(repo, rev),
-            None if self.verify_signatures => Err(Fault::Failed(
+            None if self.verify_signatures => Err(CommandError::Failed(
                 "--verify-signatures needs a revision, because a work tree is not signed: add one, for example \
                  --rev HEAD"
                     .to_owned(),
             )),
-            None => Ok(Opened::WorkTree(WorkTree::open(repo).map_err(|e| Fault::Failed(e.message))?)),
+            None => Ok(RepoSource::WorkTree(WorkTree::open(repo).map_err(|e| CommandError::Failed(e.message))?)),
         }
     }
 
@@ -54,49 +54,54 @@ impl RevisionArgs {
     }
 
     /// Opens the repo at a revision.
-    pub(super) fn open_at(&self, repo: &Path, rev: &str) -> Result<Opened, Fault> {
-        self.revision(repo, rev)?.map_err(|e| failed(&e))
+    pub(super) fn open_at(&self, repo: &Path, rev: &str) -> Result<RepoSource, CommandError> {
+        self.open_revision(repo, rev)?.map_err(|e| to_command_error(&e))
     }
 
     /// Opens the repo at an earlier revision; `None` if the repo's folder does not exist there yet.
-    pub(super) fn open_before(&self, repo: &Path, rev: &str) -> Result<Option<Opened>, Fault> {
-        match self.revision(repo, rev)? {
+    pub(super) fn open_before(&self, repo: &Path, rev: &str) -> Result<Option<RepoSource>, CommandError> {
+        match self.open_revision(repo, rev)? {
             Ok(opened) => Ok(Some(opened)),
             Err(git::Error::NoFolder { .. }) => Ok(None),
-            Err(error) => Err(failed(&error)),
+            Err(error) => Err(to_command_error(&error)),
         }
     }
 
     /// The contents of `REV:PATH`, verified like any other revision; `None` if `spec` is a file path.
-    pub(super) fn file(&self, repo: &Path, spec: &str) -> Result<Option<Vec<u8>>, Fault> {
+    pub(super) fn read_file(&self, repo: &Path, spec: &str) -> Result<Option<Vec<u8>>, CommandError> {
         let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
-        let (place, resolved) = self.resolve(repo, rev)?;
-        git::blob(&place, &resolved, path).map(Some).map_err(|e| failed(&e))
+        let (place, resolved) = self.resolve_revision(repo, rev)?;
+        git::read_blob(&place, &resolved, path).map(Some).map_err(|e| to_command_error(&e))
     }
 
     /// The folder `REV:PATH`, verified like any other revision; `None` if `spec` is a file path.
-    pub(super) fn folder(&self, repo: &Path, spec: &str) -> Result<Option<Opened>, Fault> {
+    pub(super) fn open_folder(&self, repo: &Path, spec: &str) -> Result<Option<RepoSource>, CommandError> {
         let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
-        let (mut place, resolved) = self.resolve(repo, rev)?;
+        let (mut place, resolved) = self.resolve_revision(repo, rev)?;
         path.trim_matches('/').trim_start_matches("./").clone_into(&mut place.prefix);
-        let opened = Revision::open(place, &resolved).map_err(|e| failed(&e))?;
-        Ok(Some(Opened::Revision(Box::new(opened))))
+        let opened = GitRevision::open_folder(place, &resolved).map_err(|e| to_command_error(&e))?;
+        Ok(Some(RepoSource::Revision(Box::new(opened))))
     }
 
-    fn revision(&self, repo: &Path, rev: &str) -> Result<Result<Opened, git::Error>, Fault> {
-        let (place, resolved) = self.resolve(repo, rev)?;
-        let revision = Revision::open(place, &resolved).and_then(Revision::with_local_submodules);
-        Ok(revision.map(|revision| Opened::Revision(Box::new(revision))))
+    fn open_revision(&self, repo: &Path, rev: &str) -> Result<Result<RepoSource, git::Error>, CommandError> {
+        let (place, resolved) = self.resolve_revision(repo, rev)?;
+        let revision =
+            GitRevision::open_folder(place, &resolved).and_then(GitRevision::with_local_submodules);
+        Ok(revision.map(|revision| RepoSource::Revision(Box::new(revision))))
     }
 
     /// Resolves a revision once, and verifies it with `--verify-signatures`.
-    fn resolve(&self, repo: &Path, rev: &str) -> Result<(GitLocation, Resolved), Fault> {
-        let place = GitLocation::discover_around(repo).map_err(|e| failed(&e))?;
-        let repository = place.open().map_err(|e| failed(&e))?;
-        let resolved = place.resolve(&repository, rev).map_err(|e| failed(&e))?;
+    fn resolve_revision(
+        &self,
+        repo: &Path,
+        rev: &str,
+    ) -> Result<(GitLocation, ResolvedRevision), CommandError> {
+        let place = GitLocation::discover_around(repo).map_err(|e| to_command_error(&e))?;
+        let repository = place.open_repository().map_err(|e| to_command_error(&e))?;
+        let resolved = place.resolve_revision(&repository, rev).map_err(|e| to_command_error(&e))?;
         if self.verify_signatures {
-            verify::verify(&place, &resolved, self.allowed_signers.as_deref().into())
-                .map_err(|e| failed(&e))?;
+            verify::verify_revision(&place, &resolved, self.allowed_signers.as_deref().into())
+                .map_err(|e| to_command_error(&e))?;
         }
         Ok((place, resolved))
     }
@@ -108,13 +113,13 @@ fn is_path(spec: &str) -> bool {
     spec.starts_with('/') || spec.starts_with("./") || spec.starts_with("../")
 }
 
-fn failed(error: &dyn std::fmt::Display) -> Fault {
-    Fault::Failed(error.to_string())
+fn to_command_error(error: &dyn std::fmt::Display) -> CommandError {
+    CommandError::Failed(error.to_string())
 }
 
-impl Opened {
+impl RepoSource {
     /// Where the source comes from: the commit, or the state of the work tree.
-    pub(super) fn provenance(&self, place: &GitLocation) -> Provenance {
+    pub(super) fn find_provenance(&self, place: &GitLocation) -> Provenance {
         match self {
             Self::WorkTree(_) => Provenance::of_work_tree(place),
             Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),
@@ -130,14 +135,14 @@ impl Opened {
     }
 
     /// A file system path relative to the repo, if it is inside it.
-    pub(super) fn relative(&self, path: &Path) -> Option<String> {
+    pub(super) fn relative_path(&self, path: &Path) -> Option<String> {
         match self {
-            Self::WorkTree(tree) => tree.relative(path),
+            Self::WorkTree(tree) => tree.relative_path(path),
             Self::Revision(revision) => {
-                let place = revision.place();
+                let place = revision.location();
                 let root = place.work_tree.as_ref()?.join(&place.prefix);
                 // If the work tree does not have the folder, the output folder cannot be inside it.
-                WorkTree::open(&root).ok()?.relative(path)
+                WorkTree::open(&root).ok()?.relative_path(path)
             }
         }
     }

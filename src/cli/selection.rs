@@ -5,8 +5,8 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::Fault;
-use federate_repo::{ConfigChoice, EmptySource, File, ReadOptions, Source, normalize_path};
+use super::CommandError;
+use federate_repo::{ConfigChoice, EmptySource, ReadOptions, Source, SourceFile, normalize_path};
 use federate_source::WorkTree;
 
 /// Arguments that choose files of the repo.
@@ -43,12 +43,12 @@ impl SelectionArgs {
         repo: &Path,
         source: &dyn Source,
         output: Option<String>,
-    ) -> Result<ReadOptions, Fault> {
+    ) -> Result<ReadOptions, CommandError> {
         let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
         let paths = given.collect::<Result<_, _>>()?;
         let options = ReadOptions { output, paths, config: self.config_choice(repo, source)? };
         match options.missing_paths(source).first() {
-            Some(path) => Err(missing("--path", repo, path)),
+            Some(path) => Err(missing_path_error("--path", repo, path)),
             None => Ok(options),
         }
     }
@@ -59,12 +59,12 @@ impl SelectionArgs {
         &self,
         repo: &Path,
         sources: [&'s dyn Source; 2],
-    ) -> Result<[SelectedSource<'s>; 2], Fault> {
+    ) -> Result<[SelectedSource<'s>; 2], CommandError> {
         let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
         let paths = given.collect::<Result<Vec<_>, _>>()?;
-        let lacks = |source: &dyn Source, path: &str| !path.is_empty() && !exists(source, path);
+        let lacks = |source: &dyn Source, path: &str| !path.is_empty() && !has_path(source, path);
         if let Some(path) = paths.iter().find(|path| sources.iter().all(|source| lacks(*source, path))) {
-            return Err(missing("--path", repo, path));
+            return Err(missing_path_error("--path", repo, path));
         }
         let config = sources.map(|source| self.config_choice(repo, source));
         let config = match config {
@@ -81,23 +81,23 @@ impl SelectionArgs {
     }
 
     /// The configuration given with `--config`: a file of the repo, or, by its absolute path, any other.
-    fn config_choice(&self, repo: &Path, source: &dyn Source) -> Result<Option<ConfigChoice>, Fault> {
+    fn config_choice(&self, repo: &Path, source: &dyn Source) -> Result<Option<ConfigChoice>, CommandError> {
         let Some(given) = &self.config else { return Ok(None) };
         let path = match within_repo("--config", repo, given) {
             Ok(path) => path,
             Err(_) if Path::new(given).is_absolute() => {
                 let bytes = fs::read(given)
-                    .map_err(|e| Fault::Failed(format!("cannot read --config {given}: {e}")))?;
-                let file = File { path: given.as_str().into(), bytes: bytes.into() };
+                    .map_err(|e| CommandError::Failed(format!("cannot read --config {given}: {e}")))?;
+                let file = SourceFile { path: given.as_str().into(), bytes: bytes.into() };
                 return Ok(Some(ConfigChoice::File(file)));
             }
             Err(fault) => return Err(fault),
         };
-        if path.is_empty() || source.list(&path).is_ok() {
-            return Err(Fault::Failed(format!("--config {given} is a folder: name the file in it")));
+        if path.is_empty() || source.list_folder(&path).is_ok() {
+            return Err(CommandError::Failed(format!("--config {given} is a folder: name the file in it")));
         }
-        if !exists(source, &path) {
-            return Err(missing("--config", repo, given));
+        if !has_path(source, &path) {
+            return Err(missing_path_error("--config", repo, given));
         }
         Ok(Some(ConfigChoice::InSource(path)))
     }
@@ -109,26 +109,26 @@ pub(super) struct SelectedSource<'s> {
     pub(super) read: ReadOptions,
 }
 
-fn exists(source: &dyn Source, path: &str) -> bool {
+fn has_path(source: &dyn Source, path: &str) -> bool {
     let options = ReadOptions { paths: vec![path.to_owned()], ..ReadOptions::default() };
     options.missing_paths(source).is_empty()
 }
 
 /// The error about a path that does not exist in the repo.
-fn missing(option: &str, repo: &Path, path: &str) -> Fault {
+fn missing_path_error(option: &str, repo: &Path, path: &str) -> CommandError {
     // The path may have been meant from the current folder, as completions write it.
-    let from_here = WorkTree::open(repo).ok().and_then(|tree| tree.relative(Path::new(path)));
+    let from_here = WorkTree::open(repo).ok().and_then(|tree| tree.relative_path(Path::new(path)));
     let meant = from_here.filter(|meant| meant != path && repo.join(meant).exists());
     let meant = meant.map(|meant| format!(": write {option} {meant}")).unwrap_or_default();
-    Fault::Failed(format!(
+    CommandError::Failed(format!(
         "{option} {path}: the repo {} has no such file or folder; the path is relative to the repo{meant}",
         repo.display()
     ))
 }
 
 /// A path relative to the repo.
-fn within_repo(option: &str, repo: &Path, path: &str) -> Result<String, Fault> {
-    let absolute = || WorkTree::open(repo).ok()?.relative(Path::new(path));
+fn within_repo(option: &str, repo: &Path, path: &str) -> Result<String, CommandError> {
+    let absolute = || WorkTree::open(repo).ok()?.relative_path(Path::new(path));
     let is_repo =
         || Path::new(path).is_absolute() && fs::canonicalize(path).ok() == fs::canonicalize(repo).ok();
     match normalize_path(path) {
@@ -136,7 +136,7 @@ fn within_repo(option: &str, repo: &Path, path: &str) -> Result<String, Fault> {
         Err(_) if is_repo() => Ok(String::new()),
         Err(why) => match absolute().filter(|_| Path::new(path).is_absolute()) {
             Some(normal) => Ok(normal),
-            None => Err(Fault::Failed(format!(
+            None => Err(CommandError::Failed(format!(
                 "{option} {path} is refused: {why}. Paths are relative to REPO ({}): name the folder above as REPO, and \
                  both folders with {option}",
                 repo.display()

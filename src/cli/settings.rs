@@ -12,30 +12,30 @@ use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use jiff::Timestamp;
 
-use super::release::{self, Release};
-use super::revision::{Opened, RevisionArgs};
+use super::release::{self, DialectRelease};
+use super::revision::{RepoSource, RevisionArgs};
 use super::selection::{SelectedSource, SelectionArgs};
-use super::stored::{SnapshotArgs, within};
-use super::{Exit, Fault, complete, progress, say, use_color};
-use federate_builder::{Cache, ProgramPaths, Programs};
+use super::snapshot_args::{SnapshotArgs, path_within};
+use super::{CommandError, Exit, completers, print_notice, progress, use_color};
+use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_control_planes::DIALECTS;
-use federate_dialect::{HOST, Hosts, Plan};
+use federate_dialect::{HUB, HostAddresses, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::previous;
-use federate_engine::snapshot::Stored;
-use federate_kubernetes::{Cluster, Finding, Live};
+use federate_engine::snapshot::StoredSnapshot;
+use federate_kubernetes::{Cluster, Finding, LiveObjects};
 use federate_repo::Source;
 use federate_repo::build::Builder;
 use federate_report::clusters::SnapshotAge;
 use federate_report::table::TextStyle;
 use federate_report::{clusters, findings};
-use federate_session::{Options, Session};
+use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
 
 /// The output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
+pub(super) enum OutputFormat {
     /// For a terminal
     Table,
     /// For scripts
@@ -56,7 +56,7 @@ pub(super) enum FailOn {
 }
 
 impl FailOn {
-    fn code(self) -> &'static str {
+    fn finding_code(self) -> &'static str {
         match self {
             Self::Unschedulable => "unschedulable",
             Self::Unmatched => "unmatched",
@@ -66,7 +66,7 @@ impl FailOn {
 }
 
 /// The heading of options that have the same meaning in most commands.
-pub(super) const COMMON: &str = "Common options";
+pub(super) const COMMON_HEADING: &str = "Common options";
 
 /// The arguments of every command over a repo.
 #[derive(Debug, Args)]
@@ -92,7 +92,7 @@ pub(super) struct RepoArgs {
     /// The Karmada release whose rules apply: 1.16 (newest patch) or 1.16.2
     ///
     /// Overrides `dialects.karmada.version` in federate.yaml. The default is the newest known release.
-    #[arg(long, value_name = "VERSION", value_parser = release::karmada)]
+    #[arg(long, value_name = "VERSION", value_parser = release::parse_karmada)]
     karmada_version: Option<String>,
 
     /// Leave `spec.replicas` out of the manifests of workloads that an autoscaler of the repo scales
@@ -135,52 +135,56 @@ pub(super) struct RepoArgs {
     hosts: Option<PathBuf>,
 
     /// Show or write only these clusters, separated by spaces or commas; scheduling still considers all
-    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON, add = ArgValueCompleter::new(complete::clusters))]
+    #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON_HEADING, add = ArgValueCompleter::new(completers::complete_clusters))]
     pub(super) clusters: Vec<String>,
 
     /// Treat these warnings as errors
-    #[arg(long, value_name = "WARNING", value_delimiter = ',', help_heading = COMMON)]
+    #[arg(long, value_name = "WARNING", value_delimiter = ',', help_heading = COMMON_HEADING)]
     fail_on: Vec<FailOn>,
 
     /// Skip the objects with errors, process the rest, and still exit with 2
-    #[arg(long, help_heading = COMMON)]
+    #[arg(long, help_heading = COMMON_HEADING)]
     pub(super) keep_going: bool,
 
     /// Print no warnings and no summary
-    #[arg(long, short, help_heading = COMMON)]
+    #[arg(long, short, help_heading = COMMON_HEADING)]
     pub(super) quiet: bool,
 
     /// Print more, such as every cluster by name
-    #[arg(long, short, help_heading = COMMON)]
+    #[arg(long, short, help_heading = COMMON_HEADING)]
     pub(super) verbose: bool,
 }
 
 impl RepoArgs {
     /// Reads the repo. `out` is the output folder, which is not read as part of the repo; `kept` is the plan
     /// in it, which is the scheduler's memory unless `--previous` names another.
-    pub(super) fn session(&self, out: Option<&Path>, kept: Option<&Plan>) -> Result<Session, Fault> {
+    pub(super) fn open_session(
+        &self,
+        out: Option<&Path>,
+        kept: Option<&Plan>,
+    ) -> Result<Session, CommandError> {
         let mut session = self.without_memory(out)?;
-        session.remember(self.memory(kept)?);
+        session.remember_plan(self.read_memory(kept)?);
         Ok(session)
     }
 
     /// The same without the scheduler's memory.
-    pub(super) fn without_memory(&self, out: Option<&Path>) -> Result<Session, Fault> {
-        let opened = self.open()?;
-        let output = out.and_then(|out| opened.relative(out));
+    pub(super) fn without_memory(&self, out: Option<&Path>) -> Result<Session, CommandError> {
+        let opened = self.open_repo()?;
+        let output = out.and_then(|out| opened.relative_path(out));
         self.session_of(opened.source(), output, Plan::default())
     }
 
     /// The session of a command that ends with it. The end of the process frees its memory at once, which object by object
     /// takes longer than many a plan.
-    pub(super) fn last_session(&self) -> Result<ManuallyDrop<Session>, Fault> {
-        self.last_session_of(self.open()?.source())
+    pub(super) fn last_session(&self) -> Result<ManuallyDrop<Session>, CommandError> {
+        self.last_session_of(self.open_repo()?.source())
     }
 
     /// The same for the files of `source`.
-    pub(super) fn last_session_of(&self, source: &dyn Source) -> Result<ManuallyDrop<Session>, Fault> {
+    pub(super) fn last_session_of(&self, source: &dyn Source) -> Result<ManuallyDrop<Session>, CommandError> {
         let mut session = self.session_of(source, None, Plan::default())?;
-        session.remember(self.memory(None)?);
+        session.remember_plan(self.read_memory(None)?);
         Ok(ManuallyDrop::new(session))
     }
 
@@ -188,12 +192,12 @@ impl RepoArgs {
     /// and without a remote.
     pub(super) fn repo_ref(&self) -> Option<RepoRef> {
         let place = GitLocation::discover_around(&self.repo).ok()?;
-        let repo = self.open().ok()?.provenance(&place).repo(&place)?;
-        Some(repo.narrowed_to(&self.paths()))
+        let repo = self.open_repo().ok()?.find_provenance(&place).find_repo(&place)?;
+        Some(repo.narrowed_to(&self.selected_paths()))
     }
 
     /// The paths of the repo that are read, if not all are.
-    pub(super) fn paths(&self) -> Vec<String> {
+    pub(super) fn selected_paths(&self) -> Vec<String> {
         self.selection.paths_in(&self.repo)
     }
 
@@ -203,8 +207,8 @@ impl RepoArgs {
     }
 
     /// Opens the work tree, or the revision given with `--rev`.
-    pub(super) fn open(&self) -> Result<Opened, Fault> {
-        self.revision.open(&self.repo)
+    pub(super) fn open_repo(&self) -> Result<RepoSource, CommandError> {
+        self.revision.open_repo(&self.repo)
     }
 
     /// Whether the work tree is read, not a revision.
@@ -213,31 +217,31 @@ impl RepoArgs {
     }
 
     /// Opens the repo at another revision.
-    pub(super) fn open_at(&self, rev: &str) -> Result<Opened, Fault> {
+    pub(super) fn open_at(&self, rev: &str) -> Result<RepoSource, CommandError> {
         self.revision.open_at(&self.repo, rev)
     }
 
     /// Like `open_at`, but returns `None` if the repo's folder does not exist in that revision yet.
-    pub(super) fn open_before(&self, rev: &str) -> Result<Option<Opened>, Fault> {
+    pub(super) fn open_before(&self, rev: &str) -> Result<Option<RepoSource>, CommandError> {
         self.revision.open_before(&self.repo, rev)
     }
 
     /// The scheduler's memory: the plan given with `--previous`, that of the snapshot, or else `kept`.
-    pub(super) fn memory(&self, kept: Option<&Plan>) -> Result<Plan, Fault> {
+    pub(super) fn read_memory(&self, kept: Option<&Plan>) -> Result<Plan, CommandError> {
         match &self.previous {
             _ if self.fresh => return Ok(Plan::default()),
             Some(path) => return self.read_plan(path),
             None => {}
         }
-        let stored = self.stored()?;
+        let stored = self.read_snapshot()?;
         let recorded = stored.as_ref().map(|stored| &stored.plan).filter(|plan| !plan.placements.is_empty());
         Ok(recorded.or(kept).cloned().unwrap_or_default())
     }
 
     /// Decides by a state that was just read from control planes.
     #[cfg(feature = "live")]
-    pub(super) fn observe(&self, stored: Stored) {
-        self.snapshot.observe(stored);
+    pub(super) fn observe_state(&self, stored: StoredSnapshot) {
+        self.snapshot.observe_state(stored);
     }
 
     /// The time given with `--now`.
@@ -246,8 +250,8 @@ impl RepoArgs {
     }
 
     /// The snapshot given with `--snapshot`.
-    fn stored(&self) -> Result<Option<Arc<Stored>>, Fault> {
-        self.snapshot.stored(&self.repo, &self.revision, self.now)
+    fn read_snapshot(&self) -> Result<Option<Arc<StoredSnapshot>>, CommandError> {
+        self.snapshot.read_snapshot(&self.repo, &self.revision, self.now)
     }
 
     /// Whether an option names files besides the repo.
@@ -271,7 +275,7 @@ impl RepoArgs {
         source: &dyn Source,
         output: Option<String>,
         previous: Plan,
-    ) -> Result<Session, Fault> {
+    ) -> Result<Session, CommandError> {
         let session = self.any_session_of(source, output, previous)?;
         self.known_clusters(session.clusters().iter())?;
         Ok(session)
@@ -283,7 +287,7 @@ impl RepoArgs {
         source: &dyn Source,
         output: Option<String>,
         previous: Plan,
-    ) -> Result<Session, Fault> {
+    ) -> Result<Session, CommandError> {
         let read = self.selection.read_options(&self.repo, source, output)?;
         self.session_by(SelectedSource { source, read }, previous, &[])
     }
@@ -293,64 +297,64 @@ impl RepoArgs {
         &self,
         selected: SelectedSource<'_>,
         previous: Plan,
-        releases: &[Release],
-    ) -> Result<Session, Fault> {
+        releases: &[DialectRelease],
+    ) -> Result<Session, CommandError> {
         if !self.quiet {
-            progress::start("reading the repo");
+            progress::start_line("reading the repo");
         }
-        let snapshot = self.stored()?;
-        let (observed, unread) = self.observed(snapshot.as_deref())?;
+        let snapshot = self.read_snapshot()?;
+        let (observed, unread) = self.read_observed(snapshot.as_deref())?;
         let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
         let findings = found.chain(unread).collect();
-        let options = Options {
+        let options = SessionOptions {
             read: selected.read,
             omit_autoscaled_replicas: self.omit_autoscaled_replicas,
             strict_inventory: self.strict_inventory,
             now: self.now.or_else(|| snapshot.as_ref()?.taken),
             previous,
             observed,
-            hosts: self.hosts()?,
-            versions: self.versions(releases),
-            errors: self.fail_on.iter().map(|what| what.code().to_owned()).collect(),
+            hosts: self.read_hosts()?,
+            versions: self.chosen_versions(releases),
+            errors: self.fail_on.iter().map(|what| what.finding_code().to_owned()).collect(),
             findings,
             snapshot,
             // Live objects and those of a snapshot are not templates.
             excluded: self
                 .snapshot
                 .folder_in(&self.repo)
-                .or_else(|| within(&self.repo, self.observed.as_deref()?)),
-            builder: Some(builder()),
-            ..Options::new(DIALECTS)
+                .or_else(|| path_within(&self.repo, self.observed.as_deref()?)),
+            builder: Some(shared_builder()),
+            ..SessionOptions::new(DIALECTS)
         };
         let session = Session::open(selected.source, options);
-        progress::phase("planning");
+        progress::set_phase("planning");
         Ok(session)
     }
 
-    fn versions(&self, releases: &[Release]) -> BTreeMap<String, String> {
+    fn chosen_versions(&self, releases: &[DialectRelease]) -> BTreeMap<String, String> {
         let karmada = self.karmada_version.clone().map(|version| ("karmada".to_owned(), version));
         let named = releases.iter().map(|one| (one.dialect.to_owned(), one.version.clone()));
         karmada.into_iter().chain(named).collect()
     }
 
-    fn read_plan(&self, path: &Path) -> Result<Plan, Fault> {
+    fn read_plan(&self, path: &Path) -> Result<Plan, CommandError> {
         let failed = |why: &dyn std::fmt::Display| {
-            Fault::Failed(format!("cannot read the plan {}: {why}", path.display()))
+            CommandError::Failed(format!("cannot read the plan {}: {why}", path.display()))
         };
         let spec = path.to_str().unwrap_or_default();
-        let bytes = match self.revision.file(&self.repo, spec) {
+        let bytes = match self.revision.read_file(&self.repo, spec) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => fs::read(path).map_err(|e| failed(&e))?,
-            Err(Fault::Failed(why)) => return Err(failed(&why)),
+            Err(CommandError::Failed(why)) => return Err(failed(&why)),
             Err(fault) => return Err(fault),
         };
-        previous::read(&bytes).map_err(|e| failed(&e))
+        previous::read_plan(&bytes).map_err(|e| failed(&e))
     }
 
     /// Whether the objects that run are read from `--observed` or from the snapshot, so that no cluster is reached.
-    pub(super) fn has_observed(&self) -> Result<bool, Fault> {
-        let in_snapshot = |stored: &Stored| stored.observed.clusters().next().is_some();
-        Ok(self.observed.is_some() || self.stored()?.as_deref().is_some_and(in_snapshot))
+    pub(super) fn has_observed(&self) -> Result<bool, CommandError> {
+        let in_snapshot = |stored: &StoredSnapshot| stored.observed.clusters().next().is_some();
+        Ok(self.observed.is_some() || self.read_snapshot()?.as_deref().is_some_and(in_snapshot))
     }
 
     /// Adds to an error about missing access to clusters that the snapshot could not stand in for them.
@@ -368,25 +372,30 @@ impl RepoArgs {
     }
 
     /// The objects that run: those of the folder given with `--observed`, or of the snapshot.
-    fn observed(&self, snapshot: Option<&Stored>) -> Result<(Live, Vec<Finding>), Fault> {
+    fn read_observed(
+        &self,
+        snapshot: Option<&StoredSnapshot>,
+    ) -> Result<(LiveObjects, Vec<Finding>), CommandError> {
         let Some(path) = &self.observed else {
             return Ok((snapshot.map(|stored| stored.observed.clone()).unwrap_or_default(), Vec::new()));
         };
-        let tree = WorkTree::open(path)
-            .map_err(|_| Fault::Failed(format!("--observed: {} is not a readable folder", path.display())))?;
-        Ok(federate_repo::live(&tree, &path.to_string_lossy()))
+        let tree = WorkTree::open(path).map_err(|_| {
+            CommandError::Failed(format!("--observed: {} is not a readable folder", path.display()))
+        })?;
+        Ok(federate_repo::read_live_objects(&tree, &path.to_string_lossy()))
     }
 
-    fn hosts(&self) -> Result<Hosts, Fault> {
-        let Some(path) = &self.hosts else { return Ok(Hosts::new()) };
-        let failed =
-            |why: String| Fault::Failed(format!("cannot read the hosts file {}: {why}", path.display()));
+    fn read_hosts(&self) -> Result<HostAddresses, CommandError> {
+        let Some(path) = &self.hosts else { return Ok(HostAddresses::new()) };
+        let failed = |why: String| {
+            CommandError::Failed(format!("cannot read the hosts file {}: {why}", path.display()))
+        };
         let bytes = fs::read(path).map_err(|e| failed(e.to_string()))?;
-        let mut stream = federate_yaml::read(&bytes);
+        let mut stream = federate_yaml::read_stream(&bytes);
         if let Some(error) = stream.errors.first() {
             return Err(failed(format!("line {}: {}", error.at.line, error.message)));
         }
-        let Some(document) = stream.documents.pop() else { return Ok(Hosts::new()) };
+        let Some(document) = stream.documents.pop() else { return Ok(HostAddresses::new()) };
         serde_path_to_error::deserialize(document.value)
             .map_err(|e| failed(format!("`{}`: {}; write `HOST: [ADDRESS, …]`", e.path(), e.inner())))
     }
@@ -395,13 +404,13 @@ impl RepoArgs {
     pub(super) fn known_clusters<'c>(
         &self,
         clusters: impl Iterator<Item = &'c Cluster>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CommandError> {
         let known: BTreeSet<&str> = clusters.map(|c| c.name.as_ref()).collect();
         for name in &self.clusters {
-            if name != HOST && !known.contains(name.as_str()) {
+            if name != HUB && !known.contains(name.as_str()) {
                 let known: Vec<&str> = known.iter().copied().collect();
-                let known = federate_kubernetes::finding::list(&known, 10);
-                return Err(Fault::Failed(format!(
+                let known = federate_kubernetes::finding::join_names(&known, 10);
+                return Err(CommandError::Failed(format!(
                     "no cluster `{name}` in the inventory, which has: {known}"
                 )));
             }
@@ -410,18 +419,18 @@ impl RepoArgs {
     }
 
     /// Whether `--cluster` includes this cluster.
-    pub(super) fn wants(&self, cluster: &str) -> bool {
+    pub(super) fn selects_cluster(&self, cluster: &str) -> bool {
         self.clusters.is_empty() || self.clusters.iter().any(|name| name == cluster)
     }
 
     /// The plan, reduced to the clusters given with `--cluster`.
-    pub(super) fn narrowed<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
+    pub(super) fn narrow_plan<'p>(&self, plan: &'p Plan) -> Cow<'p, Plan> {
         if self.clusters.is_empty() {
             return Cow::Borrowed(plan);
         }
         let mut plan = plan.clone();
         for placement in &mut plan.placements {
-            placement.clusters.retain(|placed| self.wants(&placed.name));
+            placement.clusters.retain(|placed| self.selects_cluster(&placed.name));
         }
         plan.placements.retain(|placement| !placement.clusters.is_empty());
         plan.unmatched.clear();
@@ -442,29 +451,34 @@ impl RepoArgs {
 
     /// Whether `--fail-on` makes findings with this code errors.
     pub(super) fn fails_on(&self, code: &str) -> bool {
-        self.fail_on.iter().any(|what| what.code() == code)
+        self.fail_on.iter().any(|what| what.finding_code() == code)
     }
 
     /// Prints findings to standard error: errors always, warnings unless `--quiet`.
-    pub(super) fn report(&self, session: &Session, found: &[Finding]) {
-        say(&self.report_text(session, found));
+    pub(super) fn report_findings(&self, session: &Session, found: &[Finding]) {
+        print_notice(&self.report_text(session, found));
     }
 
     /// Prints findings to standard error, warnings as well as errors.
     pub(super) fn report_in_full(&self, session: &Session, found: &[Finding]) {
         let shown: Vec<Finding> = found.iter().filter(|f| f.is_error() || !self.quiet).cloned().collect();
-        say(&findings::text(session.repo(), &shown, session.dialects(), use_color(&std::io::stderr())));
+        print_notice(&findings::format_text(
+            session.repo(),
+            &shown,
+            session.dialects(),
+            use_color(&std::io::stderr()),
+        ));
     }
 
     /// Prints to standard error when the snapshot was taken, and a line for each cluster that is not ready, unless
     /// `--quiet`.
-    pub(super) fn say_cluster_notices(&self, session: &Session) -> Result<(), Fault> {
-        say(&self.cluster_notices(session)?);
+    pub(super) fn say_cluster_notices(&self, session: &Session) -> Result<(), CommandError> {
+        print_notice(&self.cluster_notices(session)?);
         Ok(())
     }
 
     /// What [`say_cluster_notices`](Self::say_cluster_notices) prints.
-    pub(super) fn cluster_notices(&self, session: &Session) -> Result<String, Fault> {
+    pub(super) fn cluster_notices(&self, session: &Session) -> Result<String, CommandError> {
         if self.quiet {
             return Ok(String::new());
         }
@@ -473,9 +487,10 @@ impl RepoArgs {
     }
 
     /// When the snapshot given with `--snapshot` was taken, and how old it is at `--now` or at the current time.
-    pub(super) fn snapshot_age(&self) -> Result<Option<SnapshotAge>, Fault> {
-        let stored = self.stored()?;
-        Ok(stored.and_then(|stored| self.snapshot.age(&stored, self.now.unwrap_or_else(Timestamp::now))))
+    pub(super) fn snapshot_age(&self) -> Result<Option<SnapshotAge>, CommandError> {
+        let stored = self.read_snapshot()?;
+        Ok(stored
+            .and_then(|stored| self.snapshot.snapshot_age(&stored, self.now.unwrap_or_else(Timestamp::now))))
     }
 
     /// What [`report`](Self::report) prints: errors and what the repo lacks in full, and several other warnings in one line
@@ -493,7 +508,7 @@ impl RepoArgs {
             full.append(&mut folded);
         }
         let full: Vec<Finding> = full.into_iter().cloned().collect();
-        let most = if self.verbose { usize::MAX } else { findings::SHOWN };
+        let most = if self.verbose { usize::MAX } else { findings::MAX_FINDINGS };
         let color = use_color(&std::io::stderr());
         let text = findings::text_of_first(session.repo(), &full, session.dialects(), color, most);
         text + &findings::fold_warnings(&folded, &format!("federate check {}", self.repo.display()))
@@ -501,16 +516,20 @@ impl RepoArgs {
 }
 
 /// `Exit::Error` if there is an error, `Exit::Clean` otherwise.
-pub(super) fn outcome(found: &[Finding]) -> Exit {
+pub(super) fn exit_for_findings(found: &[Finding]) -> Exit {
     if federate_engine::any_error(found) { Exit::Error } else { Exit::Clean }
 }
 
 /// Builds kustomizations and charts with the programs of this machine. What one session has built, others take.
-pub(super) fn builder() -> Arc<dyn Builder> {
-    static PROGRAMS: OnceLock<Arc<Programs>> = OnceLock::new();
+pub(super) fn shared_builder() -> Arc<dyn Builder> {
+    static PROGRAMS: OnceLock<Arc<ProgramBuilder>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(|| {
         let confiner = std::env::current_exe().ok();
-        Arc::new(Programs::new(ProgramPaths::from_environment(), Cache::from_environment(), confiner))
+        Arc::new(ProgramBuilder::new(
+            ProgramPaths::from_environment(),
+            BuildCache::from_environment(),
+            confiner,
+        ))
     });
     programs.clone()
 }

@@ -11,18 +11,18 @@ use clap::Args;
 
 use super::access::AccessArgs;
 use super::diff::digest_key;
-use super::import::read;
+use super::import::read_file;
 use super::members::ApplySetArgs;
 use super::output::check_output;
-use super::settings::{RepoArgs, outcome};
-use super::{Exit, Fault, say, use_color};
+use super::settings::{RepoArgs, exit_for_findings};
+use super::{CommandError, Exit, print_notice, use_color};
 use federate_control_planes::DIALECTS;
 use federate_engine::any_error;
-use federate_engine::snapshot::{self, Captured, Contents, DESCRIPTION};
+use federate_engine::snapshot::{self, ControlPlaneContents, DESCRIPTION_FILE, SnapshotInput};
 use federate_kubernetes::{Finding, Object, ObjectRef};
-use federate_repo::{File, Repo};
+use federate_repo::{Repo, SourceFile};
 use federate_report::findings;
-use federate_report::table::counted;
+use federate_report::table::format_count;
 
 /// Save the state of control planes and clusters, for previews without credentials
 ///
@@ -42,7 +42,7 @@ use federate_report::table::counted;
 /// control plane would decide next. An existing snapshot in DIR is replaced; any other non-empty folder is refused.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, mut_arg("snapshot", |arg| arg.hide(true)), mut_arg("max_age", |arg| arg.hide(true)))]
-pub(super) struct Snapshot {
+pub(super) struct SnapshotCommand {
     /// Dumps of a control plane's objects; `-` is standard input. Members are then read only with --context
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1..)]
     files: Vec<PathBuf>,
@@ -78,35 +78,36 @@ Examples:
   federate snapshot -f hub.yaml --out snapshot
   federate plan examples/repo --snapshot snapshot";
 
-impl Snapshot {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl SnapshotCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         check_output(&self.out, &self.args.repo)?;
-        let mut captured = Captured { taken: self.args.now(), ..Captured::default() };
+        let mut captured = SnapshotInput { taken: self.args.now(), ..SnapshotInput::default() };
         let found = self.read_files(&mut captured)?;
         if any_error(&found) {
             return Ok(Exit::Error);
         }
         if !self.files.is_empty() && self.contexts.is_empty() && !self.access.has_hub() {
-            return self.finish(&captured).map(|()| outcome(&found));
+            return self.write_captured(&captured).map(|()| exit_for_findings(&found));
         }
         self.read_servers(&mut captured)?;
         for (cluster, why) in &captured.failed {
             let line: String = why.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            say(&format!("error: {cluster}: {line}\n"));
+            print_notice(&format!("error: {cluster}: {line}\n"));
         }
-        self.finish(&captured)?;
-        Ok(if captured.failed.is_empty() { outcome(&found) } else { Exit::Error })
+        self.write_captured(&captured)?;
+        Ok(if captured.failed.is_empty() { exit_for_findings(&found) } else { Exit::Error })
     }
 
     /// Reads the dumps, and reports findings about them.
-    fn read_files(&self, captured: &mut Captured) -> Result<Vec<Finding>, Fault> {
-        let files: Vec<File> = self.files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    fn read_files(&self, captured: &mut SnapshotInput) -> Result<Vec<Finding>, CommandError> {
+        let files: Vec<SourceFile> =
+            self.files.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?;
         let (objects, mut found) = federate_repo::objects_of(&files, &DIALECTS);
-        findings::sort(&mut found);
+        findings::sort_findings(&mut found);
         if !found.is_empty() && (!self.args.quiet || any_error(&found)) {
             let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
             let repo = Repo { texts, ..Repo::default() };
-            say(&findings::text(&repo, &found, DIALECTS, use_color(&std::io::stderr())));
+            print_notice(&findings::format_text(&repo, &found, DIALECTS, use_color(&std::io::stderr())));
         }
         captured.objects = objects;
         captured.sources = files.iter().map(|file| file.path.to_string()).collect();
@@ -114,38 +115,38 @@ impl Snapshot {
     }
 
     #[cfg(not(feature = "live"))]
-    fn read_servers(&self, _: &mut Captured) -> Result<(), Fault> {
+    fn read_servers(&self, _: &mut SnapshotInput) -> Result<(), CommandError> {
         let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with -f";
-        Err(Fault::Failed(why.to_owned()))
+        Err(CommandError::Failed(why.to_owned()))
     }
 
     /// Writes the snapshot, and summarizes it.
-    fn finish(&self, captured: &Captured) -> Result<(), Fault> {
-        let snapshot = snapshot::snapshot(DIALECTS, captured, &digest_key()?);
-        let snapshot = snapshot.map_err(|error| Fault::Failed(error.to_string()))?;
-        write(&self.out, &snapshot)?;
+    fn write_captured(&self, captured: &SnapshotInput) -> Result<(), CommandError> {
+        let snapshot = snapshot::take_snapshot(DIALECTS, captured, &digest_key()?);
+        let snapshot = snapshot.map_err(|error| CommandError::Failed(error.to_string()))?;
+        write_snapshot(&self.out, &snapshot)?;
         if self.args.quiet {
             return Ok(());
         }
         for (control_plane, contents) in &snapshot.description.control_planes {
-            say(&summary(control_plane, contents, &self.out));
-            say(&left_out(control_plane, &captured.objects));
+            print_notice(&format_summary(control_plane, contents, &self.out));
+            print_notice(&left_out(control_plane, &captured.objects));
         }
         if !captured.observed.is_empty() {
             let objects: usize = captured.observed.values().map(Vec::len).sum();
-            say(&format!("{objects} objects observed in {} clusters\n", captured.observed.len()));
+            print_notice(&format!("{objects} objects observed in {} clusters\n", captured.observed.len()));
         }
         Ok(())
     }
 }
 
 /// The content of the snapshot for one control plane, and how to plan by the rules of its release.
-fn summary(control_plane: &str, contents: &Contents, out: &Path) -> String {
-    let Contents { clusters, placements, version, unknown_version } = contents;
+fn format_summary(control_plane: &str, contents: &ControlPlaneContents, out: &Path) -> String {
+    let ControlPlaneContents { clusters, placements, version, unknown_version } = contents;
     let mut text = format!(
         "{control_plane}: {} and {} in {}\n",
-        counted(*clusters, "cluster"),
-        counted(*placements, "placement"),
+        format_count(*clusters, "cluster"),
+        format_count(*placements, "placement"),
         out.display()
     );
     if let Some(version) = version {
@@ -164,7 +165,7 @@ fn summary(control_plane: &str, contents: &Contents, out: &Path) -> String {
 fn left_out(control_plane: &str, objects: &[Object]) -> String {
     let mut reasons: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
     let dialect = DIALECTS.get(control_plane);
-    for (object, reason) in dialect.map(|dialect| dialect.without_memory(objects)).unwrap_or_default() {
+    for (object, reason) in dialect.map(|dialect| dialect.unread_hub_objects(objects)).unwrap_or_default() {
         reasons.entry(reason).or_default().push(object);
     }
     let line = |(reason, objects): (&str, Vec<&ObjectRef>)| {
@@ -179,13 +180,13 @@ fn left_out(control_plane: &str, objects: &[Object]) -> String {
 }
 
 /// Writes the snapshot next to the folder, then renames it into place.
-fn write(out: &Path, snapshot: &snapshot::Snapshot) -> Result<(), Fault> {
+fn write_snapshot(out: &Path, snapshot: &snapshot::SnapshotFiles) -> Result<(), CommandError> {
     let failed = |doing: &str, path: &Path| {
         let place = format!("cannot {doing} {}", path.display());
-        move |error: std::io::Error| Fault::Failed(format!("{place}: {error}"))
+        move |error: std::io::Error| CommandError::Failed(format!("{place}: {error}"))
     };
     let replaces = is_replaceable(out)?;
-    let [new, old] = ["federate-new", "federate-old"].map(|suffix| beside(out, suffix));
+    let [new, old] = ["federate-new", "federate-old"].map(|suffix| sibling_path(out, suffix));
     for left in [&new, &old] {
         if left.exists() {
             fs::remove_dir_all(left).map_err(failed("remove", left))?;
@@ -209,19 +210,20 @@ fn write(out: &Path, snapshot: &snapshot::Snapshot) -> Result<(), Fault> {
 }
 
 /// Whether `out` exists and can be replaced. A folder that is neither empty nor a snapshot is refused.
-fn is_replaceable(out: &Path) -> Result<bool, Fault> {
-    let refused = |why: &str| Fault::Failed(format!("cannot write a snapshot to {}: {why}", out.display()));
+fn is_replaceable(out: &Path) -> Result<bool, CommandError> {
+    let refused =
+        |why: &str| CommandError::Failed(format!("cannot write a snapshot to {}: {why}", out.display()));
     if fs::symlink_metadata(out).is_err() {
         return Ok(false);
     }
     let mut entries = fs::read_dir(out).map_err(|_| refused("it is not a readable folder"))?;
-    if out.join(DESCRIPTION).is_file() || entries.next().is_none() {
+    if out.join(DESCRIPTION_FILE).is_file() || entries.next().is_none() {
         return Ok(true);
     }
     Err(refused("it contains files that are not part of a snapshot; choose a new or empty folder"))
 }
 
-fn beside(out: &Path, suffix: &str) -> PathBuf {
+fn sibling_path(out: &Path, suffix: &str) -> PathBuf {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     out.with_file_name(format!(".{name}.{suffix}"))
 }

@@ -3,8 +3,8 @@
 mod events;
 mod get;
 mod history;
-mod inspect;
-mod listen;
+mod inspection;
+mod listen_args;
 mod objects;
 mod requests;
 mod table;
@@ -19,19 +19,19 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::access::AccessArgs;
 use super::diff::digest_key;
-use super::settings::{Format, builder};
-use super::{Exit, Fault, print, print_value, say, use_color};
+use super::settings::{OutputFormat, shared_builder};
+use super::{CommandError, Exit, print_notice, print_text, print_value, use_color};
 use federate_control_planes::DIALECTS;
 use federate_report::findings;
 use federate_session::Session;
-use federate_sync::environment::{Environment, MemberAccess, RoundContext};
-use federate_sync::listen::{hook_path, start};
-use federate_sync::read::{self, Invalid, Loaded};
-use federate_sync::run::{self, RoundResult};
+use federate_sync::counters::MetricCounters;
+use federate_sync::environment::{Environment, MemberAccess, SyncServices};
+use federate_sync::http_server::{hook_path, start_listeners};
+use federate_sync::run::{self, SyncResult};
 use federate_sync::state::StateFolder;
-use federate_sync::tally::Tally;
+use federate_sync::supervisor::watch_files;
+use federate_sync::sync_files::{self, InvalidFiles, ValidSync};
 use federate_sync::telemetry::Telemetry;
-use federate_sync::watch::watch;
 
 /// Watch git repositories, and keep branches and clusters in sync with them
 ///
@@ -54,7 +54,7 @@ use federate_sync::watch::watch;
 /// Exit codes with --once: 0 everything is in sync · 1 clusters differ or a rollout is not over · 2 error
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-pub(super) struct Sync {
+pub(super) struct SyncCommand {
     #[command(subcommand)]
     request: Option<requests::SyncRequest>,
 
@@ -78,7 +78,7 @@ pub(super) struct Sync {
 
     /// Output format of the results
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 
     /// Log format on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text", hide_short_help = true)]
@@ -89,7 +89,7 @@ pub(super) struct Sync {
     quiet: bool,
 
     #[command(flatten)]
-    listen: listen::ListenArgs,
+    listen: listen_args::ListenArgs,
 
     #[command(flatten)]
     objects: objects::ObjectArgs,
@@ -112,65 +112,75 @@ Examples:
   federate sync --once -f examples/sync/sync.yaml --state state
   federate sync --context hub --namespace platform";
 
-impl Sync {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl SyncCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         if let Some(request) = &self.request {
             return request.run();
         }
         let Some(state) = self.state.as_ref().filter(|_| !self.files.is_empty()) else {
-            self.log();
+            self.init_logging();
             return self.run_objects();
         };
-        let syncs = match read::read(&self.files) {
+        let syncs = match sync_files::read_files(&self.files) {
             Ok(syncs) => syncs,
             Err(invalid) => {
-                show(&invalid);
+                report_invalid(&invalid);
                 return Ok(Exit::Error);
             }
         };
-        self.log();
-        let state = StateFolder::open(state).map_err(failed)?;
+        self.init_logging();
+        let state = StateFolder::open(state).map_err(to_command_error)?;
         let env = Environment {
             dialects: DIALECTS,
-            builder: Some(builder()),
-            world: &Files(&self.access),
+            builder: Some(shared_builder()),
+            services: &FileSyncServices(&self.access),
             allowed_signers: self.allowed_signers.clone(),
-            key: digest_key()?,
-            tally: Tally::default(),
+            digest_key: digest_key()?,
+            counters: MetricCounters::default(),
         };
-        if self.once { self.once(&syncs, &state, &env) } else { self.watch(&syncs, &state, &env) }
+        if self.once { self.run_once(&syncs, &state, &env) } else { self.watch_files(&syncs, &state, &env) }
     }
 
-    fn watch(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
-        let addresses = self.listen.addresses()?;
+    fn watch_files(
+        &self,
+        syncs: &[ValidSync],
+        state: &StateFolder,
+        env: &Environment<'_>,
+    ) -> Result<Exit, CommandError> {
+        let addresses = self.listen.listen_addresses()?;
         if let Some((_, token)) = &addresses.webhooks {
             for sync in syncs.iter().map(|loaded| &loaded.sync.metadata) {
-                say(&format!("{}: webhooks at {}\n", sync.full_name(), hook_path(token, sync)));
+                print_notice(&format!("{}: webhooks at {}\n", sync.full_name(), hook_path(token, sync)));
             }
         }
         let telemetry = Arc::new(Telemetry::default());
         let (events, happens) = mpsc::channel();
-        start(addresses, &telemetry, events.clone()).map_err(failed)?;
-        let watched = watch(&self.files, state, env, &telemetry, (events, happens), show);
-        Ok(if watched.inspect_err(show).is_ok() { Exit::Clean } else { Exit::Error })
+        start_listeners(addresses, &telemetry, events.clone()).map_err(to_command_error)?;
+        let watched = watch_files(&self.files, state, env, &telemetry, (events, happens), report_invalid);
+        Ok(if watched.inspect_err(report_invalid).is_ok() { Exit::Clean } else { Exit::Error })
     }
 
-    fn once(&self, syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Exit, Fault> {
-        self.show(&run::once(syncs, state, env).map_err(failed)?)
+    fn run_once(
+        &self,
+        syncs: &[ValidSync],
+        state: &StateFolder,
+        env: &Environment<'_>,
+    ) -> Result<Exit, CommandError> {
+        self.print_results(&run::run_once(syncs, state, env).map_err(to_command_error)?)
     }
 
     /// Prints the result of each Sync.
-    fn show(&self, done: &[RoundResult]) -> Result<Exit, Fault> {
-        if self.output == Format::Table {
-            print(&done.iter().map(line).collect::<String>())?;
+    fn print_results(&self, done: &[SyncResult]) -> Result<Exit, CommandError> {
+        if self.output == OutputFormat::Table {
+            print_text(&done.iter().map(format_result).collect::<String>())?;
         } else {
             let statuses: Vec<_> = done.iter().map(|done| &done.record).collect();
             print_value(&statuses, self.output)?;
         }
-        Ok(done.iter().map(exit).max_by_key(|exit| *exit as u8).unwrap_or(Exit::Clean))
+        Ok(done.iter().map(result_exit).max_by_key(|exit| *exit as u8).unwrap_or(Exit::Clean))
     }
 
-    fn log(&self) {
+    fn init_logging(&self) {
         let most = match (self.quiet, self.once) {
             (false, _) => LevelFilter::INFO,
             (true, false) => LevelFilter::ERROR,
@@ -189,31 +199,36 @@ impl Sync {
 
 /// The context of rounds of Syncs from files: clusters through the kubeconfig, and the user's git
 /// configuration.
-struct Files<'s>(&'s AccessArgs);
+struct FileSyncServices<'s>(&'s AccessArgs);
 
-impl RoundContext for Files<'_> {
-    fn access(&self, _: &Loaded, session: &Session) -> Result<MemberAccess, String> {
-        Ok(MemberAccess { access: self.0.access(session), kept: Vec::new() })
+impl SyncServices for FileSyncServices<'_> {
+    fn member_access(&self, _: &ValidSync, session: &Session) -> Result<MemberAccess, String> {
+        Ok(MemberAccess { access: self.0.build_access(session), files: Vec::new() })
     }
 }
 
 /// Reports what is wrong with the files.
-fn show(invalid: &Invalid) {
-    say(&findings::text(&invalid.repo, &invalid.findings, DIALECTS, use_color(&std::io::stderr())));
+fn report_invalid(invalid: &InvalidFiles) {
+    print_notice(&findings::format_text(
+        &invalid.repo,
+        &invalid.findings,
+        DIALECTS,
+        use_color(&std::io::stderr()),
+    ));
 }
 
-fn failed(error: impl Into<Box<dyn std::error::Error>>) -> Fault {
-    Fault::Failed(error.into().to_string())
+fn to_command_error(error: impl Into<Box<dyn std::error::Error>>) -> CommandError {
+    CommandError::Failed(error.into().to_string())
 }
 
-fn line(done: &RoundResult) -> String {
+fn format_result(done: &SyncResult) -> String {
     match &done.outcome {
         None => format!("{}: suspended\n", done.name),
         Some(outcome) => format!("{}: {}: {}\n", done.name, outcome.reason.name(), outcome.message),
     }
 }
 
-fn exit(done: &RoundResult) -> Exit {
+fn result_exit(done: &SyncResult) -> Exit {
     match &done.outcome {
         Some(outcome) if outcome.is_progressing() => Exit::Findings,
         Some(outcome) if !outcome.is_ready() => Exit::Error,

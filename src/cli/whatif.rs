@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::progress;
-use super::settings::{Format, RepoArgs};
-use super::{Exit, Fault, page, print, print_unchanged, print_value};
-use federate_engine::whatif::{Event, Scenario, Selection, TimelineOptions, Unit};
-use federate_report::whatif::{self, Replicas, Row};
-use federate_session::{Outcome, Session, UnitOutcome, WhatIf as Scenarios};
+use super::settings::{OutputFormat, RepoArgs};
+use super::{CommandError, Exit, page, print_text, print_unchanged, print_value};
+use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
+use federate_report::whatif::{self, ReplicaTotals, UnitLoss};
+use federate_session::{ScenarioOutcome, ScenarioRunner as Scenarios, Session, UnitOutcome};
 
 /// Show the effect of losing, changing or adding a cluster, or of scaling a workload
 ///
@@ -21,7 +21,7 @@ use federate_session::{Outcome, Session, UnitOutcome, WhatIf as Scenarios};
 /// selector such as `region=eu`; write a selector in parentheses where a `=` follows.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct WhatIf {
+pub(super) struct WhatIfCommand {
     /// Lose each cluster, zone, region or provider in turn, and list the worst first
     #[arg(long, value_enum, value_name = "UNIT")]
     each: Option<Each>,
@@ -38,7 +38,7 @@ pub(super) struct WhatIf {
     pairs: bool,
 
     /// Feature gates of control planes: `Failover=true` lets Karmada evict from clusters with `NoExecute` taints
-    #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = gate, hide_short_help = true)]
+    #[arg(long, value_name = "GATE=BOOL", value_delimiter = ',', value_parser = parse_gate, hide_short_help = true)]
     gates: Vec<bool>,
 
     /// The time at which it happens (RFC 3339), for rules about age
@@ -57,7 +57,7 @@ pub(super) struct WhatIf {
 }
 
 /// Parses a feature gate that scenarios know.
-fn gate(text: &str) -> Result<bool, String> {
+fn parse_gate(text: &str) -> Result<bool, String> {
     match text.split_once('=') {
         Some(("Failover", value)) => {
             value.parse().map_err(|_| format!("`{value}` is neither true nor false"))
@@ -132,12 +132,12 @@ enum Each {
 }
 
 impl Each {
-    fn unit(self) -> Unit {
+    fn to_unit(self) -> FailureDomain {
         match self {
-            Self::Cluster => Unit::Cluster,
-            Self::Zone => Unit::Zone,
-            Self::Region => Unit::Region,
-            Self::Provider => Unit::Provider,
+            Self::Cluster => FailureDomain::Cluster,
+            Self::Zone => FailureDomain::Zone,
+            Self::Region => FailureDomain::Region,
+            Self::Provider => FailureDomain::Provider,
         }
     }
 }
@@ -153,41 +153,44 @@ Examples:
   federate whatif examples/repo --each cluster
   federate whatif examples/lost-region --scenario examples/lost-region/scenarios.yaml";
 
-impl WhatIf {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
-        let words = self.events.words();
+impl WhatIfCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+        let words = self.events.describe_events();
         if words.is_empty() && self.each.is_none() && self.scenario.is_empty() {
             let help = "name at least one event, such as `--lose CLUSTER`, or use `--each cluster`";
-            return Err(Fault::Failed(format!("the scenario is empty: {help}")));
+            return Err(CommandError::Failed(format!("the scenario is empty: {help}")));
         }
-        let session = self.args.session(None, None)?;
+        let session = self.args.open_session(None, None)?;
         let findings = session.plan_findings();
         let errors: Vec<_> = findings.iter().filter(|finding| finding.is_error()).cloned().collect();
         self.args.say_cluster_notices(&session)?;
-        self.args.report(&session, &errors);
+        self.args.report_findings(&session, &errors);
         if !errors.is_empty() && !self.args.keep_going {
             return Ok(Exit::Error);
         }
         if !self.args.quiet {
-            progress::start("working out the effects");
+            progress::start_line("working out the effects");
         }
-        let exit = self.answer(&session, &words)?;
+        let exit = self.show_effects(&session, &words)?;
         Ok(if errors.is_empty() { exit } else { Exit::Error })
     }
 
-    fn answer(&self, session: &Session, words: &[String]) -> Result<Exit, Fault> {
+    fn show_effects(&self, session: &Session, words: &[String]) -> Result<Exit, CommandError> {
         let failover = self.gates.last().copied().unwrap_or(false);
-        let scenarios =
-            session.what_if().with(TimelineOptions { failover, at: self.at, ..TimelineOptions::default() });
+        let scenarios = session.what_if().with_options(TimelineOptions {
+            failover,
+            at: self.at,
+            ..TimelineOptions::default()
+        });
         if !self.scenario.is_empty() {
-            return self.files(&scenarios);
+            return self.check_scenarios(&scenarios);
         }
-        let scenario = self.events.scenario(&scenarios)?;
+        let scenario = self.events.read_scenario(&scenarios)?;
         if let Some(each) = self.each {
-            return self.each(each.unit(), &scenarios, &scenario, words);
+            return self.show_each(each.to_unit(), &scenarios, &scenario, words);
         }
-        let outcome = scenarios.explained_outcome(&scenario).map_err(Fault::Failed)?;
-        let effect = whatif::Effect {
+        let outcome = scenarios.explained_outcome(&scenario).map_err(CommandError::Failed)?;
+        let effect = whatif::ScenarioEffect {
             timeline: &outcome.stages,
             capacity: &outcome.tightest,
             changes: &outcome.changes,
@@ -196,31 +199,31 @@ impl WhatIf {
         };
         let report = whatif::WhatIf::new(words, effect);
         match self.output {
-            Output::Table => print(&report.text(self.args.text_style()))?,
-            Output::Json => print_value(&report, Format::Json)?,
-            Output::Yaml => print_value(&report, Format::Yaml)?,
-            Output::Markdown => print_unchanged(&report.markdown())?,
+            Output::Table => print_text(&report.format_text(self.args.text_style()))?,
+            Output::Json => print_value(&report, OutputFormat::Json)?,
+            Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
+            Output::Markdown => print_unchanged(&report.format_markdown())?,
             Output::Html => {
                 let before = session.plan_with_replicas();
                 print_unchanged(&page::write_scenario(session, &before, &outcome.changes, words)?)?;
             }
         }
-        Ok(self.exit(std::iter::once(&outcome)))
+        Ok(self.exit_for_outcomes(std::iter::once(&outcome)))
     }
 
-    fn each(
+    fn show_each(
         &self,
-        unit: Unit,
+        unit: FailureDomain,
         scenarios: &Scenarios<'_>,
         scenario: &Scenario,
         words: &[String],
-    ) -> Result<Exit, Fault> {
-        let outcomes = scenarios.each(unit, self.pairs, scenario).map_err(Fault::Failed)?;
-        let rows = outcomes.iter().map(row).collect();
+    ) -> Result<Exit, CommandError> {
+        let outcomes = scenarios.run_each_unit(unit, self.pairs, scenario).map_err(CommandError::Failed)?;
+        let rows = outcomes.iter().map(outcome_row).collect();
         let worst = outcomes.first().filter(|worst| !worst.outcome.losses.is_empty());
-        let worst = worst.filter(|_| outcomes.iter().all(|unit| unit.outcome.moved() == 0));
-        let unmoved = worst.map(|worst| scenarios.explain_unmoved(&worst.scenario(scenario)));
-        let unmoved = unmoved.transpose().map_err(Fault::Failed)?.flatten();
+        let worst = worst.filter(|_| outcomes.iter().all(|unit| unit.outcome.count_moved() == 0));
+        let unmoved = worst.map(|worst| scenarios.explain_unmoved(&worst.extend_scenario(scenario)));
+        let unmoved = unmoved.transpose().map_err(CommandError::Failed)?.flatten();
         let report = whatif::WhatIfEach {
             api_version: federate_dialect::plan::API_VERSION,
             kind: "WhatIfEach",
@@ -231,30 +234,34 @@ impl WhatIf {
             unmoved: unmoved.as_ref(),
         };
         match self.output {
-            Output::Table => print(&report.text(self.args.text_style()))?,
-            Output::Json => print_value(&report, Format::Json)?,
-            Output::Yaml => print_value(&report, Format::Yaml)?,
-            Output::Markdown => print_unchanged(&report.markdown())?,
-            Output::Html => return Err(Fault::Failed(ONE_SCENARIO.to_owned())),
+            Output::Table => print_text(&report.format_text(self.args.text_style()))?,
+            Output::Json => print_value(&report, OutputFormat::Json)?,
+            Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
+            Output::Markdown => print_unchanged(&report.format_markdown())?,
+            Output::Html => return Err(CommandError::Failed(ONE_SCENARIO.to_owned())),
         }
-        Ok(self.exit(outcomes.iter().map(|unit| &unit.outcome)))
+        Ok(self.exit_for_outcomes(outcomes.iter().map(|unit| &unit.outcome)))
     }
 
     /// Carries out the scenarios of files. 1 if an expectation does not hold.
-    fn files(&self, scenarios: &Scenarios<'_>) -> Result<Exit, Fault> {
+    fn check_scenarios(&self, scenarios: &Scenarios<'_>) -> Result<Exit, CommandError> {
         let mut results = Vec::new();
         for path in &self.scenario {
-            let failed = |why: &dyn std::fmt::Display| Fault::Failed(format!("{}: {why}", path.display()));
+            let failed =
+                |why: &dyn std::fmt::Display| CommandError::Failed(format!("{}: {why}", path.display()));
             let bytes = fs::read(path).map_err(|e| failed(&e))?;
-            let read = federate_engine::whatif::scenarios(&bytes);
+            let read = federate_engine::whatif::read_scenarios(&bytes);
             if read.is_empty() {
                 let why = "it has no document with `apiVersion: federate.dev/v1alpha1` and `kind: Scenario`";
                 return Err(failed(&why));
             }
             for scenario in read {
-                let at = |line: u32, why: String| Fault::Failed(format!("{}:{line}: {why}", path.display()));
+                let at = |line: u32, why: String| {
+                    CommandError::Failed(format!("{}:{line}: {why}", path.display()))
+                };
                 let scenario = scenario.map_err(|(line, why)| at(line, why))?;
-                let violations = scenarios.violations(&scenario).map_err(|why| at(scenario.line, why))?;
+                let violations =
+                    scenarios.find_violations(&scenario).map_err(|why| at(scenario.line, why))?;
                 results.push(whatif::ScenarioResult { name: scenario.name, violations });
             }
         }
@@ -264,22 +271,23 @@ impl WhatIf {
             results,
         };
         match self.output {
-            Output::Table => print(&report.text())?,
-            Output::Json => print_value(&report, Format::Json)?,
-            Output::Yaml => print_value(&report, Format::Yaml)?,
-            Output::Markdown => print_unchanged(&format!("```text\n{}```\n", report.text()))?,
-            Output::Html => return Err(Fault::Failed(ONE_SCENARIO.to_owned())),
+            Output::Table => print_text(&report.format_text())?,
+            Output::Json => print_value(&report, OutputFormat::Json)?,
+            Output::Yaml => print_value(&report, OutputFormat::Yaml)?,
+            Output::Markdown => print_unchanged(&format!("```text\n{}```\n", report.format_text()))?,
+            Output::Html => return Err(CommandError::Failed(ONE_SCENARIO.to_owned())),
         }
         let holds = report.results.iter().all(|result| result.violations.is_empty());
         Ok(if holds { Exit::Clean } else { Exit::Findings })
     }
 
     /// 1 if anything changes; 2 if `--fail-on` names what happens.
-    fn exit<'o>(&self, outcomes: impl Iterator<Item = &'o Outcome>) -> Exit {
+    fn exit_for_outcomes<'o>(&self, outcomes: impl Iterator<Item = &'o ScenarioOutcome>) -> Exit {
         let mut exit = Exit::Clean;
         for outcome in outcomes {
-            let missing = outcome.losses.iter().any(|loss| loss.missing() > 0);
-            let unplaced = !outcome.unschedulable().is_empty() || outcome.losses.iter().any(|l| l.nowhere);
+            let missing = outcome.losses.iter().any(|loss| loss.missing_replicas() > 0);
+            let unplaced =
+                !outcome.newly_unschedulable().is_empty() || outcome.losses.iter().any(|l| l.nowhere);
             if (missing && self.args.fails_on("lost-replicas"))
                 || (unplaced && self.args.fails_on("unschedulable"))
             {
@@ -293,25 +301,25 @@ impl WhatIf {
     }
 }
 
-fn row(unit: &UnitOutcome) -> Row {
+fn outcome_row(unit: &UnitOutcome) -> UnitLoss {
     let losses = &unit.outcome.losses;
-    Row {
+    UnitLoss {
         lose: unit.name.clone(),
         clusters: unit.clusters.iter().map(ToString::to_string).collect(),
-        moved: unit.outcome.moved(),
-        replicas: Replicas::of(losses),
+        moved: unit.outcome.count_moved(),
+        replicas: ReplicaTotals::from_losses(losses),
         nowhere: losses.iter().filter(|loss| loss.nowhere).map(|loss| loss.object.clone()).collect(),
-        unschedulable: unit.outcome.unschedulable().into_iter().cloned().collect(),
+        unschedulable: unit.outcome.newly_unschedulable().into_iter().cloned().collect(),
         tightest: unit.outcome.tightest.first().cloned(),
     }
 }
 
 /// Parses an event of one kind.
-type Read = fn(&str) -> Result<Event, String>;
+type Read = fn(&str) -> Result<ScenarioEvent, String>;
 
 impl Events {
     /// The events as text, such as `lose eu-1`.
-    fn words(&self) -> Vec<String> {
+    fn describe_events(&self) -> Vec<String> {
         let files = self.add.iter().map(|path| format!("add {}", path.display()));
         let kinds = [
             ("label", &self.label),
@@ -327,26 +335,27 @@ impl Events {
         files.chain(others).collect()
     }
 
-    fn scenario(&self, scenarios: &Scenarios<'_>) -> Result<Scenario, Fault> {
+    fn read_scenario(&self, scenarios: &Scenarios<'_>) -> Result<Scenario, CommandError> {
         let mut events = Vec::new();
         for path in &self.add {
-            let failed = |e: std::io::Error| Fault::Failed(format!("{}: {e}", path.display()));
+            let failed = |e: std::io::Error| CommandError::Failed(format!("{}: {e}", path.display()));
             let bytes = fs::read(path).map_err(failed)?;
-            let clusters = scenarios.clusters_of(&path.to_string_lossy(), bytes).map_err(Fault::Failed)?;
-            events.extend(clusters.into_iter().map(|cluster| Event::Add(Box::new(cluster))));
+            let clusters =
+                scenarios.clusters_of(&path.to_string_lossy(), bytes).map_err(CommandError::Failed)?;
+            events.extend(clusters.into_iter().map(|cluster| ScenarioEvent::Add(Box::new(cluster))));
         }
         let kinds: [(&[String], Read); 7] = [
-            (&self.label, Event::label),
-            (&self.capacity, Event::capacity),
-            (&self.taint, Event::taint),
-            (&self.untaint, Event::untaint),
-            (&self.scale, Event::scale),
-            (&self.lose, |text| Selection::parse(text).map(Event::Lose)),
-            (&self.remove, |text| Selection::parse(text).map(Event::Remove)),
+            (&self.label, ScenarioEvent::parse_label),
+            (&self.capacity, ScenarioEvent::parse_capacity),
+            (&self.taint, ScenarioEvent::parse_taint),
+            (&self.untaint, ScenarioEvent::parse_untaint),
+            (&self.scale, ScenarioEvent::parse_scale),
+            (&self.lose, |text| ClusterMatcher::parse(text).map(ScenarioEvent::Lose)),
+            (&self.remove, |text| ClusterMatcher::parse(text).map(ScenarioEvent::Remove)),
         ];
         for (texts, read) in kinds {
             for text in texts {
-                events.push(read(text).map_err(Fault::Failed)?);
+                events.push(read(text).map_err(CommandError::Failed)?);
             }
         }
         Ok(Scenario { events })

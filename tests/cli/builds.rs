@@ -107,7 +107,7 @@ fn chart_repo(sources: &str) -> Sandbox {
 
 /// The objects in a stream of documents, by kind and name, without what federate adds.
 fn objects(text: &str) -> BTreeMap<String, serde_json::Value> {
-    let documents = federate_yaml::read(text.as_bytes()).documents.into_iter();
+    let documents = federate_yaml::read_stream(text.as_bytes()).documents.into_iter();
     documents
         .map(|document| document.value)
         .filter(serde_json::Value::is_object)

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
-use federate_apiserver::{Kind, Write, applied, complete_object, update_managers};
-use federate_engine::actions::Inventory;
+use federate_apiserver::{ResourceKind, WriteOptions, apply_object, complete_object, update_managers};
+use federate_engine::actions::ApplySet;
 
 /// One cluster, and policies that send everything to it.
 const NORTH: &str = "apiVersion: cluster.karmada.io/v1alpha1
@@ -32,23 +32,25 @@ spec:
 ";
 
 /// A write to an object of a dump.
-fn write<'w>(kind: &'w Kind, manager: &'w str) -> Write<'w> {
-    Write { kind, manager, subresource: None, force: true, now: "2026-01-02T03:04:05Z" }
+fn write<'w>(kind: &'w ResourceKind, manager: &'w str) -> WriteOptions<'w> {
+    WriteOptions { kind, manager, subresource: None, force: true, now: "2026-01-02T03:04:05Z" }
 }
 
-fn kind_of(object: &Value) -> Kind {
+fn kind_of(object: &Value) -> ResourceKind {
     let text = |key: &str| object[key].as_str().unwrap();
     let (version, kind) = (text("apiVersion"), text("kind"));
     let namespaced = object["metadata"]["namespace"].is_string();
-    Kind::builtin(version, kind).cloned().unwrap_or_else(|| Kind::unknown(version, kind, namespaced))
+    ResourceKind::find_builtin(version, kind)
+        .cloned()
+        .unwrap_or_else(|| ResourceKind::without_schema(version, kind, namespaced))
 }
 
 /// The object after federate has applied it.
 fn managed(object: &Value) -> Value {
-    let set = Inventory { namespace: "default".into(), name: "federate".into() };
+    let set = ApplySet { namespace: "default".into(), name: "federate".into() };
     let mut labelled = object.clone();
-    labelled["metadata"]["labels"]["applyset.kubernetes.io/part-of"] = set.id().into();
-    let mut live = applied(None, &labelled, &write(&kind_of(object), "federate")).unwrap();
+    labelled["metadata"]["labels"]["applyset.kubernetes.io/part-of"] = set.compute_id().into();
+    let mut live = apply_object(None, &labelled, &write(&kind_of(object), "federate")).unwrap();
     live["metadata"]["uid"] = json!("u");
     live["metadata"]["resourceVersion"] = json!("7");
     live
@@ -286,7 +288,7 @@ fn digests_of_secrets_are_compared() {
          resourceSelectors: [{apiVersion: v1, kind: Secret}]\n";
     let mut live = serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "shop"},
         "type": "Opaque", "data": {"password": "aHVudGVyMmh1bnRlcjI="}});
-    federate_engine::change::hide(
+    federate_engine::change::hide_secret_values(
         &mut [&mut live],
         &federate_engine::change::DigestKey::new(b"the key of this test"),
     );

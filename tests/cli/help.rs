@@ -137,7 +137,7 @@ impl World {
         sandbox.git("init -q --bare -b main origin.git");
         sandbox.git(&format!("remote add origin {}", sandbox.path("origin.git").display()));
         let names = ["eu-1", "eu-2", "us-1", "us-2", "ap-edge"];
-        let clusters = federate_test_apiserver::Fleet::start(&names);
+        let clusters = federate_test_apiserver::Fleet::start_clusters(&names);
         clusters.write_kubeconfig(&sandbox.path("kubeconfig"));
         let world = Self { sandbox, clusters };
         world.install();
@@ -147,29 +147,29 @@ impl World {
     /// Creates the Deployment and the Service that `import` reads.
     fn create_objects(&self) {
         let app = self.sandbox.read("examples/repo/apps/checkout/app.yaml");
-        let mut cluster = self.clusters.cluster("eu-1");
-        cluster.namespace("shop");
-        for document in federate_yaml::read(app.as_bytes()).documents {
+        let mut cluster = self.clusters.lock_cluster("eu-1");
+        cluster.create_namespace("shop");
+        for document in federate_yaml::read_stream(app.as_bytes()).documents {
             let path = match document.value["kind"].as_str() {
                 Some("Deployment") => "/apis/apps/v1/namespaces/shop/deployments",
                 Some("Service") => "/api/v1/namespaces/shop/services",
                 _ => continue,
             };
-            let created = cluster.create(path, &document.value);
-            assert_eq!(created.status, 201, "{}", created.object());
+            let created = cluster.create_object(path, &document.value);
+            assert_eq!(created.status, 201, "{}", created.json_body());
         }
     }
 
     /// Puts `federate` and a `kubectl` that prints dumps into the search path.
     fn install(&self) {
         let app = self.sandbox.read("examples/repo/apps/checkout/app.yaml");
-        let documents = federate_yaml::read(app.as_bytes()).documents.into_iter();
+        let documents = federate_yaml::read_stream(app.as_bytes()).documents.into_iter();
         let items = documents.map(|document| document.value).filter(|object| object["kind"] != "Secret");
         let list =
             serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items.collect::<Vec<_>>()});
         self.sandbox.write("dump.json", list.to_string());
         let flags = self.sandbox.read("examples/repo/apps/platform/feature-flags.yaml");
-        let mut documents = federate_yaml::read(flags.as_bytes()).documents.into_iter();
+        let mut documents = federate_yaml::read_stream(flags.as_bytes()).documents.into_iter();
         let crd = documents.find(|document| document.value["kind"] == "CustomResourceDefinition").unwrap();
         self.sandbox.write("crds.json", crd.value.to_string());
         let hub =

@@ -469,7 +469,7 @@ fn trees_that_stand_for_any_number_of_files_end_in_an_error() {
         let ran = sandbox.run(&format!("plan --rev {from}")).code(2);
         assert!(ran.err.contains("the repo has too many files and folders, or too deep ones"), "{ran:#?}");
         let place = federate_source::git::GitLocation::discover_around(&sandbox.path("")).unwrap();
-        assert_eq!(federate_source::git::changed(&place, from, to).unwrap(), None);
+        assert_eq!(federate_source::git::changed_files(&place, from, to).unwrap(), None);
     }
     // Links with long targets, in great numbers.
     let deep = nested(&repository, b"a", &["n".to_owned()], 2000);

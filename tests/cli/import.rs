@@ -26,7 +26,7 @@ fn live() -> Sandbox {
 
 /// The objects in a text.
 fn objects(text: &str) -> Vec<Value> {
-    let stream = federate_yaml::read(text.as_bytes());
+    let stream = federate_yaml::read_stream(text.as_bytes());
     assert!(stream.errors.is_empty(), "{:?}\n{text}", stream.errors);
     stream.documents.into_iter().map(|document| document.value).collect()
 }

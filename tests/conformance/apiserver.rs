@@ -5,11 +5,13 @@
 
 use std::path::Path;
 
-use federate_apiserver::Kind;
+use federate_apiserver::ResourceKind;
 use serde_json::{Value, json};
 
 use crate::diff;
-use federate_test_apiserver::{Body, Cluster, Credentials, Fault, FaultKind, Request, Response, User};
+use federate_test_apiserver::{
+    ApiRequest, ApiUser, Body, ClientCredentials, FaultKind, InjectedFault, Response, TestCluster,
+};
 
 mod names;
 
@@ -25,10 +27,10 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     for (place, step) in case["steps"].as_array().expect("steps").iter().enumerate() {
         let request = request(&step["request"], &mut names);
         // How long was waited between steps is not recorded; an answer other than 404 shows that it was.
-        if cluster.waiting() && step["response"]["status"] != json!(404) {
+        if cluster.has_pending_definitions() && step["response"]["status"] != json!(404) {
             cluster.get("/version");
         }
-        let response = cluster.handle(&request);
+        let response = cluster.handle_request(&request);
         compare(&step["response"], response, &cluster, &mut names, note)
             .map_err(|why| format!("step {place}: {} {}\n{why}", request.method, request.path))?;
     }
@@ -43,27 +45,27 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
 }
 
 /// The cluster as it was before the first step.
-fn prepared(case: &Value) -> Cluster {
-    let mut cluster = Cluster::new("member-1").at(NOW);
+fn prepared(case: &Value) -> TestCluster {
+    let mut cluster = TestCluster::new("member-1").with_clock(NOW);
     if case["note"].as_str().is_some_and(|note| note.contains("kube-controller-manager runs")) {
-        cluster = cluster.controllers();
+        cluster = cluster.with_controllers();
     }
-    cluster.token("viewer", User::new("viewer", &["", "system:authenticated"]));
+    cluster.add_token("viewer", ApiUser::new("viewer", &["", "system:authenticated"]));
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/apiserver");
     let definition = std::fs::read_to_string(folder.join("widget.json")).expect("the definition of widgets");
     let definition = serde_json::from_str(&definition).expect("JSON");
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.conf.example.com";
-    cluster.apply(path, "setup", &definition);
+    cluster.apply_object(path, "setup", &definition);
     cluster.get("/version");
     if let Some(namespace) = case["namespace"].as_str() {
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        let request = Request::new("POST", "/api/v1/namespaces")
-            .header("user-agent", "federate/test")
-            .body("application/json", body.to_string());
-        cluster.handle(&request);
+        let request = ApiRequest::new("POST", "/api/v1/namespaces")
+            .with_header("user-agent", "federate/test")
+            .with_body("application/json", body.to_string());
+        cluster.handle_request(&request);
         if cluster.get("/version").is_some() && cluster.keeps_namespaces() {
             // A cluster in which something goes on.
-            cluster.create(
+            cluster.create_object(
                 "/api/v1/namespaces/default/configmaps",
                 &json!({
                     "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"},
@@ -76,15 +78,15 @@ fn prepared(case: &Value) -> Cluster {
     }
     let covers = case["covers"].as_array().into_iter().flatten();
     if covers.clone().any(|c| c == "expired") {
-        cluster.compact();
+        cluster.compact_history();
     }
     if case["note"].as_str().is_some_and(|note| note.contains("limit of requests in flight")) {
-        cluster.fault(Fault::new("list", FaultKind::TooMany { seconds: 1 }));
+        cluster.add_fault(InjectedFault::new("list", FaultKind::TooMany { seconds: 1 }));
     }
     cluster
 }
 
-fn five(cluster: &mut Cluster, namespace: &str) {
+fn five(cluster: &mut TestCluster, namespace: &str) {
     for i in 0..5 {
         let mut labels = json!({"i": i.to_string(), "even": (i % 2 == 0).to_string()});
         if i == 3 {
@@ -94,33 +96,33 @@ fn five(cluster: &mut Cluster, namespace: &str) {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{i}"), "labels": labels},
             "data": {"k": "v"},
         });
-        cluster.create(&format!("/api/v1/namespaces/{namespace}/configmaps"), &body);
+        cluster.create_object(&format!("/api/v1/namespaces/{namespace}/configmaps"), &body);
     }
 }
 
-fn request(step: &Value, names: &mut Names) -> Request {
+fn request(step: &Value, names: &mut Names) -> ApiRequest {
     let text = |key: &str| step[key].as_str().unwrap_or_default();
     let mut request =
-        Request::new(text("method"), &names.fill(text("path"))).header("user-agent", "federate/test");
+        ApiRequest::new(text("method"), &names.fill(text("path"))).with_header("user-agent", "federate/test");
     for (key, value) in step["query"].as_object().into_iter().flatten() {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        request = request.query(key, &names.fill(&value));
+        request = request.with_query(key, &names.fill(&value));
     }
     for (key, value) in step["headers"].as_object().into_iter().flatten() {
-        request = request.header(key, value.as_str().unwrap_or_default());
+        request = request.with_header(key, value.as_str().unwrap_or_default());
     }
     let content_type = step["contentType"].as_str().unwrap_or_default();
     if let Some(raw) = step["rawBody"].as_str() {
-        request = request.body(content_type, names.fill(raw));
+        request = request.with_body(content_type, names.fill(raw));
     } else if !step["body"].is_null() {
         let mut body = step["body"].clone();
         names.fill_all(&mut body);
-        request = request.body(content_type, body.to_string());
+        request = request.with_body(content_type, body.to_string());
     }
     request.credentials = match step["auth"].as_str() {
-        None => Credentials::Certificate,
-        Some("none") => Credentials::None,
-        Some(token) => Credentials::Token(token.to_owned()),
+        None => ClientCredentials::Certificate,
+        Some("none") => ClientCredentials::None,
+        Some(token) => ClientCredentials::Token(token.to_owned()),
     };
     request
 }
@@ -128,7 +130,7 @@ fn request(step: &Value, names: &mut Names) -> Request {
 /// What a server wrote is in its form and has every default: completing it changes nothing.
 fn complete(live: &Value) -> Result<(), String> {
     let text = |key: &str| live[key].as_str().unwrap_or_default();
-    let Some(kind) = Kind::builtin(text("apiVersion"), text("kind")) else { return Ok(()) };
+    let Some(kind) = ResourceKind::find_builtin(text("apiVersion"), text("kind")) else { return Ok(()) };
     diff::compare(live, &federate_apiserver::complete_object(kind, live.clone()))
         .map_err(|why| format!("completed:\n{why}"))
 }
@@ -137,7 +139,7 @@ fn complete(live: &Value) -> Result<(), String> {
 fn path_of(case: &Value) -> Option<String> {
     let (mut resource, live) = (case["resource"].clone(), &case["live"]["metadata"]);
     let name = |key: &str| case["live"][key].as_str().unwrap_or_default();
-    if let Some(kind) = Kind::builtin(name("apiVersion"), name("kind")) {
+    if let Some(kind) = ResourceKind::find_builtin(name("apiVersion"), name("kind")) {
         resource = json!({"group": kind.group, "version": kind.version, "plural": kind.plural});
     }
     let text = |key: &str| resource[key].as_str();
@@ -150,7 +152,7 @@ fn path_of(case: &Value) -> Option<String> {
 fn compare(
     want: &Value,
     got: Response,
-    cluster: &Cluster,
+    cluster: &TestCluster,
     names: &mut Names,
     note: &str,
 ) -> Result<(), String> {
@@ -182,7 +184,7 @@ fn compare(
     let body = match got.body {
         Body::Json(value) => Value::clone(&value),
         Body::Text(text) => Value::String(text),
-        Body::Watch(mut watch) => Value::Array(watch.events(cluster)),
+        Body::Watch(mut watch) => Value::Array(watch.take_events(cluster)),
     };
     alike(&want["body"], body, names, note)
 }

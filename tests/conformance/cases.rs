@@ -68,6 +68,6 @@ pub(crate) fn files(case: &Value) -> Vec<(String, String)> {
 
 fn yaml(value: &Value) -> String {
     let mut text = String::new();
-    federate_yaml::write(value, &mut text);
+    federate_yaml::write_document(value, &mut text);
     text
 }

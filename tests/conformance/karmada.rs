@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::Previous;
+use federate_dialect::PreviousPlan;
 use federate_dialect::{Placement, Plan};
-use federate_engine::Settings;
+use federate_engine::EngineSettings;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
@@ -50,7 +50,8 @@ pub(crate) fn verify_defaults(case: &Value) -> Result<(), String> {
         return compare(&Value::Null, manifest.pointer(path).unwrap_or(&Value::Null));
     }
     let text = |key: &str| manifest[key].as_str().unwrap_or_default();
-    let kind = federate_apiserver::Kind::builtin(text("apiVersion"), text("kind")).expect("a built-in kind");
+    let kind = federate_apiserver::ResourceKind::find_builtin(text("apiVersion"), text("kind"))
+        .expect("a built-in kind");
     let completed = federate_apiserver::complete_object(kind, manifest.clone());
     let got = manifest.pointer(path).or_else(|| completed.pointer(path));
     compare(&want["value"], got.unwrap_or(&Value::Null))
@@ -73,8 +74,11 @@ pub(crate) fn verify_steps(case: &Value) -> Result<(), String> {
 /// Plans and renders a repo after an earlier plan.
 fn run_after(files: &Value, previous: Plan, config: Config) -> Ran {
     let files = &with_scopes(files);
-    let settings =
-        Settings { strict_inventory: true, previous: Previous::new(previous), ..Settings::default() };
+    let settings = EngineSettings {
+        strict_inventory: true,
+        previous: PreviousPlan::new(previous),
+        ..EngineSettings::default()
+    };
     run_with(files, &settings, config, |_, _| ()).0
 }
 

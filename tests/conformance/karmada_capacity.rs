@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use federate_karmada::capacity::ready::{self, Grace, Health, Monitor, ReadinessThreshold, Thresholds};
+use federate_karmada::capacity::readiness::{
+    self, ConditionThresholds, GracePeriods, LeaseMonitor, MemberHealth, ReadinessThreshold,
+};
 use federate_karmada::capacity::taints::{self, ClusterTaint};
-use federate_karmada::capacity::{Answer, Observed, cluster_status};
-use federate_karmada::quota::{self, Verdict};
+use federate_karmada::capacity::{EndpointAnswer, ObservedMember, cluster_status};
+use federate_karmada::quota::{self, QuotaAdmission};
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::{Finding, Object};
 use jiff::{SignedDuration, Timestamp};
@@ -19,7 +21,7 @@ pub(crate) fn list(value: &Value) -> &[Value] {
 }
 
 pub(crate) fn objects(value: &Value) -> Vec<Object> {
-    list(value).iter().map(|body| Object::of(body.clone(), "member")).collect()
+    list(value).iter().map(|body| Object::from_manifest(body.clone(), "member")).collect()
 }
 
 fn of_kind(all: &[Object], kind: &str) -> Vec<Object> {
@@ -43,17 +45,17 @@ fn collected(case: &Value) -> Result<(), String> {
     let all = objects(&case["files"]);
     let cluster = all.iter().find(|object| object.id.kind == "Cluster").expect("a cluster");
     let answer = |key: &str| match &case[key] {
-        Value::Null => Answer::Status(200),
+        Value::Null => EndpointAnswer::Status(200),
         Value::Number(code) => {
-            Answer::Status(code.as_u64().and_then(|c| u16::try_from(c).ok()).expect("a code"))
+            EndpointAnswer::Status(code.as_u64().and_then(|c| u16::try_from(c).ok()).expect("a code"))
         }
-        _ => Answer::None,
+        _ => EndpointAnswer::None,
     };
     let discovery = case["discovery"].as_object().into_iter().flatten();
     let discovery: BTreeMap<String, Option<Vec<Value>>> =
         discovery.map(|(version, resources)| (version.clone(), resources.as_array().cloned())).collect();
     let (nodes, pods) = (of_kind(&all, "Node"), of_kind(&all, "Pod"));
-    let seen = Observed {
+    let seen = ObservedMember {
         readyz: answer("readyz"),
         healthz: answer("healthz"),
         version: case["version"].as_str(),
@@ -71,24 +73,27 @@ fn collected(case: &Value) -> Result<(), String> {
 fn damped(case: &Value) -> Result<(), String> {
     let start = Timestamp::UNIX_EPOCH;
     let thresholds = &case["thresholds"];
-    let thresholds =
-        Thresholds { success: seconds(&thresholds["success"]), failure: seconds(&thresholds["failure"]) };
+    let thresholds = ConditionThresholds {
+        success: seconds(&thresholds["success"]),
+        failure: seconds(&thresholds["failure"]),
+    };
     let before: Vec<Condition> = if case["conditions"].is_null() {
         Vec::new()
     } else {
         Deserialize::deserialize(&case["conditions"]).expect("conditions")
     };
-    let mut stored = condition::find(&before, "Ready").cloned();
+    let mut stored = condition::find_condition(&before, "Ready").cloned();
     let mut damper = ReadinessThreshold::default();
     let mut reported = Vec::new();
     for observation in list(&case["observations"]) {
         let health = match observation["seen"].as_str() {
-            Some("healthy") => Health::Healthy,
-            Some("unhealthy") => Health::Unhealthy,
-            _ => Health::Unreachable,
+            Some("healthy") => MemberHealth::Healthy,
+            Some("unhealthy") => MemberHealth::Unhealthy,
+            _ => MemberHealth::Unreachable,
         };
         let now = start + seconds(&observation["at"]);
-        let ready = damper.adjust(stored.as_ref(), ready::condition(health), thresholds, now);
+        let ready =
+            damper.adjust_condition(stored.as_ref(), readiness::ready_condition(health), thresholds, now);
         reported.push(json!({"at": observation["at"], "reason": ready.reason, "status": ready.status}));
         stored = Some(ready);
     }
@@ -98,39 +103,39 @@ fn damped(case: &Value) -> Result<(), String> {
 fn monitored(case: &Value) -> Result<(), String> {
     let start: Timestamp = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
     let cluster = objects(&case["files"]).remove(0);
-    let created = cluster.text(&["metadata", "creationTimestamp"]).parse().unwrap_or(start);
-    let pulls = cluster.text(&["spec", "syncMode"]) == "Pull";
+    let created = cluster.text_at(&["metadata", "creationTimestamp"]).parse().unwrap_or(start);
+    let pulls = cluster.text_at(&["spec", "syncMode"]) == "Pull";
     let flag = |key: &str, default: SignedDuration| case["flags"].get(key).map_or(default, seconds);
-    let default = Grace::default();
-    let grace = Grace {
+    let default = GracePeriods::default();
+    let grace = GracePeriods {
         monitor: flag("clusterMonitorGracePeriod", default.monitor),
         startup: flag("clusterStartupGracePeriod", default.startup),
     };
-    let conditions = cluster.at(&["status", "conditions"]).filter(|c| !c.is_null());
+    let conditions = cluster.value_at(&["status", "conditions"]).filter(|c| !c.is_null());
     let mut conditions: Vec<Condition> =
         conditions.map_or(Vec::new(), |c| Deserialize::deserialize(c).expect("conditions"));
-    let spec_taints = cluster.at(&["spec", "taints"]).filter(|t| !t.is_null());
+    let spec_taints = cluster.value_at(&["spec", "taints"]).filter(|t| !t.is_null());
     let mut taints: Vec<ClusterTaint> =
         spec_taints.map_or(Vec::new(), |t| Deserialize::deserialize(t).expect("taints"));
-    let (mut monitor, mut lease) = (Monitor::default(), None);
+    let (mut monitor, mut lease) = (LeaseMonitor::default(), None);
     let mut states = Vec::new();
     for step in list(&case["timeline"]) {
         let now = start + seconds(&step["at"]);
         if let Some(status) = step["posted"].as_str() {
             let posted = Condition::new("Ready", status, &format!("Posted{status}"), "");
-            condition::set(&mut conditions, posted, now);
+            condition::set_condition(&mut conditions, posted, now);
         }
         if step["lease"] == true {
             lease = Some(now);
         }
         if pulls {
-            let ready = condition::find(&conditions, "Ready").cloned();
-            if let Some(unknown) = monitor.look(created, ready.as_ref(), lease, grace, now) {
-                condition::set(&mut conditions, unknown, now);
+            let ready = condition::find_condition(&conditions, "Ready").cloned();
+            if let Some(unknown) = monitor.observe_cluster(created, ready.as_ref(), lease, grace, now) {
+                condition::set_condition(&mut conditions, unknown, now);
             }
         }
-        let ready = condition::find(&conditions, "Ready");
-        taints::follow(&mut taints, ready, now);
+        let ready = condition::find_condition(&conditions, "Ready");
+        taints::update_no_schedule(&mut taints, ready, now);
         let mut state = json!({"at": step["at"], "taints": taints});
         if let Some(ready) = ready {
             state["ready"] = json!({"reason": ready.reason, "status": ready.status});
@@ -146,7 +151,9 @@ pub(crate) fn quotas(case: &Value) -> Result<(), String> {
     let quotas = of_kind(&all, "FederatedResourceQuota");
     let valid: Map<String, Value> = quotas
         .iter()
-        .map(|quota| (quota.id.path(), (!quota::validate(quota).iter().any(Finding::is_error)).into()))
+        .map(|quota| {
+            (quota.id.namespaced_name(), (!quota::validate_quota(quota).iter().any(Finding::is_error)).into())
+        })
         .collect();
     let mut got = json!({"valid": valid});
     match case["op"].as_str() {
@@ -167,49 +174,49 @@ fn synced(case: &Value, all: &[Object], quotas: &[Object], got: &mut Value) {
     for quota in quotas {
         let mut reports = BTreeMap::new();
         for (cluster, object) in quota::member_quotas(quota, &names).expect("a quota") {
-            let report = &case["memberStatus"][format!("{cluster}/{}", quota.id.path())];
+            let report = &case["memberStatus"][format!("{cluster}/{}", quota.id.namespaced_name())];
             let applied = report["applied"].as_str().unwrap_or("True") == "True";
             if applied && !report["status"].is_null() {
                 reports.insert(cluster.clone(), report["status"].clone());
             }
             manifests.entry(cluster).or_default().push(object.body);
         }
-        let status = quota::status(quota, &reports, enforced.then_some(&bindings)).expect("a quota");
-        statuses.insert(quota.id.path(), json!(status));
+        let status = quota::compute_status(quota, &reports, enforced.then_some(&bindings)).expect("a quota");
+        statuses.insert(quota.id.namespaced_name(), json!(status));
     }
     got["manifests"] = json!(manifests);
     got["status"] = statuses.into();
 }
 
 fn admitted(case: &Value, quotas: &[Object], got: &mut Value) {
-    let binding = Object::of(case["binding"].clone(), "hub");
-    let old = (!case["old"].is_null()).then(|| Object::of(case["old"].clone(), "hub"));
+    let binding = Object::from_manifest(case["binding"].clone(), "hub");
+    let old = (!case["old"].is_null()).then(|| Object::from_manifest(case["old"].clone(), "hub"));
     let mut of_namespace: Vec<&Object> =
         quotas.iter().filter(|quota| quota.id.namespace == binding.id.namespace).collect();
     of_namespace.sort_by(|a, b| a.id.name.cmp(&b.id.name));
     let enforced = case["featureGates"]["FederatedQuotaEnforcement"] == true;
     let verdict = if enforced {
-        quota::admit(&binding, old.as_ref(), &of_namespace).expect("objects that can be read")
+        quota::admit_binding(&binding, old.as_ref(), &of_namespace).expect("objects that can be read")
     } else {
-        Verdict::Allowed(BTreeMap::new())
+        QuotaAdmission::Allowed(BTreeMap::new())
     };
     let mut used: Map<String, Value> = quotas
         .iter()
         .map(|quota| {
-            let used = quota.at(&["status", "overallUsed"]).cloned();
-            (quota.id.path(), used.unwrap_or_else(|| json!({})))
+            let used = quota.value_at(&["status", "overallUsed"]).cloned();
+            (quota.id.namespaced_name(), used.unwrap_or_else(|| json!({})))
         })
         .collect();
-    got["allowed"] = matches!(verdict, Verdict::Allowed(_)).into();
+    got["allowed"] = matches!(verdict, QuotaAdmission::Allowed(_)).into();
     match verdict {
-        Verdict::Allowed(written) => {
+        QuotaAdmission::Allowed(written) => {
             for quota in of_namespace {
                 if let Some(list) = written.get(&quota.id.name) {
-                    used.insert(quota.id.path(), json!(list));
+                    used.insert(quota.id.namespaced_name(), json!(list));
                 }
             }
         }
-        Verdict::Exceeded { .. } => got["reason"] = "QuotaExceeded".into(),
+        QuotaAdmission::Exceeded { .. } => got["reason"] = "QuotaExceeded".into(),
     }
     got["overallUsed"] = used.into();
 }

@@ -1,7 +1,7 @@
 //! Karmada's cases of failover over time.
 
 use federate_karmada::capacity::taints::ClusterTaint;
-use federate_karmada::failover::{Binding, ControlPlane, Options, Report};
+use federate_karmada::failover::{FailoverModel, FailoverOptions, FailoverReport, ResourceBinding};
 use federate_kubernetes::Condition;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -13,21 +13,21 @@ use crate::karmada_capacity::{list, objects, seconds};
 /// The taints and bindings at each point in time.
 pub(crate) fn failover(case: &Value) -> Result<(), String> {
     let start: Timestamp = case["now"].as_str().and_then(|now| now.parse().ok()).expect("a time");
-    let plane = ControlPlane::new(&objects(&case["files"]), options(&case["flags"]));
+    let plane = FailoverModel::new(&objects(&case["files"]), options(&case["flags"]));
     let mut plane = plane.map_err(|finding| finding.message)?;
     for (index, step) in list(&case["timeline"]).iter().enumerate() {
         let now = start + seconds(&step["at"]);
         change(&mut plane, step, now);
-        let report = plane.reconcile(now);
+        let report = plane.run_until_stable(now);
         compare(&case["expect"]["states"][index], &state(&plane, &report, &step["at"]))
             .map_err(|why| format!("at {}: {why}", step["at"]))?;
     }
     Ok(())
 }
 
-fn options(flags: &Value) -> Options {
+fn options(flags: &Value) -> FailoverOptions {
     let gate = |name: &str, default: bool| flags["featureGates"][name].as_bool().unwrap_or(default);
-    let mut options = Options::default();
+    let mut options = FailoverOptions::default();
     options.failover = gate("Failover", true);
     options.graceful_eviction = gate("GracefulEviction", true);
     options.stateful_failover = gate("StatefulFailoverInjection", false);
@@ -46,23 +46,23 @@ fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
 }
 
 /// Applies the events of a step.
-fn change(plane: &mut ControlPlane, step: &Value, now: Timestamp) {
+fn change(plane: &mut FailoverModel, step: &Value, now: Timestamp) {
     for (cluster, conditions) in entries(&step["conditions"]) {
         let conditions: Vec<Condition> = list(conditions)
             .iter()
             .map(|condition| Condition::deserialize(condition).expect("a condition"))
             .collect();
-        plane.member(cluster).expect("a cluster").set_conditions(conditions);
+        plane.member_mut(cluster).expect("a cluster").set_conditions(conditions);
     }
     for (cluster, taints) in entries(&step["addTaints"]) {
         for taint in list(taints) {
             let taint = ClusterTaint::deserialize(taint).expect("a taint");
-            plane.member(cluster).expect("a cluster").add_taint(taint, now);
+            plane.member_mut(cluster).expect("a cluster").add_taint(taint, now);
         }
     }
     for (cluster, keys) in entries(&step["removeTaints"]) {
         for key in list(keys) {
-            plane.member(cluster).expect("a cluster").remove_taints(key.as_str().expect("a key"));
+            plane.member_mut(cluster).expect("a cluster").remove_taints(key.as_str().expect("a key"));
         }
     }
     for binding in &mut plane.bindings {
@@ -86,7 +86,7 @@ fn change(plane: &mut ControlPlane, step: &Value, now: Timestamp) {
     }
 }
 
-fn state(plane: &ControlPlane, report: &Report, at: &Value) -> Value {
+fn state(plane: &FailoverModel, report: &FailoverReport, at: &Value) -> Value {
     let taints: Map<String, Value> =
         plane.members().iter().map(|member| (member.name().to_owned(), json!(member.taints()))).collect();
     let mut state = json!({"at": at, "taints": taints});
@@ -105,7 +105,7 @@ fn state(plane: &ControlPlane, report: &Report, at: &Value) -> Value {
     state
 }
 
-fn binding(binding: &Binding) -> Value {
+fn binding(binding: &ResourceBinding) -> Value {
     let clusters = binding.clusters.iter().map(|(name, replicas)| (name.clone(), json!(replicas)));
     let mut value = json!({"clusters": clusters.collect::<Map<_, _>>()});
     if !binding.tasks.is_empty() {

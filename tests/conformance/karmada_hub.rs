@@ -1,7 +1,7 @@
 //! Karmada's cases of bindings on a hub as the memory of a plan.
 
-use federate_dialect::{Placement, Plan, Previous};
-use federate_engine::Settings;
+use federate_dialect::{Placement, Plan, PreviousPlan};
+use federate_engine::EngineSettings;
 use federate_karmada::hub;
 use federate_kubernetes::{Object, Severity};
 use serde_json::{Map, Value, json};
@@ -12,21 +12,25 @@ use crate::run::run;
 /// The memory of a hub, and the next decision.
 pub(crate) fn hub_state(case: &Value) -> Result<(), String> {
     let hub = case["hub"].as_array().expect("a list");
-    let objects: Vec<Object> = hub.iter().map(|body| Object::of(body.clone(), "hub")).collect();
+    let objects: Vec<Object> = hub.iter().map(|body| Object::from_manifest(body.clone(), "hub")).collect();
     let memory = hub::memory_of(&objects).map_err(|e| e.to_string())?;
     let mut got = json!({"memory": memory.iter().map(remembered).collect::<Vec<_>>()});
     let plan = Plan { placements: memory, ..Plan::default() };
-    let settings = Settings { strict_inventory: true, previous: Previous::new(plan), ..Settings::default() };
+    let settings = EngineSettings {
+        strict_inventory: true,
+        previous: PreviousPlan::new(plan),
+        ..EngineSettings::default()
+    };
     let ran = run(&case["files"], &settings);
     if let Some(finding) = ran.findings.iter().find(|finding| finding.severity == Severity::Error) {
         return Err(format!("unexpected error {}: {}", finding.code, finding.message));
     }
     let tasks = |row: &Placement| {
         let of = objects.iter().find(|binding| {
-            let resource = |key: &str| binding.text(&["spec", "resource", key]);
+            let resource = |key: &str| binding.text_at(&["spec", "resource", key]);
             resource("name") == row.object.name && resource("kind") == row.object.kind
         });
-        of.and_then(|binding| binding.at(&["spec", "gracefulEvictionTasks"]).cloned())
+        of.and_then(|binding| binding.value_at(&["spec", "gracefulEvictionTasks"]).cloned())
     };
     let rows = ran.plan.placements.iter().map(|row| decided(row, tasks(row)));
     got["placements"] = rows.collect();

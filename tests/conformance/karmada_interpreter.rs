@@ -1,6 +1,6 @@
 //! Karmada's cases of customizations: the interpreter's answer to each operation.
 
-use federate_karmada::interpreter::{Interpreter, OperationInput, Rule};
+use federate_karmada::interpreter::{CustomizationRule, Interpreter, OperationInput};
 use federate_kubernetes::Object;
 use federate_kubernetes::quantity::Quantity;
 use serde_json::{Map, Value, json};
@@ -9,22 +9,22 @@ use crate::diff::compare;
 use crate::run::observed;
 
 /// The operations, by their names in the cases.
-const OPERATIONS: [(&str, Rule); 8] = [
-    ("replicas", Rule::Replicas),
-    ("components", Rule::Components),
-    ("revise", Rule::Revision),
-    ("retain", Rule::Retention),
-    ("health", Rule::Health),
-    ("dependencies", Rule::Dependencies),
-    ("status", Rule::StatusReflection),
-    ("aggregate", Rule::StatusAggregation),
+const OPERATIONS: [(&str, CustomizationRule); 8] = [
+    ("replicas", CustomizationRule::Replicas),
+    ("components", CustomizationRule::Components),
+    ("revise", CustomizationRule::Revision),
+    ("retain", CustomizationRule::Retention),
+    ("health", CustomizationRule::Health),
+    ("dependencies", CustomizationRule::Dependencies),
+    ("status", CustomizationRule::StatusReflection),
+    ("aggregate", CustomizationRule::StatusAggregation),
 ];
 
 pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let files: Vec<Object> = case["files"].as_array().expect("a list").iter().map(observed).collect();
     let (customizations, objects): (Vec<&Object>, Vec<&Object>) =
         files.iter().partition(|file| file.id.kind == "ResourceInterpreterCustomization");
-    let interpreter = Interpreter::of(customizations.into_iter(), None);
+    let interpreter = Interpreter::for_newest_release(customizations.into_iter(), None);
     let live = case.get("observed").map(observed);
     let asked = OperationInput {
         live: live.as_ref(),
@@ -34,7 +34,7 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let mut got = Map::new();
     for (name, rule) in OPERATIONS {
         if case["expect"].get(name).is_some() {
-            let answer = interpreter.answer(rule, objects[0], &asked);
+            let answer = interpreter.answer_operation(rule, objects[0], &asked);
             let answer =
                 answer.map(|answer| answer.unwrap_or_else(|failed| json!({"error": failed.category})));
             got.insert(name.to_owned(), answer.unwrap_or(Value::Null));
@@ -53,7 +53,7 @@ fn comparable(mut value: Value) -> Value {
                         Value::Object(request) if key == "resourceRequest" => {
                             for amount in request.values_mut() {
                                 if let Some(quantity) = Quantity::from_json(amount) {
-                                    *amount = Value::from(quantity.nanos().to_string());
+                                    *amount = Value::from(quantity.as_nanos().to_string());
                                 }
                             }
                         }

@@ -16,7 +16,7 @@ fn only(case: &Value) -> &Value {
 
 pub(crate) fn retain(case: &Value) -> Result<(), String> {
     let live = observed(&case["observed"]);
-    let action = member::decide(only(case).clone(), Some(&live), RELEASES.latest());
+    let action = member::decide_action(only(case).clone(), Some(&live), RELEASES.find_latest());
     let mut got = json!({});
     if action.status == "AlreadyExists" {
         got["conflict"] = json!("abort");
@@ -25,9 +25,9 @@ pub(crate) fn retain(case: &Value) -> Result<(), String> {
     if action.adopts {
         got["conflict"] = json!("overwrite");
     }
-    match member::retain::retained(only(case).clone(), &live, RELEASES.latest()) {
+    match member::retention::retain_fields(only(case).clone(), &live, RELEASES.find_latest()) {
         Ok(body) => {
-            got["update"] = json!(member::changes(&body, &live));
+            got["update"] = json!(member::has_changes(&body, &live));
             got["manifests"] = json!({"m1": [body]});
         }
         Err(_) => got["error"] = json!(action.status),
@@ -36,7 +36,7 @@ pub(crate) fn retain(case: &Value) -> Result<(), String> {
 }
 
 pub(crate) fn health(case: &Value) -> Result<(), String> {
-    let health = Karmada.health(&observed(only(case)), &Config::default());
+    let health = Karmada.assess_health(&observed(only(case)), &Config::default());
     let word = match health.state {
         HealthState::Healthy => "Healthy",
         HealthState::Unhealthy => "Unhealthy",

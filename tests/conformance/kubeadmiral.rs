@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::Previous;
-use federate_dialect::{Action, Placement, Plan, SyncOp};
-use federate_engine::{Engine, Settings};
+use federate_dialect::PreviousPlan;
+use federate_dialect::{ControlPlaneAction, Placement, Plan, SyncOp};
+use federate_engine::{Engine, EngineSettings};
 use federate_kubernetes::{Cluster, ObjectRef};
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
@@ -45,17 +45,17 @@ impl std::ops::Deref for RanCase {
 
 fn run_case<T>(case: &Value, look: impl FnOnce(&Engine<'_>, &Plan) -> T) -> (RanCase, T) {
     let mut previous = previous(case);
-    let mut settings = Settings {
+    let mut settings = EngineSettings {
         strict_inventory: true,
         // The times in the cases are in the distant past or future.
         now: Some("2026-01-01T00:00:00Z".parse().expect("a time")),
-        previous: Previous::new(previous.clone()),
+        previous: PreviousPlan::new(previous.clone()),
         live: live(case),
-        ..Settings::default()
+        ..EngineSettings::default()
     };
     if let Some(applied) = case.get("applied") {
         previous = run_with(&applied["files"], &settings, Config::default(), |_, _| ()).0.plan;
-        settings.previous = Previous::new(previous.clone());
+        settings.previous = PreviousPlan::new(previous.clone());
     }
     let (ran, seen) = run_with(&case["files"], &settings, config(case), look);
     (RanCase { ran, previous }, seen)
@@ -79,7 +79,7 @@ pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
                 let ObjectRef { kind, namespace, name, .. } = &placement.object;
                 let group = placement.object.group();
                 let there = live.get(&cluster.name, group, kind, namespace.as_deref(), name);
-                let action = engine.reconcile(placement, cluster, there);
+                let action = engine.reconcile_object(placement, cluster, there);
                 all.extend(action.map(|action| (placement.object.clone(), cluster.name.to_string(), action)));
             }
         }
@@ -103,10 +103,10 @@ pub(crate) fn judge_actions(case: &Value) -> Result<(), String> {
     compare(&sorted(want.clone()), &sorted(Value::Object(got)))
 }
 
-type Acted = (ObjectRef, String, Action);
+type Acted = (ObjectRef, String, ControlPlaneAction);
 
 fn inventory(case: &Value) -> Vec<Cluster> {
-    let settings = Settings { strict_inventory: true, ..Settings::default() };
+    let settings = EngineSettings { strict_inventory: true, ..EngineSettings::default() };
     run::clusters(&case["files"], &settings)
 }
 
@@ -120,7 +120,7 @@ fn sent(actions: &[Acted]) -> Value {
     json!(manifests)
 }
 
-fn op(action: &Action) -> &'static str {
+fn op(action: &ControlPlaneAction) -> &'static str {
     match action.op {
         SyncOp::Create(_) => "create",
         SyncOp::Update(_) | SyncOp::Apply { .. } => "update",
@@ -141,7 +141,7 @@ fn done(ran: &Ran, actions: &[Acted]) -> Value {
     ran.plan.placements.iter().map(|p| row(&p.object)).collect()
 }
 
-fn decision(action: &Action) -> &'static str {
+fn decision(action: &ControlPlaneAction) -> &'static str {
     match (action.status, &action.op) {
         ("AlreadyExists", _) => "conflict",
         ("ManagedLabelFalse", _) => "unmanaged",

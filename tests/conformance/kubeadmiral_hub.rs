@@ -1,9 +1,9 @@
 //! `KubeAdmiral`'s cases of a hub over time: clusters, policies and the federated object change, and the
 //! scheduler runs once per step. Then the override controller removes itself from the pending controllers.
 
-use federate_dialect::{Hosts, Input, Previous, SharedLists};
+use federate_dialect::{HostAddresses, PlannerInput, PreviousPlan, SharedLists};
 use federate_kubeadmiral::hub;
-use federate_kubernetes::Live;
+use federate_kubernetes::LiveObjects;
 use serde_json::{Map, Value, json};
 
 use crate::diff::compare;
@@ -27,11 +27,11 @@ fn reconcile(hub: &mut [Value]) -> Value {
     let policies: Vec<&Value> = hub.iter().filter(|object| object["kind"] != "FederatedObject").collect();
     let repo = run::repo(&json!({ "files": policies }));
     let clusters = run::strict_members(&repo);
-    let (live, hosts, lists) = (Live::default(), Hosts::default(), SharedLists::default());
-    let previous = Previous::default();
+    let (live, hosts, lists) = (LiveObjects::default(), HostAddresses::default(), SharedLists::default());
+    let previous = PreviousPlan::default();
     // The times in the cases are in the distant past or future.
     let now = Some("2026-08-03T09:00:00Z".parse().expect("a time"));
-    let input = Input {
+    let input = PlannerInput {
         repo: &repo,
         clusters: &clusters,
         now,
@@ -42,12 +42,12 @@ fn reconcile(hub: &mut [Value]) -> Value {
         implicit: true,
     };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedObject").expect("one");
-    let reconciled = hub::reconcile(input, &observed(federated)).expect("a federated kind");
+    let reconciled = hub::reconcile_federated(input, &observed(federated)).expect("a federated kind");
     let changed = reconciled.written.is_some();
     if let Some(written) = reconciled.written {
         *federated = written;
     }
-    let memory = hub::memory_of(&[observed(federated)]);
+    let memory = hub::read_plan(&[observed(federated)]);
     let row = memory.placements.first().expect("a row");
     let placement: Map<String, Value> =
         row.clusters.iter().map(|placed| (placed.name.to_string(), json!(placed.replicas))).collect();

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::Previous;
+use federate_dialect::PreviousPlan;
 use federate_dialect::{Explanation, Placement, Plan};
-use federate_engine::Settings;
+use federate_engine::EngineSettings;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
@@ -16,12 +16,12 @@ use crate::run::{Ran, live, previous, run_with};
 
 pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
-    let settings = Settings {
+    let settings = EngineSettings {
         strict_inventory: true,
-        previous: Previous::new(previous(case)),
+        previous: PreviousPlan::new(previous(case)),
         live: live(case),
         hosts: serde_json::from_value(case["hosts"].clone()).unwrap_or_default(),
-        ..Settings::default()
+        ..EngineSettings::default()
     };
     let whole =
         ["kubefed/placement/", "kubefed/e2e/"].iter().any(|f| case["id"].as_str().unwrap().starts_with(f));
@@ -32,7 +32,8 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
     };
     let (ran, explained) = run_with(&files(case), &settings, Config::default(), |engine, plan| {
         let rows = plan.placements.iter().filter(|row| about(&row.object));
-        rows.map(|row| engine.explain(&row.object, plan).expect("an explanation")).collect::<Vec<_>>()
+        rows.map(|row| engine.explain_placement(&row.object, plan).expect("an explanation"))
+            .collect::<Vec<_>>()
     });
     let reported = |f: &&Finding| f.code == "override-failed" || invalid(&ran.plan, f);
     let mut errors = ran.findings.iter().filter(|f| f.severity == Severity::Error);

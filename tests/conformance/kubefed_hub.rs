@@ -1,9 +1,9 @@
 //! `KubeFed`'s cases of a hub over time: clusters fail and come back, preferences change, pods come and go, and
 //! the replica scheduler runs once per step.
 
-use federate_dialect::{Hosts, Input, Previous, SharedLists};
-use federate_kubefed::hub::{self, Outcome};
-use federate_kubernetes::{Live, Object};
+use federate_dialect::{HostAddresses, PlannerInput, PreviousPlan, SharedLists};
+use federate_kubefed::hub::{self, ScheduleRunOutcome};
+use federate_kubernetes::{LiveObjects, Object};
 use serde_json::{Value, json};
 
 use crate::diff::compare;
@@ -46,7 +46,7 @@ fn name_secret(object: &mut Value) {
 fn reconcile(hub: &mut [Value], step: &Value) -> Value {
     let repo = run::repo(&json!({ "files": hub }));
     let clusters = run::members(&repo);
-    let mut live = Live::default();
+    let mut live = LiveObjects::default();
     for cluster in &clusters {
         let member = &step["members"][cluster.name.as_ref()];
         let pods = member["pods"].as_array().into_iter().flatten();
@@ -54,8 +54,9 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
         live.insert(cluster.name.clone(), object.chain(pods).map(observed).collect());
     }
     let now = step["at"].as_str().and_then(|time| time.parse().ok());
-    let (hosts, lists, previous) = (Hosts::default(), SharedLists::default(), Previous::default());
-    let input = Input {
+    let (hosts, lists, previous) =
+        (HostAddresses::default(), SharedLists::default(), PreviousPlan::default());
+    let input = PlannerInput {
         repo: &repo,
         clusters: &clusters,
         now,
@@ -66,18 +67,18 @@ fn reconcile(hub: &mut [Value], step: &Value) -> Value {
         implicit: true,
     };
     let federated = hub.iter_mut().find(|object| object["kind"] == "FederatedDeployment").expect("one");
-    let reconciled = hub::reconcile(input, &observed(federated).id).expect("a preference");
+    let reconciled = hub::run_scheduler(input, &observed(federated).id).expect("a preference");
     let changed = reconciled.written.is_some();
     if let Some(written) = reconciled.written {
         *federated = written;
     }
     let result = match reconciled.outcome {
-        Outcome::Done => "ok",
-        Outcome::Recheck => "recheck",
-        Outcome::Failed => "error",
+        ScheduleRunOutcome::Done => "ok",
+        ScheduleRunOutcome::Recheck => "recheck",
+        ScheduleRunOutcome::Failed => "error",
     };
     let sorted = by_cluster(federated);
-    let (template, overrides) = hub::versions(&sorted);
+    let (template, overrides) = hub::propagated_versions(&sorted);
     json!({
         "changed": changed,
         "result": result,

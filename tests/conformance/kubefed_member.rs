@@ -1,8 +1,8 @@
 //! `KubeFed`'s cases of actions in member clusters, given observed objects: retained fields, adoption, drift,
 //! and the progress of deletions.
 
-use federate_dialect::{Action, DeletionProgress, DeletionState, Placement, Plan, SyncOp};
-use federate_engine::Settings;
+use federate_dialect::{ControlPlaneAction, DeletionProgress, DeletionState, Placement, Plan, SyncOp};
+use federate_engine::EngineSettings;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
@@ -10,12 +10,12 @@ use crate::diff::compare;
 use crate::run::{self, live, run_with};
 
 /// The actions of one object, by cluster.
-type Acted = Vec<(String, Action)>;
+type Acted = Vec<(String, ControlPlaneAction)>;
 
 pub(crate) fn verify(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
     let live = live(case);
-    let settings = Settings { strict_inventory: true, live: live.clone(), ..Settings::default() };
+    let settings = EngineSettings { strict_inventory: true, live: live.clone(), ..EngineSettings::default() };
     let clusters = run::clusters(&case["files"], &settings);
     let (ran, (acted, deletion)) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
         let row = about(plan);
@@ -23,10 +23,10 @@ pub(crate) fn verify(case: &Value) -> Result<(), String> {
             let cluster = clusters.iter().find(|c| c.name.as_ref() == name)?;
             let id = &row.object;
             let there = live.get(name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-            Some((name.to_owned(), engine.reconcile(row, cluster, there)?))
+            Some((name.to_owned(), engine.reconcile_object(row, cluster, there)?))
         };
         let acted: Acted = clusters.iter().filter_map(|c| act(&c.name)).collect();
-        let explained = engine.explain(&row.object, plan);
+        let explained = engine.explain_placement(&row.object, plan);
         (acted, explained.and_then(|explained| explained.deletion_progress))
     });
     let row = about(&ran.plan);
@@ -69,7 +69,7 @@ fn placement(row: &Placement, acted: &Acted) -> Value {
 }
 
 fn manifests(acted: &Acted) -> Value {
-    let body = |action: &Action| match &action.op {
+    let body = |action: &ControlPlaneAction| match &action.op {
         SyncOp::Create(body) | SyncOp::Update(body) | SyncOp::Release(body) => Some(body.clone()),
         SyncOp::Apply { .. } | SyncOp::Delete(_) | SyncOp::Nothing => None,
     };

@@ -1,8 +1,8 @@
 //! `KubeFleet`'s cases of scheduling, with scores and rejections, and of admission.
 
-use federate_dialect::Previous;
+use federate_dialect::PreviousPlan;
 use federate_dialect::{Explanation, Placement};
-use federate_engine::Settings;
+use federate_engine::EngineSettings;
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
@@ -22,16 +22,16 @@ pub(crate) fn schedule(case: &Value) -> Result<(), String> {
 }
 
 fn scheduled(case: &Value, admitted: bool) -> Result<(), String> {
-    let settings = Settings {
+    let settings = EngineSettings {
         strict_inventory: true,
         now: case["now"].as_str().map(|now| now.parse().expect("a time")),
-        previous: Previous::new(previous(case)),
-        ..Settings::default()
+        previous: PreviousPlan::new(previous(case)),
+        ..EngineSettings::default()
     };
     let want = &case["expect"]["placements"][0];
     let about = |row: &Placement| want["object"] == json!(row.object);
     let (ran, explained) = run_with(&case["files"], &settings, Config::default(), |engine, plan| {
-        plan.placements.iter().find(|row| about(row)).map(|row| engine.explain(&row.object, plan))
+        plan.placements.iter().find(|row| about(row)).map(|row| engine.explain_placement(&row.object, plan))
     });
     let explained = explained.flatten().ok_or("there is no explanation")?;
     // Of a placement that admission refuses, the explanation has the row that it would get.
@@ -81,7 +81,7 @@ fn placement(row: &Placement, explained: &Explanation, aborted: bool) -> Value {
 /// Verifies whether admission accepts an object. Each refusal must have the code `invalid-policy` and point into
 /// the object.
 pub(crate) fn validation(case: &Value) -> Result<(), String> {
-    let ran = run(&case["files"], &Settings::default());
+    let ran = run(&case["files"], &EngineSettings::default());
     let errors: Vec<&Finding> = ran.findings.iter().filter(|f| f.severity == Severity::Error).collect();
     let refused = |f: &Finding| f.code == "invalid-policy" && !f.pointer.is_empty() && f.object.is_some();
     if let Some(other) = errors.iter().find(|f| !refused(f)) {

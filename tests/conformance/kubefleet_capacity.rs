@@ -1,6 +1,8 @@
 //! `KubeFleet`'s cases of the status that members report.
 
-use federate_kubefleet::capacity::{Azure, Config, Member, Observed, Prices, Provider, Start};
+use federate_kubefleet::capacity::{
+    AgentObservation, AzureConfig, AzureProvider, MemberAgent, Prices, PropertyProvider, ProviderStart,
+};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -28,13 +30,13 @@ fn without_nulls(value: Value) -> Value {
 
 /// Verifies the reports of a member, run after run.
 pub(crate) fn status(case: &Value) -> Result<(), String> {
-    let mut member = Member::new(provider(&case["agent"]));
+    let mut member = MemberAgent::new(provider(&case["agent"]));
     let mut steps = Vec::new();
     for step in list(&case["steps"]) {
-        if let (Provider::Azure(azure), Some(prices)) = (member.provider(), prices(step)) {
+        if let (PropertyProvider::Azure(azure), Some(prices)) = (member.provider_mut(), prices(step)) {
             azure.set_prices(prices);
         }
-        let outcome = member.look(&Observed {
+        let outcome = member.run_once(&AgentObservation {
             now: time(&step["at"]),
             nodes: list(&step["nodes"]),
             pods: list(&step["pods"]),
@@ -58,16 +60,16 @@ fn prices(value: &Value) -> Option<Prices> {
     Some(Prices { hourly, updated: time(&value["pricesUpdated"]) })
 }
 
-fn provider(agent: &Value) -> Provider {
+fn provider(agent: &Value) -> PropertyProvider {
     if agent["provider"] != "azure" {
-        return Provider::BuiltIn;
+        return PropertyProvider::BuiltIn;
     }
     let none = || Prices { hourly: Default::default(), updated: Timestamp::UNIX_EPOCH };
-    Provider::Azure(Box::new(Azure::new(Config {
+    PropertyProvider::Azure(Box::new(AzureProvider::new(AzureConfig {
         starting: match agent["start"].as_str() {
-            Some("slow") => Start::Slow,
-            Some("error") => Start::Fails("no nodes found with the region label".to_owned()),
-            _ => Start::Starts,
+            Some("slow") => ProviderStart::Slow,
+            Some("error") => ProviderStart::Fails("no nodes found with the region label".to_owned()),
+            _ => ProviderStart::Starts,
         },
         prices: (agent["costProperties"] == true).then(|| prices(agent).unwrap_or_else(none)),
         available: agent["availableResourceProperties"] == true,

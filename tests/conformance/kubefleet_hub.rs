@@ -1,9 +1,9 @@
 //! `KubeFleet`'s cases of a hub: runs of its scheduler, evictions, and members that leave.
 
-use federate_engine::Settings;
-use federate_kubefleet::hub::{self, Binding, Hub, Run, State};
-use federate_kubefleet::leave::{Leaving, Next};
-use federate_kubefleet::{Behaviour, failover};
+use federate_engine::EngineSettings;
+use federate_kubefleet::hub::{self, BindingState, HubBinding, HubPlacement, SchedulerRun};
+use federate_kubefleet::member_deletion::{LeaveRequeue, LeavingMember};
+use federate_kubefleet::{KubeFleetBehaviour, failover};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Config;
 use jiff::{SignedDuration, Timestamp};
@@ -17,7 +17,7 @@ fn list(value: &Value) -> &[Value] {
 }
 
 fn objects(value: &Value) -> Vec<Object> {
-    list(value).iter().map(|body| Object::of(body.clone(), "hub")).collect()
+    list(value).iter().map(|body| Object::from_manifest(body.clone(), "hub")).collect()
 }
 
 fn time(value: &Value) -> Timestamp {
@@ -40,7 +40,9 @@ fn scheduled(name: &str, step: &Value, want: &Value) -> Result<(), String> {
     let all = objects(&step["hub"]);
     let is_placement = |o: &&Object| o.id.kind == "ClusterResourcePlacement" && o.id.name == name;
     let placement = all.iter().find(is_placement).expect("the placement").id.clone();
-    let run = Hub::of(&placement, &all, &Behaviour::newest()).map_err(|e| e.to_string())?.schedule(now);
+    let run = HubPlacement::from_objects(&placement, &all, &KubeFleetBehaviour::for_newest())
+        .map_err(|e| e.to_string())?
+        .run_scheduler(now);
     planned_alike(&placement, &all, &run, step, now)?;
     let mut got = json!({"cycles": run.cycles, "bindings": null, "policySnapshotStatus": run.status});
     if !run.bindings.is_empty() {
@@ -60,16 +62,16 @@ fn scheduled(name: &str, step: &Value, want: &Value) -> Result<(), String> {
 fn planned_alike(
     placement: &ObjectRef,
     all: &[Object],
-    run: &Run,
+    run: &SchedulerRun,
     step: &Value,
     now: Timestamp,
 ) -> Result<(), String> {
-    let plan = hub::memory_of(all).map_err(|e| e.to_string())?;
-    let settings = Settings {
+    let plan = hub::read_memory(all).map_err(|e| e.to_string())?;
+    let settings = EngineSettings {
         strict_inventory: true,
         now: Some(now),
-        previous: federate_dialect::Previous::new(plan),
-        ..Settings::default()
+        previous: federate_dialect::PreviousPlan::new(plan),
+        ..EngineSettings::default()
     };
     let kinds = ["ClusterResourcePlacement", "MemberCluster"];
     let files: Vec<Value> =
@@ -77,7 +79,7 @@ fn planned_alike(
     let (ran, ()) = run::run_with(&files.into(), &settings, Config::default(), |_, _| ());
     let row = ran.plan.placements.iter().find(|row| row.object == *placement).ok_or("there is no row")?;
     let planned: Vec<String> = row.clusters.iter().map(|placed| placed.name.to_string()).collect();
-    let used = |b: &&Binding| !b.deleting && b.state != State::Unscheduled;
+    let used = |b: &&HubBinding| !b.deleting && b.state != BindingState::Unscheduled;
     let kept: Vec<String> = run.bindings.iter().filter(used).map(|b| b.cluster.to_string()).collect();
     if planned == kept {
         return Ok(());
@@ -85,8 +87,8 @@ fn planned_alike(
     Err(format!("the plan over the hub's memory goes to {planned:?}, the scheduler to {kept:?}"))
 }
 
-fn binding(binding: &Binding) -> Value {
-    let state = |state: State| format!("{state:?}");
+fn binding(binding: &HubBinding) -> Value {
+    let state = |state: BindingState| format!("{state:?}");
     let mut value = json!({
         "cluster": *binding.cluster,
         "state": state(binding.state),
@@ -111,12 +113,19 @@ fn binding(binding: &Binding) -> Value {
 
 fn evicted(placement: &ObjectRef, case: &Value, now: Timestamp) -> Value {
     let all = objects(&case["hub"]);
-    let eviction = Object::of(case["eviction"].clone(), "hub");
-    let budget = (!case["budget"].is_null()).then(|| Object::of(case["budget"].clone(), "hub"));
-    let bindings = hub::bindings(placement, &all).expect("bindings");
+    let eviction = Object::from_manifest(case["eviction"].clone(), "hub");
+    let budget = (!case["budget"].is_null()).then(|| Object::from_manifest(case["budget"].clone(), "hub"));
+    let bindings = hub::read_bindings(placement, &all).expect("bindings");
     let object = all.iter().find(|o| o.id == *placement);
-    let evicted = failover::evict(&eviction, object, &bindings, budget.as_ref(), now, &Behaviour::newest())
-        .expect("an eviction");
+    let evicted = failover::evict_placement(
+        &eviction,
+        object,
+        &bindings,
+        budget.as_ref(),
+        now,
+        &KubeFleetBehaviour::for_newest(),
+    )
+    .expect("an eviction");
     let mut value = json!({"status": {"conditions": evicted.conditions}});
     for condition in value["status"]["conditions"].as_array_mut().into_iter().flatten() {
         condition.as_object_mut().expect("an object").remove("observedGeneration");
@@ -130,30 +139,30 @@ pub(crate) fn leave(case: &Value) -> Result<(), String> {
     let reporting = !list(&case["covers"]).iter().any(|cover| cover == "never-reported");
     let works = case["works"].as_u64().and_then(|works| usize::try_from(works).ok()).expect("a number");
     let first = time(&case["steps"][0]["at"]);
-    let mut member = Leaving::new(case["cluster"].as_str().expect("a name"), works, reporting, first);
+    let mut member = LeavingMember::new(case["cluster"].as_str().expect("a name"), works, reporting, first);
     let mut steps = Vec::new();
     for step in list(&case["steps"]) {
         let now = time(&step["at"]);
         match step["agent"].as_str() {
-            Some("reconciles") => member.agent(None, now),
-            Some("fails to leave") => member.agent(Some("works are left"), now),
+            Some("reconciles") => member.run_agent(None, now),
+            Some("fails to leave") => member.run_agent(Some("works are left"), now),
             _ => {}
         }
         if step["namespaceGone"] == true {
-            member.lose_namespace();
+            member.remove_namespace();
         }
-        let next = member.reconcile(wait.expect("a duration"), now);
+        let next = member.reconcile_hub(wait.expect("a duration"), now);
         steps.push(leaving(&member, &next));
     }
     compare(&case["expect"], &json!({"steps": steps}))
 }
 
-fn leaving(member: &Leaving, next: &Next) -> Value {
-    use federate_kubefleet::leave::Namespace;
+fn leaving(member: &LeavingMember, next: &LeaveRequeue) -> Value {
+    use federate_kubefleet::member_deletion::MemberNamespace;
     let namespace = match member.namespace {
-        Namespace::Present => "present",
-        Namespace::Terminating(_) => "terminating",
-        Namespace::Gone => "gone",
+        MemberNamespace::Present => "present",
+        MemberNamespace::Terminating(_) => "terminating",
+        MemberNamespace::Gone => "gone",
     };
     let mut value = json!({
         "memberCluster": if member.gone { "gone" } else { "present" },
@@ -161,9 +170,9 @@ fn leaving(member: &Leaving, next: &Next) -> Value {
         "works": {"there": member.works, "withFinalizer": member.held_works},
     });
     match next {
-        Next::Event => {}
-        Next::After(wait) => value["requeueAfter"] = duration(*wait),
-        Next::Error(why) => value["error"] = why.as_str().into(),
+        LeaveRequeue::Event => {}
+        LeaveRequeue::After(wait) => value["requeueAfter"] = duration(*wait),
+        LeaveRequeue::Error(why) => value["error"] = why.as_str().into(),
     }
     if !member.gone {
         let conditions = member.conditions.iter().map(|c| {
@@ -180,5 +189,5 @@ fn leaving(member: &Leaving, next: &Next) -> Value {
 }
 
 pub(crate) fn duration(wait: SignedDuration) -> Value {
-    federate_dialect::goduration::write(wait).into()
+    federate_dialect::goduration::format_duration(wait).into()
 }

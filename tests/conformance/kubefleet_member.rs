@@ -7,11 +7,14 @@
 use std::collections::BTreeMap;
 
 use federate_apiserver::schema::Type;
-use federate_apiserver::{Failure, Kind, complete_object};
+use federate_apiserver::{ApiError, ResourceKind, complete_object};
 use federate_dialect::{Dialect, HealthState, SyncOp};
-use federate_engine::Settings;
-use federate_kubefleet::member::{Applying, Difference, MANAGER, Member, Outcome, Server, Strategy, Write};
-use federate_kubernetes::Live;
+use federate_engine::EngineSettings;
+use federate_kubefleet::member::{
+    ApplyStrategy, FIELD_MANAGER, ManifestApplier, ManifestOutcome, MemberApi, MemberServer, MemberWrite,
+    PatchDetail,
+};
+use federate_kubernetes::LiveObjects;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
@@ -20,7 +23,7 @@ use crate::run::{self, observed};
 
 /// A server for objects of one kind, under a name for which there are no defaults.
 struct Plain {
-    kind: Kind,
+    kind: ResourceKind,
     name: String,
 }
 
@@ -28,16 +31,22 @@ impl Plain {
     fn new(manifest: &Value) -> Self {
         let name = manifest["kind"].as_str().expect("a kind").to_owned();
         let mut kind = known(manifest).unwrap_or_else(|| {
-            let like = Kind::builtin("v1", "ConfigMap").expect("a kind");
-            Kind { schema: Type::Any, ..like.clone() }
+            let like = ResourceKind::find_builtin("v1", "ConfigMap").expect("a kind");
+            ResourceKind { schema: Type::Any, ..like.clone() }
         });
         "Plain".clone_into(&mut kind.kind);
         Self { kind, name }
     }
 
-    fn write(&self, force: bool) -> federate_apiserver::Write<'_> {
+    fn write(&self, force: bool) -> federate_apiserver::WriteOptions<'_> {
         let now = "2026-01-01T00:00:00Z";
-        federate_apiserver::Write { kind: &self.kind, manager: MANAGER, subresource: None, force, now }
+        federate_apiserver::WriteOptions {
+            kind: &self.kind,
+            manager: FIELD_MANAGER,
+            subresource: None,
+            force,
+            now,
+        }
     }
 
     fn named(&self, mut object: Value, like: &Value) -> Value {
@@ -47,12 +56,12 @@ impl Plain {
     }
 }
 
-impl Member for Plain {
-    fn applied(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, Failure> {
+impl MemberApi for Plain {
+    fn compute_apply(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, ApiError> {
         Ok(self.named(federate_apiserver::merge_applied(Some(live), manifest, &self.write(force))?, manifest))
     }
 
-    fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
+    fn compute_write(&self, live: Option<&Value>, object: Value) -> Result<Value, ApiError> {
         let written = federate_apiserver::update_managers(
             live,
             &complete_object(&self.kind, object.clone()),
@@ -62,31 +71,31 @@ impl Member for Plain {
     }
 }
 
-fn known(manifest: &Value) -> Option<Kind> {
-    Kind::builtin(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?).cloned()
+fn known(manifest: &Value) -> Option<ResourceKind> {
+    ResourceKind::find_builtin(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?).cloned()
 }
 
 pub(crate) fn apply(case: &Value) -> Result<(), String> {
     let (manifest, _) = given(case);
     let text = |key: &str| manifest[key].as_str().expect("a text");
     compare(&case["expect"], &recorded(decided(case, &Plain::new(manifest))))?;
-    acted(case, &recorded(decided(case, &Server::new(text("apiVersion"), text("kind")))))
+    acted(case, &recorded(decided(case, &MemberServer::new(text("apiVersion"), text("kind")))))
 }
 
 /// What the agent decides about the manifest of a case, in a member with this API server.
-fn decided(case: &Value, member: &dyn Member) -> Outcome {
+fn decided(case: &Value, member: &dyn MemberApi) -> ManifestOutcome {
     let (manifest, placement) = given(case);
     let mut works: Vec<String> = serde_json::from_value(case["works"].clone()).unwrap_or_default();
     works.push(case["owner"]["name"].as_str().expect("a name").to_owned());
-    let (strategy, kind) = (Strategy::of(&observed(placement)), known(manifest));
-    let applying = Applying {
+    let (strategy, kind) = (ApplyStrategy::from_placement(&observed(placement)), known(manifest));
+    let applying = ManifestApplier {
         strategy: &strategy,
         owner: Some(&case["owner"]),
         works: &works,
         kind: kind.as_ref(),
         member,
     };
-    applying.decide(manifest, case.get("observed").filter(|live| !live.is_null()))
+    applying.decide_outcome(manifest, case.get("observed").filter(|live| !live.is_null()))
 }
 
 fn given(case: &Value) -> (&Value, &Value) {
@@ -112,14 +121,14 @@ fn acted(case: &Value, served: &Value) -> Result<(), String> {
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
         {"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster", "metadata": {"name": "m1"}}]);
     let found = case.get("observed").filter(|live| !live.is_null()).map(observed);
-    let mut live = Live::default();
+    let mut live = LiveObjects::default();
     live.insert("m1".into(), works(case).iter().map(observed).collect());
-    let settings = Settings { live, ..Settings::default() };
+    let settings = EngineSettings { live, ..EngineSettings::default() };
     let clusters = run::clusters(&files, &settings);
     let about = observed(manifest).id;
     let (_, action) = run::run_with(&files, &settings, Config::default(), |engine, plan| {
         let row = plan.placements.iter().find(|row| row.object == about)?;
-        engine.reconcile(row, clusters.first()?, found.as_ref())
+        engine.reconcile_object(row, clusters.first()?, found.as_ref())
     });
     let action = action.ok_or("nothing is done and nothing is said")?;
     let member = Plain::new(manifest);
@@ -130,7 +139,7 @@ fn acted(case: &Value, served: &Value) -> Result<(), String> {
         SyncOp::Apply { manifest, force, .. } => {
             let live = &found.as_ref().expect("an object that is changed").body;
             let write = if force { "apply:force" } else { "apply" };
-            (write, member.applied(live, &manifest, true).expect("an apply without conflicts"))
+            (write, member.compute_apply(live, &manifest, true).expect("an apply without conflicts"))
         }
         SyncOp::Release(_) | SyncOp::Delete(_) => ("delete", Value::Null),
         SyncOp::Nothing => ("none", Value::Null),
@@ -182,7 +191,7 @@ fn last_write(outcome: &Value, observed: &Value) -> &'static str {
     }
 }
 
-fn recorded(outcome: Outcome) -> Value {
+fn recorded(outcome: ManifestOutcome) -> Value {
     let mut got = Map::from_iter([("decision".to_owned(), json!(outcome.decision))]);
     if let Some(error) = outcome.error {
         got.insert("error".into(), json!(error));
@@ -199,18 +208,18 @@ fn recorded(outcome: Outcome) -> Value {
     got.into()
 }
 
-fn sorted(mut list: Vec<Difference>) -> Vec<Difference> {
+fn sorted(mut list: Vec<PatchDetail>) -> Vec<PatchDetail> {
     list.sort_by(|a, b| a.path.cmp(&b.path));
     list
 }
 
-fn write(write: &Write) -> String {
+fn write(write: &MemberWrite) -> String {
     match write {
-        Write::Create(_) => "create".to_owned(),
-        Write::Update(_) => "update".to_owned(),
-        Write::Patch { media, .. } => format!("patch:{media}"),
-        Write::Apply { force: true, .. } => "apply:force".to_owned(),
-        Write::Apply { .. } => "apply".to_owned(),
+        MemberWrite::Create(_) => "create".to_owned(),
+        MemberWrite::Update(_) => "update".to_owned(),
+        MemberWrite::Patch { media, .. } => format!("patch:{media}"),
+        MemberWrite::Apply { force: true, .. } => "apply:force".to_owned(),
+        MemberWrite::Apply { .. } => "apply".to_owned(),
     }
 }
 
@@ -246,7 +255,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
             // Objects in a member have the namespace that their kind asks for.
             object.namespace = None;
         }
-        waves.entry(dialect().wave(&object)).or_default().push(json!(object));
+        waves.entry(dialect().wave_of(&object)).or_default().push(json!(object));
     }
     let by_text = |objects: &mut Vec<Value>| objects.sort_by_key(|value| normal(value).to_string());
     let mut want = case["expect"].clone();
@@ -262,7 +271,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
 /// Verifies whether an object is available.
 pub(crate) fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
-    let word = match dialect().health(&observed(live), &Config::default()).state {
+    let word = match dialect().assess_health(&observed(live), &Config::default()).state {
         HealthState::Healthy => "Available",
         HealthState::Unhealthy => "ManifestNotAvailableYet",
         HealthState::Unknown => "NotTrackable",

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use federate_dialect::{Plan, Previous};
-use federate_engine::Settings;
+use federate_dialect::{Plan, PreviousPlan};
+use federate_engine::EngineSettings;
 use federate_kubernetes::Severity;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
@@ -69,11 +69,11 @@ fn states(applied: &Value) -> Vec<&Value> {
 
 fn run_state(state: &Value, case: &Value, previous: Plan) -> Ran {
     let now = state["now"].as_str().or(case["now"].as_str());
-    let settings = Settings {
+    let settings = EngineSettings {
         strict_inventory: true,
         now: now.map(|now| now.parse().expect("a time")),
-        previous: Previous::new(previous),
-        ..Settings::default()
+        previous: PreviousPlan::new(previous),
+        ..EngineSettings::default()
     };
     let mut config = Config::default();
     if let Some(version) = case.get("version") {

@@ -3,9 +3,9 @@
 //! All are read from the explanation of the placement. Rounds and evictions start from the bindings on a hub, which the
 //! memory of a plan contains after `federate snapshot`.
 
-use federate_dialect::Previous;
-use federate_dialect::rollout::{Rollout, Stage};
-use federate_engine::Settings;
+use federate_dialect::PreviousPlan;
+use federate_dialect::rollout::{PlacementStage, RolloutExplanation};
+use federate_engine::EngineSettings;
 use federate_kubernetes::Finding;
 use federate_repo::Config;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(crate) fn staged(case: &Value) -> Result<(), String> {
         },
     }));
     let rollout =
-        explained(&files.into(), &Settings::default(), "crp-main").ok_or("there is no explanation")?;
+        explained(&files.into(), &EngineSettings::default(), "crp-main").ok_or("there is no explanation")?;
     let [staged] = rollout.staged.as_slice() else { return Err("there is not one strategy".to_owned()) };
     let got = match &staged.stages {
         Err(error) => json!({"error": error}),
@@ -39,7 +39,7 @@ pub(crate) fn staged(case: &Value) -> Result<(), String> {
 /// Whether a strategy is admitted and its run can be initialized, and the stages of the run.
 pub(crate) fn strategies(case: &Value) -> Result<(), String> {
     let want = &case["expect"];
-    let settings = Settings { strict_inventory: true, ..Settings::default() };
+    let settings = EngineSettings { strict_inventory: true, ..EngineSettings::default() };
     let ran = run::run(&case["files"], &settings);
     let of_strategy = |finding: &&Finding| {
         let kind = finding.object.as_ref().map(|object| object.kind.as_str()).unwrap_or_default();
@@ -55,25 +55,25 @@ pub(crate) fn strategies(case: &Value) -> Result<(), String> {
     let Some(stages) = want.get("stages") else { return Ok(()) };
     let rollout = explained(&case["files"], &settings, "p").ok_or("there is no explanation")?;
     let [staged] = rollout.staged.as_slice() else { return Err("there is not one strategy".to_owned()) };
-    let stage = |stage: &Stage| json!({"stage": stage.name, "clusters": stage.clusters});
+    let stage = |stage: &PlacementStage| json!({"stage": stage.name, "clusters": stage.clusters});
     let got = staged.stages.as_ref().map_err(|error| (*error).to_owned())?;
     compare(stages, &got.iter().map(stage).collect())
 }
 
 /// The rollout of a placement, as it is explained.
-fn explained(files: &Value, settings: &Settings, placement: &str) -> Option<Rollout> {
+fn explained(files: &Value, settings: &EngineSettings, placement: &str) -> Option<RolloutExplanation> {
     let (_, explained) = run::run_with(files, settings, Config::default(), |engine, plan| {
         let row = plan
             .placements
             .iter()
             .find(|row| PLACEMENTS.contains(&row.object.kind.as_str()) && row.object.name == placement)?;
-        engine.explain(&row.object, plan)
+        engine.explain_placement(&row.object, plan)
     });
     explained?.rollout
 }
 
 /// The explanation of a placement whose bindings on the hub are remembered.
-fn on_hub(case: &Value, bindings: &[Value]) -> Result<Rollout, String> {
+fn on_hub(case: &Value, bindings: &[Value]) -> Result<RolloutExplanation, String> {
     let files = case["files"].as_array().expect("a list");
     let placement = files.iter().find(|file| PLACEMENTS.iter().any(|kind| file["kind"] == *kind));
     let placement = placement.expect("a placement");
@@ -85,10 +85,10 @@ fn on_hub(case: &Value, bindings: &[Value]) -> Result<Rollout, String> {
         "clusters": clusters,
         "memory": {"policy": spec["policy"], "bindings": bindings},
     }]});
-    let settings = Settings {
+    let settings = EngineSettings {
         now: case["now"].as_str().map(|now| now.parse().expect("a time")),
-        previous: Previous::new(serde_json::from_value(previous).expect("a plan")),
-        ..Settings::default()
+        previous: PreviousPlan::new(serde_json::from_value(previous).expect("a plan")),
+        ..EngineSettings::default()
     };
     explained(&case["files"], &settings, name).ok_or_else(|| "there is no explanation".to_owned())
 }

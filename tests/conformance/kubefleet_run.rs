@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use federate_kubefleet::Behaviour;
-use federate_kubefleet::rollout::run::{self, HubObjects, Next, Write};
+use federate_kubefleet::KubeFleetBehaviour;
+use federate_kubefleet::rollout::run::{self, HubObjects, RunRequeue, RunWrite};
 use federate_kubernetes::{Object, ObjectRef};
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ fn list(value: &Value) -> &[Value] {
 
 /// Verifies a run, reconcile after reconcile.
 pub(crate) fn run(case: &Value) -> Result<(), String> {
-    let objects = list(&case["files"]).iter().map(|body| Object::of(body.clone(), "hub"));
+    let objects = list(&case["files"]).iter().map(|body| Object::from_manifest(body.clone(), "hub"));
     let mut world = HubObjects::new(objects);
     let text = |key: &str| case["run"][key].as_str().map(str::to_owned);
     let run = ObjectRef {
@@ -28,14 +28,15 @@ pub(crate) fn run(case: &Value) -> Result<(), String> {
     let mut before = BTreeMap::new();
     for (index, step) in list(&case["steps"]).iter().enumerate() {
         for body in list(&step["set"]) {
-            world.put(Object::of(body.clone(), "hub"));
+            world.put_object(Object::from_manifest(body.clone(), "hub"));
         }
         for gone in list(&step["removed"]) {
             let name = gone["name"].as_str().expect("a name");
             world.remove(gone["kind"].as_str().expect("a kind"), gone["namespace"].as_str(), name);
         }
         let now = step["at"].as_str().and_then(|at| at.parse().ok()).expect("a time");
-        let next = run::reconcile(&mut world, &run, now, &Behaviour::newest()).map_err(|e| e.to_string())?;
+        let next = run::reconcile_run(&mut world, &run, now, &KubeFleetBehaviour::for_newest())
+            .map_err(|e| e.to_string())?;
         let got = reconciled(&mut world, &run, &next, &mut before, index == 0);
         let want = without_reasons(&case["expect"]["reconciles"][index]);
         compare(&want, &got).map_err(|why| format!("step {index}: {why}"))?;
@@ -46,22 +47,22 @@ pub(crate) fn run(case: &Value) -> Result<(), String> {
 fn reconciled(
     world: &mut HubObjects,
     run: &ObjectRef,
-    next: &Next,
+    next: &RunRequeue,
     before: &mut BTreeMap<String, Value>,
     first: bool,
 ) -> Value {
     let mut got = Map::new();
     match next {
-        Next::Event => {}
-        Next::After(wait) => drop(got.insert("requeueAfter".to_owned(), duration(*wait))),
-        Next::Retry(why) => drop(got.insert("error".to_owned(), why.as_str().into())),
+        RunRequeue::Event => {}
+        RunRequeue::After(wait) => drop(got.insert("requeueAfter".to_owned(), duration(*wait))),
+        RunRequeue::Retry(why) => drop(got.insert("error".to_owned(), why.as_str().into())),
     }
     let (mut bindings, mut requests) = (Vec::new(), Vec::new());
     for write in world.take_writes() {
         let namespace = run.namespace.as_deref();
         let scope = if namespace.is_some() { "" } else { "Cluster" };
         let kind = match write {
-            Write::Binding(_) | Write::DeletedBinding(_) => {
+            RunWrite::Binding(_) | RunWrite::DeletedBinding(_) => {
                 if namespace.is_some() {
                     "ResourceBinding".to_owned()
                 } else {
@@ -72,12 +73,12 @@ fn reconciled(
         };
         let object = |name: &str| world.get(&kind, namespace, name).map(|o| o.body.clone());
         match &write {
-            Write::Binding(name) | Write::DeletedBinding(name) => {
+            RunWrite::Binding(name) | RunWrite::DeletedBinding(name) => {
                 bindings.push(binding(&object(name).unwrap_or_default()));
             }
-            Write::NewApproval(name) | Write::Approval(name) => {
+            RunWrite::NewApproval(name) | RunWrite::Approval(name) => {
                 let mut request = object(name).expect("a request");
-                let is_new = matches!(write, Write::NewApproval(_));
+                let is_new = matches!(write, RunWrite::NewApproval(_));
                 request["verb"] = if is_new { "create" } else { "updateStatus" }.into();
                 requests.push(request);
             }
@@ -90,7 +91,7 @@ fn reconciled(
         }
     }
     let object = world.get(&run.kind, run.namespace.as_deref(), &run.name);
-    let status = status(object.and_then(|o| o.at(&["status"])).unwrap_or(&Value::Null));
+    let status = status(object.and_then(|o| o.value_at(&["status"])).unwrap_or(&Value::Null));
     let status = without_reasons(&status);
     let mut changed = Map::new();
     for (key, value) in status.as_object().into_iter().flatten() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::Placement;
-use federate_engine::Settings;
+use federate_engine::EngineSettings;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
     }
     // The objects in a selected envelope have rows, too, but are not selected themselves.
     let in_repo = |row: &&Placement| files.iter().any(|object| is(object, &json!(row.object)));
-    let ran = run(&json!(files), &Settings::default());
+    let ran = run(&json!(files), &EngineSettings::default());
     let rows = &ran.plan.placements;
     let own = rows.iter().find(|row| json!(row.object) == want["placement"]).ok_or("there is no row")?;
     let mut got = json!({"placement": own.object});
@@ -78,7 +78,7 @@ pub(crate) fn overrides(case: &Value) -> Result<(), String> {
     let mut config = Config::default();
     let settings = Map::from_iter([("enableWebhook".to_owned(), false.into())]);
     config.dialects.insert("kubefleet".to_owned(), settings);
-    let (ran, ()) = run_with(&case["files"], &Settings::default(), config, |_, _| ());
+    let (ran, ()) = run_with(&case["files"], &EngineSettings::default(), config, |_, _| ());
     // An override that deletes an object is not an error.
     let failed = ran.withheld.iter().filter(|(_, _, status)| *status != "Deleted");
     let errors: BTreeMap<&str, &str> =

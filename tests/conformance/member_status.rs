@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use federate_dialect::goduration;
 use federate_dialect::probe::Healthz;
 use federate_kubeadmiral::capacity as admiral;
-use federate_kubeadmiral::migration::{self, Workload};
+use federate_kubeadmiral::migration::{self, MemberDeployment};
 use federate_kubefed::capacity as kubefed;
 use federate_kubernetes::Object;
 use federate_kubernetes::quantity::Quantity;
@@ -44,31 +44,31 @@ fn healthz(step: &Value, refused: &str) -> Healthz {
 pub(crate) fn kubefed(case: &Value) -> Result<(), String> {
     let number = |key: &str| u32::try_from(case["config"][key].as_u64().expect("a number")).expect("small");
     let thresholds =
-        kubefed::Thresholds { failure: number("failureThreshold"), success: number("successThreshold") };
+        kubefed::ProbeThresholds { failure: number("failureThreshold"), success: number("successThreshold") };
     let malformed = case["covers"].as_array().expect("a list").contains(&json!("malformed"));
-    let mut memory: Option<kubefed::Memory> = None;
+    let mut memory: Option<kubefed::ProbedStatus> = None;
     let mut steps = Vec::new();
     for step in case["steps"].as_array().expect("a list") {
         let version = step["version"].as_str().filter(|version| !version.is_empty());
         let probe = if malformed {
-            kubefed::Probe::Malformed
+            kubefed::KubeFedProbe::Malformed
         } else {
-            kubefed::Probe::Answered {
+            kubefed::KubeFedProbe::Answered {
                 healthz: healthz(step, "Get \"http://member/healthz\": connection refused"),
                 version: version.map(str::to_owned),
             }
         };
         let written = kubefed::cluster_status(memory.as_ref(), &probe, thresholds, time(&step["at"]));
-        steps.push(json!({"ready": written.ready(), "status": written.status()}));
+        steps.push(json!({"ready": written.is_ready(), "status": written.to_status()}));
         memory = Some(written);
     }
-    let zones = if malformed { json!({}) } else { kubefed::zones(&objects(&case["nodes"])) };
+    let zones = if malformed { json!({}) } else { kubefed::region_and_zones(&objects(&case["nodes"])) };
     compare(&case["expect"], &json!({"steps": steps, "zonesFromNodes": zones}))
 }
 
 /// `kubeadmiral/clusterstatus`.
 pub(crate) fn kubeadmiral(case: &Value) -> Result<(), String> {
-    let flags = admiral::Flags {
+    let flags = admiral::StatusFlags {
         period: duration(&case["flags"]["clusterHealthCheckPeriod"]),
         threshold: duration(&case["flags"]["clusterStatusThreshold"]),
     };
@@ -77,7 +77,7 @@ pub(crate) fn kubeadmiral(case: &Value) -> Result<(), String> {
         .map(|text| LabelSelector::parse(text.as_str().expect("a selector")).expect("a selector"))
         .collect();
     let mut cluster = observed(&case["cluster"]);
-    let mut memory: Option<admiral::Memory> = None;
+    let mut memory: Option<admiral::StatusHistory> = None;
     let mut steps = Vec::new();
     for step in case["steps"].as_array().expect("a list") {
         let due = admiral::is_due(&cluster, flags, time(&step["at"]));
@@ -94,17 +94,17 @@ pub(crate) fn kubeadmiral(case: &Value) -> Result<(), String> {
     compare(&plain(&case["expect"]), &plain(&json!({ "steps": steps })))
 }
 
-fn observation(case: &Value, step: &Value, filters: &[LabelSelector]) -> admiral::Probe {
+fn observation(case: &Value, step: &Value, filters: &[LabelSelector]) -> admiral::MemberProbe {
     let synced = step["informersSynced"] == json!(true);
     let started = time(&step["at"]);
     let healthy = healthz(step, "").is_ok();
     let wait = if synced || !healthy { 0 } else { 5 };
-    admiral::Probe {
+    admiral::MemberProbe {
         started,
         ended: started + SignedDuration::from_secs(wait),
         healthz: healthz(step, ""),
         resources: synced
-            .then(|| admiral::resources(&objects(&step["nodes"]), &objects(&step["pods"]), filters)),
+            .then(|| admiral::compute_resources(&objects(&step["nodes"]), &objects(&step["pods"]), filters)),
         discovery: discovery(case, step),
     }
 }
@@ -120,7 +120,7 @@ fn discovery(case: &Value, step: &Value) -> admiral::Discovery {
             continue;
         }
         let resources = list["resources"].as_array().expect("a list").iter();
-        discovery.resources.extend(resources.map(|resource| admiral::ApiResource {
+        discovery.resources.extend(resources.map(|resource| admiral::DiscoveredApi {
             group_version: group_version.clone(),
             group: text(&resource["group"]),
             version: text(&resource["version"]),
@@ -159,14 +159,14 @@ pub(crate) fn automigration(case: &Value) -> Result<(), String> {
     for (name, (deployment, replica_sets, pods)) in &there {
         let reachable = members[*name]["unreachable"] != json!(true);
         let pods = reachable.then_some(pods.as_slice());
-        workloads.insert(*name, Workload { deployment, replica_sets, pods });
+        workloads.insert(*name, MemberDeployment { deployment, replica_sets, pods });
     }
-    let estimate = migration::estimate(&workloads, duration(&case["threshold"]), time(&case["now"]));
-    let mut got = json!({"annotation": estimate.estimates.annotation()});
+    let estimate = migration::estimate_capacity(&workloads, duration(&case["threshold"]), time(&case["now"]));
+    let mut got = json!({"annotation": estimate.estimates.to_annotation()});
     if estimate.again.is_some() || estimate.failed {
         got["requeue"] = json!({"backoff": estimate.failed});
         if let Some(again) = estimate.again {
-            got["requeue"]["after"] = goduration::write(again).into();
+            got["requeue"]["after"] = goduration::format_duration(again).into();
         }
     }
     compare(&case["expect"], &got)

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::{Placement, Plan, Previous};
-use federate_engine::Settings;
+use federate_dialect::{Placement, Plan, PreviousPlan};
+use federate_engine::EngineSettings;
 use federate_repo::Config;
 use serde_json::{Map, Value, json};
 
@@ -89,12 +89,12 @@ fn verify(case: &Value, dialect: &str) -> Result<(), String> {
 fn run_state(state: &Value, previous: Plan) -> Ran {
     // Where a case has no time, its times are in the distant past or future.
     let now = state["now"].as_str().unwrap_or("2026-01-01T00:00:00Z");
-    let settings = Settings {
+    let settings = EngineSettings {
         strict_inventory: true,
         now: Some(now.parse().expect("a time")),
-        previous: Previous::new(previous),
+        previous: PreviousPlan::new(previous),
         live: live(state),
-        ..Settings::default()
+        ..EngineSettings::default()
     };
     run_with(&state["files"], &settings, Config::default(), |_, _| ()).0
 }
@@ -126,7 +126,7 @@ fn key(object: &Value) -> String {
 
 /// The members that can be looked at.
 fn ready_members(files: &Value) -> Vec<String> {
-    let settings = Settings { strict_inventory: true, ..Settings::default() };
+    let settings = EngineSettings { strict_inventory: true, ..EngineSettings::default() };
     let clusters = crate::run::clusters(files, &settings);
     clusters.iter().filter(|c| c.joined && c.ready).map(|c| c.name.to_string()).collect()
 }

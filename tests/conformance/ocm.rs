@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::{Input, Placement, Plan, Previous, SharedLists};
-use federate_engine::Settings;
-use federate_kubernetes::{ClusterName, Finding, Live, ObjectRef};
+use federate_dialect::{Placement, Plan, PlannerInput, PreviousPlan, SharedLists};
+use federate_engine::EngineSettings;
+use federate_kubernetes::{ClusterName, Finding, LiveObjects, ObjectRef};
 use federate_ocm::hub::{Failure, HubModel, HubRun, MemberTaint, NamedScores, Skipped};
 use federate_ocm::report::PlacementReport;
 use serde_json::{Map, Value, json};
@@ -111,9 +111,9 @@ pub(crate) fn with_hub(
 ) -> Result<(), String> {
     let repo = repo(case);
     let clusters = strict_members(&repo);
-    let previous = Previous::new(previous(case));
-    let (live, hosts, lists) = (Live::default(), BTreeMap::new(), SharedLists::default());
-    let input = Input {
+    let previous = PreviousPlan::new(previous(case));
+    let (live, hosts, lists) = (LiveObjects::default(), BTreeMap::new(), SharedLists::default());
+    let input = PlannerInput {
         repo: &repo,
         clusters: &clusters,
         now: case["now"].as_str().map(|now| now.parse().expect("a time")),
@@ -232,11 +232,11 @@ fn decisions(report: &PlacementReport, got: &mut Value) {
 /// Verifies that a plan ends where the evaluations of the hub end, and that a plan with it as memory is the same.
 fn plan_agrees(case: &Value) -> Result<(), String> {
     let now = case["now"].as_str().map(|now| now.parse().expect("a time"));
-    let settings = |previous| Settings {
+    let settings = |previous| EngineSettings {
         strict_inventory: true,
         now,
-        previous: Previous::new(previous),
-        ..Settings::default()
+        previous: PreviousPlan::new(previous),
+        ..EngineSettings::default()
     };
     let ran = run(&case["files"], &settings(previous(case)));
     let is_placement = |row: &&Placement| row.object.kind == "Placement";
@@ -244,14 +244,14 @@ fn plan_agrees(case: &Value) -> Result<(), String> {
         let rows = plan.placements.iter().filter(is_placement);
         let row = |row: &Placement| {
             let clusters: Vec<&str> = row.clusters.iter().map(|placed| &*placed.name).collect();
-            (row.object.path(), json!(clusters))
+            (row.object.namespaced_name(), json!(clusters))
         };
         rows.map(row).collect::<Map<_, _>>().into()
     };
     let planned = names(&ran.plan);
     with_hub(case, |hub| {
         let hub = hub.run(false, MAX_EVALUATIONS * 5);
-        let settled = hub.placements.iter().map(|one| (one.object.path(), json!(one.clusters)));
+        let settled = hub.placements.iter().map(|one| (one.object.namespaced_name(), json!(one.clusters)));
         if hub.settles && hub.placements.len() == 1 {
             compare(&settled.collect::<Map<_, _>>().into(), &planned)?;
         }
@@ -267,7 +267,7 @@ fn plan_agrees(case: &Value) -> Result<(), String> {
 
 /// Verifies whether the API server and the hub accept an object. Each refusal must point into the object.
 pub(crate) fn validation(case: &Value) -> Result<(), String> {
-    let ran = run(&case["files"], &Settings::default());
+    let ran = run(&case["files"], &EngineSettings::default());
     let errors: Vec<&Finding> = ran.findings.iter().filter(|finding| finding.is_error()).collect();
     let is_refusal = |finding: &Finding| {
         ["invalid-policy", "invalid-cluster"].contains(&finding.code) && finding.object.is_some()

@@ -73,14 +73,14 @@ pub(crate) fn replica_set(case: &Value) -> Result<(), String> {
     with_hub(case, |hub| {
         let run = hub.run(false, MAX_EVALUATIONS);
         let placements: Map<String, Value> =
-            run.placements.iter().map(|one| (one.object.path(), json!(one.clusters))).collect();
+            run.placements.iter().map(|one| (one.object.namespaced_name(), json!(one.clusters))).collect();
         let want = &case["expect"];
         compare(&want["placements"], &placements.into())?;
         let works: Vec<Object> = case["works"]
             .as_array()
             .into_iter()
             .flatten()
-            .map(|work| Object::of(work.clone(), "works"))
+            .map(|work| Object::from_manifest(work.clone(), "works"))
             .collect();
         for want in want["workReplicaSets"].as_array().into_iter().flatten() {
             let id: ObjectRef = serde_json::from_value(want["object"].clone()).expect("an object");
@@ -99,7 +99,7 @@ pub(crate) fn replica_set(case: &Value) -> Result<(), String> {
 }
 
 fn find_set(files: &Value, id: &ObjectRef) -> Object {
-    let all = files.as_array().into_iter().flatten().map(|file| Object::of(file.clone(), "files"));
+    let all = files.as_array().into_iter().flatten().map(|file| Object::from_manifest(file.clone(), "files"));
     all.into_iter().find(|object| object.id == *id).expect("the set is among the files")
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn rollout(case: &Value) -> Result<(), String> {
             let rows = records.iter().map(|record| {
                 json!({"index": record.group.to_string(), "group": record.group_name, "clusters": record.clusters})
             });
-            decisions.insert(placement.object.path(), rows.collect());
+            decisions.insert(placement.object.namespaced_name(), rows.collect());
         }
         compare(&case["expect"]["decisions"], &decisions.into())?;
         roll_out(case, &run)
@@ -233,7 +233,7 @@ struct WrittenWork {
 }
 
 fn roll_out(case: &Value, run: &HubRun) -> Result<(), String> {
-    let set = |body: &Value| Object::of(body.clone(), "files");
+    let set = |body: &Value| Object::from_manifest(body.clone(), "files");
     let files = case["files"].as_array().into_iter().flatten();
     let mut current = files.map(set).find(|one| one.id.kind == "ManifestWorkReplicaSet").expect("a set");
     let step = SignedDuration::from_secs(case["stepSeconds"].as_i64().expect("seconds"));
@@ -245,7 +245,8 @@ fn roll_out(case: &Value, run: &HubRun) -> Result<(), String> {
                 current = set(&change["manifestWorkReplicaSet"]);
             }
         }
-        let on_hub: Vec<Object> = works.values().map(|work| Object::of(work.body.clone(), "works")).collect();
+        let on_hub: Vec<Object> =
+            works.values().map(|work| Object::from_manifest(work.body.clone(), "works")).collect();
         let done = HubModel::reconcile_set(&current, &run.placements, &on_hub, now)?;
         let mut actions: Vec<Value> = done
             .actions
@@ -334,7 +335,7 @@ fn answer(work: &mut WrittenWork, outcome: &Value, round: u64, now: Timestamp) {
 /// Verifies the order in which an agent applies the manifests of a work, and how it applies each. The words about an
 /// expression that cannot be read are those of another parser.
 pub(crate) fn order(case: &Value) -> Result<(), String> {
-    let work = Object::of(case["files"][0].clone(), "files");
+    let work = Object::from_manifest(case["files"][0].clone(), "files");
     let (steps, unserved) = plan_work(&work, |object| object.kind != "Gadget")?;
     let mut got: Vec<Value> = steps.iter().map(ManifestStep::describe).collect();
     got.extend(unserved.iter().map(|one| json!({"index": one.index, "error": one.error})));
@@ -349,7 +350,7 @@ pub(crate) fn order(case: &Value) -> Result<(), String> {
 
 /// Verifies what the agent of a member writes for a manifest. Of hashes only the presence is compared.
 pub(crate) fn apply(case: &Value) -> Result<(), String> {
-    let work = Object::of(case["files"][0].clone(), "files");
+    let work = Object::from_manifest(case["files"][0].clone(), "files");
     let (steps, _) = plan_work(&work, |_| true)?;
     let step = steps.first().ok_or("the work has no manifest")?;
     let owner = WorkOwner {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::Plan;
-use federate_engine::{Engine, Settings};
-use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef};
-use federate_repo::{Config, File, Repo};
+use federate_engine::{Engine, EngineSettings};
+use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef};
+use federate_repo::{Config, Repo, SourceFile};
 use serde_json::{Map, Value, json};
 
 /// What came of a case.
@@ -24,7 +24,7 @@ pub(crate) struct Ran {
 /// may ask the engine for more.
 pub(crate) fn run_with<T>(
     objects: &Value,
-    settings: &Settings,
+    settings: &EngineSettings,
     config: Config,
     look: impl FnOnce(&Engine<'_>, &Plan) -> T,
 ) -> (Ran, T) {
@@ -33,19 +33,23 @@ pub(crate) fn run_with<T>(
     let other = plan_of(&reversed, settings, config.clone());
     let loaded = federate_repo::load_bytes(files(objects), config, &federate_control_planes::DIALECTS);
     let (clusters, mut findings) =
-        federate_engine::inventory(federate_control_planes::DIALECTS, &loaded.repo, settings);
-    let repo = loaded.expand(&clusters);
+        federate_engine::read_inventory(federate_control_planes::DIALECTS, &loaded.repo, settings);
+    let repo = loaded.into_repo(&clusters);
     findings.extend(repo.findings.iter().cloned());
     let engine = Engine::new(federate_control_planes::DIALECTS, &repo, &clusters, settings);
-    let rendered = engine.render();
+    let rendered = engine.render_repo();
     assert_eq!(rendered.plan, other, "the order of files matters");
-    let written = federate_engine::previous::write(&rendered.plan);
+    let written = federate_engine::previous::write_plan(&rendered.plan);
     let read = federate_engine::previous::read_own(written.as_bytes()).expect("a plan that was just written");
-    assert_eq!(written, federate_engine::previous::write(&read), "a plan does not survive being written");
+    assert_eq!(
+        written,
+        federate_engine::previous::write_plan(&read),
+        "a plan does not survive being written"
+    );
     let mut manifests: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     let mut sent = Vec::new();
     for manifest in &rendered.manifests {
-        let body = federate_yaml::read(manifest.text.as_bytes()).documents.remove(0).value;
+        let body = federate_yaml::read_stream(manifest.text.as_bytes()).documents.remove(0).value;
         for cluster in manifest.clusters.iter() {
             manifests.entry(cluster.to_string()).or_default().push(body.clone());
             sent.push((manifest.object.clone(), cluster.to_string(), body.clone()));
@@ -60,23 +64,24 @@ pub(crate) fn run_with<T>(
     (Ran { plan: rendered.plan, manifests, sent, withheld, findings }, seen)
 }
 
-fn plan_of(objects: &Value, settings: &Settings, config: Config) -> Plan {
+fn plan_of(objects: &Value, settings: &EngineSettings, config: Config) -> Plan {
     let loaded = federate_repo::load_bytes(files(objects), config, &federate_control_planes::DIALECTS);
-    let (clusters, _) = federate_engine::inventory(federate_control_planes::DIALECTS, &loaded.repo, settings);
-    let repo = loaded.expand(&clusters);
-    Engine::new(federate_control_planes::DIALECTS, &repo, &clusters, settings).plan().plan
+    let (clusters, _) =
+        federate_engine::read_inventory(federate_control_planes::DIALECTS, &loaded.repo, settings);
+    let repo = loaded.into_repo(&clusters);
+    Engine::new(federate_control_planes::DIALECTS, &repo, &clusters, settings).compute_plan().plan
 }
 
 /// Plans and renders a list of objects.
-pub(crate) fn run(objects: &Value, settings: &Settings) -> Ran {
+pub(crate) fn run(objects: &Value, settings: &EngineSettings) -> Ran {
     run_with(objects, settings, Config::default(), |_, _| ()).0
 }
 
 /// The inventory of a list of objects.
-pub(crate) fn clusters(objects: &Value, settings: &Settings) -> Vec<Cluster> {
+pub(crate) fn clusters(objects: &Value, settings: &EngineSettings) -> Vec<Cluster> {
     let loaded =
         federate_repo::load_bytes(files(objects), Config::default(), &federate_control_planes::DIALECTS);
-    federate_engine::inventory(federate_control_planes::DIALECTS, &loaded.repo, settings).0
+    federate_engine::read_inventory(federate_control_planes::DIALECTS, &loaded.repo, settings).0
 }
 
 /// A case's files as a repo, of which the control plane `KubeFleet` claims its own.
@@ -87,20 +92,20 @@ pub(crate) fn repo(case: &Value) -> Repo {
 
 /// The clusters of such a repo.
 pub(crate) fn members(repo: &Repo) -> Vec<Cluster> {
-    federate_engine::inventory(federate_control_planes::DIALECTS, repo, &Settings::default()).0
+    federate_engine::read_inventory(federate_control_planes::DIALECTS, repo, &EngineSettings::default()).0
 }
 
 /// The clusters of such a repo, each as its control plane takes it to be.
 pub(crate) fn strict_members(repo: &Repo) -> Vec<Cluster> {
-    let settings = Settings { strict_inventory: true, ..Settings::default() };
-    federate_engine::inventory(federate_control_planes::DIALECTS, repo, &settings).0
+    let settings = EngineSettings { strict_inventory: true, ..EngineSettings::default() };
+    federate_engine::read_inventory(federate_control_planes::DIALECTS, repo, &settings).0
 }
 
 /// Each object as a file of its own.
-fn files(objects: &Value) -> Vec<File> {
+fn files(objects: &Value) -> Vec<SourceFile> {
     let objects = objects.as_array().expect("a list").iter().enumerate();
     objects
-        .map(|(index, object)| File {
+        .map(|(index, object)| SourceFile {
             path: format!("{index:03}.json").into(),
             bytes: object.to_string().into_bytes().into(),
         })
@@ -127,8 +132,8 @@ pub(crate) fn previous(case: &Value) -> Plan {
 }
 
 /// The case's `observed` objects.
-pub(crate) fn live(case: &Value) -> Live {
-    let mut live = Live::default();
+pub(crate) fn live(case: &Value) -> LiveObjects {
+    let mut live = LiveObjects::default();
     for (cluster, objects) in case["observed"].as_object().into_iter().flatten() {
         let objects = objects.as_array().expect("a list").iter().map(observed).collect();
         live.insert(cluster.as_str().into(), objects);
@@ -137,5 +142,5 @@ pub(crate) fn live(case: &Value) -> Live {
 }
 
 pub(crate) fn observed(body: &Value) -> Object {
-    Object::of(body.clone(), "observed")
+    Object::from_manifest(body.clone(), "observed")
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::diff::compare;
 
 pub(crate) fn verify(case: &Value) -> Result<(), String> {
-    let stream = federate_yaml::read(case["yaml"].as_str().expect("text").as_bytes());
+    let stream = federate_yaml::read_stream(case["yaml"].as_str().expect("text").as_bytes());
     let error = case["error"].as_bool().unwrap_or(false);
     match (stream.errors.first(), error) {
         (Some(_), true) => Ok(()),

@@ -5,9 +5,9 @@ use std::fs;
 use std::io::Write;
 use std::path::{Component, Path};
 
-use federate_repo::walk::{self, Selection};
+use federate_repo::walk::{self, FileSelection};
 use federate_repo::{Config, ReadOptions};
-use federate_source::git::{self, GitLocation, Resolved, Revision, Signers, verify};
+use federate_source::git::{self, AllowedSigners, GitLocation, GitRevision, ResolvedRevision, verify};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use git2::{ObjectType, Oid};
@@ -133,23 +133,26 @@ impl Hostile {
 
     fn read(&self) {
         let Ok(place) = GitLocation::discover_around(&self.folder.path().join("bare.git")) else { return };
-        let Ok(repository) = place.open() else { return };
-        let mut found: Vec<Resolved> = Vec::new();
+        let Ok(repository) = place.open_repository() else { return };
+        let mut found: Vec<ResolvedRevision> = Vec::new();
         for rev in self.revisions.iter().take(8) {
-            let Ok(resolved) = place.resolve(&repository, rev) else { continue };
-            if let Ok(revision) = Revision::open(place.clone(), &resolved) {
-                let selection = Selection::new(&Config::default(), None, &ReadOptions::default()).0;
-                let (files, _) = walk::read(&revision, &selection);
+            let Ok(resolved) = place.resolve_revision(&repository, rev) else { continue };
+            if let Ok(revision) = GitRevision::open_folder(place.clone(), &resolved) {
+                let selection = FileSelection::new(&Config::default(), None, &ReadOptions::default()).0;
+                let (files, _) = walk::read_selected_files(&revision, &selection);
                 assert!(files.iter().all(|file| !is_outside(&file.bytes)), "{rev}");
             }
-            let _ = git::blob(&place, &resolved, "a.yaml").map(|bytes| assert!(!is_outside(&bytes)));
+            let _ = git::read_blob(&place, &resolved, "a.yaml").map(|bytes| assert!(!is_outside(&bytes)));
             for other in &found {
-                let _ = git::changed(&place, other.commit, resolved.commit);
+                let _ = git::changed_files(&place, other.commit, resolved.commit);
                 git::builds_on(&repository, other.commit, resolved.commit);
             }
             if self.verify {
                 let signers = self.folder.path().join("outside/signers");
-                assert!(verify::verify(&place, &resolved, Signers::File(&signers)).is_err(), "{rev}");
+                assert!(
+                    verify::verify_revision(&place, &resolved, AllowedSigners::File(&signers)).is_err(),
+                    "{rev}"
+                );
             }
             found.push(resolved);
         }

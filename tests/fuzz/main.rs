@@ -45,7 +45,7 @@ fn repo(case: &Value) -> Option<String> {
     let files = case["files"].as_array()?;
     let written = files.iter().map(|file| {
         let mut text = String::new();
-        federate_yaml::write(file, &mut text);
+        federate_yaml::write_document(file, &mut text);
         text
     });
     Some(written.collect::<Vec<_>>().join(targets::BETWEEN))
@@ -98,16 +98,16 @@ fn seeds(target: &str, repos: &[String]) -> Vec<Vec<u8>> {
 
 /// The plan of a repo, as a seed for reading plans.
 fn plan_of(repo: &str) -> String {
-    let files = repo.split(targets::BETWEEN).enumerate().map(|(number, text)| federate_repo::File {
+    let files = repo.split(targets::BETWEEN).enumerate().map(|(number, text)| federate_repo::SourceFile {
         path: format!("{number}.yaml").into(),
         bytes: text.as_bytes().into(),
     });
     let session = federate_session::Session::of_files(
         files.collect(),
         federate_repo::Config::default(),
-        federate_session::Options::new(DIALECTS),
+        federate_session::SessionOptions::new(DIALECTS),
     );
-    federate_engine::previous::write(session.plan())
+    federate_engine::previous::write_plan(session.plan())
 }
 
 /// Changes, removes or repeats a few bytes of a seed, or replaces them by text that is often handled wrongly.

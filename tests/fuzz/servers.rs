@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use federate_apiserver::lists::{Page, read_item};
-use federate_apiserver::managed::read_fields;
+use federate_apiserver::lists::{ListPage, read_item};
+use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::ClusterReads;
-use federate_engine::actions::Inventory;
-use federate_engine::actions::listed::ListedObject;
+use federate_engine::actions::ApplySet;
+use federate_engine::actions::listed_object::ListedObject;
 use federate_engine::previous;
 use federate_kubernetes::Object;
-use federate_live::import::{ImportScope, ImportSource, fetch};
-use federate_live::packed::{PART, pack};
+use federate_live::compression::{PART_BYTES, compress_text};
+use federate_live::import::{ImportScope, ImportSource, fetch_objects};
 use federate_live::snapshot::{read_inventory, read_status};
-use federate_live::{Access, Kubeconfig, StoredMemory, Survey, survey};
-use federate_sync::hub::{MemoryError, MemoryIndex};
-use federate_sync_api::record::{Record, digest};
-use federate_sync_api::status::Status;
-use federate_sync_api::{Metadata, Sync};
+use federate_live::{Access, Kubeconfig, StoredPlan, SurveyOptions, survey_clusters};
+use federate_sync::hub::{PlanStoreError, PlanStoreIndex};
+use federate_sync_api::record::{SyncRecord, compute_digest};
+use federate_sync_api::status::SyncStatus;
+use federate_sync_api::{NamespacedName, Sync};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -143,7 +143,8 @@ fn sections(bytes: &[u8]) -> Vec<String> {
 
 /// The bytes that a `ConfigMap` of a memory holds: text is packed, unless it starts with `=`.
 fn packed(text: &str) -> Vec<u8> {
-    text.strip_prefix('=').map_or_else(|| pack(text.as_bytes()), |raw| raw.chars().map(|c| c as u8).collect())
+    text.strip_prefix('=')
+        .map_or_else(|| compress_text(text.as_bytes()), |raw| raw.chars().map(|c| c as u8).collect())
 }
 
 /// A memory is read or refused, and nothing is read but its parts. The input has the keys of the index and the memory; a digest
@@ -162,31 +163,31 @@ pub(crate) fn memory(bytes: &[u8]) {
 /// What a memory contains is a plan, or is refused.
 fn check_plan(text: &[u8]) {
     if let Ok(plan) = previous::read_own(text) {
-        let written = previous::write(&plan);
+        let written = previous::write_plan(&plan);
         let again =
             previous::read_own(written.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{written}"));
-        assert_eq!(previous::write(&again), written);
+        assert_eq!(previous::write_plan(&again), written);
     }
 }
 
 fn memory_of_sync(data: &Value, packed: &[u8]) {
-    let right = digest([packed]);
+    let right = compute_digest([packed]);
     let data = data.to_string().replace("\"@\"", &format!("\"{right}\"")).replace('@', &right[..12]);
     let object = json!({"data": serde_json::from_str::<Value>(&data).unwrap_or_default()});
-    let index = MemoryIndex { name: "federate.web", object: &object };
+    let index = PlanStoreIndex { name: "federate.web", object: &object };
     let mut read = 0;
-    let found = index.read("", |name| {
+    let found = index.read_parts("", |name| {
         let own = name.strip_prefix("federate.web.");
         assert!(own.is_some() && !name.contains(['/', '%', '?']) && name != "..", "{name}");
-        let part = packed.chunks(PART).nth(read).map(|part| k8s_openapi::ByteString(part.to_vec()));
+        let part = packed.chunks(PART_BYTES).nth(read).map(|part| k8s_openapi::ByteString(part.to_vec()));
         read += 1;
         assert!(read <= 256);
         Ok(part.map(|part| json!({"binaryData": {"part": part}})))
     });
     match found {
         Ok(Some(text)) => check_plan(&text),
-        Ok(None) | Err(MemoryError::Contents(_)) => {}
-        Err(MemoryError::Server(error)) => panic!("{error}"),
+        Ok(None) | Err(PlanStoreError::Contents(_)) => {}
+        Err(PlanStoreError::Server(error)) => panic!("{error}"),
     }
 }
 
@@ -208,11 +209,11 @@ fn memory_of_cluster(data: &Value, packed: &[u8]) {
         ),
     ]);
     let asked = run_against(answers, |access| {
-        let set = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
-        let survey_of = Survey { memory: Some(&set), reads: &ClusterReads::default() };
-        for cluster in survey(access, &["m1".into()], &survey_of).unwrap() {
+        let set = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
+        let survey_of = SurveyOptions { memory: Some(&set), reads: &ClusterReads::default() };
+        for cluster in survey_clusters(access, &["m1".into()], &survey_of).unwrap() {
             if let Ok(found) = cluster.found
-                && let StoredMemory::Plan(plan) = found.memory
+                && let StoredPlan::Plan(plan) = found.memory
             {
                 check_plan(&plan.text);
             }
@@ -229,15 +230,15 @@ fn record(stored: &str) {
     let metadata = json!({"name": "web", "namespace": "shop"});
     let sync =
         json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "metadata": metadata, "spec": spec});
-    let sync = Sync::read(sync).unwrap();
-    let mut record = Record::new(&sync, 1, Status::default());
-    record.restore(stored);
-    let kept = record.stored();
-    let mut again = Record::new(&sync, 1, Status::default());
-    again.restore(&kept);
-    assert_eq!(again.stored(), kept);
-    record.follow(&sync, false);
-    assert_eq!(record.metadata.name, Metadata { name: "web".to_owned(), namespace: "shop".to_owned() });
+    let sync = Sync::parse(sync).unwrap();
+    let mut record = SyncRecord::new(&sync, 1, SyncStatus::default());
+    record.restore_stored(stored);
+    let kept = record.to_stored();
+    let mut again = SyncRecord::new(&sync, 1, SyncStatus::default());
+    again.restore_stored(&kept);
+    assert_eq!(again.to_stored(), kept);
+    record.follow_spec(&sync, false);
+    assert_eq!(record.metadata.name, NamespacedName { name: "web".to_owned(), namespace: "shop".to_owned() });
 }
 
 /// Discovery of a hostile server leads to its own kinds, or to an error. The input has the groups, the kinds of a version, and
@@ -258,7 +259,7 @@ pub(crate) fn discovery(bytes: &[u8]) {
     let widgets = || ImportScope::All { kind: "widgets.v1.example.com".to_owned() };
     check_paths(&run_against(answers(), |access| {
         let place = ImportSource { context: "m1".to_owned(), everywhere: true, ..ImportSource::default() };
-        let _ = fetch(access, &place, &[widgets()]);
+        let _ = fetch_objects(access, &place, &[widgets()]);
     }));
     check_paths(&run_against(answers(), |access| {
         let _ = read_status(access, &["m1".into()], jiff::Timestamp::UNIX_EPOCH);
@@ -273,13 +274,13 @@ pub(crate) fn discovery(bytes: &[u8]) {
 pub(crate) fn lists(bytes: &[u8]) {
     let pages = sections(bytes);
     for page in &pages {
-        let Ok(page) = Page::of(page.as_bytes()) else { continue };
+        let Ok(page) = ListPage::parse(page.as_bytes()) else { continue };
         for item in page.items {
             let Ok(mut body) = read_item(item.as_bytes()) else { continue };
             read_fields(&mut body);
-            let object = Object::of(body, "m1");
-            let Ok(listed) = ListedObject::of(item.as_bytes()) else { continue };
-            let id = listed.id(object.id.api_version.clone(), object.id.kind.clone());
+            let object = Object::from_manifest(body, "m1");
+            let Ok(listed) = ListedObject::from_json(item.as_bytes()) else { continue };
+            let id = listed.object_ref(object.id.api_version.clone(), object.id.kind.clone());
             assert_eq!((&id.name, &id.namespace), (&object.id.name, &object.id.namespace), "{item}");
         }
     }
@@ -291,7 +292,7 @@ pub(crate) fn lists(bytes: &[u8]) {
     let asked = run_against(answers.clone(), |access| {
         let place = ImportSource { context: "m1".to_owned(), everywhere: true, ..ImportSource::default() };
         let scopes = ["pods", "deployments"].map(|kind| ImportScope::All { kind: kind.to_owned() });
-        if let Ok(fetched) = fetch(access, &place, &scopes) {
+        if let Ok(fetched) = fetch_objects(access, &place, &scopes) {
             let known = ["Pod", "Deployment"];
             assert!(fetched.found.iter().all(|found| known.contains(&found.object.id.kind.as_str())));
         }

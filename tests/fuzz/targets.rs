@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use federate_control_planes::DIALECTS;
 use federate_kubernetes::names::{safe_name, safe_namespace};
-use federate_kubernetes::patch::{self, Operation, Rules};
+use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
 use federate_live::{Access, Kubeconfig};
-use federate_repo::source::{Entry, EntryKind};
-use federate_repo::{Config, File, Source};
-use federate_session::{Options, Session};
+use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::{Config, Source, SourceFile};
+use federate_session::{Session, SessionOptions};
+use federate_sync::http_server::{Webhook, hook_path};
 use federate_sync::hub::{Tenancy, read_sync};
-use federate_sync::listen::{Webhook, hook_path};
-use federate_sync_api::{Metadata, Sync};
+use federate_sync_api::{NamespacedName, Sync};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -50,25 +50,25 @@ pub(crate) const BETWEEN: &str = "\n=====\n";
 
 /// A document that is read, written and read again is the same, and every key has a place in the text.
 pub(crate) fn yaml(bytes: &[u8]) {
-    for document in federate_yaml::read(bytes).documents {
+    for document in federate_yaml::read_stream(bytes).documents {
         let mut text = String::new();
-        federate_yaml::write(&document.value, &mut text);
-        let again = federate_yaml::read(text.as_bytes());
+        federate_yaml::write_document(&document.value, &mut text);
+        let again = federate_yaml::read_stream(text.as_bytes());
         assert!(again.errors.is_empty(), "{:?}\n{text}", again.errors);
         let values: Vec<_> = again.documents.into_iter().map(|document| document.value).collect();
         assert_eq!(values, [document.value], "{text}");
-        assert!(federate_yaml::locate(bytes, document.index, "").is_some());
+        assert!(federate_yaml::locate_value(bytes, document.index, "").is_some());
         federate_yaml::locate_nearest(bytes, document.index, "/metadata/name");
     }
 }
 
 /// `federate.yaml` is read or refused.
 pub(crate) fn settings(bytes: &[u8]) {
-    let _ = Config::read(&File { path: "federate.yaml".into(), bytes: bytes.into() });
+    let _ = Config::parse(&SourceFile { path: "federate.yaml".into(), bytes: bytes.into() });
 }
 
 /// The files in the bytes.
-fn files(bytes: &[u8]) -> Vec<File> {
+fn files(bytes: &[u8]) -> Vec<SourceFile> {
     const ENDINGS: [&str; 4] = ["yaml", "json", "yml", "yaml.j2"];
     let text = String::from_utf8_lossy(bytes);
     let file = |(number, text): (usize, &str)| {
@@ -76,19 +76,19 @@ fn files(bytes: &[u8]) -> Vec<File> {
             Some(template) => ("yaml.j2", template),
             None => (ENDINGS[text.len() % 3], text),
         };
-        File { path: format!("{number:03}.{ending}").into(), bytes: text.as_bytes().into() }
+        SourceFile { path: format!("{number:03}.{ending}").into(), bytes: text.as_bytes().into() }
     };
     text.split(BETWEEN).enumerate().map(file).collect()
 }
 
-fn session(files: Vec<File>, options: Options) -> Session {
+fn session(files: Vec<SourceFile>, options: SessionOptions) -> Session {
     Session::of_files(files, Config::default(), options)
 }
 
 /// Identities are sorted, unique and safe as names of files. They do not depend on the order of files.
 pub(crate) fn load(bytes: &[u8]) {
     let files = files(bytes);
-    let one = session(files.clone(), Options::new(DIALECTS));
+    let one = session(files.clone(), SessionOptions::new(DIALECTS));
     let repo = one.repo();
     assert!(repo.templates.is_sorted_by(|a, b| a.object.id < b.object.id));
     for template in &repo.templates {
@@ -96,11 +96,11 @@ pub(crate) fn load(bytes: &[u8]) {
         assert!(safe_name(&id.name).is_ok());
         assert!(id.namespace.as_deref().is_none_or(|namespace| safe_namespace(namespace).is_ok()));
     }
-    let other = session(files.into_iter().rev().collect(), Options::new(DIALECTS));
+    let other = session(files.into_iter().rev().collect(), SessionOptions::new(DIALECTS));
     assert_eq!(format!("{:?}", repo.templates), format!("{:?}", other.repo().templates));
     assert_eq!(repo.findings, other.repo().findings);
-    federate_report::findings::text(repo, &repo.findings, federate_control_planes::DIALECTS, false);
-    federate_report::findings::rows(repo, &repo.findings);
+    federate_report::findings::format_text(repo, &repo.findings, federate_control_planes::DIALECTS, false);
+    federate_report::findings::build_rows(repo, &repo.findings);
 }
 
 /// A template ends, and its output is the same each time.
@@ -109,10 +109,11 @@ pub(crate) fn template(bytes: &[u8]) {
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m1\"}},
         {\"apiVersion\": \"cluster.karmada.io/v1alpha1\", \"kind\": \"Cluster\", \"metadata\": {\"name\": \"m2\"}}]}";
     let files = || {
-        let file = |path: &str, bytes: &[u8]| File { path: path.into(), bytes: bytes.into() };
+        let file = |path: &str, bytes: &[u8]| SourceFile { path: path.into(), bytes: bytes.into() };
         vec![file("clusters.json", CLUSTERS.as_bytes()), file("a.yaml.j2", bytes)]
     };
-    let (one, other) = (session(files(), Options::new(DIALECTS)), session(files(), Options::new(DIALECTS)));
+    let (one, other) =
+        (session(files(), SessionOptions::new(DIALECTS)), session(files(), SessionOptions::new(DIALECTS)));
     assert_eq!(one.repo().findings, other.repo().findings);
     assert_eq!(format!("{:?}", one.repo().templates), format!("{:?}", other.repo().templates));
 }
@@ -120,14 +121,15 @@ pub(crate) fn template(bytes: &[u8]) {
 /// Operations are applied or refused.
 pub(crate) fn json_patch(bytes: &[u8]) {
     let Ok(Value::Array(given)) = serde_json::from_slice::<Value>(bytes) else { return };
-    for rules in [Rules::Exact, Rules::Lenient] {
+    for rules in [PatchRules::Exact, PatchRules::Lenient] {
         let mut document = given.first().cloned().unwrap_or_default();
         for operation in given.iter().skip(1) {
             let text = |key: &str| operation.get(key).and_then(Value::as_str).unwrap_or_default();
-            let operation = Operation { name: text("op"), path: text("path"), value: operation.get("value") };
+            let operation =
+                JsonPatchOperation { name: text("op"), path: text("path"), value: operation.get("value") };
             let before = document.clone();
             if patch::apply_by(rules, &mut document, operation).is_ok() {
-                patch::differences(&before, &document);
+                patch::find_differences(&before, &document);
             }
         }
     }
@@ -135,24 +137,25 @@ pub(crate) fn json_patch(bytes: &[u8]) {
 
 /// A repo of any dialect is planned, rendered, explained and checked. Its plan is the same after it is written and read.
 pub(crate) fn plan(bytes: &[u8]) {
-    let options = Options { strict_inventory: true, ..Options::new(DIALECTS) };
+    let options = SessionOptions { strict_inventory: true, ..SessionOptions::new(DIALECTS) };
     let session = session(files(bytes), options);
     session.findings();
     let plan = session.plan();
-    let text = federate_engine::previous::write(plan);
-    let again = federate_engine::previous::read(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let text = federate_engine::previous::write_plan(plan);
+    let again =
+        federate_engine::previous::read_plan(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));
     // A plan does not remember which rows are implicit.
-    assert_eq!(federate_engine::previous::write(&again), text);
+    assert_eq!(federate_engine::previous::write_plan(&again), text);
     for placement in plan.placements.iter().take(20) {
-        session.engine().explain(&placement.object, plan);
+        session.build_engine().explain_placement(&placement.object, plan);
     }
 }
 
 /// A plan is read or refused.
 pub(crate) fn previous(bytes: &[u8]) {
-    if let Ok(plan) = federate_engine::previous::read(bytes) {
-        let text = federate_engine::previous::write(&plan);
-        assert!(federate_engine::previous::read(text.as_bytes()).is_ok(), "{text}");
+    if let Ok(plan) = federate_engine::previous::read_plan(bytes) {
+        let text = federate_engine::previous::write_plan(&plan);
+        assert!(federate_engine::previous::read_plan(text.as_bytes()).is_ok(), "{text}");
     }
 }
 
@@ -160,22 +163,22 @@ pub(crate) fn previous(bytes: &[u8]) {
 struct Dump<'b>(&'b [u8]);
 
 impl Source for Dump<'_> {
-    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
         let (name, kind) = match folder {
             "" => ("m1", EntryKind::Folder),
             _ => ("all.yaml", EntryKind::File),
         };
-        Ok(vec![Entry { name: name.to_owned(), kind }])
+        Ok(vec![TreeEntry { name: name.to_owned(), kind }])
     }
 
-    fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
         Ok(self.0.to_vec())
     }
 }
 
 /// Dumps of live objects are read or refused.
 pub(crate) fn observed(bytes: &[u8]) {
-    federate_repo::live(&Dump(bytes), "observed");
+    federate_repo::read_live_objects(&Dump(bytes), "observed");
 }
 
 /// The texts of a kubeconfig that no error may show: long ones that occur once, below keys of credentials.
@@ -197,7 +200,10 @@ fn credentials(bytes: &[u8]) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    federate_yaml::read(bytes).documents.iter().for_each(|document| collect(&document.value, &mut found));
+    federate_yaml::read_stream(bytes)
+        .documents
+        .iter()
+        .for_each(|document| collect(&document.value, &mut found));
     let text = String::from_utf8_lossy(bytes);
     // A word of the messages themselves has no digit.
     let is_secret = |found: &String| found.len() >= 8 && found.contains(|c: char| c.is_ascii_digit());
@@ -218,7 +224,7 @@ pub(crate) fn kubeconfig(bytes: &[u8]) {
     let access = Access { given: Some(given), contexts, ..Access::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for cluster in ["m1", "m2"] {
-        let _ = runtime.block_on(access.address(cluster)).map_err(silent);
+        let _ = runtime.block_on(access.find_address(cluster)).map_err(silent);
     }
 }
 
@@ -262,8 +268,8 @@ pub(crate) fn webhook(bytes: &[u8]) {
     assert!(Webhook { headers: &signed, ..webhook }.is_genuine(TOKEN));
     assert!(!Webhook { headers: &signed, body: &[body, b"."].concat(), ..webhook }.is_genuine(TOKEN));
     assert!(!Webhook { headers: &signed, ..webhook }.is_genuine("t0ken2"));
-    let sync = Metadata { name: "web".to_owned(), namespace: "shop".to_owned() };
-    assert_eq!(webhook.names(&sync, TOKEN), path == hook_path(TOKEN, &sync));
+    let sync = NamespacedName { name: "web".to_owned(), namespace: "shop".to_owned() };
+    assert_eq!(webhook.is_for_sync(&sync, TOKEN), path == hook_path(TOKEN, &sync));
 }
 
 /// Whether a text can be a name in the path of a request.
@@ -276,10 +282,10 @@ fn is_name(text: &str) -> bool {
 /// reached with its own credentials or as an account; and it is the same after it is written and read.
 pub(crate) fn sync(bytes: &[u8]) {
     let strict = Tenancy { within_namespaces: true, ..Tenancy::default() };
-    for document in federate_yaml::read(bytes).documents {
+    for document in federate_yaml::read_stream(bytes).documents {
         let Ok(loaded) = read_sync(&document.value, &strict) else { continue };
         let Sync { metadata, spec, .. } = &loaded.sync;
-        for (pointer, name) in loaded.sync.names() {
+        for (pointer, name) in loaded.sync.object_names() {
             assert!(is_name(name), "{pointer}: {name}");
         }
         let url = &spec.source.url;
@@ -297,7 +303,7 @@ pub(crate) fn sync(bytes: &[u8]) {
         assert!(!spec.without_impersonation);
         let (namespace, name) = loaded.sync.apply_set();
         assert!(is_name(&namespace) && is_name(&name), "{namespace}/{name}");
-        let again = Sync::read(serde_json::to_value(&loaded.sync).unwrap())
+        let again = Sync::parse(serde_json::to_value(&loaded.sync).unwrap())
             .unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(again.spec, *spec);
     }

@@ -116,7 +116,7 @@ fn one_cluster_of_several() {
     sandbox.apply("--cluster m2").code(0);
     assert!(sandbox.has("m2", WEB) && !sandbox.has("m1", WEB));
     if !sandbox.is_real() {
-        let counts = sandbox.fleet.cluster("m1").counts().clone();
+        let counts = sandbox.fleet.lock_cluster("m1").counts().clone();
         assert!(counts.keys().all(|verb| verb == "get"), "only the test itself asked");
     }
 }
@@ -212,7 +212,7 @@ fn kinds_of_the_cluster_are_looked_up() {
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("Widget shop/w: the cluster does not serve example.com/v1 Widget"), "{ran:#?}");
 
-    let definition = federate_yaml::read(WIDGETS.as_bytes()).documents.pop().unwrap().value;
+    let definition = federate_yaml::read_stream(WIDGETS.as_bytes()).documents.pop().unwrap().value;
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     sandbox.create("m1", path, "test", &definition);
     sandbox.established("m1");
@@ -240,7 +240,7 @@ fn many_objects_are_read_in_few_requests() {
     assert!(!ran.out.contains("\"create\"") && !ran.out.contains("\"update\""));
     sandbox.wrote("m1", 0);
     if !sandbox.is_real() {
-        let requests = sandbox.fleet.cluster("m1").answered().len();
+        let requests = sandbox.fleet.lock_cluster("m1").answered().len();
         assert!(requests <= 8, "an unchanged run makes few requests: {requests}");
     }
     // Two pages of ConfigMaps.

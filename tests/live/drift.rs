@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
 use crate::trouble::granted;
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
 
@@ -82,7 +82,7 @@ fn field_manager_and_time_are_reported_and_nothing_is_written() {
     assert_eq!(actions(&ran).len(), 1);
     sandbox.wrote("m1", 0);
     if !sandbox.is_real() {
-        let verbs: Vec<String> = sandbox.fleet.cluster("m1").counts().keys().cloned().collect();
+        let verbs: Vec<String> = sandbox.fleet.lock_cluster("m1").counts().keys().cloned().collect();
         assert!(verbs.iter().all(|verb| ["get", "list", "dry run"].contains(&verb.as_str())), "{verbs:?}");
     }
     // The rights do not allow anything else.
@@ -278,7 +278,10 @@ fn failures_are_reported() {
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     edit(&sandbox, "kubectl-edit", &format!("{CONFIGS}/a"), &json!({"data": {"k": "2"}}));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("deployments"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Status(500)).on_path("deployments"));
     let ran = sandbox.run("drift", "--correct").code(2);
     assert!(ran.err.contains("error: m1: Deployment shop/web: "), "{ran:#?}");
     assert_eq!(sandbox.get("m1", &format!("{CONFIGS}/a"))["data"]["k"], "1");
@@ -292,8 +295,8 @@ fn concurrent_changes_are_not_lost() {
     sandbox.apply("").code(0);
     edit(&sandbox, "kubectl-edit", WEB, &image("nginx:1.0"));
     sandbox.forget("m1");
-    let slow = Fault::new("patch", FaultKind::Slow(Duration::from_secs(2))).on("deployments");
-    sandbox.fleet.cluster("m1").fault(slow);
+    let slow = InjectedFault::new("patch", FaultKind::Slow(Duration::from_secs(2))).on_path("deployments");
+    sandbox.fleet.lock_cluster("m1").add_fault(slow);
     let running = sandbox.runs("drift", "--correct").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let mut running = running.unwrap();
     // It has read when the patch is on its way; then the Deployment becomes another.

@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use crate::adoption::by_kubectl;
 use crate::sandbox::{Sandbox, config};
-use federate_test_apiserver::Request;
+use federate_test_apiserver::ApiRequest;
 
 /// Whether the API server takes a request for a dry run. It ignores the query of a deletion with a body, and
 /// the body of everything else.
-fn is_dry(request: &Request) -> bool {
+fn is_dry(request: &ApiRequest) -> bool {
     let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-    let said = request.param("dryRun") == Some("All");
+    let said = request.query_param("dryRun") == Some("All");
     said && (request.method != "DELETE" || body["dryRun"] == json!(["All"]))
 }
 
@@ -55,7 +55,7 @@ fn every_request_of_a_dry_run_is_one() {
         if sandbox.is_real() {
             continue;
         }
-        let mut sent = sandbox.fleet.cluster("m1").answered().to_vec();
+        let mut sent = sandbox.fleet.lock_cluster("m1").answered().to_vec();
         sent.retain(|request| request.method != "GET");
         for request in &sent {
             assert!(is_dry(request), "{command} {arguments}: {request:?}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::reach::{administrator, token};
 use crate::sandbox::{Sandbox, WEB};
-use federate_test_apiserver::{Request, User};
+use federate_test_apiserver::{ApiRequest, ApiUser};
 
 /// Leaves the kubeconfig no context but that of the hub.
 fn only_hub(sandbox: &Sandbox) {
@@ -16,10 +16,10 @@ fn only_hub(sandbox: &Sandbox) {
 }
 
 pub(crate) fn secret(sandbox: &Sandbox, namespace: &str, name: &str, data: &Value) {
-    let mut hub = sandbox.fleet.cluster("hub");
-    hub.namespace(namespace);
+    let mut hub = sandbox.fleet.lock_cluster("hub");
+    hub.create_namespace(namespace);
     let body = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data});
-    assert_eq!(hub.create(&format!("/api/v1/namespaces/{namespace}/secrets"), &body).status, 201);
+    assert_eq!(hub.create_object(&format!("/api/v1/namespaces/{namespace}/secrets"), &body).status, 201);
 }
 
 /// The inventory, alike in the repo and on the hub.
@@ -51,21 +51,21 @@ fn joined(sandbox: &Sandbox, object: &Value) {
             "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
         }]},
     });
-    let mut hub = sandbox.fleet.cluster("hub");
-    hub.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
+    let mut hub = sandbox.fleet.lock_cluster("hub");
+    hub.create_object("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
     let folder = namespace.map(|namespace| format!("namespaces/{namespace}/")).unwrap_or_default();
     if let Some(namespace) = namespace {
-        hub.namespace(namespace);
+        hub.create_namespace(namespace);
     }
     let path = format!("/apis/{group}/{version}/{folder}{plural}");
     // The kind is served a moment after its definition.
-    let made = (0..5).any(|_| hub.create(&path, object).status == 201);
+    let made = (0..5).any(|_| hub.create_object(&path, object).status == 201);
     assert!(made, "{path}");
 }
 
 pub(crate) fn karmada(sandbox: &Sandbox, name: &str, spec: Value) -> Value {
     let mut spec = spec;
-    spec["apiEndpoint"] = json!(sandbox.fleet.url("m1"));
+    spec["apiEndpoint"] = json!(sandbox.fleet.cluster_url("m1"));
     json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec})
 }
 
@@ -153,8 +153,8 @@ fn a_repo_does_not_choose_where_credentials_are_sent_nor_which() {
         }
     }
     assert_eq!(attacker.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "no server was called");
-    let read = |request: &Request| request.path.contains("/secrets/admin");
-    assert!(!sandbox.fleet.cluster("hub").answered().iter().any(read));
+    let read = |request: &ApiRequest| request.path.contains("/secrets/admin");
+    assert!(!sandbox.fleet.lock_cluster("hub").answered().iter().any(read));
 
     // What the repo leaves out it leaves to the hub.
     repo(&|spec| *spec = json!({}));
@@ -184,7 +184,7 @@ fn impersonation_uses_the_impersonator_account() {
 #[test]
 fn kubeadmirals_and_kubefeds_inventories_lead_to_their_clusters() {
     let sandbox = Sandbox::simulated(&["hub", "m1"]);
-    let url = sandbox.fleet.url("m1");
+    let url = sandbox.fleet.cluster_url("m1");
     let admiral = |name: &str, more: Value| {
         let mut spec = json!({"apiEndpoint": url, "secretRef": {"name": name}});
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -262,7 +262,7 @@ fn the_rights_for_the_hub_suffice_and_no_more_are_used() {
     let token = token(&sandbox);
     let data = json!({"token": token, "caBundle": administrator(&sandbox)[2]});
     secret(&sandbox, "karmada-cluster", "m1", &data);
-    sandbox.fleet.cluster("hub").token("reader", User::new("reader", &["system:authenticated"]));
+    sandbox.fleet.lock_cluster("hub").add_token("reader", ApiUser::new("reader", &["system:authenticated"]));
     sandbox.kubeconfig(|config| {
         config["contexts"].as_array_mut().unwrap().retain(|context| context["name"] == "hub");
         config["users"][0]["user"] = json!({"token": "reader"});
@@ -273,28 +273,28 @@ fn the_rights_for_the_hub_suffice_and_no_more_are_used() {
     let path = format!("{}/deploy/rbac/hub.yaml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
-    for document in federate_yaml::read(text.as_bytes()).documents {
+    for document in federate_yaml::read_stream(text.as_bytes()).documents {
         let mut body = document.value;
         let namespace = body["metadata"]["namespace"].as_str().map(str::to_owned);
         if let Some(subjects) = body.get_mut("subjects") {
             *subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "reader"}]);
         }
         let plural = format!("{}s", body["kind"].as_str().unwrap().to_lowercase());
-        let mut hub = sandbox.fleet.cluster("hub");
+        let mut hub = sandbox.fleet.lock_cluster("hub");
         let path = match namespace {
             Some(namespace) if plural == "serviceaccounts" => {
                 format!("/api/v1/namespaces/{namespace}/{plural}")
             }
             Some(namespace) => {
-                hub.namespace(&namespace);
+                hub.create_namespace(&namespace);
                 format!("{rbac}/namespaces/{namespace}/{plural}")
             }
             None => format!("{rbac}/{plural}"),
         };
-        assert_eq!(hub.create(&path, &body).status, 201, "{path}");
+        assert_eq!(hub.create_object(&path, &body).status, 201, "{path}");
     }
     sandbox.forget("hub");
     sandbox.apply("--hub-context hub").code(0);
-    let verbs = sandbox.fleet.cluster("hub").answered().iter().any(|request| request.method != "GET");
+    let verbs = sandbox.fleet.lock_cluster("hub").answered().iter().any(|request| request.method != "GET");
     assert!(!verbs, "the hub is only read");
 }

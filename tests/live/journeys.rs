@@ -14,7 +14,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use federate_test_apiserver::{Cluster, Fleet};
+use federate_test_apiserver::{Fleet, TestCluster};
 
 /// What the page asks the reader to do.
 enum Step {
@@ -60,8 +60,8 @@ struct Reader {
 impl Reader {
     /// The objects of `repo` are those of `deploy`, and also on the hub. Objects of the inventory are only there.
     fn new(hub: &str, repo: &str) -> Self {
-        let members = ["eu-1", "us-1"].map(|name| Cluster::new(name).controllers().nodes());
-        let fleet = Fleet::serve([Cluster::new(hub)].into_iter().chain(members).collect());
+        let members = ["eu-1", "us-1"].map(|name| TestCluster::new(name).with_controllers().with_nodes());
+        let fleet = Fleet::serve_clusters([TestCluster::new(hub)].into_iter().chain(members).collect());
         let reader = Self { folder: tempfile::tempdir().unwrap(), fleet };
         reader.fleet.write_kubeconfig(&reader.path("kubeconfig"));
         let mut config: Value =
@@ -94,7 +94,7 @@ impl Reader {
 
     /// Creates an object of a control plane on its hub, which then serves the kind.
     fn on_hub(&self, hub: &str, text: &str) {
-        let object = federate_yaml::read(text.as_bytes()).documents.remove(0).value;
+        let object = federate_yaml::read_stream(text.as_bytes()).documents.remove(0).value;
         let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap_or(("", "v1"));
         if !group.contains('.') || group.ends_with(".k8s.io") {
             return;
@@ -108,7 +108,7 @@ impl Reader {
         );
         fs::write(self.path("object.json"), object.to_string()).unwrap();
         if let Some(namespace) = object["metadata"]["namespace"].as_str() {
-            self.fleet.cluster(hub).namespace(namespace);
+            self.fleet.lock_cluster(hub).create_namespace(namespace);
         }
         let ran =
             self.run("kubectl create --validate=false -f object.json; code=$?; rm object.json; exit $code");
@@ -127,7 +127,7 @@ impl Reader {
                 "versions": [{"name": version, "served": true, "storage": true, "schema": schema}]},
         });
         let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        self.fleet.cluster(hub).create(path, &definition);
+        self.fleet.lock_cluster(hub).create_object(path, &definition);
     }
 
     fn run(&self, command: &str) -> Output {
@@ -212,7 +212,7 @@ fn the_guide_for_kubefed() {
         let reader = Reader::new("host", &repo("kubefed"));
         reader.follow("kubefed.md", "web");
         reader.holds(&["rendered/eu-1/shop/deployment.apps_web.yaml"]);
-        assert!(reader.fleet.cluster("eu-1").get(WEB).is_some(), "the object was not handed over");
+        assert!(reader.fleet.lock_cluster("eu-1").get(WEB).is_some(), "the object was not handed over");
     }
 }
 
@@ -238,7 +238,7 @@ fn the_guide_without_a_control_plane() {
     let reader = Reader::new("unused", PLAIN);
     reader.follow("no-control-plane.md", "web");
     reader.holds(&["out/us-1/shop/deployment.apps_web.yaml"]);
-    assert!(reader.fleet.cluster("us-1").get(WEB).is_some(), "nothing was applied");
+    assert!(reader.fleet.lock_cluster("us-1").get(WEB).is_some(), "nothing was applied");
     let branches = text_of(&reader.run("git -C origin.git branch --format='%(refname:short)'"));
     let branches: BTreeSet<&str> = branches.lines().collect();
     for branch in ["clusters/eu-1", "clusters/hub", "envs", "rendered"] {

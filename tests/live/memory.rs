@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::sandbox::{NAMESPACE, Sandbox, WEB, config};
-use federate_test_apiserver::{Cluster, Fleet};
+use federate_test_apiserver::{Fleet, TestCluster};
 
 const KEPT: &str = "/api/v1/namespaces/default/configmaps/federate.plan";
 
@@ -175,7 +175,8 @@ fn properties_of_a_fleet_are_read_from_the_nodes_of_the_clusters() {
 fn ready_replicas_are_read_from_the_clusters() {
     // On real servers the pods would need nodes.
     let clusters = ["m1", "m2"];
-    let fleet = Fleet::serve(clusters.iter().map(|name| Cluster::new(name).nodes()).collect());
+    let fleet =
+        Fleet::serve_clusters(clusters.iter().map(|name| TestCluster::new(name).with_nodes()).collect());
     let sandbox = Sandbox::simulated_by(&clusters, fleet);
     let preferences =
         r#"{federation.kubernetes.io/deployment-preferences: '{"clusters": {"*": {"weight": 1}}}'}"#;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB, config, deployment, version};
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 
 const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: PropagationPolicy
@@ -157,7 +157,10 @@ fn a_failure_holds_back_only_what_may_depend_on_it() {
     }
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
     sandbox.write("hook.yaml", &hook("Ignore", "pods"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("deployments"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Status(500)).on_path("deployments"));
     let ran = sandbox.apply("").code(2);
     let other = "/api/v1/namespaces/other/configmaps";
     assert!(!sandbox.has("m1", &format!("{other}/a")), "what is elsewhere goes");
@@ -199,7 +202,7 @@ fn a_webhook_that_blocks_is_repaired_first_or_named() {
     let sandbox = Sandbox::anywhere(&["m1"]);
     sandbox.apply("").code(0);
     let body: Value =
-        federate_yaml::read(hook("Fail", "configmaps").as_bytes()).documents.pop().unwrap().value;
+        federate_yaml::read_stream(hook("Fail", "configmaps").as_bytes()).documents.pop().unwrap().value;
     let path = HOOK.rsplit_once('/').unwrap().0;
     sandbox.create("m1", path, "kubectl-create", &body);
     sandbox.write("a.yaml", &config("a", "1"));

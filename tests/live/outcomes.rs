@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB, config, deployment};
-use federate_test_apiserver::{Fault, FaultKind, Request};
+use federate_test_apiserver::{ApiRequest, FaultKind, InjectedFault};
 
 fn clusters(ran: &Ran) -> Value {
     let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {ran:#?}"));
@@ -76,7 +76,10 @@ webhooks:
 ";
     let sandbox = Sandbox::simulated(&["m1"]).file("hook.yaml", hook).file("a.yaml", &config("a", "1"));
     sandbox.write("b.yaml", &config("b", "1"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("configmaps/b"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Status(500)).on_path("configmaps/b"));
     let ran = sandbox.apply("-o json").code(2);
     let outcome = |kind: &str, name: &str| ran.action("m1", kind, name)["outcome"].clone();
     assert_eq!(outcome("ConfigMap", "a"), "done");
@@ -96,10 +99,9 @@ webhooks:
 fn equal_rows_are_folded() {
     let all: String = (0..60).map(|n| config(&format!("c{n:02}"), "1") + "---\n").collect();
     let sandbox = Sandbox::simulated(&["m1"]).file("many.yaml", &all);
-    sandbox
-        .fleet
-        .cluster("m1")
-        .fault(Fault::new("patch", FaultKind::Status(500)).times(60).on("configmaps/c"));
+    sandbox.fleet.lock_cluster("m1").add_fault(
+        InjectedFault::new("patch", FaultKind::Status(500)).with_times(60).on_path("configmaps/c"),
+    );
     let ran = sandbox.apply("").code(2);
     let row = "60 objects (ConfigMap shop/c00, ConfigMap shop/c01, …)";
     let line = |text: &str| text.lines().filter(|line| line.contains(row)).count();
@@ -149,10 +151,9 @@ fn conflicts_are_retried_with_growing_pauses() {
     sandbox.apply("").code(0);
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
     let conflicts = |times: usize| {
-        sandbox
-            .fleet
-            .cluster("m1")
-            .fault(Fault::new("patch", FaultKind::Conflict).times(times).on("deployments"));
+        sandbox.fleet.lock_cluster("m1").add_fault(
+            InjectedFault::new("patch", FaultKind::Conflict).with_times(times).on_path("deployments"),
+        );
     };
     conflicts(5);
     let start = Instant::now();
@@ -183,9 +184,9 @@ spec:
     let status = json!({"status": {"conditions": [
         {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "it has reached its limit"},
     ]}});
-    let request = Request::new("PATCH", "/apis/batch/v1/namespaces/shop/jobs/once/status")
-        .body("application/merge-patch+json", status.to_string());
-    assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
+    let request = ApiRequest::new("PATCH", "/apis/batch/v1/namespaces/shop/jobs/once/status")
+        .with_body("application/merge-patch+json", status.to_string());
+    assert_eq!(sandbox.fleet.lock_cluster("m1").handle_request(&request).status, 200);
     let start = Instant::now();
     let ran = sandbox.apply("--wait 5m").code(2);
     assert!(start.elapsed() < Duration::from_mins(1));
@@ -195,8 +196,8 @@ spec:
 #[test]
 fn the_time_of_a_cluster_is_limited() {
     let sandbox = Sandbox::simulated(&["m1", "m2"]).file("a.yaml", &config("a", "1"));
-    let slow = Fault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on("deployments");
-    sandbox.fleet.cluster("m1").fault(slow);
+    let slow = InjectedFault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on_path("deployments");
+    sandbox.fleet.lock_cluster("m1").add_fault(slow);
     let start = Instant::now();
     let ran = sandbox.apply("--timeout 2s -o json").code(2);
     assert!(start.elapsed() < Duration::from_secs(30));

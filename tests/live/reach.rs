@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB};
-use federate_test_apiserver::{Fault, FaultKind, User};
+use federate_test_apiserver::{ApiUser, FaultKind, InjectedFault};
 
 /// What the kubeconfig of a sandbox says of its administrator: certificate, key, authority, in base64.
 pub(crate) fn administrator(sandbox: &Sandbox) -> [Value; 3] {
-    let config: Value = serde_json::from_str(&sandbox.fleet.kubeconfig()).unwrap();
+    let config: Value = serde_json::from_str(&sandbox.fleet.admin_kubeconfig()).unwrap();
     let user = &config["users"][0]["user"];
     [
         user["client-certificate-data"].clone(),
@@ -26,7 +26,7 @@ pub(crate) fn administrator(sandbox: &Sandbox) -> [Value; 3] {
 
 /// `t0ken` in base64, and its owner in `m1`.
 pub(crate) fn token(sandbox: &Sandbox) -> Value {
-    sandbox.fleet.cluster("m1").token("t0ken", User::new("karmada", &["system:masters"]));
+    sandbox.fleet.lock_cluster("m1").add_token("t0ken", ApiUser::new("karmada", &["system:masters"]));
     json!("dDBrZW4=")
 }
 
@@ -70,11 +70,14 @@ fn commands_give_credentials_and_give_them_again() {
     sandbox.apply("").code(0);
     let once = runs(&sandbox);
     sandbox.write("web.yaml", &crate::sandbox::deployment("nginx:1.28"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Stranger));
+    sandbox.fleet.lock_cluster("m1").add_fault(InjectedFault::new("patch", FaultKind::Stranger));
     sandbox.apply("").code(0);
     assert_eq!(runs(&sandbox), 2 * once, "expired credentials are asked for again");
     sandbox.write("web.yaml", &crate::sandbox::deployment("nginx:1.29"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Stranger).times(9));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Stranger).with_times(9));
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("Unauthorized"), "{ran:#?}");
     assert_eq!(runs(&sandbox), 2 * once, "but not for ever");
@@ -125,8 +128,8 @@ fn a_kubeconfig_that_does_not_parse_is_not_quoted() {
 fn requests_are_made_as_the_impersonated_user() {
     let sandbox = Sandbox::simulated(&["m1"]);
     {
-        let mut cluster = sandbox.fleet.cluster("m1");
-        cluster.token("t0ken", User::new("ci", &["system:authenticated"]));
+        let mut cluster = sandbox.fleet.lock_cluster("m1");
+        cluster.add_token("t0ken", ApiUser::new("ci", &["system:authenticated"]));
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "as"},
             "rules": [{"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"],
@@ -139,7 +142,7 @@ fn requests_are_made_as_the_impersonated_user() {
         });
         for (plural, body) in [("clusterroles", role), ("clusterrolebindings", binding)] {
             let path = format!("/apis/rbac.authorization.k8s.io/v1/{plural}");
-            assert_eq!(cluster.create(&path, &body).status, 201);
+            assert_eq!(cluster.create_object(&path, &body).status, 201);
         }
     }
     fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
@@ -262,7 +265,7 @@ fn pod(sandbox: &Sandbox, token: &str) -> Option<Command> {
     let works = shell().arg("true").output().is_ok_and(|output| output.status.success());
     works.then(|| {
         let mut command = shell();
-        let url = sandbox.fleet.url("m1");
+        let url = sandbox.fleet.cluster_url("m1");
         let port = url.rsplit(':').next().unwrap();
         command.env("KUBERNETES_SERVICE_HOST", "127.0.0.1").env("KUBERNETES_SERVICE_PORT", port);
         command.env("HOME", sandbox.path("nobody")).env_remove("KUBECONFIG");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB, config};
 use crate::trouble::grant;
-use federate_test_apiserver::User;
+use federate_test_apiserver::ApiUser;
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const CONFIGS: &str = "/api/v1/namespaces/shop/configmaps";
@@ -21,7 +21,7 @@ fn limited(rules: &Value) -> Sandbox {
         "metadata": {"name": "robot"}, "subjects": [{"kind": "User", "name": "robot", "apiGroup": "rbac.authorization.k8s.io"}],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "robot"}});
     sandbox.create("m1", &format!("{RBAC}/namespaces/shop/rolebindings"), "test", &binding);
-    sandbox.fleet.cluster("m1").token("robot", User::new("robot", &["system:authenticated"]));
+    sandbox.fleet.lock_cluster("m1").add_token("robot", ApiUser::new("robot", &["system:authenticated"]));
     std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("robot")).unwrap();
     sandbox
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 pub(crate) use crate::ran::Ran;
 use crate::real::Real;
-use federate_test_apiserver::{Cluster, Fleet, Request};
+use federate_test_apiserver::{ApiRequest, Fleet, TestCluster};
 
 /// Everything of the namespace `shop`, and what is beside namespaces, goes to every cluster.
 const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
@@ -82,7 +82,7 @@ impl Sandbox {
     /// Clusters of these names, and a repo with a namespace and a Deployment for all of them. What such a test shows,
     /// only the API server for tests has shown: it needs its faults, its record of requests, or its nodes.
     pub(crate) fn simulated(clusters: &[&str]) -> Self {
-        Self::of(clusters, Fleet::start(clusters), None)
+        Self::of(clusters, Fleet::start_clusters(clusters), None)
     }
 
     /// The same with these clusters of the API server for tests.
@@ -93,7 +93,7 @@ impl Sandbox {
     /// The same with real clusters, where `FEDERATE_TEST_KUBECONFIG` names some.
     pub(crate) fn anywhere(clusters: &[&str]) -> Self {
         match Real::find(clusters) {
-            Some(real) => Self::of(clusters, Fleet::start(&[]), Some(real)),
+            Some(real) => Self::of(clusters, Fleet::start_clusters(&[]), Some(real)),
             None => Self::simulated(clusters),
         }
     }
@@ -101,16 +101,16 @@ impl Sandbox {
     /// The same; clusters that are not real have nodes.
     pub(crate) fn anywhere_with_nodes(clusters: &[&str]) -> Self {
         if let Some(real) = Real::find(clusters) {
-            return Self::of(clusters, Fleet::start(&[]), Some(real));
+            return Self::of(clusters, Fleet::start_clusters(&[]), Some(real));
         }
-        let served = clusters.iter().map(|name| Cluster::new(name).nodes()).collect();
-        Self::of(clusters, Fleet::serve(served), None)
+        let served = clusters.iter().map(|name| TestCluster::new(name).with_nodes()).collect();
+        Self::of(clusters, Fleet::serve_clusters(served), None)
     }
 
     /// The same for a test that makes nodes and kinds: no other such test uses real clusters meanwhile.
     pub(crate) fn anywhere_alone(clusters: &[&str]) -> Self {
         let Some(real) = Real::find(clusters).and_then(Real::alone) else { return Self::simulated(clusters) };
-        let mut sandbox = Self::of(clusters, Fleet::start(&[]), Some(real));
+        let mut sandbox = Self::of(clusters, Fleet::start_clusters(&[]), Some(real));
         let path = sandbox.path("kubeconfig");
         sandbox.real.iter_mut().for_each(|real| real.name_contexts(clusters, &path));
         sandbox
@@ -197,7 +197,7 @@ impl Sandbox {
         let text = if self.is_real() {
             fs::read_to_string(self.path("kubeconfig")).unwrap()
         } else {
-            self.fleet.kubeconfig()
+            self.fleet.admin_kubeconfig()
         };
         let mut config: Value = serde_json::from_str(&text).unwrap();
         change(&mut config);
@@ -285,7 +285,7 @@ impl Sandbox {
     fn find(&self, cluster: &str, path: &str) -> Option<Value> {
         match &self.real {
             Some(real) => real.get(cluster, path),
-            None => self.fleet.cluster(cluster).get(path),
+            None => self.fleet.lock_cluster(cluster).get(path),
         }
     }
 
@@ -348,9 +348,9 @@ impl Sandbox {
             let manager = if method == "DELETE" { String::new() } else { format!("?fieldManager={manager}") };
             return real.request(cluster, method, &format!("{path}{manager}"), content_type, body).0;
         }
-        let request = Request::new(method, path).query("fieldManager", manager);
+        let request = ApiRequest::new(method, path).with_query("fieldManager", manager);
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.fleet.cluster(cluster).handle(&request.body(content_type, body)).status
+        self.fleet.lock_cluster(cluster).handle_request(&request.with_body(content_type, body)).status
     }
 
     pub(crate) fn create_namespace(&self, cluster: &str) {
@@ -423,7 +423,7 @@ impl Sandbox {
 
     /// How many requests of a verb a cluster has answered since the last call.
     pub(crate) fn count(&self, cluster: &str, verb: &str) -> usize {
-        self.fleet.cluster(cluster).counts().get(verb).copied().unwrap_or(0)
+        self.fleet.lock_cluster(cluster).counts().get(verb).copied().unwrap_or(0)
     }
 
     /// How many requests a cluster has answered that write, Events left out: only these are created by `POST`.
@@ -450,7 +450,7 @@ impl Sandbox {
 
     pub(crate) fn forget(&self, cluster: &str) {
         if !self.is_real() {
-            self.fleet.cluster(cluster).reset_counts();
+            self.fleet.lock_cluster(cluster).reset_counts();
         }
     }
 }

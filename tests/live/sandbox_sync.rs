@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use federate_test_apiserver::User;
+use federate_test_apiserver::ApiUser;
 use serde_json::{Value, json};
 
 use crate::real::Real;
@@ -62,11 +62,11 @@ impl Sandbox {
             }
             return fs::write(path, config.to_string()).unwrap();
         }
-        let user = User::new(
+        let user = ApiUser::new(
             &format!("system:serviceaccount:{namespace}:{account}"),
             &["system:serviceaccounts", "system:authenticated"],
         );
-        self.fleet.cluster(cluster).token(account, user);
+        self.fleet.lock_cluster(cluster).add_token(account, user);
         fs::write(path, self.fleet.kubeconfig_with_token(account)).unwrap();
     }
 

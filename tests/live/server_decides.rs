@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB, config, deployment};
-use federate_test_apiserver::{Cluster, Fault, FaultKind, Fleet};
+use federate_test_apiserver::{FaultKind, Fleet, InjectedFault, TestCluster};
 
 /// A Deployment that mounts a volume which it does not have.
 fn mounting(image: &str) -> String {
@@ -22,12 +22,12 @@ fn inject(object: &mut Value) {
     }
 }
 
-fn serving(cluster: Cluster) -> Sandbox {
-    Sandbox::simulated_by(&["m1"], Fleet::serve(vec![cluster]))
+fn serving(cluster: TestCluster) -> Sandbox {
+    Sandbox::simulated_by(&["m1"], Fleet::serve_clusters(vec![cluster]))
 }
 
 fn sandbox() -> Sandbox {
-    serving(Cluster::new("m1").admission(inject)).file("web.yaml", &mounting("nginx:1.27"))
+    serving(TestCluster::new("m1").with_admission(inject)).file("web.yaml", &mounting("nginx:1.27"))
 }
 
 #[test]
@@ -61,8 +61,9 @@ fn a_field_that_only_the_server_knows_is_applied_compared_and_corrected() {
     let field = |value: &str| {
         deployment("nginx:1.27").replace("  replicas: 2\n", &format!("  replicas: 2\n  pace: {value}\n"))
     };
-    let sandbox = serving(Cluster::new("m1").newer("apps/v1", "Deployment", &["spec", "pace"]))
-        .file("web.yaml", &field("slow"));
+    let sandbox =
+        serving(TestCluster::new("m1").with_added_field("apps/v1", "Deployment", &["spec", "pace"]))
+            .file("web.yaml", &field("slow"));
     sandbox.apply("").code(0);
     assert_eq!(sandbox.get("m1", WEB)["spec"]["pace"], "slow");
     sandbox.forget("m1");
@@ -100,7 +101,7 @@ fn a_field_that_a_policy_rewrites_is_not_drift() {
             *seconds = json!(20);
         }
     };
-    let sandbox = serving(Cluster::new("m1").admission(cut)).file("web.yaml", &grace(60));
+    let sandbox = serving(TestCluster::new("m1").with_admission(cut)).file("web.yaml", &grace(60));
     sandbox.apply("").code(0);
     let ran = sandbox.apply("-o json").code(0);
     assert_eq!(ran.action("m1", "Deployment", "web")["action"], "unchanged");
@@ -135,7 +136,7 @@ fn what_would_restart_by_the_servers_word_is_not_adopted() {
 /// The Deployment of another manager, from which nothing is handed over.
 fn edited_by_hand(sandbox: &Sandbox) {
     sandbox.create_namespace("m1");
-    let body = federate_yaml::read(deployment("nginx:1.27").as_bytes()).documents.pop().unwrap().value;
+    let body = federate_yaml::read_stream(deployment("nginx:1.27").as_bytes()).documents.pop().unwrap().value;
     sandbox.create("m1", "/apis/apps/v1/namespaces/shop/deployments", "somebody", &body);
 }
 
@@ -165,7 +166,7 @@ fn what_may_succeed_by_the_time_that_it_is_sent_is_sent() {
     let sandbox = Sandbox::simulated(&["m1"]);
     sandbox.apply("").code(0);
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("dry run", FaultKind::Status(500)));
+    sandbox.fleet.lock_cluster("m1").add_fault(InjectedFault::new("dry run", FaultKind::Status(500)));
     sandbox.apply("").code(0);
     assert_eq!(sandbox.get("m1", WEB)["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:1.28");
 }
@@ -209,7 +210,7 @@ fn gauges() -> Value {
 #[test]
 fn lists_of_aggregated_kinds_are_merged_as_the_clusters_openapi_says() {
     let gauge = "apiVersion: gauges.test/v1\nkind: Gauge\nmetadata: {name: g, namespace: shop}\nspec: {probes: [{name: a, port: 1}]}\n";
-    let sandbox = serving(Cluster::new("m1").aggregating("gauges.test/v1", "Gauge", gauges()))
+    let sandbox = serving(TestCluster::new("m1").with_aggregated_kind("gauges.test/v1", "Gauge", gauges()))
         .file("g.yaml", gauge)
         .file(
             "gauges.yaml",
@@ -219,7 +220,7 @@ fn lists_of_aggregated_kinds_are_merged_as_the_clusters_openapi_says() {
     let path = "/apis/gauges.test/v1/namespaces/shop/gauges/g";
     let probes = json!([{"name": "b", "port": 2}]);
     let other = json!({"apiVersion": "gauges.test/v1", "kind": "Gauge", "metadata": {"name": "g"}, "spec": {"probes": probes}});
-    assert_eq!(sandbox.fleet.cluster("m1").apply(path, "somebody", &other).status, 200);
+    assert_eq!(sandbox.fleet.lock_cluster("m1").apply_object(path, "somebody", &other).status, 200);
     // The prediction knows that the probe of the other manager stays.
     let ran = sandbox.apply("--dry-run=client -o json").code(0);
     assert_eq!(ran.action("m1", "Gauge", "g")["action"], "unchanged", "{ran:#?}");

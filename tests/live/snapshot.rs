@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::real::TEST_NODE;
 use crate::sandbox::{Ran, Sandbox};
 use crate::snapshot_hubs::{Kind, define, define_on};
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 
 /// Divides by free resources.
 pub(crate) const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
@@ -159,7 +159,10 @@ fn members_say_their_free_resources_and_what_runs() {
 
     // Other commands need no cluster now. (Their kubeconfig does not exist, either.)
     for cluster in ["m1", "m2"].into_iter().filter(|_| !sandbox.is_real()) {
-        sandbox.fleet.cluster(cluster).fault(Fault::new("*", FaultKind::Status(500)).times(1000));
+        sandbox
+            .fleet
+            .lock_cluster(cluster)
+            .add_fault(InjectedFault::new("*", FaultKind::Status(500)).with_times(1000));
     }
     let lost = offline(&sandbox, "whatif repo --snapshot snapshot --lose m2").code(1);
     assert!(lost.out.contains("6 replicas lost"), "{lost:#?}");
@@ -291,19 +294,19 @@ fn crowd(sandbox: &Sandbox, cluster: &str) {
     sandbox.create_namespace(cluster);
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
     sandbox.create(cluster, "/api/v1/namespaces/shop/serviceaccounts", "test", &account);
-    let mut server = sandbox.fleet.cluster(cluster);
+    let mut server = sandbox.fleet.lock_cluster(cluster);
     let amounts = json!({"cpu": "64", "memory": "256Gi", "pods": "110"});
     let image = |n| json!({"names": [format!("registry.example/team/service-{n}@sha256:0123456789abcdef")], "sizeBytes": 123_456_789});
     let images: Vec<Value> = (0..50).map(image).collect();
     for node in 0..1000 {
         let name = format!("node-{node}");
         let body = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
-        assert_eq!(server.create("/api/v1/nodes", &body).status, 201);
+        assert_eq!(server.create_object("/api/v1/nodes", &body).status, 201);
         let status = json!({"status": {"capacity": amounts, "allocatable": amounts, "images": images,
             "conditions": [{"type": "Ready", "status": "True"}]}});
         assert_eq!(
             server
-                .apply(&format!("/api/v1/nodes/{name}/status"), "test", &with_identity(&body, &status))
+                .apply_object(&format!("/api/v1/nodes/{name}/status"), "test", &with_identity(&body, &status))
                 .status,
             200
         );
@@ -316,7 +319,7 @@ fn crowd(sandbox: &Sandbox, cluster: &str) {
             let pod = json!({"apiVersion": "v1", "kind": "Pod",
                 "metadata": {"name": format!("p-{node}-{pod}"), "namespace": "shop", "labels": {"app": "web", "pod-template-hash": "0123456789"}},
                 "spec": {"nodeName": name, "containers": [container]}});
-            assert_eq!(server.create("/api/v1/namespaces/shop/pods", &pod).status, 201);
+            assert_eq!(server.create_object("/api/v1/namespaces/shop/pods", &pod).status, 201);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use federate_test_apiserver::{Cluster, Fault, FaultKind, Fleet};
+use federate_test_apiserver::{FaultKind, Fleet, InjectedFault, TestCluster};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, WEB};
@@ -50,7 +50,8 @@ fn commit(sandbox: &Sandbox) {
 fn what_a_lost_member_causes_does_not_wait_for_stages() {
     let members = ["m1", "m2"];
     // Deployments become healthy there.
-    let fleet = Fleet::serve(members.into_iter().map(|name| Cluster::new(name).nodes()).collect());
+    let fleet =
+        Fleet::serve_clusters(members.into_iter().map(|name| TestCluster::new(name).with_nodes()).collect());
     let sandbox = Sandbox::simulated_by(&members, fleet);
     sandbox.write("policy.yaml", snapshot::POLICY);
     sandbox.write("web.yaml", snapshot::WEB);
@@ -159,8 +160,9 @@ fn the_last_status_of_members_is_beside_a_sync_object() {
 
     // Another process that cannot read the members, and has no cache, places by what is kept.
     for member in ["m1", "m2"] {
-        let fault = Fault::new("list", FaultKind::Status(403)).on("/api/v1/nodes").times(10_000);
-        sandbox.fleet.cluster(member).fault(fault);
+        let fault =
+            InjectedFault::new("list", FaultKind::Status(403)).on_path("/api/v1/nodes").with_times(10_000);
+        sandbox.fleet.lock_cluster(member).add_fault(fault);
     }
     fs::remove_dir_all(sandbox.path("caches")).unwrap();
     sandbox.write("api.yaml", &snapshot::WEB.replace("web", "api").replace("replicas: 8", "replicas: 4"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::json;
 
 use crate::sandbox::deployment;
@@ -16,8 +16,8 @@ fn a_hanging_member_delays_no_other() {
     let running = Running::start(&hub, "log");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
     for verb in ["get", "list", "watch", "patch", "create"] {
-        let hangs = Fault::new(verb, FaultKind::Slow(Duration::from_mins(5))).times(10_000);
-        hub.sandbox.fleet.cluster("m2").fault(hangs);
+        let hangs = InjectedFault::new(verb, FaultKind::Slow(Duration::from_mins(5))).with_times(10_000);
+        hub.sandbox.fleet.lock_cluster("m2").add_fault(hangs);
     }
     for tag in ["1.28", "1.29"] {
         let begun = Instant::now();
@@ -48,8 +48,8 @@ fn a_member_that_hangs_after_its_first_answer_delays_no_other() {
     let running = Running::start(&hub, "log");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
     for verb in ["patch", "create"] {
-        let hangs = Fault::new(verb, FaultKind::Slow(Duration::from_mins(5))).times(10_000);
-        hub.sandbox.fleet.cluster("m2").fault(hangs);
+        let hangs = InjectedFault::new(verb, FaultKind::Slow(Duration::from_mins(5))).with_times(10_000);
+        hub.sandbox.fleet.lock_cluster("m2").add_fault(hangs);
     }
     for tag in ["1.28", "1.29", "1.30"] {
         let begun = Instant::now();

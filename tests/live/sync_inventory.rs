@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::process::Stdio;
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -47,8 +47,9 @@ fn add(sandbox: &Sandbox, name: &str) {
 /// The status of both members cannot be read any more, but what is rendered can be applied to them.
 fn hide_status(sandbox: &Sandbox) {
     for member in ["m1", "m2"] {
-        let fault = Fault::new("list", FaultKind::Status(403)).on("/api/v1/nodes").times(10_000);
-        sandbox.fleet.cluster(member).fault(fault);
+        let fault =
+            InjectedFault::new("list", FaultKind::Status(403)).on_path("/api/v1/nodes").with_times(10_000);
+        sandbox.fleet.lock_cluster(member).add_fault(fault);
     }
 }
 

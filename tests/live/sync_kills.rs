@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::Stdio;
 use std::time::Instant;
 
-use federate_test_apiserver::{Key, WriteEvent};
+use federate_test_apiserver::{StoreKey, WriteEvent};
 use serde_json::{Value, json};
 
 use crate::sandbox::config;
@@ -117,7 +117,7 @@ impl Observer {
     }
 
     fn writes(&self, member: &str) -> Vec<WriteEvent> {
-        self.hub.sandbox.fleet.cluster(member).writes().to_vec()
+        self.hub.sandbox.fleet.lock_cluster(member).writes().to_vec()
     }
 
     /// Checks every write, and what is there at the end.
@@ -170,7 +170,7 @@ impl Observer {
     }
 
     fn check_write(&self, write: &WriteEvent, replay: &mut Replay, place: &str) {
-        let Key { group, plural, namespace, name } = &write.key;
+        let StoreKey { group, plural, namespace, name } = &write.key;
         assert_eq!((group.as_str(), plural.as_str()), ("", "configmaps"), "{place}: not in the plan");
         let object = &*write.object;
         if namespace == "default" && name == "federate.shop.web" {

@@ -13,7 +13,7 @@ const A: &str = "/api/v1/namespaces/shop/configmaps/a";
 
 /// The lists of a member that ask for whole objects.
 fn lists(hub: &Hub, member: &str) -> usize {
-    let cluster = hub.sandbox.fleet.cluster(member);
+    let cluster = hub.sandbox.fleet.lock_cluster(member);
     let lists = cluster.answered().iter().filter(|request| {
         let accept = request.headers.get("accept").map_or("", String::as_str);
         request.query.iter().any(|(key, _)| key == "labelSelector")

@@ -57,7 +57,7 @@ impl Hub {
         }
         for file in ["deploy/crds/syncs.federate.dev.yaml", "deploy/sync/rbac.yaml"] {
             let text = fs::read(format!("{root}/{file}")).unwrap();
-            for document in federate_yaml::read(&text).documents {
+            for document in federate_yaml::read_stream(&text).documents {
                 let body = document.value;
                 let (kind, name) = (body["kind"].as_str().unwrap(), &body["metadata"]["namespace"]);
                 let rights = "/apis/rbac.authorization.k8s.io/v1";

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
 use crate::sandbox::WEB;
@@ -41,8 +41,9 @@ fn the_status_page_shows_all_clusters_that_fail_or_drifted() {
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     let hub = Hub::with(&members);
     for member in &members {
-        let refuses = Fault::new("patch", FaultKind::Status(403)).on("deployments/web").times(2);
-        hub.sandbox.fleet.cluster(member).fault(refuses);
+        let refuses =
+            InjectedFault::new("patch", FaultKind::Status(403)).on_path("deployments/web").with_times(2);
+        hub.sandbox.fleet.lock_cluster(member).add_fault(refuses);
     }
     let running = Running::with(&hub, "--status-listen 127.0.0.1:0", "log");
     hub.create(&hub.sync("web", &json!({"retryInterval": "1s"})));

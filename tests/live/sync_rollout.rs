@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::Command;
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, config};
@@ -180,8 +180,8 @@ fn a_failure_halts_the_rollout_until_the_cluster_is_healthy() {
     let second = commit(&sandbox, "2");
     sandbox
         .fleet
-        .cluster("r1")
-        .fault(Fault::new("patch", FaultKind::Status(500)).times(2).on("configmaps/a"));
+        .lock_cluster("r1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Status(500)).with_times(2).on_path("configmaps/a"));
     let ran = once(&sandbox, &approve(&second)).code(2);
     assert!(ran.out.contains("is halted in stage `rest`: r1: "), "{ran:#?}");
     assert!(ran.out.contains("1 cluster keeps its former revision"), "{ran:#?}");

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, Sandbox, config};
@@ -177,8 +177,8 @@ fn a_failure_halts_the_run_until_the_cluster_is_healthy() {
     once(&sandbox, &approve(&first, "first")).code(0);
     run(&sandbox, "second", "Run");
     let second = commit(&sandbox, "2");
-    let fault = Fault::new("patch", FaultKind::Status(500)).times(2).on("configmaps/a");
-    sandbox.fleet.cluster("r1").fault(fault);
+    let fault = InjectedFault::new("patch", FaultKind::Status(500)).with_times(2).on_path("configmaps/a");
+    sandbox.fleet.lock_cluster("r1").add_fault(fault);
     let ran = once(&sandbox, &approve(&second, "second")).code(2);
     let said = "RolloutHalted: the rollout is halted: ClusterStagedUpdateRun second: stage `rest`: 1 of 3 clusters updated: r1: ";
     assert!(ran.out.contains(said), "{ran:#?}");
@@ -308,8 +308,8 @@ fn rolling_strategies_update_as_many_clusters_as_may_be_unavailable() {
     once_by(&sandbox, &json!({}), &rollout).code(0);
     assert_eq!(values(&sandbox), ["1", "1", "1"]);
     commit(&sandbox, "2");
-    let fault = Fault::new("patch", FaultKind::Status(500)).times(2).on("configmaps/a");
-    sandbox.fleet.cluster("r1").fault(fault);
+    let fault = InjectedFault::new("patch", FaultKind::Status(500)).with_times(2).on_path("configmaps/a");
+    sandbox.fleet.lock_cluster("r1").add_fault(fault);
     let ran = once_by(&sandbox, &json!({}), &rollout).code(2);
     assert!(ran.out.contains("halted: ClusterResourcePlacement web: r1: "), "{ran:#?}");
     assert_eq!(values(&sandbox), ["2", "1", "1"], "c1 is available, r1 is not, and r2 has to wait");

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
 use crate::sync_objects::{Hub, Running, SYNCS, condition, until};
@@ -55,8 +55,9 @@ fn an_invalid_spec_writes_an_event_and_no_round_overwrites_it() {
     let running = Running::start(&hub, "log");
     // The first round takes a while.
     for member in ["m1", "m2"] {
-        let slow = Fault::new("patch", FaultKind::Slow(std::time::Duration::from_secs(2))).times(4);
-        hub.sandbox.fleet.cluster(member).fault(slow);
+        let slow =
+            InjectedFault::new("patch", FaultKind::Slow(std::time::Duration::from_secs(2))).with_times(4);
+        hub.sandbox.fleet.lock_cluster(member).add_fault(slow);
     }
     until("the round is under way", || {
         fs::read_to_string(hub.sandbox.path("log")).unwrap().contains("carrying out")

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use federate_test_apiserver::User;
+use federate_test_apiserver::ApiUser;
 use serde_json::{Value, json};
 
 use crate::hub::{inventory, karmada, secret};
@@ -51,7 +51,7 @@ fn names_lead_to_no_other_object() {
     let hub = Hub::simulated();
     let source = json!({"url": hub.url(), "ref": {"branch": "main"}, "secretRef": {"name": "../../victim/secrets/git"}});
     let stolen = hub.sync("web", &json!({"source": source}));
-    let refused = hub.sandbox.fleet.cluster("hub").create(SYNCS, &stolen);
+    let refused = hub.sandbox.fleet.lock_cluster("hub").create_object(SYNCS, &stolen);
     assert_eq!(refused.status, 422, "the definition refuses it");
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/syncs.federate.dev";
     let mut old = hub.sandbox.get("hub", definitions);
@@ -64,7 +64,7 @@ fn names_lead_to_no_other_object() {
         "{ran:#?}"
     );
     let asked = |part: &str| {
-        let cluster = hub.sandbox.fleet.cluster("hub");
+        let cluster = hub.sandbox.fleet.lock_cluster("hub");
         cluster.answered().iter().any(|request| request.path.contains(part))
     };
     assert!(!asked("victim"), "nothing was asked for");
@@ -110,11 +110,11 @@ fn the_control_planes_secrets_are_used_as_an_account_of_the_tenant() {
     sync["spec"].as_object_mut().unwrap().remove("kubeConfig");
     hub.create(&sync);
     let asked = || {
-        let cluster = sandbox.fleet.cluster("hub");
+        let cluster = sandbox.fleet.lock_cluster("hub");
         let asked = cluster.answered().iter().filter(|request| request.path.contains("karmada"));
         asked.map(|request| request.headers.get("impersonate-user").cloned()).collect::<Vec<_>>()
     };
-    sandbox.fleet.cluster("hub").reset_counts();
+    sandbox.fleet.lock_cluster("hub").reset_counts();
     let ran = hub.once().code(2);
     let refused = "InvalidSpec: spec.serviceAccountName: the clusters would be reached with the control plane's Secrets";
     assert!(ran.out.contains(refused), "{ran:#?}");
@@ -148,7 +148,10 @@ fn the_control_planes_secrets_are_used_as_an_account_of_the_tenant() {
 fn federates_own_kubeconfig_is_used_as_an_account_of_the_tenant() {
     let hub = Hub::simulated();
     // An administrator of the members.
-    hub.sandbox.fleet.cluster("m1").token("federate-sync", User::new("federate", &["system:masters"]));
+    hub.sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_token("federate-sync", ApiUser::new("federate", &["system:masters"]));
     let mut sync = hub.sync("web", &json!({}));
     sync["spec"].as_object_mut().unwrap().remove("kubeConfig");
     hub.create(&sync);
@@ -213,7 +216,7 @@ fn an_installation_is_what_deploy_has() {
     let path = "/apis/apps/v1/namespaces/federate-system/deployments/federate-sync";
     assert_eq!(sandbox.get("hub", path)["spec"]["replicas"], 2);
     let exported = run("install --export --image example.com/federate:1").code(0).out;
-    let exported = federate_yaml::read(exported.as_bytes()).documents;
+    let exported = federate_yaml::read_stream(exported.as_bytes()).documents;
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy");
     let files = [
         "sync/namespace",
@@ -224,7 +227,7 @@ fn an_installation_is_what_deploy_has() {
         "sync/pdb",
     ];
     let all = files.iter().flat_map(|file| {
-        federate_yaml::read(&fs::read(root.join(format!("{file}.yaml"))).unwrap()).documents
+        federate_yaml::read_stream(&fs::read(root.join(format!("{file}.yaml"))).unwrap()).documents
     });
     let mut all: Vec<Value> = all.map(|document| document.value).collect();
     for manifest in &mut all {
@@ -240,12 +243,12 @@ fn everything_of_deploy_is_taken_by_the_api_server() {
     let sandbox = Sandbox::simulated(&["hub"]);
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/sync");
     let list = fs::read(root.join("kustomization.yaml")).unwrap();
-    let list = federate_yaml::read(&list).documents.remove(0).value;
+    let list = federate_yaml::read_stream(&list).documents.remove(0).value;
     let files: Vec<&str> = list["resources"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
     assert!(files.contains(&"../crds") && root.join("../crds/kustomization.yaml").exists());
     for file in files.into_iter().filter(|file| *file != "../crds") {
         let text = fs::read(root.join(file)).unwrap();
-        for document in federate_yaml::read(&text).documents {
+        for document in federate_yaml::read_stream(&text).documents {
             let body = document.value;
             let plural = match body["kind"].as_str().unwrap() {
                 "NetworkPolicy" => "networkpolicies".to_owned(),
@@ -257,8 +260,9 @@ fn everything_of_deploy_is_taken_by_the_api_server() {
                 .as_str()
                 .map(|name| format!("/namespaces/{name}"))
                 .unwrap_or_default();
-            let made = sandbox.fleet.cluster("hub").create(&format!("{group}{place}/{plural}"), &body);
-            assert_eq!(made.status, 201, "{file}: {:?}", made.object());
+            let made =
+                sandbox.fleet.lock_cluster("hub").create_object(&format!("{group}{place}/{plural}"), &body);
+            assert_eq!(made.status, 201, "{file}: {:?}", made.json_body());
             // Namespaces that enforce the standard `restricted` take the pods.
             if let Some(pod) = body.pointer("/spec/template/spec") {
                 let container = &pod["containers"][0]["securityContext"];

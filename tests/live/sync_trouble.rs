@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::json;
 
 use crate::sandbox::{WEB, config, deployment};
@@ -64,7 +64,7 @@ fn members_that_are_busy_or_forget_who_asks_get_what_they_missed() {
         ("patch", FaultKind::Lose),
         ("get", FaultKind::Slow(Duration::from_millis(300))),
     ] {
-        hub.sandbox.fleet.cluster("m1").fault(Fault::new(verb, kind).times(2));
+        hub.sandbox.fleet.lock_cluster("m1").add_fault(InjectedFault::new(verb, kind).with_times(2));
     }
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.sandbox.write("a.yaml", &config("a", "1"));
@@ -117,7 +117,7 @@ fn a_cluster_that_is_lost_while_it_is_watched_is_not_ready_and_comes_back() {
     for kind in [FaultKind::Stranger, FaultKind::Status(403), FaultKind::Drop] {
         until("the Sync is ready", || hub.ready("web")["status"] == "True");
         hub.watched("m1");
-        hub.sandbox.fleet.cluster("m1").fault(Fault::new("*", kind.clone()).times(20));
+        hub.sandbox.fleet.lock_cluster("m1").add_fault(InjectedFault::new("*", kind.clone()).with_times(20));
         until("the cluster is not ready", || hub.ready("web")["status"] == "False");
         let status = hub.status("web");
         assert_eq!(status["clusters"]["ready"], 1, "{kind:?}: {status:#}");
@@ -155,14 +155,17 @@ fn a_hub_that_is_away_longer_than_the_lease_does_not_end_the_process() {
     hub.create(&hub.sync("web", &json!({"interval": "1s", "drift": {"mode": "correct"}})));
     let running = Running::with(&hub, "--leader-election-lease-duration 5", "log");
     until("the Sync is ready", || hub.ready("web")["status"] == "True");
-    hub.sandbox.fleet.cluster("hub").fault(Fault::new("*", FaultKind::Drop).times(1_000_000));
+    hub.sandbox
+        .fleet
+        .lock_cluster("hub")
+        .add_fault(InjectedFault::new("*", FaultKind::Drop).with_times(1_000_000));
     hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
     hub.push("next");
     let log = || std::fs::read_to_string(hub.sandbox.path("log")).unwrap();
     until("it is known", || log().contains("the Lease could not be renewed for 4 s"));
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27", "another process may lead");
-    hub.sandbox.fleet.cluster("hub").repair();
+    hub.sandbox.fleet.lock_cluster("hub").repair();
     until("the revision is applied", || image(&hub.sandbox, "m1") == "nginx:1.28");
     until("the Sync is ready again", || hub.ready("web")["status"] == "True");
     assert!(log().contains("leading again"), "{}", log());
@@ -173,8 +176,8 @@ fn a_hub_that_is_away_longer_than_the_lease_does_not_end_the_process() {
 fn without_the_right_to_watch_clusters_are_compared_at_the_interval() {
     let hub = Hub::simulated();
     for member in ["m1", "m2"] {
-        let refused = Fault::new("watch", FaultKind::Status(403)).times(1_000_000);
-        hub.sandbox.fleet.cluster(member).fault(refused);
+        let refused = InjectedFault::new("watch", FaultKind::Status(403)).with_times(1_000_000);
+        hub.sandbox.fleet.lock_cluster(member).add_fault(refused);
     }
     hub.create(&hub.sync("web", &json!({"interval": "2s", "drift": {"mode": "correct"}})));
     let running = Running::start(&hub, "log");

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use federate_test_apiserver::{Fault, FaultKind};
+use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, WEB, config};
@@ -185,7 +185,10 @@ fn a_watch_that_ends_goes_on_and_one_that_is_too_old_lists_again() {
     for (verb, kind) in
         [("watch", FaultKind::Gone), ("watch", FaultKind::Drop), ("list", FaultKind::Status(503))]
     {
-        sandbox.fleet.cluster("m1").fault(Fault::new(verb, kind).times(3).on("applyset.kubernetes.io"));
+        sandbox
+            .fleet
+            .lock_cluster("m1")
+            .add_fault(InjectedFault::new(verb, kind).with_times(3).on_path("applyset.kubernetes.io"));
     }
     let running = Running::start(&sandbox, "correct");
     running.watched("m1");

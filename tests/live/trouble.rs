@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::sandbox::{PARENT, Sandbox, WEB, config, deployment};
-use federate_test_apiserver::{Fault, FaultKind, Request, User};
+use federate_test_apiserver::{ApiRequest, ApiUser, FaultKind, InjectedFault};
 
 #[test]
 fn busy_servers_and_broken_connections_are_asked_again() {
     let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
     let faults = [
-        Fault::new("list", FaultKind::Status(503)),
-        Fault::new("get", FaultKind::Drop),
-        Fault::new("patch", FaultKind::TooMany { seconds: 1 }).on("configmaps/federate"),
-        Fault::new("patch", FaultKind::Drop).times(2).on("deployments"),
-        Fault::new("patch", FaultKind::Status(504)).on("configmaps/a"),
+        InjectedFault::new("list", FaultKind::Status(503)),
+        InjectedFault::new("get", FaultKind::Drop),
+        InjectedFault::new("patch", FaultKind::TooMany { seconds: 1 }).on_path("configmaps/federate"),
+        InjectedFault::new("patch", FaultKind::Drop).with_times(2).on_path("deployments"),
+        InjectedFault::new("patch", FaultKind::Status(504)).on_path("configmaps/a"),
     ];
     for fault in faults {
-        sandbox.fleet.cluster("m1").fault(fault);
+        sandbox.fleet.lock_cluster("m1").add_fault(fault);
     }
     let start = Instant::now();
     sandbox.apply("").code(0);
@@ -30,10 +30,9 @@ fn busy_servers_and_broken_connections_are_asked_again() {
 #[test]
 fn a_server_that_stays_busy_is_given_up() {
     let sandbox = Sandbox::simulated(&["m1"]);
-    sandbox
-        .fleet
-        .cluster("m1")
-        .fault(Fault::new("patch", FaultKind::Status(503)).times(100).on("deployments"));
+    sandbox.fleet.lock_cluster("m1").add_fault(
+        InjectedFault::new("patch", FaultKind::Status(503)).with_times(100).on_path("deployments"),
+    );
     let ran = sandbox.apply("").code(2);
     assert!(
         ran.err.contains("error: m1: Deployment shop/web: ") && ran.err.contains("(5 attempts)"),
@@ -62,7 +61,10 @@ fn a_cluster_that_stops_answering_is_given_up_as_a_whole() {
     for name in 0..30 {
         sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
     }
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Drop).times(1000).on("shop/"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Drop).with_times(1000).on_path("shop/"));
     let ran = sandbox.apply("").code(2);
     assert_eq!(ran.err.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{ran:#?}");
     assert!(ran.err.contains("gave up at "), "{ran:#?}");
@@ -74,7 +76,10 @@ fn the_object_whose_dry_run_breaks_the_connection_is_named() {
     let sandbox = Sandbox::simulated(&["m1"]);
     sandbox.apply("").code(0);
     sandbox.write("c.yaml", &config("c", "1"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Drop).times(1000).on("configmaps/c"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Drop).with_times(1000).on_path("configmaps/c"));
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("gave up at ConfigMap shop/c"), "{ran:#?}");
 }
@@ -95,13 +100,13 @@ fn a_server_that_is_not_trusted_is_sent_nothing() {
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("certificate"), "{ran:#?}");
     assert!(start.elapsed() < Duration::from_secs(2), "it is not tried again");
-    assert!(sandbox.fleet.cluster("m1").counts().is_empty());
+    assert!(sandbox.fleet.lock_cluster("m1").counts().is_empty());
 }
 
 #[test]
 fn missing_rights_are_reported() {
     let sandbox = Sandbox::simulated(&["m1"]);
-    sandbox.fleet.cluster("m1").token("t0ken", User::new("viewer", &["system:authenticated"]));
+    sandbox.fleet.lock_cluster("m1").add_token("t0ken", ApiUser::new("viewer", &["system:authenticated"]));
     std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_token("t0ken")).unwrap();
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("User \"viewer\" cannot get resource \"configmaps\""), "{ran:#?}");
@@ -126,7 +131,7 @@ pub(crate) fn grant(sandbox: &Sandbox, name: &str) {
     let path = format!("{}/deploy/rbac/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
     // Each test of those that use real clusters has its own.
     let text = std::fs::read_to_string(path).unwrap().replace("federate-", "shop-");
-    let stream = federate_yaml::read(text.as_bytes());
+    let stream = federate_yaml::read_stream(text.as_bytes());
     assert!(stream.errors.is_empty());
     for document in stream.documents {
         let rbac = "/apis/rbac.authorization.k8s.io/v1";
@@ -169,7 +174,10 @@ fn the_rights_in_deploy_suffice() {
 #[test]
 fn conflicts_with_other_clients_are_retried() {
     let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Conflict).on("deployments"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Conflict).on_path("deployments"));
     let ran = sandbox.apply("-o json").code(0);
     assert_eq!(ran.action("m1", "Deployment", "web")["action"], "create");
     assert_eq!(
@@ -179,7 +187,10 @@ fn conflicts_with_other_clients_are_retried() {
     );
     assert!(sandbox.has("m1", WEB));
     sandbox.write("web.yaml", &deployment("nginx:1.28"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Conflict).times(99).on("deployments"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Conflict).with_times(99).on_path("deployments"));
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("gave up after 6 conflicts: another client keeps modifying it"), "{ran:#?}");
 }
@@ -187,10 +198,9 @@ fn conflicts_with_other_clients_are_retried() {
 #[test]
 fn a_run_that_is_killed_can_be_repeated() {
     let sandbox = Sandbox::simulated(&["m1"]).file("a.yaml", &config("a", "1"));
-    sandbox
-        .fleet
-        .cluster("m1")
-        .fault(Fault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on("deployments"));
+    sandbox.fleet.lock_cluster("m1").add_fault(
+        InjectedFault::new("patch", FaultKind::Slow(Duration::from_mins(1))).on_path("deployments"),
+    );
     let mut killed = sandbox.command("").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(20);
     while !sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a") {
@@ -223,7 +233,10 @@ fn nothing_is_deleted_where_something_failed() {
     sandbox.apply("").code(0);
     sandbox.remove("a.yaml");
     sandbox.write("b.yaml", &config("b", "2"));
-    sandbox.fleet.cluster("m1").fault(Fault::new("patch", FaultKind::Status(500)).on("configmaps/b"));
+    sandbox
+        .fleet
+        .lock_cluster("m1")
+        .add_fault(InjectedFault::new("patch", FaultKind::Status(500)).on_path("configmaps/b"));
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("ConfigMap shop/a: not deleted"), "{ran:#?}");
     assert!(sandbox.has("m1", "/api/v1/namespaces/shop/configmaps/a"));
@@ -249,9 +262,9 @@ fn values_of_secrets_are_not_shown() {
     let ran = sandbox.apply("-v");
     assert!(!ran.err.contains("hunter2"), "{ran:#?}");
     // Nor by the server, where the decision was taken otherwise.
-    let refusal = Fault::new("patch", FaultKind::Status(500)).on("secrets/s");
+    let refusal = InjectedFault::new("patch", FaultKind::Status(500)).on_path("secrets/s");
     sandbox.write("s.yaml", &secret("Opaque").replace("{k:", "{k2: x, k:"));
-    sandbox.fleet.cluster("m1").fault(refusal);
+    sandbox.fleet.lock_cluster("m1").add_fault(refusal);
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("Secret shop/s: ") && !ran.err.contains("out of order on demand"), "{ran:#?}");
 }
@@ -262,10 +275,9 @@ fn throttling_is_waited_out() {
     for name in 0..30 {
         sandbox.write(&format!("{name}.yaml"), &config(&format!("c{name}"), "1"));
     }
-    sandbox
-        .fleet
-        .cluster("m1")
-        .fault(Fault::new("patch", FaultKind::TooMany { seconds: 1 }).times(40).on("shop/"));
+    sandbox.fleet.lock_cluster("m1").add_fault(
+        InjectedFault::new("patch", FaultKind::TooMany { seconds: 1 }).with_times(40).on_path("shop/"),
+    );
     let start = Instant::now();
     sandbox.apply("").code(0);
     // While the server asks for a pause no requests are sent: eight at a time are refused.
@@ -280,7 +292,7 @@ fn answers_that_are_lost_are_asked_for_again() {
         sandbox.write(&format!("{name}.yaml"), &config(name, "1"));
     }
     let lose = |verb: &str, path: &str| {
-        sandbox.fleet.cluster("m1").fault(Fault::new(verb, FaultKind::Lose).on(path));
+        sandbox.fleet.lock_cluster("m1").add_fault(InjectedFault::new(verb, FaultKind::Lose).on_path(path));
     };
     lose("patch", "configmaps/a");
     lose("patch", "configmaps/federate");
@@ -295,8 +307,8 @@ fn answers_that_are_lost_are_asked_for_again() {
     // An object with a finalizer still exists when it is read again, in another version.
     let held = json!([{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/held"]}]);
     let path = "/api/v1/namespaces/shop/configmaps/b";
-    let request = Request::new("PATCH", path).body("application/json-patch+json", held.to_string());
-    assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
+    let request = ApiRequest::new("PATCH", path).with_body("application/json-patch+json", held.to_string());
+    assert_eq!(sandbox.fleet.lock_cluster("m1").handle_request(&request).status, 200);
     sandbox.remove("b.yaml");
     lose("delete", "configmaps/b");
     sandbox.apply("--prune-limit 100").code(0);
@@ -310,7 +322,10 @@ fn lists_whose_pages_expire_are_begun_anew() {
     sandbox.write("many.yaml", &all);
     sandbox.apply("").code(0);
     for times in [1, 2, 9] {
-        sandbox.fleet.cluster("m1").fault(Fault::new("list", FaultKind::Gone).times(times).on("continue="));
+        sandbox
+            .fleet
+            .lock_cluster("m1")
+            .add_fault(InjectedFault::new("list", FaultKind::Gone).with_times(times).on_path("continue="));
         sandbox.forget("m1");
         let ran = sandbox.apply("-o json").code(0);
         assert!(!ran.out.contains("\"create\""), "{times}");

@@ -3,7 +3,7 @@
 //! Only on the API server for tests: it is made to serve what a version serves.
 
 use crate::sandbox::{Sandbox, WEB, config, deployment};
-use federate_test_apiserver::{Cluster, Fleet};
+use federate_test_apiserver::{Fleet, TestCluster};
 
 /// Kinds that not all of these versions serve: the first version that does, and the kind.
 const SINCE: [(u32, &str, &str); 3] = [
@@ -12,9 +12,9 @@ const SINCE: [(u32, &str, &str); 3] = [
     (34, "storage.k8s.io/v1", "VolumeAttributesClass"),
 ];
 
-fn of_version(name: &str, minor: u32) -> Cluster {
+fn of_version(name: &str, minor: u32) -> TestCluster {
     let served = SINCE.iter().filter(|(since, ..)| *since <= minor);
-    served.fold(Cluster::new(name), |cluster, (_, version, kind)| cluster.serving(version, kind))
+    served.fold(TestCluster::new(name), |cluster, (_, version, kind)| cluster.with_kind(version, kind))
 }
 
 const CLAIM: &str = "apiVersion: resource.k8s.io/v1
@@ -36,7 +36,8 @@ fn every_version_is_applied_to_and_compared_with() {
     let names: Vec<String> = versions.iter().map(|minor| format!("v1-{minor}")).collect();
     let clusters = names.iter().zip(&versions).map(|(name, minor)| of_version(name, *minor)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let sandbox = Sandbox::simulated_by(&names, Fleet::serve(clusters)).file("a.yaml", &config("a", "1"));
+    let sandbox =
+        Sandbox::simulated_by(&names, Fleet::serve_clusters(clusters)).file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     for name in &names {
         assert!(sandbox.has(name, WEB), "{name}");
@@ -52,7 +53,7 @@ fn every_version_is_applied_to_and_compared_with() {
 #[test]
 fn a_kind_that_a_member_does_not_serve_yet_fails_there_alone() {
     let clusters = vec![of_version("old", 30), of_version("new", 36)];
-    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve(clusters))
+    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve_clusters(clusters))
         .file("claim.yaml", CLAIM)
         .file("claims.yaml", POLICY);
     sandbox.apply("").code(2);
@@ -70,10 +71,12 @@ fn a_kind_that_a_member_does_not_serve_yet_fails_there_alone() {
 
 #[test]
 fn a_field_that_a_member_does_not_know_yet_fails_there_alone() {
-    let clusters =
-        vec![of_version("old", 36), of_version("new", 36).newer("apps/v1", "Deployment", &["spec", "pace"])];
+    let clusters = vec![
+        of_version("old", 36),
+        of_version("new", 36).with_added_field("apps/v1", "Deployment", &["spec", "pace"]),
+    ];
     let web = deployment("nginx:1.27").replace("  replicas: 2\n", "  replicas: 2\n  pace: slow\n");
-    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve(clusters))
+    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve_clusters(clusters))
         .file("a.yaml", &config("a", "1"))
         .file("web.yaml", &web);
     let ran = sandbox.apply("-o json").code(2);

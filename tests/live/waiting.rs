@@ -31,7 +31,7 @@ spec:
           return widget.status ~= nil and widget.status.phase == 'Ready'
         end
 ";
-use federate_test_apiserver::Request;
+use federate_test_apiserver::ApiRequest;
 
 #[test]
 fn a_run_waits_until_all_is_well() {
@@ -41,9 +41,9 @@ fn a_run_waits_until_all_is_well() {
     let status = json!({"status": {
         "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2,
     }});
-    let request = Request::new("PATCH", &format!("{WEB}/status"))
-        .body("application/merge-patch+json", status.to_string());
-    assert_eq!(sandbox.fleet.cluster("m1").handle(&request).status, 200);
+    let request = ApiRequest::new("PATCH", &format!("{WEB}/status"))
+        .with_body("application/merge-patch+json", status.to_string());
+    assert_eq!(sandbox.fleet.lock_cluster("m1").handle_request(&request).status, 200);
     sandbox.apply("--wait 1m").code(0);
 }
 

@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use federate_test_apiserver::{Cluster, Fleet, Request};
+use federate_test_apiserver::{ApiRequest, Fleet, TestCluster};
 
 const MARK: &str = "<!-- walk-through: adoption -->\n";
 const OPEN: &str = "```console\n";
@@ -41,8 +41,8 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let member = |name: &str| Cluster::new(name).nodes().at(NOW);
-        let fleet = Fleet::serve(vec![member(MEMBER), member("kubeadmiral-member-2")]);
+        let member = |name: &str| TestCluster::new(name).with_nodes().with_clock(NOW);
+        let fleet = Fleet::serve_clusters(vec![member(MEMBER), member("kubeadmiral-member-2")]);
         let folder = tempfile::tempdir().unwrap();
         fleet.write_kubeconfig(&folder.path().join("kubeconfig"));
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -68,22 +68,22 @@ impl Place {
     }
 
     fn get(&self, path: &str) -> Value {
-        self.fleet.cluster(MEMBER).get(path).unwrap_or_else(|| panic!("{path} is not there"))
+        self.fleet.lock_cluster(MEMBER).get(path).unwrap_or_else(|| panic!("{path} is not there"))
     }
 
     /// The requests of `kubectl apply -f FOLDER` where it creates every object.
     fn apply_by_hand(&self, folder: &str) {
         for file in fs::read_dir(self.folder.path().join(folder)).unwrap() {
             let text = fs::read(file.unwrap().path()).unwrap();
-            let mut body = federate_yaml::read(&text).documents.remove(0).value;
+            let mut body = federate_yaml::read_stream(&text).documents.remove(0).value;
             body["metadata"]["namespace"] = json!("default");
             let last = format!("{body}\n");
             body["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!(last);
             let root = if body["kind"] == "Service" { SERVICE } else { DEPLOYMENT };
-            let request = Request::new("POST", root.trim_end_matches("/my-nginx"))
-                .query("fieldManager", "kubectl-client-side-apply")
-                .body("application/json", body.to_string());
-            assert_eq!(self.fleet.cluster(MEMBER).handle(&request).status, 201);
+            let request = ApiRequest::new("POST", root.trim_end_matches("/my-nginx"))
+                .with_query("fieldManager", "kubectl-client-side-apply")
+                .with_body("application/json", body.to_string());
+            assert_eq!(self.fleet.lock_cluster(MEMBER).handle_request(&request).status, 201);
         }
     }
 
@@ -105,7 +105,7 @@ impl Place {
 
 /// How many requests the member has answered that write.
 fn writes(fleet: &Fleet) -> usize {
-    let cluster = fleet.cluster(MEMBER);
+    let cluster = fleet.lock_cluster(MEMBER);
     let counts = cluster.counts();
     ["patch", "create", "update", "delete", "deletecollection"].iter().filter_map(|v| counts.get(*v)).sum()
 }
@@ -136,7 +136,7 @@ fn the_readme_takes_over_without_a_restart() {
     for (command, shown) in &commands {
         let applies_now = command == "federate apply my-repo";
         if applies_now {
-            place.fleet.cluster(MEMBER).reset_counts();
+            place.fleet.lock_cluster(MEMBER).reset_counts();
         }
         let printed = match command.split_once(" apply --validate=false -f ") {
             Some((kubectl, folder)) if kubectl.starts_with("kubectl") && !place.kubectl => {
@@ -163,7 +163,7 @@ fn the_readme_takes_over_without_a_restart() {
         }
     }
     assert_eq!(applies, 2, "the second time there is nothing to do");
-    assert!(place.fleet.cluster("kubeadmiral-member-2").get(DEPLOYMENT).is_none());
+    assert!(place.fleet.lock_cluster("kubeadmiral-member-2").get(DEPLOYMENT).is_none());
     fresh = format!("{fresh}{CLOSE}{after}");
     if std::env::var_os("UPDATE_DOCUMENTATION").is_some() {
         fs::write(readme(), &fresh).unwrap();

@@ -12,13 +12,13 @@
 
 use std::io::Read;
 
-use federate_apiserver::{Kind, Write, applied};
+use federate_apiserver::{ResourceKind, WriteOptions, apply_object};
 use federate_control_planes::DIALECTS;
-use federate_engine::import::importer;
+use federate_engine::import::find_importer;
 use federate_engine::import::live::{self, ImportOptions};
 use federate_kubernetes::Object;
-use federate_repo::{Config, File, Repo};
-use federate_session::{Options, Session};
+use federate_repo::{Config, Repo, SourceFile};
+use federate_session::{Session, SessionOptions};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -35,17 +35,21 @@ struct Answer {
     findings: Vec<federate_kubernetes::Finding>,
 }
 
-fn session(files: Vec<File>, previous: federate_dialect::Plan) -> Session {
-    let session = Session::of_files(files, Config::default(), Options { previous, ..Options::new(DIALECTS) });
+fn session(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
+    let session = Session::of_files(
+        files,
+        Config::default(),
+        SessionOptions { previous, ..SessionOptions::new(DIALECTS) },
+    );
     let errors: Vec<_> =
         session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
     assert!(errors.is_empty(), "{errors:?}");
     session
 }
 
-fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
+fn answer(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Answer {
     let session = session(files, previous);
-    let mut text = federate_engine::previous::write(session.plan());
+    let mut text = federate_engine::previous::write_plan(session.plan());
     for manifest in &session.rendering().manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
@@ -55,8 +59,8 @@ fn answer(files: Vec<File>, previous: federate_dialect::Plan) -> Answer {
 }
 
 /// A session, whose findings may be errors.
-fn open(files: Vec<File>, previous: federate_dialect::Plan) -> Session {
-    Session::of_files(files, Config::default(), Options { previous, ..Options::new(DIALECTS) })
+fn open(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
+    Session::of_files(files, Config::default(), SessionOptions { previous, ..SessionOptions::new(DIALECTS) })
 }
 
 /// A cluster with its replicas.
@@ -94,7 +98,7 @@ proptest! {
         prop_assert_eq!(&first.plan, &second.plan);
         prop_assert_eq!(&first.text, &second.text);
         prop_assert_eq!(&first.findings, &second.findings);
-        let read = federate_engine::previous::read(federate_engine::previous::write(&first.plan).as_bytes()).unwrap();
+        let read = federate_engine::previous::read_plan(federate_engine::previous::write_plan(&first.plan).as_bytes()).unwrap();
         prop_assert_eq!(first.plan, read);
     }
 
@@ -171,7 +175,7 @@ proptest! {
 }
 
 /// The objects that a real API server stored, as `tests/conformance/apiserver` recorded them, with their kinds.
-fn stored() -> Vec<(Object, Kind)> {
+fn stored() -> Vec<(Object, ResourceKind)> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance/apiserver");
     let bytes = std::fs::read(folder.join("defaulting.jsonl.gz")).unwrap();
     let mut text = String::new();
@@ -180,8 +184,9 @@ fn stored() -> Vec<(Object, Kind)> {
     let text = text.replace(['<', '>'], "x");
     let cases = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let object = |case: Value| {
-        let object = Object::of(case.get("live").filter(|live| live.is_object())?.clone(), "member");
-        let kind = Kind::builtin(&object.id.api_version, &object.id.kind)?.clone();
+        let object =
+            Object::from_manifest(case.get("live").filter(|live| live.is_object())?.clone(), "member");
+        let kind = ResourceKind::find_builtin(&object.id.api_version, &object.id.kind)?.clone();
         Some((object, kind))
     };
     cases.filter_map(object).collect()
@@ -189,7 +194,7 @@ fn stored() -> Vec<(Object, Kind)> {
 
 #[test]
 fn what_is_imported_changes_nothing_where_it_runs() {
-    let importer = importer(federate_control_planes::DIALECTS, "kubefleet").unwrap();
+    let importer = find_importer(federate_control_planes::DIALECTS, "kubefleet").unwrap();
     let all = stored();
     assert!(all.len() >= 20, "{}", all.len());
     let mut shorter = 0;
@@ -198,12 +203,12 @@ fn what_is_imported_changes_nothing_where_it_runs() {
         for minimal in [false, true] {
             let options = ImportOptions { minimal, ..ImportOptions::default() };
             let one = [(object.clone(), kind.clone())];
-            let taken = live::take(&one, &importer, &options, &Repo::default(), &|_| false);
+            let taken = live::import_live(&one, &importer, &options, &Repo::default(), &|_| false);
             let made = taken.objects.first().and_then(|taken| taken.made.first());
             let made = made.unwrap_or_else(|| panic!("{}: {:?}", object.id, taken.findings));
             sizes.push(made.body.to_string().len());
-            let write = Write { kind, manager: "federate", subresource: None, force: true, now: "t" };
-            let result = applied(Some(&object.body), &made.body, &write).unwrap();
+            let write = WriteOptions { kind, manager: "federate", subresource: None, force: true, now: "t" };
+            let result = apply_object(Some(&object.body), &made.body, &write).unwrap();
             assert_eq!(
                 ownerless(&result),
                 ownerless(&object.body),

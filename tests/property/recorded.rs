@@ -6,8 +6,8 @@ use std::path::Path;
 
 use federate_control_planes::DIALECTS;
 use federate_dialect::{Placed, Placement, Plan};
-use federate_repo::{Config, File};
-use federate_session::{Options, Session};
+use federate_repo::{Config, SourceFile};
+use federate_session::{Session, SessionOptions};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -38,12 +38,12 @@ fn step() -> usize {
 }
 
 fn plan(case: &Value, previous: Plan) -> Plan {
-    let file = |(number, body): (usize, &Value)| File {
+    let file = |(number, body): (usize, &Value)| SourceFile {
         path: format!("{number:03}.json").into(),
         bytes: body.to_string().into_bytes().into(),
     };
     let files = case["files"].as_array().unwrap().iter().enumerate().map(file).collect();
-    let options = Options { previous, strict_inventory: true, ..Options::new(DIALECTS) };
+    let options = SessionOptions { previous, strict_inventory: true, ..SessionOptions::new(DIALECTS) };
     Session::of_files(files, Config::default(), options).plan().clone()
 }
 

@@ -8,19 +8,22 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::complete::complete_object;
-use super::failure::{Cause, Failure};
+use super::completion::complete_object;
+use super::failure::{ApiError, StatusCause};
 use super::fields::FieldSet;
-use super::kinds::Kind;
-use super::managed::{Managed, ManagerEntry, Operation, Owned};
+use super::kinds::ResourceKind;
+use super::managed_fields::{ManagedFields, ManagedFieldsOperation, ManagerEntry, OwnedFields};
 use super::schema::Type;
-use super::typed::{check, compare, fields, merge, remove, same, separable, with_named};
+use super::typed::{
+    are_equal, check_types, collect_fields, compare_objects, is_separable, merge_objects, remove_fields,
+    with_declared_fields,
+};
 
 /// How an object is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'w> {
+pub struct WriteOptions<'w> {
     /// The object's kind.
-    pub kind: &'w Kind,
+    pub kind: &'w ResourceKind,
     /// The field manager.
     pub manager: &'w str,
     /// The subresource that is written to.
@@ -31,12 +34,12 @@ pub struct Write<'w> {
     pub now: &'w str,
 }
 
-impl Write<'_> {
-    pub(super) fn manager_entry(&self, operation: Operation) -> ManagerEntry {
+impl WriteOptions<'_> {
+    pub(super) fn manager_entry(&self, operation: ManagedFieldsOperation) -> ManagerEntry {
         ManagerEntry {
             manager: self.manager.to_owned(),
             operation,
-            api_version: (operation == Operation::Update).then(|| self.kind.api_version()),
+            api_version: (operation == ManagedFieldsOperation::Update).then(|| self.kind.api_version()),
             subresource: self.subresource.map(str::to_owned),
         }
     }
@@ -49,35 +52,39 @@ impl Write<'_> {
 
 /// The live object, or nothing, after an apply: merged, completed by defaults, with its owners. It is neither
 /// validated nor compared with the live object; see [`strategy`](super::strategy).
-pub fn merge_applied(live: Option<&Value>, applied: &Value, write: &Write<'_>) -> Result<Value, Failure> {
+pub fn merge_applied(
+    live: Option<&Value>,
+    applied: &Value,
+    write: &WriteOptions<'_>,
+) -> Result<Value, ApiError> {
     if applied.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
-        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     let body = without_type_meta(applied);
-    let wrong = check(write.object_schema(), &body);
+    let wrong = check_types(write.object_schema(), &body);
     if !wrong.is_empty() {
-        return Err(Failure::internal(describe_type_errors(applied, &wrong)));
+        return Err(ApiError::internal_error(describe_type_errors(applied, &wrong)));
     }
     let (mut managed, before) = match live {
-        Some(live) => (Managed::from_object(live).unwrap_or_default(), without_managers(live)),
-        None => (Managed::default(), empty_object(write.kind, applied)),
+        Some(live) => (ManagedFields::from_object(live).unwrap_or_default(), without_managers(live)),
+        None => (ManagedFields::default(), empty_object(write.kind, applied)),
     };
-    let owner = write.manager_entry(Operation::Apply);
+    let owner = write.manager_entry(ManagedFieldsOperation::Apply);
     if managed.0.is_empty() && live.is_some() {
-        let first = Write { manager: "before-first-apply", subresource: None, ..*write };
+        let first = WriteOptions { manager: "before-first-apply", subresource: None, ..*write };
         track_update(&mut managed, &empty_object(write.kind, applied), &before, &first);
     }
-    let named =
-        fields(write.object_schema(), &body).without_below(&write.kind.reset_fields(write.subresource));
-    let merged = merge(write.object_schema(), &before, body);
+    let named = collect_fields(write.object_schema(), &body)
+        .without_below(&write.kind.reset_fields(write.subresource));
+    let merged = merge_objects(write.object_schema(), &before, body);
     let last = managed.0.remove(&owner).unwrap_or_default();
     let as_ever = last.fields.is_within(&named);
-    let owned = Owned { api_version: write.kind.api_version(), time: last.time, fields: named };
+    let owned = OwnedFields { api_version: write.kind.api_version(), time: last.time, fields: named };
     managed.0.insert(owner.clone(), owned);
     // A body with all fields of the last apply removes nothing.
     let merged =
         if as_ever { merged } else { prune_unowned(write.object_schema(), &merged, &managed, &last.fields) };
-    let changed = !same(&merged, &before);
+    let changed = !are_equal(&merged, &before);
     // An apply that changes nothing changes no owners.
     if changed {
         let conflicts = take_changed_fields(&mut managed, &owner, &before, &merged, write);
@@ -91,20 +98,20 @@ pub fn merge_applied(live: Option<&Value>, applied: &Value, write: &Write<'_>) -
             owned.time = Some(write.now.to_owned());
         }
     }
-    managed.cap();
+    managed.cap_updates();
     // A new object is always completed.
     let mut object = if changed || live.is_none() {
         complete_object(write.kind, named_as(merged, write.kind))
     } else {
         named_as(before, write.kind)
     };
-    managed.store(&mut object);
+    managed.write_to(&mut object);
     Ok(object)
 }
 
 /// The new object with its owners after a write that is not an apply. `new` is complete. Its `managedFields` take
 /// precedence if it has some; an empty list, or a list of one empty entry, clears the owners.
-pub fn update_managers(live: Option<&Value>, new: &Value, write: &Write<'_>) -> Value {
+pub fn update_managers(live: Option<&Value>, new: &Value, write: &WriteOptions<'_>) -> Value {
     let after = without_managers(new);
     let given = new.pointer("/metadata/managedFields").and_then(Value::as_array);
     let cleared = match given.map(Vec::as_slice) {
@@ -112,43 +119,43 @@ pub fn update_managers(live: Option<&Value>, new: &Value, write: &Write<'_>) -> 
         Some([one]) => one.as_object().is_some_and(Map::is_empty),
         _ => false,
     };
-    let of_live = || live.and_then(Managed::from_object).unwrap_or_default();
+    let of_live = || live.and_then(ManagedFields::from_object).unwrap_or_default();
     let mut managed = if cleared {
-        Managed::default()
+        ManagedFields::default()
     } else if write.subresource.is_some() {
         of_live()
     } else {
-        Managed::from_object(new).filter(|managed| !managed.0.is_empty()).unwrap_or_else(of_live)
+        ManagedFields::from_object(new).filter(|managed| !managed.0.is_empty()).unwrap_or_else(of_live)
     };
     // An update does not start tracking.
     if live.is_none() || !managed.0.is_empty() {
         let before = live.map_or_else(|| empty_object(write.kind, new), without_managers);
-        if separable(write.object_schema(), &before) && separable(write.object_schema(), &after) {
+        if is_separable(write.object_schema(), &before) && is_separable(write.object_schema(), &after) {
             track_update(&mut managed, &before, &after, write);
-            managed.cap();
+            managed.cap_updates();
         } else {
             // Items without keys cannot be owned: the server gives up tracking.
-            managed = Managed::default();
+            managed = ManagedFields::default();
         }
     }
     let mut object = named_as(after, write.kind);
-    managed.store(&mut object);
+    managed.write_to(&mut object);
     object
 }
 
 /// Makes the manager of an update own the fields that it changes.
-fn track_update(managed: &mut Managed, before: &Value, after: &Value, write: &Write<'_>) {
-    let found =
-        compare(write.object_schema(), before, after).without(&write.kind.reset_fields(write.subresource));
-    let changed = found.changed();
+fn track_update(managed: &mut ManagedFields, before: &Value, after: &Value, write: &WriteOptions<'_>) {
+    let found = compare_objects(write.object_schema(), before, after)
+        .without_fields(&write.kind.reset_fields(write.subresource));
+    let changed = found.changed_fields();
     for owned in managed.0.values_mut() {
         owned.fields = std::mem::take(&mut owned.fields).difference(&changed).difference(&found.removed);
     }
     let mine = changed.difference(&identity_fields());
     if !mine.is_empty() {
-        let owner = write.manager_entry(Operation::Update);
+        let owner = write.manager_entry(ManagedFieldsOperation::Update);
         let old = managed.0.remove(&owner).unwrap_or_default();
-        let owned = Owned {
+        let owned = OwnedFields {
             api_version: write.kind.api_version(),
             time: Some(write.now.to_owned()),
             fields: old.fields.union(mine),
@@ -160,19 +167,19 @@ fn track_update(managed: &mut Managed, before: &Value, after: &Value, write: &Wr
 
 /// Takes the fields that an apply changes from other managers, and returns them.
 fn take_changed_fields(
-    managed: &mut Managed,
+    managed: &mut ManagedFields,
     owner: &ManagerEntry,
     before: &Value,
     merged: &Value,
-    write: &Write<'_>,
+    write: &WriteOptions<'_>,
 ) -> BTreeMap<ManagerEntry, FieldSet> {
     let mut conflicts = BTreeMap::new();
     if managed.0.keys().all(|other| other == owner) {
         return conflicts;
     }
-    let found =
-        compare(write.object_schema(), before, merged).without(&write.kind.reset_fields(write.subresource));
-    let changed = found.changed();
+    let found = compare_objects(write.object_schema(), before, merged)
+        .without_fields(&write.kind.reset_fields(write.subresource));
+    let changed = found.changed_fields();
     for (other, owned) in managed.0.iter_mut().filter(|(other, _)| *other != owner) {
         let lost = owned.fields.intersection(&changed);
         owned.fields = std::mem::take(&mut owned.fields).difference(&lost).difference(&found.removed);
@@ -185,22 +192,22 @@ fn take_changed_fields(
 }
 
 /// Removes fields that were applied last time and that no manager owns now.
-fn prune_unowned(ty: &Type, merged: &Value, managed: &Managed, last: &FieldSet) -> Value {
-    let last = with_named(ty, last);
-    let all = with_named(ty, &fields(ty, merged));
-    let left = |value: &Value| with_named(ty, &fields(ty, value));
-    let pruned = remove(ty, merged, &last);
+fn prune_unowned(ty: &Type, merged: &Value, managed: &ManagedFields, last: &FieldSet) -> Value {
+    let last = with_declared_fields(ty, last);
+    let all = with_declared_fields(ty, &collect_fields(ty, merged));
+    let left = |value: &Value| with_declared_fields(ty, &collect_fields(ty, value));
+    let pruned = remove_fields(ty, merged, &last);
     // Fields that another manager owns come back,
     let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(owned.fields.clone()));
-    let kept = left(&pruned).union(with_named(ty, &owned));
-    let pruned = remove(ty, merged, &all.clone().difference(&kept));
+    let kept = left(&pruned).union(with_declared_fields(ty, &owned));
+    let pruned = remove_fields(ty, merged, &all.clone().difference(&kept));
     // and fields that were removed only with a value that contained them.
-    remove(ty, merged, &all.difference(&left(&pruned)).intersection(&last))
+    remove_fields(ty, merged, &all.difference(&left(&pruned)).intersection(&last))
 }
 
-fn conflict_failure(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> Failure {
+fn conflict_failure(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> ApiError {
     let mut found: Vec<(String, Vec<String>)> =
-        conflicts.iter().map(|(owner, fields)| (owner.described(), fields.paths())).collect();
+        conflicts.iter().map(|(owner, fields)| (owner.describe_manager(), fields.format_paths())).collect();
     found.sort();
     let count: usize = found.iter().map(|(_, paths)| paths.len()).sum();
     let message = if let [(owner, paths)] = found.as_slice()
@@ -214,13 +221,15 @@ fn conflict_failure(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> Failure {
             .collect();
         format!("Apply failed with {count} conflicts: {}", texts.join("\n"))
     };
-    let causes: Vec<Cause> = found
+    let causes: Vec<StatusCause> = found
         .iter()
         .flat_map(|(owner, paths)| {
-            paths.iter().map(move |p| Cause::new("FieldManagerConflict", p, format!("conflict with {owner}")))
+            paths
+                .iter()
+                .map(move |p| StatusCause::new("FieldManagerConflict", p, format!("conflict with {owner}")))
         })
         .collect();
-    Failure::new(409, "Conflict", message).caused_by(&causes)
+    ApiError::new(409, "Conflict", message).caused_by(&causes)
 }
 
 fn describe_type_errors(applied: &Value, wrong: &[String]) -> String {
@@ -250,9 +259,9 @@ fn identity_fields() -> FieldSet {
         "resourceVersion",
     ];
     let mut set = FieldSet::default();
-    set.insert(&["metadata"]);
+    set.insert_path(&["metadata"]);
     for key in KEYS {
-        set.insert(&["metadata", key]);
+        set.insert_path(&["metadata", key]);
     }
     set
 }
@@ -280,7 +289,7 @@ fn copy_without(value: &Value, keys: &[&str], metadata: impl Fn(&Value) -> Value
 }
 
 /// The object with its API version and kind.
-pub(super) fn named_as(object: Value, kind: &Kind) -> Value {
+pub(super) fn named_as(object: Value, kind: &ResourceKind) -> Value {
     let mut named = Map::with_capacity(8);
     named.insert("apiVersion".to_owned(), json!(kind.api_version()));
     named.insert("kind".to_owned(), json!(kind.kind));
@@ -291,7 +300,7 @@ pub(super) fn named_as(object: Value, kind: &Kind) -> Value {
 }
 
 /// The object before its first write.
-fn empty_object(kind: &Kind, like: &Value) -> Value {
+fn empty_object(kind: &ResourceKind, like: &Value) -> Value {
     let mut metadata = Map::new();
     for key in ["name", "namespace"] {
         if let Some(value) = like.pointer(&format!("/metadata/{key}")) {
@@ -300,7 +309,7 @@ fn empty_object(kind: &Kind, like: &Value) -> Value {
     }
     let mut blank = json!({ "metadata": metadata });
     if kind.custom.is_none() {
-        super::normalize::normalize(&kind.schema, &mut blank);
+        super::normalization::normalize_object(&kind.schema, &mut blank);
     }
     blank
 }

@@ -83,26 +83,26 @@ impl CronSchedule {
 
     /// Whether something happens on a day. Months and days of the month are counted from 1, days of the week from 0 (Sunday).
     pub fn has_day(&self, month: u32, day: u32, weekday: u32) -> bool {
-        let (by_day, by_weekday) = (self.days.has(day), self.weekdays.has(weekday));
+        let (by_day, by_weekday) = (self.days.contains_number(day), self.weekdays.contains_number(weekday));
         let is_day = if self.days.is_open || self.weekdays.is_open {
             by_day && by_weekday
         } else {
             by_day || by_weekday
         };
-        is_day && self.months.has(month)
+        is_day && self.months.contains_number(month)
     }
 
     /// The hours and minutes of such a day at which something happens, in order.
     pub fn times_of_day(&self) -> impl Iterator<Item = (u32, u32)> {
-        let hours = (0..24).filter(|hour| self.hours.has(*hour));
+        let hours = (0..24).filter(|hour| self.hours.contains_number(*hour));
         hours.flat_map(|hour| {
-            (0..60).filter(|minute| self.minutes.has(*minute)).map(move |minute| (hour, minute))
+            (0..60).filter(|minute| self.minutes.contains_number(*minute)).map(move |minute| (hour, minute))
         })
     }
 }
 
 impl Field {
-    fn has(self, number: u32) -> bool {
+    fn contains_number(self, number: u32) -> bool {
         self.numbers & (1 << number) != 0
     }
 }

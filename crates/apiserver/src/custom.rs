@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::normalize::normalize;
-use super::schema::{Field, ListType, Struct, Type, WhenWritten};
+use super::normalization::normalize_object;
+use super::schema::{ListType, Struct, StructField, Type, WhenWritten};
 
 /// The CRD of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Custom {
+pub struct CustomResource {
     /// The JSON schema of its objects.
     pub schema: Value,
     /// The path of the desired replicas, for the subresource `scale`.
@@ -25,9 +25,9 @@ pub struct Custom {
     pub selectable: Vec<String>,
 }
 
-impl Custom {
+impl CustomResource {
     /// The object as it is stored: pruned, with defaults, without nulls that are not nullable.
-    pub(super) fn complete(&self, mut object: Value) -> Value {
+    pub(super) fn apply_schema(&self, mut object: Value) -> Value {
         let Some(map) = object.as_object_mut() else { return object };
         // The schema does not describe the fields that all objects have.
         let mut stored = Map::new();
@@ -35,9 +35,9 @@ impl Custom {
             stored.extend(map.shift_remove_entry(key));
         }
         if let Some(metadata) = stored.get_mut("metadata") {
-            normalize(&Type::Named("ObjectMeta"), metadata);
+            normalize_object(&Type::Named("ObjectMeta"), metadata);
         }
-        fill(&self.schema, &mut object);
+        fill_value(&self.schema, &mut object);
         for (key, value) in object.as_object_mut().into_iter().flat_map(std::mem::take) {
             stored.entry(key).or_insert(value);
         }
@@ -46,17 +46,17 @@ impl Custom {
 }
 
 /// Whether the schema sets a flag.
-fn flag(schema: &Value, name: &str) -> bool {
+fn has_flag(schema: &Value, name: &str) -> bool {
     schema.get(name) == Some(&Value::Bool(true))
 }
 
-fn fill(schema: &Value, value: &mut Value) {
+fn fill_value(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(map) => fill_map(schema, map),
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
                 for item in items {
-                    fill(schema, item);
+                    fill_value(schema, item);
                 }
             }
         }
@@ -67,16 +67,17 @@ fn fill(schema: &Value, value: &mut Value) {
 fn fill_map(schema: &Value, map: &mut Map<String, Value>) {
     let properties = schema.get("properties").and_then(Value::as_object);
     let additional = schema.get("additionalProperties").filter(|a| a.is_object());
-    let open = flag(schema, "x-kubernetes-preserve-unknown-fields")
+    let open = has_flag(schema, "x-kubernetes-preserve-unknown-fields")
         || schema.get("additionalProperties") == Some(&Value::Bool(true));
     let embedded = |key: &str| {
-        flag(schema, "x-kubernetes-embedded-resource") && matches!(key, "apiVersion" | "kind" | "metadata")
+        has_flag(schema, "x-kubernetes-embedded-resource")
+            && matches!(key, "apiVersion" | "kind" | "metadata")
     };
     map.retain(|key, value| {
         let known = properties.is_some_and(|p| p.contains_key(key));
         let below = properties.and_then(|p| p.get(key)).or(additional);
         // A null that is not nullable is replaced by the default, or else dropped.
-        let void = value.is_null() && below.is_some_and(|below| !flag(below, "nullable"));
+        let void = value.is_null() && below.is_some_and(|below| !has_flag(below, "nullable"));
         (known || additional.is_some() || open || embedded(key)) && !void
     });
     for (key, below) in properties.into_iter().flatten() {
@@ -86,13 +87,13 @@ fn fill_map(schema: &Value, map: &mut Map<String, Value>) {
     }
     for (key, value) in map.iter_mut() {
         if let Some(below) = properties.and_then(|p| p.get(key)).or(additional) {
-            fill(below, value);
+            fill_value(below, value);
         }
     }
 }
 
 /// The type of whole objects.
-pub(super) fn root(schema: &Value) -> Type {
+pub(super) fn root_type(schema: &Value) -> Type {
     let mut ty = match type_of(schema) {
         Type::Struct(s) => s,
         _ => Struct { rest: Some(Box::new(Type::Any)), ..Struct::default() },
@@ -100,14 +101,14 @@ pub(super) fn root(schema: &Value) -> Type {
     for key in ["apiVersion", "kind"] {
         ty.fields.remove(key);
     }
-    let metadata = Field { ty: Type::Named("ObjectMeta"), written: WhenWritten::Given, default: None };
+    let metadata = StructField { ty: Type::Named("ObjectMeta"), written: WhenWritten::Given, default: None };
     ty.fields.insert("metadata".to_owned(), metadata);
     Type::Struct(ty)
 }
 
 fn type_of(schema: &Value) -> Type {
     let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
-    if flag(schema, "x-kubernetes-int-or-string") {
+    if has_flag(schema, "x-kubernetes-int-or-string") {
         return Type::IntOrString;
     }
     match text("type") {
@@ -133,7 +134,7 @@ fn type_of(schema: &Value) -> Type {
 }
 
 fn object_type(schema: &Value, atomic: bool) -> Type {
-    let open = flag(schema, "x-kubernetes-preserve-unknown-fields");
+    let open = has_flag(schema, "x-kubernetes-preserve-unknown-fields");
     if let Some(value) = schema.get("additionalProperties") {
         let value = if value.is_object() { type_of(value) } else { Type::Any };
         return Type::Map { value: Box::new(value), atomic };
@@ -142,11 +143,11 @@ fn object_type(schema: &Value, atomic: bool) -> Type {
     if properties.is_none() && open {
         return if atomic { Type::Atomic } else { Type::Any };
     }
-    let mut fields: BTreeMap<String, Field> = properties
+    let mut fields: BTreeMap<String, StructField> = properties
         .into_iter()
         .flatten()
         .map(|(name, below)| {
-            let field = Field {
+            let field = StructField {
                 ty: type_of(below),
                 written: WhenWritten::Given,
                 default: below.get("default").cloned(),
@@ -154,11 +155,11 @@ fn object_type(schema: &Value, atomic: bool) -> Type {
             (name.clone(), field)
         })
         .collect();
-    if flag(schema, "x-kubernetes-embedded-resource") {
+    if has_flag(schema, "x-kubernetes-embedded-resource") {
         for (name, ty) in
             [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Named("ObjectMeta"))]
         {
-            fields.insert(name.to_owned(), Field { ty, written: WhenWritten::Given, default: None });
+            fields.insert(name.to_owned(), StructField { ty, written: WhenWritten::Given, default: None });
         }
     }
     Type::Struct(Struct { fields, rest: open.then(|| Box::new(Type::Any)), atomic })

@@ -12,34 +12,34 @@ mod workloads;
 pub(super) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// Sets the defaults of a built-in object, which is normalized already.
-pub(super) fn fill(kind: &str, object: &mut Value) {
+pub(super) fn apply_defaults(kind: &str, object: &mut Value) {
     match kind {
-        "Deployment" => workloads::deployment(object),
-        "StatefulSet" => workloads::stateful_set(object),
-        "DaemonSet" => workloads::daemon_set(object),
-        "ReplicaSet" | "ReplicationController" => workloads::replica_set(object),
-        "Job" => workloads::job(mapping_below(object, "spec")),
-        "CronJob" => workloads::cron_job(mapping_below(object, "spec")),
-        "HorizontalPodAutoscaler" => workloads::autoscaler(mapping_below(object, "spec")),
-        "Pod" => pods::pod(object),
+        "Deployment" => workloads::default_deployment(object),
+        "StatefulSet" => workloads::default_stateful_set(object),
+        "DaemonSet" => workloads::default_daemon_set(object),
+        "ReplicaSet" | "ReplicationController" => workloads::default_replica_set(object),
+        "Job" => workloads::default_job(mapping_below(object, "spec")),
+        "CronJob" => workloads::default_cron_job(mapping_below(object, "spec")),
+        "HorizontalPodAutoscaler" => workloads::default_autoscaler(mapping_below(object, "spec")),
+        "Pod" => pods::default_pod(object),
         "Endpoints" => default_endpoints(object),
         "EndpointSlice" => {
             for port in items_below(object, "ports") {
-                default(port, "name", || json!(""));
-                default(port, "protocol", || json!("TCP"));
+                set_default(port, "name", || json!(""));
+                set_default(port, "protocol", || json!("TCP"));
             }
         }
         "ValidatingAdmissionPolicy" => {
             let spec = mapping_below(object, "spec");
-            default(spec, "failurePolicy", || json!("Fail"));
-            match_resources(spec.get_mut("matchConstraints"));
+            set_default(spec, "failurePolicy", || json!("Fail"));
+            default_match_resources(spec.get_mut("matchConstraints"));
         }
         "ValidatingAdmissionPolicyBinding" => {
-            match_resources(mapping_below(object, "spec").get_mut("matchResources"));
+            default_match_resources(mapping_below(object, "spec").get_mut("matchResources"));
         }
-        "PodTemplate" => pods::template(mapping_below(object, "template")),
+        "PodTemplate" => pods::default_template(mapping_below(object, "template")),
         "Service" => default_service(mapping_below(object, "spec")),
-        "NetworkPolicy" => network_policy(mapping_below(object, "spec")),
+        "NetworkPolicy" => default_network_policy(mapping_below(object, "spec")),
         "RoleBinding" | "ClusterRoleBinding" => default_binding(object),
         "Secret" => default_secret(object),
         "LimitRange" => {
@@ -48,15 +48,15 @@ pub(super) fn fill(kind: &str, object: &mut Value) {
                 .for_each(default_container_limits);
         }
         "PersistentVolumeClaim" => {
-            storage::claim_spec(mapping_below(object, "spec"));
-            default(mapping_below(object, "status"), "phase", || json!("Pending"));
+            storage::default_claim_spec(mapping_below(object, "spec"));
+            set_default(mapping_below(object, "status"), "phase", || json!("Pending"));
         }
-        "PersistentVolume" => storage::volume(object),
+        "PersistentVolume" => storage::default_volume(object),
         "StorageClass" => {
-            default(object, "reclaimPolicy", || json!("Delete"));
-            default(object, "volumeBindingMode", || json!("Immediate"));
+            set_default(object, "reclaimPolicy", || json!("Delete"));
+            set_default(object, "volumeBindingMode", || json!("Immediate"));
         }
-        "PriorityClass" => default(object, "preemptionPolicy", || json!("PreemptLowerPriority")),
+        "PriorityClass" => set_default(object, "preemptionPolicy", || json!("PreemptLowerPriority")),
         "Namespace" => default_namespace(object),
         "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => default_webhooks(object, kind),
         "CustomResourceDefinition" => default_definition(mapping_below(object, "spec")),
@@ -70,7 +70,7 @@ fn default_container_limits(item: &mut Value) {
     for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
         let amounts = item.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
         for (resource, amount) in amounts {
-            default(mapping_below(item, to), &resource, || amount);
+            set_default(mapping_below(item, to), &resource, || amount);
         }
     }
 }
@@ -88,7 +88,7 @@ fn mapping_below<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
 }
 
 /// Sets a key that is absent, null, or an empty string.
-fn default(value: &mut Value, key: &str, what: impl FnOnce() -> Value) {
+fn set_default(value: &mut Value, key: &str, what: impl FnOnce() -> Value) {
     if let Some(map) = value.as_object_mut() {
         let unset = map.get(key).is_none_or(|v| v.is_null() || v.as_str() == Some(""));
         if unset {
@@ -109,24 +109,24 @@ fn text_below<'v>(value: &'v Value, key: &str) -> &'v str {
 fn default_endpoints(object: &mut Value) {
     for subset in items_below(object, "subsets") {
         for port in items_below(subset, "ports") {
-            default(port, "protocol", || json!("TCP"));
+            set_default(port, "protocol", || json!("TCP"));
         }
     }
 }
 
 fn default_service(spec: &mut Value) {
-    default(spec, "sessionAffinity", || json!("None"));
+    set_default(spec, "sessionAffinity", || json!("None"));
     match text_below(spec, "sessionAffinity") {
         "ClientIP" => {
             let client = mapping_below(mapping_below(spec, "sessionAffinityConfig"), "clientIP");
-            default(client, "timeoutSeconds", || json!(10800));
+            set_default(client, "timeoutSeconds", || json!(10800));
         }
         "None" => drop(spec.as_object_mut().map(|spec| spec.shift_remove("sessionAffinityConfig"))),
         _ => {}
     }
-    default(spec, "type", || json!("ClusterIP"));
+    set_default(spec, "type", || json!("ClusterIP"));
     for port in items_below(spec, "ports") {
-        default(port, "protocol", || json!("TCP"));
+        set_default(port, "protocol", || json!("TCP"));
         let number = port.get("port").cloned().unwrap_or_default();
         if matches!(port.get("targetPort"), None | Some(Value::Null)) || port["targetPort"] == json!(0) {
             port["targetPort"] = number;
@@ -134,17 +134,17 @@ fn default_service(spec: &mut Value) {
     }
     let ty = text_below(spec, "type").to_owned();
     if matches!(ty.as_str(), "NodePort" | "LoadBalancer") {
-        default(spec, "externalTrafficPolicy", || json!("Cluster"));
+        set_default(spec, "externalTrafficPolicy", || json!("Cluster"));
     }
     if ty != "ExternalName" {
-        default(spec, "internalTrafficPolicy", || json!("Cluster"));
+        set_default(spec, "internalTrafficPolicy", || json!("Cluster"));
     }
     if ty == "LoadBalancer" {
-        default(spec, "allocateLoadBalancerNodePorts", || json!(true));
+        set_default(spec, "allocateLoadBalancerNodePorts", || json!(true));
     }
 }
 
-fn network_policy(spec: &mut Value) {
+fn default_network_policy(spec: &mut Value) {
     let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|e| !e.is_empty());
     if spec.get("policyTypes").is_none_or(Value::is_null) {
         spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
@@ -152,17 +152,17 @@ fn network_policy(spec: &mut Value) {
     for direction in ["ingress", "egress"] {
         for rule in items_below(spec, direction) {
             for port in items_below(rule, "ports") {
-                default(port, "protocol", || json!("TCP"));
+                set_default(port, "protocol", || json!("TCP"));
             }
         }
     }
 }
 
 fn default_binding(object: &mut Value) {
-    default(mapping_below(object, "roleRef"), "apiGroup", || json!("rbac.authorization.k8s.io"));
+    set_default(mapping_below(object, "roleRef"), "apiGroup", || json!("rbac.authorization.k8s.io"));
     for subject in items_below(object, "subjects") {
         if matches!(text_below(subject, "kind"), "User" | "Group") {
-            default(subject, "apiGroup", || json!("rbac.authorization.k8s.io"));
+            set_default(subject, "apiGroup", || json!("rbac.authorization.k8s.io"));
         }
     }
 }
@@ -178,7 +178,7 @@ pub fn encode_string_data(object: &mut Value) {
 
 fn default_secret(object: &mut Value) {
     encode_string_data(object);
-    default(object, "type", || json!("Opaque"));
+    set_default(object, "type", || json!("Opaque"));
 }
 
 fn default_namespace(object: &mut Value) {
@@ -187,43 +187,43 @@ fn default_namespace(object: &mut Value) {
     labels["kubernetes.io/metadata.name"] = name;
 }
 
-fn match_resources(resources: Option<&mut Value>) {
+fn default_match_resources(resources: Option<&mut Value>) {
     let Some(resources) = resources else { return };
-    default(resources, "matchPolicy", || json!("Equivalent"));
-    default(resources, "namespaceSelector", || json!({}));
-    default(resources, "objectSelector", || json!({}));
+    set_default(resources, "matchPolicy", || json!("Equivalent"));
+    set_default(resources, "namespaceSelector", || json!({}));
+    set_default(resources, "objectSelector", || json!({}));
     for rules in ["resourceRules", "excludeResourceRules"] {
         for rule in items_below(resources, rules) {
-            default(rule, "scope", || json!("*"));
+            set_default(rule, "scope", || json!("*"));
         }
     }
 }
 
 fn default_webhooks(object: &mut Value, kind: &str) {
     for hook in items_below(object, "webhooks") {
-        default(hook, "failurePolicy", || json!("Fail"));
-        default(hook, "matchPolicy", || json!("Equivalent"));
-        default(hook, "namespaceSelector", || json!({}));
-        default(hook, "objectSelector", || json!({}));
-        default(hook, "timeoutSeconds", || json!(10));
+        set_default(hook, "failurePolicy", || json!("Fail"));
+        set_default(hook, "matchPolicy", || json!("Equivalent"));
+        set_default(hook, "namespaceSelector", || json!({}));
+        set_default(hook, "objectSelector", || json!({}));
+        set_default(hook, "timeoutSeconds", || json!(10));
         if kind == "MutatingWebhookConfiguration" {
-            default(hook, "reinvocationPolicy", || json!("Never"));
+            set_default(hook, "reinvocationPolicy", || json!("Never"));
         }
         if let Some(service) = hook.pointer_mut("/clientConfig/service") {
-            default(service, "port", || json!(443));
+            set_default(service, "port", || json!(443));
         }
         for rule in items_below(hook, "rules") {
-            default(rule, "scope", || json!("*"));
+            set_default(rule, "scope", || json!("*"));
         }
     }
 }
 
 fn default_definition(spec: &mut Value) {
-    default(mapping_below(spec, "conversion"), "strategy", || json!("None"));
+    set_default(mapping_below(spec, "conversion"), "strategy", || json!("None"));
     let names = mapping_below(spec, "names");
     let kind = text_below(names, "kind").to_owned();
-    default(names, "listKind", || json!(format!("{kind}List")));
-    default(names, "singular", || json!(kind.to_lowercase()));
+    set_default(names, "listKind", || json!(format!("{kind}List")));
+    set_default(names, "singular", || json!(kind.to_lowercase()));
 }
 
 /// Bytes in base64, with padding.
@@ -260,17 +260,17 @@ mod tests {
     fn without_affinity_there_is_no_timeout_of_it() {
         let config = json!({"clientIP": {"timeoutSeconds": 10800}});
         let mut object = json!({"spec": {"sessionAffinityConfig": config}});
-        fill("Service", &mut object);
+        apply_defaults("Service", &mut object);
         assert_eq!(object.pointer("/spec/sessionAffinityConfig"), None);
         object["spec"]["sessionAffinity"] = json!("ClientIP");
-        fill("Service", &mut object);
+        apply_defaults("Service", &mut object);
         assert_eq!(object["spec"]["sessionAffinityConfig"], config);
     }
 
     #[test]
     fn what_is_given_stays() {
         let mut object = json!({"spec": {"type": "NodePort", "ports": [{"port": 80, "targetPort": "http"}]}});
-        fill("Service", &mut object);
+        apply_defaults("Service", &mut object);
         assert_eq!(object["spec"]["ports"], json!([{"port": 80, "targetPort": "http", "protocol": "TCP"}]));
         assert_eq!(object["spec"]["externalTrafficPolicy"], "Cluster");
     }

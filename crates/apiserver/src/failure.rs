@@ -4,12 +4,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::kinds::Kind;
+use super::kinds::ResourceKind;
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct Failure {
+pub struct ApiError {
     /// The HTTP status.
     pub code: u16,
     /// The reason, one word; empty where the server gives none.
@@ -22,7 +22,7 @@ pub struct Failure {
 
 /// One of the causes of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cause {
+pub struct StatusCause {
     /// The reason, one word.
     pub reason: &'static str,
     /// What is wrong.
@@ -31,7 +31,7 @@ pub struct Cause {
     pub field: String,
 }
 
-impl Cause {
+impl StatusCause {
     /// A cause.
     pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), field: field.into() }
@@ -66,7 +66,7 @@ impl Cause {
         Self::new("FieldValueNotSupported", field, message)
     }
 
-    fn object(&self) -> Value {
+    fn to_json(&self) -> Value {
         let mut map = Map::new();
         map.insert("reason".to_owned(), json!(self.reason));
         map.insert("message".to_owned(), json!(self.message));
@@ -78,26 +78,26 @@ impl Cause {
 }
 
 /// The longest value that a message repeats.
-const LONGEST_VALUE: usize = 80;
+const MAX_VALUE_LENGTH: usize = 80;
 
 /// The message of a refusal without long values: of an immutable field, such as the template of a Job, servers repeat all
 /// of it. `details` are those of the refusal.
-pub fn brief(message: &str, details: &Map<String, Value>) -> String {
+pub fn shorten_message(message: &str, details: &Map<String, Value>) -> String {
     let causes = details.get("causes").and_then(Value::as_array).into_iter().flatten();
     let causes = causes.filter_map(|cause| cause.get("message")?.as_str());
-    causes.fold(message.to_owned(), |message, cause| match without_value(cause) {
+    causes.fold(message.to_owned(), |message, cause| match reason_without_value(cause) {
         Some(brief) => message.replace(cause, brief),
         None => message,
     })
 }
 
 /// Why a value is invalid, if the value is long: it is JSON, or text in Go's notation.
-fn without_value(cause: &str) -> Option<&str> {
+fn reason_without_value(cause: &str) -> Option<&str> {
     let (value, why) = cause.strip_prefix("Invalid value: ")?.rsplit_once("}: ")?;
-    (value.len() > LONGEST_VALUE).then_some(why)
+    (value.len() > MAX_VALUE_LENGTH).then_some(why)
 }
 
-impl Failure {
+impl ApiError {
     /// A refusal without details.
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self { code, reason, message: message.into(), details: Map::new() }
@@ -105,28 +105,28 @@ impl Failure {
 
     /// Adds details.
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+    pub fn with_detail(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.details.insert(key.to_owned(), value.into());
         self
     }
 
     /// Adds causes.
     #[must_use]
-    pub fn caused_by(self, causes: &[Cause]) -> Self {
-        let causes: Vec<Value> = causes.iter().map(Cause::object).collect();
-        self.with("causes", causes)
+    pub fn caused_by(self, causes: &[StatusCause]) -> Self {
+        let causes: Vec<Value> = causes.iter().map(StatusCause::to_json).collect();
+        self.with_detail("causes", causes)
     }
 
     /// Adds the object, by the plural of its kind.
     #[must_use]
-    pub fn about(mut self, group: &str, plural: &str, name: &str) -> Self {
+    pub fn about_object(mut self, group: &str, plural: &str, name: &str) -> Self {
         if !name.is_empty() {
-            self = self.with("name", name);
+            self = self.with_detail("name", name);
         }
         if !group.is_empty() {
-            self = self.with("group", group);
+            self = self.with_detail("group", group);
         }
-        self.with("kind", plural)
+        self.with_detail("kind", plural)
     }
 
     /// A malformed request.
@@ -135,8 +135,8 @@ impl Failure {
     }
 
     /// An object that does not exist.
-    pub fn not_found(kind: &Kind, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.resource())).about(
+    pub fn not_found(kind: &ResourceKind, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", kind.resource_name())).about_object(
             &kind.group,
             &kind.plural,
             name,
@@ -144,27 +144,33 @@ impl Failure {
     }
 
     /// A conflict with another manager.
-    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource());
-        Self::new(409, "Conflict", message).about(&kind.group, &kind.plural, name)
+    pub fn conflict(kind: &ResourceKind, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.resource_name());
+        Self::new(409, "Conflict", message).about_object(&kind.group, &kind.plural, name)
     }
 
     /// A conflict with a change since the object was read.
-    pub fn modified(kind: &Kind, name: &str) -> Self {
+    pub fn stale_version(kind: &ResourceKind, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)
     }
 
     /// An object with invalid values.
-    pub fn invalid(kind: &Kind, name: &str, causes: &[Cause]) -> Self {
+    pub fn invalid_object(kind: &ResourceKind, name: &str, causes: &[StatusCause]) -> Self {
         let qualified =
             if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) };
-        Self::unacceptable(&qualified, &kind.group, &kind.kind, name, causes)
+        Self::invalid_values(&qualified, &kind.group, &kind.kind, name, causes)
     }
 
     /// Invalid values of something without a kind, such as options.
-    pub fn unacceptable(qualified: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
+    pub fn invalid_values(
+        qualified: &str,
+        group: &str,
+        kind: &str,
+        name: &str,
+        causes: &[StatusCause],
+    ) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for cause in causes {
             let text = format!("{}: {}", cause.field, cause.message);
@@ -174,17 +180,17 @@ impl Failure {
         }
         let why = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
         Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {why}"))
-            .about(group, kind, name)
+            .about_object(group, kind, name)
             .caused_by(causes)
     }
 
     /// An internal error, which in spite of its code is a mistake in the request.
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub fn internal_error(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
     /// The object `Status`.
-    pub fn status(&self) -> Value {
+    pub fn to_status(&self) -> Value {
         let mut status = Map::new();
         status.insert("kind".to_owned(), json!("Status"));
         status.insert("apiVersion".to_owned(), json!("v1"));
@@ -215,11 +221,11 @@ mod tests {
             let cause = format!("Invalid value: {value}: field is immutable");
             let message = format!("Job.batch \"j\" is invalid: spec.template: {cause}");
             let details = json!({"causes": [{"field": "spec.template", "message": cause}]});
-            let said = brief(&message, details.as_object().unwrap());
+            let said = shorten_message(&message, details.as_object().unwrap());
             assert_eq!(said, "Job.batch \"j\" is invalid: spec.template: field is immutable");
         }
         let details = json!({"causes": [{"message": "Invalid value: -1: must not be negative"}]});
         let message = "spec.replicas: Invalid value: -1: must not be negative";
-        assert_eq!(brief(message, details.as_object().unwrap()), message);
+        assert_eq!(shorten_message(message, details.as_object().unwrap()), message);
     }
 }

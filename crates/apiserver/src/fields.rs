@@ -9,7 +9,7 @@ mod element;
 #[cfg(test)]
 mod tests;
 
-pub use element::Element;
+pub use element::PathElement;
 pub(super) use element::{compare_values, element_of};
 
 /// A set of fields.
@@ -18,7 +18,7 @@ pub struct FieldSet {
     /// Whether the value itself is in the set.
     own: bool,
     /// The elements below it, sorted: most values have few parts.
-    below: Vec<(Element, FieldSet)>,
+    below: Vec<(PathElement, FieldSet)>,
 }
 
 impl FieldSet {
@@ -33,18 +33,18 @@ impl FieldSet {
             }
             let mut below = Self::parse(value)?;
             below.own |= below.below.is_empty();
-            *set.enter(Element::parse(key)?) = below;
+            *set.below_or_insert(PathElement::parse(key)?) = below;
         }
         Some(set)
     }
 
     /// Writes `fieldsV1`.
-    pub fn write(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let mut map = Map::new();
         if self.own && !self.below.is_empty() {
             map.insert(".".to_owned(), Value::Object(Map::new()));
         }
-        map.extend(self.below.iter().map(|(element, below)| (element.key(), below.write())));
+        map.extend(self.below.iter().map(|(element, below)| (element.to_key(), below.to_json())));
         Value::Object(map)
     }
 
@@ -59,16 +59,16 @@ impl FieldSet {
     }
 
     /// Whether the item or field itself is in it.
-    pub fn has(&self, element: &Element) -> bool {
-        self.below(element).is_some_and(|below| below.own)
+    pub fn has_element(&self, element: &PathElement) -> bool {
+        self.find_below(element).is_some_and(|below| below.own)
     }
 
     /// The set below an item or field.
-    pub fn below(&self, element: &Element) -> Option<&FieldSet> {
+    pub fn find_below(&self, element: &PathElement) -> Option<&FieldSet> {
         self.find_index(element).ok().and_then(|place| self.below.get(place)).map(|(_, below)| below)
     }
 
-    fn find_index(&self, element: &Element) -> Result<usize, usize> {
+    fn find_index(&self, element: &PathElement) -> Result<usize, usize> {
         // Most come in order.
         match self.below.last() {
             Some((last, _)) if last < element => Err(self.below.len()),
@@ -77,17 +77,17 @@ impl FieldSet {
     }
 
     /// The elements.
-    pub fn entries(&self) -> impl Iterator<Item = (&Element, &FieldSet)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&PathElement, &FieldSet)> {
         self.below.iter().map(|(element, below)| (element, below))
     }
 
     /// Adds the value itself.
-    pub fn own(&mut self) {
+    pub fn insert_own(&mut self) {
         self.own = true;
     }
 
     /// The set below an item or field, to add to it.
-    pub fn enter(&mut self, element: Element) -> &mut FieldSet {
+    pub fn below_or_insert(&mut self, element: PathElement) -> &mut FieldSet {
         let place = self.find_index(&element).unwrap_or_else(|place| {
             self.below.insert(place, (element, Self::default()));
             place
@@ -96,8 +96,9 @@ impl FieldSet {
     }
 
     /// Adds a path of fields.
-    pub fn insert(&mut self, path: &[&str]) {
-        let end = path.iter().fold(self, |set, key| set.enter(Element::Field((*key).to_owned())));
+    pub fn insert_path(&mut self, path: &[&str]) {
+        let end =
+            path.iter().fold(self, |set, key| set.below_or_insert(PathElement::Field((*key).to_owned())));
         end.own = true;
     }
 
@@ -110,7 +111,7 @@ impl FieldSet {
             return self;
         }
         for (element, theirs) in other.below {
-            let mine = self.enter(element);
+            let mine = self.below_or_insert(element);
             *mine = std::mem::take(mine).union(theirs);
         }
         self
@@ -120,7 +121,7 @@ impl FieldSet {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let both = self.below.iter().filter_map(|(element, below)| {
-            let both = below.intersection(other.below(element)?);
+            let both = below.intersection(other.find_below(element)?);
             (!both.is_empty()).then(|| (element.clone(), both))
         });
         Self { own: self.own && other.own, below: both.collect() }
@@ -154,7 +155,7 @@ impl FieldSet {
 
     /// Whether it is a subset of the other.
     pub fn is_within(&self, other: &Self) -> bool {
-        let within = |(element, below): &(Element, Self)| match other.below(element) {
+        let within = |(element, below): &(PathElement, Self)| match other.find_below(element) {
             Some(theirs) => below.is_within(theirs),
             None => below.is_empty(),
         };
@@ -162,7 +163,7 @@ impl FieldSet {
     }
 
     /// The paths as text, as messages about conflicts name them.
-    pub fn paths(&self) -> Vec<String> {
+    pub fn format_paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect_paths(&mut String::new(), &mut paths);
         paths

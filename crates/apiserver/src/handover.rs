@@ -7,10 +7,10 @@
 
 use serde_json::Value;
 
-use super::apply::{Write, without_managers};
-use super::fields::{Element, FieldSet};
-use super::managed::{Managed, ManagerEntry, Operation, Owned};
-use super::typed::compare;
+use super::apply::{WriteOptions, without_managers};
+use super::fields::{FieldSet, PathElement};
+use super::managed_fields::{ManagedFields, ManagedFieldsOperation, ManagerEntry, OwnedFields};
+use super::typed::compare_objects;
 
 /// Which fields are handed over.
 #[derive(Clone, Copy)]
@@ -28,13 +28,14 @@ pub struct HandoverScope<'s> {
 
 /// The live object after fields of other managers were handed over to `write.manager`, which then owns them as if it had
 /// applied them; `None` where there is nothing to hand over.
-pub fn hand_over(live: &Value, scope: &HandoverScope<'_>, write: &Write<'_>) -> Option<Value> {
-    let mut managed = Managed::from_object(live)?;
+pub fn hand_over(live: &Value, scope: &HandoverScope<'_>, write: &WriteOptions<'_>) -> Option<Value> {
+    let mut managed = ManagedFields::from_object(live)?;
     let differs = scope.target.map(|target| {
-        let found = compare(write.object_schema(), &without_managers(live), &without_managers(target));
-        found.changed().union(found.removed)
+        let found =
+            compare_objects(write.object_schema(), &without_managers(live), &without_managers(target));
+        found.changed_fields().union(found.removed)
     });
-    let own = write.manager_entry(Operation::Apply);
+    let own = write.manager_entry(ManagedFieldsOperation::Apply);
     let mut taken = scope.named.clone();
     let mut api_version = None;
     let mut any = !scope.named.is_empty();
@@ -60,21 +61,21 @@ pub fn hand_over(live: &Value, scope: &HandoverScope<'_>, write: &Write<'_>) -> 
         return None;
     }
     managed.0.retain(|_, owned| !owned.fields.is_empty());
-    let mine = managed.0.remove(&own).unwrap_or_else(|| Owned {
+    let mine = managed.0.remove(&own).unwrap_or_else(|| OwnedFields {
         api_version: api_version.unwrap_or_else(|| write.kind.api_version()),
-        ..Owned::default()
+        ..OwnedFields::default()
     });
-    managed.0.insert(own, Owned { fields: mine.fields.union(taken), ..mine });
+    managed.0.insert(own, OwnedFields { fields: mine.fields.union(taken), ..mine });
     let mut object = live.clone();
-    managed.store(&mut object);
+    managed.write_to(&mut object);
     Some(object)
 }
 
 /// The fields at these paths of fields.
-pub fn field_set<'p>(paths: impl Iterator<Item = Vec<Element>> + 'p) -> FieldSet {
+pub fn field_set<'p>(paths: impl Iterator<Item = Vec<PathElement>> + 'p) -> FieldSet {
     let mut set = FieldSet::default();
     for path in paths {
-        path.into_iter().fold(&mut set, FieldSet::enter).own();
+        path.into_iter().fold(&mut set, FieldSet::below_or_insert).insert_own();
     }
     set
 }
@@ -83,34 +84,34 @@ pub fn field_set<'p>(paths: impl Iterator<Item = Vec<Element>> + 'p) -> FieldSet
 mod tests {
     use serde_json::json;
 
-    use super::super::{Kind, applied, complete_object, update_managers};
+    use super::super::{ResourceKind, apply_object, complete_object, update_managers};
     use super::*;
 
     const NOW: &str = "2026-01-01T00:00:00Z";
 
-    fn write<'w>(kind: &'w Kind, manager: &'w str) -> Write<'w> {
-        Write { kind, manager, subresource: None, force: true, now: NOW }
+    fn write<'w>(kind: &'w ResourceKind, manager: &'w str) -> WriteOptions<'w> {
+        WriteOptions { kind, manager, subresource: None, force: true, now: NOW }
     }
 
     #[test]
     fn an_edited_port_is_put_back_after_it_was_handed_over() {
-        let kind = Kind::builtin("v1", "Service").unwrap();
+        let kind = ResourceKind::find_builtin("v1", "Service").unwrap();
         let body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "n"},
             "spec": {"selector": {"app": "a"}, "ports": [{"name": "http", "port": 80}]}});
-        let live = applied(None, &body, &write(kind, "us")).unwrap();
+        let live = apply_object(None, &body, &write(kind, "us")).unwrap();
         let mut edited = live.clone();
         edited["spec"]["ports"][0]["port"] = json!(83);
         edited["spec"]["selector"]["tier"] = json!("x");
         let edited =
             update_managers(Some(&live), &complete_object(kind, edited), &write(kind, "kubectl-edit"));
-        let refused = applied(Some(&edited), &body, &write(kind, "us")).unwrap_err();
+        let refused = apply_object(Some(&edited), &body, &write(kind, "us")).unwrap_err();
         assert!(refused.message.contains("Duplicate value: \"http\""), "{}", refused.message);
 
         let gives = |entry: &ManagerEntry| entry.manager == "kubectl-edit";
         let none = FieldSet::default();
         let scope = HandoverScope { gives: &gives, stay: &none, named: &none, target: None };
         let handed = hand_over(&edited, &scope, &write(kind, "us")).unwrap();
-        let back = applied(Some(&handed), &body, &write(kind, "us")).unwrap();
+        let back = apply_object(Some(&handed), &body, &write(kind, "us")).unwrap();
         assert_eq!(back["spec"]["ports"], live["spec"]["ports"]);
         assert_eq!(back["spec"]["selector"], json!({"app": "a"}));
 
@@ -128,12 +129,13 @@ mod tests {
 
     #[test]
     fn fields_stay_with_a_manager_or_are_taken_by_name() {
-        let kind = Kind::builtin("v1", "ConfigMap").unwrap();
+        let kind = ResourceKind::find_builtin("v1", "ConfigMap").unwrap();
         let live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a",
             "labels": {"x": "1", "y": "1"}}, "data": {"k": "v"}});
         let live = update_managers(None, &live, &write(kind, "them"));
-        let labels =
-            |key: &str| field_set(std::iter::once(["metadata", "labels", key].map(Element::field).to_vec()));
+        let labels = |key: &str| {
+            field_set(std::iter::once(["metadata", "labels", key].map(PathElement::field).to_vec()))
+        };
         let (stay, named) = (labels("x"), labels("y"));
         let scope = HandoverScope { gives: &|_| false, stay: &stay, named: &named, target: None };
         let handed = hand_over(&live, &scope, &write(kind, "us")).unwrap();

@@ -4,14 +4,14 @@
 
 use std::sync::LazyLock;
 
-use super::custom::Custom;
+use super::custom::CustomResource;
 use super::fields::FieldSet;
-use super::schema::{Type, builtin};
-use federate_kubernetes::kinds::{Scope, scope};
+use super::schema::{Type, find_builtin};
+use federate_kubernetes::kinds::{Scope, find_scope};
 
 /// A kind of object in one version.
 #[derive(Clone, Debug)]
-pub struct Kind {
+pub struct ResourceKind {
     /// The API group; empty for the core group.
     pub group: String,
     /// The version.
@@ -37,13 +37,14 @@ pub struct Kind {
     /// The schema of its objects.
     pub schema: Type,
     /// The CRD of a custom resource.
-    pub custom: Option<Custom>,
+    pub custom: Option<CustomResource>,
 }
 
 /// The built-in kinds, in the order of `KINDS`.
-static BUILTINS: LazyLock<Vec<Kind>> = LazyLock::new(|| KINDS.iter().map(Kind::from_row).collect());
+static BUILTINS: LazyLock<Vec<ResourceKind>> =
+    LazyLock::new(|| KINDS.iter().map(ResourceKind::from_row).collect());
 
-impl Kind {
+impl ResourceKind {
     /// A built-in kind.
     ///
     /// ```
@@ -51,19 +52,19 @@ impl Kind {
     /// assert!(Kind::builtin("apps/v1", "Deployment").is_some_and(|k| k.plural == "deployments"));
     /// assert!(Kind::builtin("apps/v1beta1", "Deployment").is_none());
     /// ```
-    pub fn builtin(api_version: &str, kind: &str) -> Option<&'static Self> {
+    pub fn find_builtin(api_version: &str, kind: &str) -> Option<&'static Self> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let row = KINDS.iter().position(|row| (row.0, row.1, row.2) == (group, version, kind))?;
         BUILTINS.get(row)
     }
 
     /// All built-in kinds.
-    pub fn builtins() -> impl Iterator<Item = &'static Self> {
+    pub fn all_builtins() -> impl Iterator<Item = &'static Self> {
         BUILTINS.iter()
     }
 
     /// A kind without a schema: its lists are atomic, and it has no defaults.
-    pub fn unknown(api_version: &str, kind: &str, namespaced: bool) -> Self {
+    pub fn without_schema(api_version: &str, kind: &str, namespaced: bool) -> Self {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let plural = format!("{}s", kind.to_lowercase());
         let mut unknown = Self::from_row(&(KINDS[0].0, KINDS[0].1, KINDS[0].2, KINDS[0].3, "", ""));
@@ -92,11 +93,11 @@ impl Kind {
                 .filter(|(letter, _)| traits.contains(*letter))
                 .map(|(_, category)| (*category).to_owned())
                 .collect(),
-            namespaced: scope(group, kind) == Some(Scope::Namespaced),
+            namespaced: find_scope(group, kind) == Some(Scope::Namespaced),
             generation: traits.contains('g'),
             status: traits.contains('s'),
             scale: traits.contains('r'),
-            schema: builtin(kind).map_or(Type::Any, |_| Type::Named(kind)),
+            schema: find_builtin(kind).map_or(Type::Any, |_| Type::Named(kind)),
             custom: None,
         }
     }
@@ -107,12 +108,12 @@ impl Kind {
     }
 
     /// `plural.group`, or the plural alone in the core group.
-    pub fn resource(&self) -> String {
+    pub fn resource_name(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
     /// Whether it is the built-in kind of this name.
-    pub fn is(&self, kind: &str) -> bool {
+    pub fn is_builtin(&self, kind: &str) -> bool {
         let own = |row: &Row| (row.0, row.2) == (self.group.as_str(), kind);
         self.kind == kind && self.custom.is_none() && KINDS.iter().any(own)
     }
@@ -122,13 +123,13 @@ impl Kind {
     pub(super) fn reset_fields(&self, subresource: Option<&str>) -> FieldSet {
         let mut set = FieldSet::default();
         match subresource {
-            None if self.status => set.insert(&["status"]),
+            None if self.status => set.insert_path(&["status"]),
             Some("status") => {
-                set.insert(&["spec"]);
+                set.insert_path(&["spec"]);
                 if self.custom.is_some() {
-                    set.insert(&["metadata"]);
+                    set.insert_path(&["metadata"]);
                 } else if self.generation && self.group == "apps" {
-                    set.insert(&["metadata", "labels"]);
+                    set.insert_path(&["metadata", "labels"]);
                 }
             }
             _ => {}

@@ -45,48 +45,52 @@
 //! ```
 
 mod apply;
-mod complete;
+mod completion;
 pub mod cron;
 mod custom;
 mod defaults;
-mod defined;
-mod extract_applied;
+mod definition;
+mod extraction;
 mod failure;
 pub mod fields;
 mod handover;
 mod kinds;
 pub mod lint;
 pub mod lists;
-pub mod managed;
-pub mod normalize;
+pub mod managed_fields;
+pub mod normalization;
 mod openapi;
 pub mod patches;
 pub mod schema;
-pub mod served;
+pub mod served_versions;
 pub mod services;
 pub mod strategy;
 #[cfg(test)]
 mod tests;
 pub mod typed;
-mod validate;
+mod validation;
 mod versions;
 
 use serde_json::Value;
 
-pub use apply::{Write, merge_applied, update_managers};
-pub use complete::complete_object;
-pub use custom::Custom;
+pub use apply::{WriteOptions, merge_applied, update_managers};
+pub use completion::complete_object;
+pub use custom::CustomResource;
 pub use defaults::encode_string_data;
-pub use extract_applied::{applied_fields, extract_applied};
-pub use failure::{Cause, Failure, brief};
+pub use extraction::{applied_fields, extract_applied};
+pub use failure::{ApiError, StatusCause, shorten_message};
 pub use handover::{HandoverScope, field_set, hand_over};
-pub use kinds::Kind;
-pub use validate::invalid_name;
-pub use versions::{Conversion, convert};
+pub use kinds::ResourceKind;
+pub use validation::invalid_name;
+pub use versions::{Conversion, convert_object};
 
 /// The object after an apply; the live object itself where the apply changes nothing. A new object has no uid and no
 /// resource version.
-pub fn applied(live: Option<&Value>, object: &Value, write: &Write<'_>) -> Result<Value, Failure> {
+pub fn apply_object(
+    live: Option<&Value>,
+    object: &Value,
+    write: &WriteOptions<'_>,
+) -> Result<Value, ApiError> {
     let merged = merge_applied(live, object, write)?;
     match live {
         Some(live) => strategy::prepare_for_update(live, merged, write),

@@ -9,17 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use federate_kubernetes::pointer::escape;
-use federate_kubernetes::schema::nearest;
+use federate_kubernetes::schema::find_nearest;
 
-use super::complete::complete_object;
-use super::failure::{Cause, Failure};
-use super::fields::{Element, element_of};
-use super::kinds::Kind;
+use super::completion::complete_object;
+use super::failure::{ApiError, StatusCause};
+use super::fields::{PathElement, element_of};
+use super::kinds::ResourceKind;
 use super::schema::{ListType, Type};
 use super::strategy;
-use super::{Write, normalize};
+use super::{WriteOptions, normalization};
 
-mod misplaced;
+mod misplaced_fields;
 mod others;
 mod path;
 mod pods;
@@ -28,10 +28,10 @@ mod scheduling;
 mod words;
 
 pub use path::{near_metadata_path, near_path};
-pub use releases::{ReleaseAddition, dated};
+pub use releases::{ReleaseAddition, find_release_additions};
 
 /// The version of Kubernetes whose schemas and validation are those of this crate.
-pub const VERSION: &str = "1.36";
+pub const KUBERNETES_VERSION: &str = "1.36";
 
 /// A problem in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Problem {
     /// The place, as a JSON pointer; what is missing has the pointer of what lacks it.
     pub pointer: String,
     /// What the server does.
-    pub effect: Effect,
+    pub effect: ProblemEffect,
     /// What is wrong. Values of Secrets and of custom resources are not quoted.
     pub message: String,
     /// The probable correction.
@@ -48,7 +48,7 @@ pub struct Problem {
 
 /// What an API server does about a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum ProblemEffect {
     /// It drops an unknown field, or refuses it in strict validation.
     Dropped,
     /// It drops the field while a feature gate is off.
@@ -62,7 +62,7 @@ pub enum Effect {
 }
 
 /// The problems of an object, in the order of its fields. Values are only validated if their types are right.
-pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
+pub fn find_problems(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
     let mut lint = Lint { kind, found: Vec::new(), pointer: String::new(), suggestions: 0 };
     for (key, value) in object.as_object().into_iter().flatten() {
         if !matches!(key.as_str(), "apiVersion" | "kind") {
@@ -70,15 +70,15 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
         }
     }
     let mut found = lint.found;
-    if !found.iter().any(|problem| problem.effect == Effect::Refused) {
+    if !found.iter().any(|problem| problem.effect == ProblemEffect::Refused) {
         let known = KnownProblems::new(&found);
-        let pods = if kind.custom.is_none() { pods::problems(&kind.kind, object) } else { Vec::new() };
+        let pods = if kind.custom.is_none() { pods::find_problems(&kind.kind, object) } else { Vec::new() };
         let places: BTreeSet<String> = pods.iter().map(|problem| problem.pointer.clone()).collect();
         let mut refused = find_refusals(kind, object);
         refused.retain(|problem| !places.contains(&problem.pointer));
         if kind.custom.is_none() {
             refused.extend(pods);
-            refused.extend(others::problems(&kind.kind, object));
+            refused.extend(others::find_problems(&kind.kind, object));
             refused.extend(find_unencoded_data(kind, object));
             refused.extend(lint_definition(kind, object));
         }
@@ -90,7 +90,7 @@ pub fn problems(kind: &Kind, object: &Value) -> Vec<Problem> {
 
 /// Whether a change at a pointer of an object can be no problem, whatever else is in the object: one text for another
 /// in a field whose text is not validated.
-pub fn is_plain(kind: &Kind, pointer: &str, before: &Value, after: &Value) -> bool {
+pub fn is_plain(kind: &ResourceKind, pointer: &str, before: &Value, after: &Value) -> bool {
     let (Some(Value::String(_)), Some(Value::String(after))) =
         (before.pointer(pointer), after.pointer(pointer))
     else {
@@ -109,7 +109,7 @@ struct KnownProblems {
 impl KnownProblems {
     fn new(found: &[Problem]) -> Self {
         let mut meant: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for old in found.iter().filter(|old| old.effect == Effect::Dropped) {
+        for old in found.iter().filter(|old| old.effect == ProblemEffect::Dropped) {
             let parent = old.pointer.rsplit_once('/').map(|(parent, _)| parent);
             let field = old.help.as_deref().and_then(|help| help.split('`').nth(1));
             if let (Some(parent), Some(field)) = (parent, field) {
@@ -135,7 +135,7 @@ const MAX_SUGGESTIONS: usize = 20;
 const MAX_DECLARED_FIELDS: usize = 1000;
 
 struct Lint<'k> {
-    kind: &'k Kind,
+    kind: &'k ResourceKind,
     found: Vec<Problem>,
     /// The current place.
     pointer: String,
@@ -144,7 +144,7 @@ struct Lint<'k> {
 }
 
 impl Lint<'_> {
-    fn add_problem(&mut self, effect: Effect, message: String, help: Option<String>) {
+    fn add_problem(&mut self, effect: ProblemEffect, message: String, help: Option<String>) {
         self.found.push(Problem { pointer: self.pointer.clone(), effect, message, help });
     }
 
@@ -175,42 +175,45 @@ impl Lint<'_> {
     /// Reports an unknown field. Without the `known` ones, the right one is not searched.
     fn report_unknown_field(&mut self, key: &str, known: Option<&[&str]>) {
         let parent = self.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let place = if parent.is_empty() { "the object".to_owned() } else { words::field(parent) };
+        let place = if parent.is_empty() { "the object".to_owned() } else { words::format_field(parent) };
         if key.is_empty() {
             let help = "write the name of the field before the colon, or remove the line".to_owned();
             return self.add_problem(
-                Effect::Dropped,
+                ProblemEffect::Dropped,
                 format!("{place} has a field with an empty name"),
                 Some(help),
             );
         }
         let message = format!("{place} has no field `{key}`");
-        let Some(known) = known else { return self.add_problem(Effect::Dropped, message, None) };
-        let renamed = || misplaced::renamed(key).filter(|_| self.kind.custom.is_none());
+        let Some(known) = known else { return self.add_problem(ProblemEffect::Dropped, message, None) };
+        let renamed = || misplaced_fields::find_renamed(key).filter(|_| self.kind.custom.is_none());
         let belongs = |path: Option<String>| path.map(|path| format!("the field belongs to `{path}`"));
         let meant = |name: &str| format!("did you mean `{name}`?");
-        let help = nearest(key, known)
+        let help = find_nearest(key, known)
             .map(meant)
             .or_else(|| renamed().map(|new| format!("write it as `{new}`")))
-            .or_else(|| belongs(misplaced::deeper(&self.kind.schema, parent, key)))
+            .or_else(|| belongs(misplaced_fields::find_deeper(&self.kind.schema, parent, key)))
             // `configMap` for `configMapRef`, `name` for `secretName`.
-            .or_else(|| misplaced::longer(key, known).map(meant))
-            .or_else(|| belongs(misplaced::anywhere(&self.kind.schema, key)));
+            .or_else(|| misplaced_fields::find_longer_name(key, known).map(meant))
+            .or_else(|| belongs(misplaced_fields::find_anywhere(&self.kind.schema, key)));
         let help =
             help.or_else(|| (known.len() <= 12).then(|| format!("its fields are {}", known.join(", "))));
-        self.add_problem(Effect::Dropped, message, help);
+        self.add_problem(ProblemEffect::Dropped, message, help);
     }
 
     fn lint_value(&mut self, ty: &Type, value: &Value) {
         if value.is_null() {
             return;
         }
-        let ty = ty.resolve();
+        let ty = ty.resolve_name();
         if let Some(wanted) = self.expected_type(ty, value) {
-            let message =
-                format!("{} must be {wanted}, but is {}", words::field(&self.pointer), words::shown(value));
-            let help = words::correction(ty, value);
-            return self.add_problem(Effect::Refused, message, help);
+            let message = format!(
+                "{} must be {wanted}, but is {}",
+                words::format_field(&self.pointer),
+                words::describe_value(value)
+            );
+            let help = words::suggest_correction(ty, value);
+            return self.add_problem(ProblemEffect::Refused, message, help);
         }
         match (ty, value) {
             (Type::List { item, list_type }, Value::Array(values)) => {
@@ -236,7 +239,9 @@ impl Lint<'_> {
             Type::Number if self.kind.custom.is_some() => (value.is_number(), "a number"),
             Type::Number => (whole(value), "a whole number"),
             Type::Boolean => (value.is_boolean(), "true or false"),
-            Type::Quantity => (normalize::quantity(value).is_some(), "a quantity such as `500m` or `2Gi`"),
+            Type::Quantity => {
+                (normalization::normalize_quantity(value).is_some(), "a quantity such as `500m` or `2Gi`")
+            }
             Type::IntOrString => (value.is_string() || whole(value), "a whole number or text"),
             Type::Struct(_) | Type::Map { .. } => (value.is_object(), "a mapping"),
             Type::List { .. } => (value.is_array(), "a list"),
@@ -247,56 +252,56 @@ impl Lint<'_> {
     /// Reports items of a list with the key of an earlier item.
     fn report_duplicates(&mut self, item: &Type, list_type: &ListType, values: &[Value]) {
         let ListType::Keys(keys) = list_type else { return };
-        let mut places: BTreeMap<Element, usize> = BTreeMap::new();
+        let mut places: BTreeMap<PathElement, usize> = BTreeMap::new();
         for (index, value) in values.iter().enumerate() {
             let Ok(element) = element_of(value, item, list_type) else { continue };
             let first = *places.entry(element).or_insert(index);
             if first == index {
                 continue;
             }
-            let place = words::field(&self.pointer);
+            let place = words::format_field(&self.pointer);
             let message = format!(
                 "items {first} and {index} of {place} have the same {}: server-side apply refuses the object, and \
                  only one of the two counts",
                 keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(" and ")
             );
             self.lint_below(&index.to_string(), |lint| {
-                lint.add_problem(Effect::Ambiguous, message, Some("remove one of the two".to_owned()));
+                lint.add_problem(ProblemEffect::Ambiguous, message, Some("remove one of the two".to_owned()));
             });
         }
     }
 }
 
 /// Data of a Secret that is not encoded.
-fn find_unencoded_data(kind: &Kind, object: &Value) -> Vec<Problem> {
-    let data = object.get("data").and_then(Value::as_object).filter(|_| kind.is("Secret"));
+fn find_unencoded_data(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
+    let data = object.get("data").and_then(Value::as_object).filter(|_| kind.is_builtin("Secret"));
     let wrong = data.into_iter().flatten().filter(|(_, value)| !value.as_str().is_none_or(words::is_base64));
     wrong
         .map(|(key, _)| Problem {
             pointer: format!("/data/{}", escape(key)),
-            effect: Effect::Refused,
-            message: format!("{} is not base64", words::field(&format!("/data/{}", escape(key)))),
+            effect: ProblemEffect::Refused,
+            message: format!("{} is not base64", words::format_field(&format!("/data/{}", escape(key)))),
             help: Some("encode the value, or write it under `stringData`".to_owned()),
         })
         .collect()
 }
 
 /// The problems of the names and the scope of a CRD.
-fn lint_definition(kind: &Kind, object: &Value) -> Vec<Problem> {
+fn lint_definition(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
     let mut found = Vec::new();
-    if !kind.is("CustomResourceDefinition") {
+    if !kind.is_builtin("CustomResourceDefinition") {
         return found;
     }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let mut refuse = |pointer: &str, effect, why: String, help: Option<String>| {
-        let message = format!("{} {why}", words::field(pointer));
+        let message = format!("{} {why}", words::format_field(pointer));
         found.push(Problem { pointer: pointer.to_owned(), effect, message, help });
     };
     let (plural, group, scope) = (text("/spec/names/plural"), text("/spec/group"), text("/spec/scope"));
     let name = format!("{plural}.{group}");
     if !plural.is_empty() && text("/metadata/name") != name {
         let why = "must be the plural name and the group of the kind".to_owned();
-        refuse("/metadata/name", Effect::BadName, why, Some(format!("did you mean `{name}`?")));
+        refuse("/metadata/name", ProblemEffect::BadName, why, Some(format!("did you mean `{name}`?")));
     }
     let scopes = ["Cluster", "Namespaced"];
     if !scopes.contains(&scope) {
@@ -304,16 +309,16 @@ fn lint_definition(kind: &Kind, object: &Value) -> Vec<Problem> {
         let near = scopes
             .into_iter()
             .find(|s| !scope.is_empty() && s.starts_with(scope))
-            .or_else(|| nearest(scope, &scopes));
+            .or_else(|| find_nearest(scope, &scopes));
         let help = near.map(|near| format!("did you mean `{near}`?"));
-        refuse("/spec/scope", Effect::Refused, why, help);
+        refuse("/spec/scope", ProblemEffect::Refused, why, help);
     }
     let versions = object.pointer("/spec/versions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let stored = versions.iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
     if stored != 1 {
         refuse(
             "/spec/versions",
-            Effect::Refused,
+            ProblemEffect::Refused,
             "must have one version with `storage: true`".to_owned(),
             None,
         );
@@ -322,9 +327,9 @@ fn lint_definition(kind: &Kind, object: &Value) -> Vec<Problem> {
 }
 
 /// What validation refuses when the object is created.
-fn find_refusals(kind: &Kind, object: &Value) -> Vec<Problem> {
+fn find_refusals(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
     let now = "2000-01-01T00:00:00Z";
-    let write = Write { kind, manager: "federate", subresource: None, force: false, now };
+    let write = WriteOptions { kind, manager: "federate", subresource: None, force: false, now };
     match strategy::prepare_for_create(complete_object(kind, object.clone()), &write) {
         Ok(_) => Vec::new(),
         Err(failure) => {
@@ -334,15 +339,15 @@ fn find_refusals(kind: &Kind, object: &Value) -> Vec<Problem> {
 }
 
 /// The causes of a failure, each once.
-fn unique_causes(failure: &Failure) -> Vec<Cause> {
+fn unique_causes(failure: &ApiError) -> Vec<StatusCause> {
     let listed = failure.details.get("causes").and_then(Value::as_array);
     let text =
         |cause: &Value, key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut causes: Vec<Cause> = Vec::new();
+    let mut causes: Vec<StatusCause> = Vec::new();
     let mut seen = BTreeSet::new();
     for cause in listed.into_iter().flatten() {
         let reason = if text(cause, "reason") == "FieldValueRequired" { "FieldValueRequired" } else { "" };
-        let cause = Cause::new(reason, text(cause, "field"), text(cause, "message"));
+        let cause = StatusCause::new(reason, text(cause, "field"), text(cause, "message"));
         // Rules that are not evaluated here are no mistakes.
         let key = (cause.reason, cause.field.clone(), cause.message.clone());
         if cause.field != "<nil>" && seen.insert(key) {
@@ -352,12 +357,12 @@ fn unique_causes(failure: &Failure) -> Vec<Cause> {
     causes
 }
 
-fn describe_refusal(kind: &Kind, object: &Value, cause: &Cause) -> Problem {
-    let (pointer, key) = words::place(object, cause);
-    let effect = if cause.field == "metadata.name" { Effect::BadName } else { Effect::Refused };
+fn describe_refusal(kind: &ResourceKind, object: &Value, cause: &StatusCause) -> Problem {
+    let (pointer, key) = words::locate_cause(object, cause);
+    let effect = if cause.field == "metadata.name" { ProblemEffect::BadName } else { ProblemEffect::Refused };
     if cause.reason == "FieldValueRequired" {
         let why = cause.message.trim_start_matches("Required value").trim_start_matches(": ");
-        let place = if pointer.is_empty() { "the object".to_owned() } else { words::field(&pointer) };
+        let place = if pointer.is_empty() { "the object".to_owned() } else { words::format_field(&pointer) };
         let message = match (&key, why) {
             (Some(key), "") => format!("{place} lacks the required field `{key}`"),
             (Some(key), why) => format!("{place} lacks the required field `{key}`: {why}"),
@@ -366,9 +371,10 @@ fn describe_refusal(kind: &Kind, object: &Value, cause: &Cause) -> Problem {
         };
         return Problem { pointer, effect, message, help: None };
     }
-    let quoted = kind.custom.is_none() && !kind.is("Secret");
-    let message = format!("{}: {}", words::field(&pointer), words::plain(&cause.message, quoted));
-    let help = words::alternative(object.pointer(&pointer), &cause.message);
+    let quoted = kind.custom.is_none() && !kind.is_builtin("Secret");
+    let message =
+        format!("{}: {}", words::format_field(&pointer), words::simplify_message(&cause.message, quoted));
+    let help = words::suggest_alternative(object.pointer(&pointer), &cause.message);
     Problem { pointer, effect, message, help }
 }
 

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// A page of the answer to a list.
-pub struct Page<'t> {
+pub struct ListPage<'t> {
     /// The token of the next page; empty on the last one.
     pub next: String,
     /// The version of the cluster's state that the answer shows, where a watch of it begins.
@@ -36,13 +36,13 @@ struct PageMetadata {
     r#continue: String,
 }
 
-impl<'t> Page<'t> {
+impl<'t> ListPage<'t> {
     /// The page that a server sent.
     ///
     /// # Errors
     ///
     /// The text is not the JSON of a list.
-    pub fn of(text: &'t [u8]) -> serde_json::Result<Self> {
+    pub fn parse(text: &'t [u8]) -> serde_json::Result<Self> {
         let page: PageText<'t> = serde_json::from_slice(text)?;
         let items = page.items.unwrap_or_default().into_iter().map(RawValue::get).collect();
         let PageMetadata { resource_version, r#continue: next } = page.metadata;
@@ -163,7 +163,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::managed::read_fields;
+    use crate::managed_fields::read_fields;
 
     #[test]
     fn items_are_the_values_that_the_server_returned() {
@@ -175,7 +175,7 @@ mod tests {
         ]);
         let metadata = json!({"resourceVersion": "7", "continue": "next"});
         let text = json!({"metadata": metadata, "items": items}).to_string();
-        let page = Page::of(text.as_bytes()).unwrap();
+        let page = ListPage::parse(text.as_bytes()).unwrap();
         let mut read: Vec<Value> =
             page.items.iter().map(|item| read_item(item.as_bytes()).unwrap()).collect();
         assert_eq!((&*page.next, &*page.resource_version), ("next", "7"));
@@ -183,7 +183,7 @@ mod tests {
         read.iter_mut().for_each(read_fields);
         assert_eq!(Value::Array(read), items);
         for none in ["{}", r#"{"items":null}"#] {
-            assert!(Page::of(none.as_bytes()).unwrap().items.is_empty());
+            assert!(ListPage::parse(none.as_bytes()).unwrap().items.is_empty());
         }
     }
 }

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::Kind;
-use super::schema::{Field, ListType, Struct, Type, WhenWritten};
+use super::ResourceKind;
+use super::schema::{ListType, Struct, StructField, Type, WhenWritten};
 
-impl Kind {
+impl ResourceKind {
     /// The kind with the types of an `OpenAPI` document, where that has them. What the API server fills in stays unknown.
     #[must_use]
     pub fn with_openapi(self, document: &Value) -> Self {
@@ -27,7 +27,7 @@ impl Kind {
 }
 
 /// Whether a type is that of a kind.
-fn is_of(schema: &Value, kind: &Kind) -> bool {
+fn is_of(schema: &Value, kind: &ResourceKind) -> bool {
     let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
     let is = |named: &Value| {
         let has = |key: &str, value: &str| named.get(key).and_then(Value::as_str) == Some(value);
@@ -47,7 +47,8 @@ impl<'d> Schemas<'d> {
             for (name, ty) in
                 [("apiVersion", Type::Text), ("kind", Type::Text), ("metadata", Type::Named("ObjectMeta"))]
             {
-                root.fields.insert(name.to_owned(), Field { ty, written: WhenWritten::Given, default: None });
+                root.fields
+                    .insert(name.to_owned(), StructField { ty, written: WhenWritten::Given, default: None });
             }
         }
         root
@@ -96,7 +97,7 @@ impl<'d> Schemas<'d> {
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
             let mut fields = BTreeMap::new();
             for (name, property) in properties {
-                let field = Field {
+                let field = StructField {
                     ty: self.read_type(property, open),
                     written: WhenWritten::Given,
                     default: property.get("default").cloned(),
@@ -151,19 +152,19 @@ mod tests {
 
     #[test]
     fn lists_are_merged_as_the_document_says() {
-        let kind = Kind::unknown("example.com/v1", "Gauge", true);
+        let kind = ResourceKind::without_schema("example.com/v1", "Gauge", true);
         for document in [json!({"components": {"schemas": schemas()}}), json!({"definitions": schemas()})] {
             let kind = kind.clone().with_openapi(&document);
-            let at = |field: &str| kind.schema.at(&["spec", field]).cloned();
+            let at = |field: &str| kind.schema.at_path(&["spec", field]).cloned();
             let Some(Type::List { item, list_type }) = at("probes") else { panic!("a list") };
             assert_eq!(list_type, ListType::Keys(vec!["name".to_owned(), "port".to_owned()]));
-            assert_eq!(item.parts().unwrap().field("port").unwrap().default, Some(80.into()));
+            assert_eq!(item.parts().unwrap().find_field("port").unwrap().default, Some(80.into()));
             assert!(matches!(at("tags"), Some(Type::List { list_type: ListType::Set, .. })));
             assert!(matches!(at("args"), Some(Type::List { list_type: ListType::Atomic, .. })));
             assert_eq!(at("limit"), Some(Type::Quantity));
             assert_eq!(at("selector"), Some(Type::Map { value: Box::new(Type::Text), atomic: true }));
-            assert_eq!(kind.schema.at(&["metadata"]), Some(&Type::Named("ObjectMeta")));
-            assert_eq!(kind.schema.at(&["spec", "below"]), Some(&Type::Any), "it ends");
+            assert_eq!(kind.schema.at_path(&["metadata"]), Some(&Type::Named("ObjectMeta")));
+            assert_eq!(kind.schema.at_path(&["spec", "below"]), Some(&Type::Any), "it ends");
             assert!(!kind.is_known(), "nothing is known of its defaults");
         }
         assert_eq!(kind.clone().with_openapi(&json!({})).schema, Type::Any);

@@ -86,7 +86,7 @@ fn is_replaced(ty: &Type, key: &str) -> bool {
 }
 
 fn patch_field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>>) -> Result<Value, String> {
-    match (ty.resolve(), change) {
+    match (ty.resolve_name(), change) {
         (Type::List { item, list_type: ListType::Keys(keys) }, Value::Array(changes)) => {
             let key = keys.first().map_or("name", String::as_str);
             patch_list(item, key, old, changes, order)
@@ -174,7 +174,7 @@ fn sort_by_order(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::builtin;
+    use crate::schema::find_builtin;
     use serde_json::json;
 
     fn env(names: &[&str]) -> Value {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn patched(document: &Value, patch: &Value) -> Value {
-        apply_strategic_patch(builtin("Pod").unwrap(), document, patch).unwrap()
+        apply_strategic_patch(find_builtin("Pod").unwrap(), document, patch).unwrap()
     }
 
     #[test]
@@ -203,7 +203,8 @@ mod tests {
         let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"]}});
         assert_eq!(patched(&document, &patch), json!({"metadata": {"finalizers": ["c", "b"]}}));
         assert!(
-            apply_strategic_patch(builtin("Pod").unwrap(), &document, &json!({"$patch": "frob"})).is_err()
+            apply_strategic_patch(find_builtin("Pod").unwrap(), &document, &json!({"$patch": "frob"}))
+                .is_err()
         );
     }
 
@@ -211,7 +212,7 @@ mod tests {
     fn the_selector_of_a_budget_is_replaced() {
         let selector = |key: &str| json!({"spec": {"selector": {"matchLabels": {key: "1"}}}});
         let merged = |kind: &str| {
-            apply_strategic_patch(builtin(kind).unwrap(), &selector("a"), &selector("b")).unwrap()
+            apply_strategic_patch(find_builtin(kind).unwrap(), &selector("a"), &selector("b")).unwrap()
         };
         assert_eq!(merged("PodDisruptionBudget"), selector("b"));
         let both = json!({"spec": {"selector": {"matchLabels": {"a": "1", "b": "1"}}}});

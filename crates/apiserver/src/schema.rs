@@ -52,7 +52,7 @@ pub enum Type {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Struct {
     /// The fields that are declared.
-    pub fields: BTreeMap<String, Field>,
+    pub fields: BTreeMap<String, StructField>,
     /// The type of undeclared fields; `None` where they are not allowed.
     pub rest: Option<Box<Type>>,
     /// Whether it is atomic.
@@ -61,7 +61,7 @@ pub struct Struct {
 
 /// A field of a mapping.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Field {
+pub struct StructField {
     /// Its type.
     pub ty: Type,
     /// When it is written.
@@ -96,74 +96,76 @@ pub enum ListType {
 
 /// The shape of a value of a type, for merging.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Shape<'t> {
+pub(super) enum MergeShape<'t> {
     /// It has no parts with owners.
     Leaf,
     /// It has fields or keys.
-    Map(Parts<'t>),
+    Map(TypeParts<'t>),
     /// It has items.
     List(&'t Type, &'t ListType),
 }
 
 /// The types of a mapping's parts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parts<'t> {
-    pub(super) fields: Option<&'t BTreeMap<String, Field>>,
+pub(super) struct TypeParts<'t> {
+    pub(super) fields: Option<&'t BTreeMap<String, StructField>>,
     pub(super) rest: Option<&'t Type>,
 }
 
-impl<'t> Parts<'t> {
+impl<'t> TypeParts<'t> {
     /// The type below a key, if there may be one.
     pub(super) fn get(self, key: &str) -> Option<&'t Type> {
-        self.field(key).map(|f| &f.ty).or(self.rest)
+        self.find_field(key).map(|f| &f.ty).or(self.rest)
     }
 
     /// The field that is declared.
-    pub(super) fn field(self, key: &str) -> Option<&'t Field> {
+    pub(super) fn find_field(self, key: &str) -> Option<&'t StructField> {
         self.fields.and_then(|fields| fields.get(key))
     }
 }
 
 impl Type {
     /// Resolves the name of a built-in type.
-    pub fn resolve(&self) -> &Type {
+    pub fn resolve_name(&self) -> &Type {
         match self {
-            Type::Named(name) => builtin(name).unwrap_or(&Type::Atomic),
+            Type::Named(name) => find_builtin(name).unwrap_or(&Type::Atomic),
             other => other,
         }
     }
 
     /// The shape of a value. A value of another type is a leaf.
-    pub(super) fn shape(&self, value: &Value) -> Shape<'_> {
-        match (self.resolve(), value) {
+    pub(super) fn merge_shape(&self, value: &Value) -> MergeShape<'_> {
+        match (self.resolve_name(), value) {
             (Type::Struct(s), Value::Object(_) | Value::Null) if !s.atomic => {
-                Shape::Map(Parts { fields: Some(&s.fields), rest: s.rest.as_deref() })
+                MergeShape::Map(TypeParts { fields: Some(&s.fields), rest: s.rest.as_deref() })
             }
             (Type::Map { value, atomic: false }, Value::Object(_) | Value::Null) => {
-                Shape::Map(Parts { fields: None, rest: Some(value) })
+                MergeShape::Map(TypeParts { fields: None, rest: Some(value) })
             }
-            (Type::Any, Value::Object(_)) => Shape::Map(Parts { fields: None, rest: Some(&Type::Any) }),
+            (Type::Any, Value::Object(_)) => {
+                MergeShape::Map(TypeParts { fields: None, rest: Some(&Type::Any) })
+            }
             (Type::List { item, list_type }, Value::Array(_) | Value::Null)
                 if *list_type != ListType::Atomic =>
             {
-                Shape::List(item, list_type)
+                MergeShape::List(item, list_type)
             }
-            _ => Shape::Leaf,
+            _ => MergeShape::Leaf,
         }
     }
 
     /// The types of its parts, whether or not they are merged one by one.
-    pub(super) fn parts(&self) -> Option<Parts<'_>> {
-        match self.resolve() {
-            Type::Struct(s) => Some(Parts { fields: Some(&s.fields), rest: s.rest.as_deref() }),
-            Type::Map { value, .. } => Some(Parts { fields: None, rest: Some(value) }),
+    pub(super) fn parts(&self) -> Option<TypeParts<'_>> {
+        match self.resolve_name() {
+            Type::Struct(s) => Some(TypeParts { fields: Some(&s.fields), rest: s.rest.as_deref() }),
+            Type::Map { value, .. } => Some(TypeParts { fields: None, rest: Some(value) }),
             _ => None,
         }
     }
 
     /// The type at a path of fields.
-    pub fn at(&self, path: &[&str]) -> Option<&Type> {
-        path.iter().try_fold(self, |ty, key| match ty.resolve() {
+    pub fn at_path(&self, path: &[&str]) -> Option<&Type> {
+        path.iter().try_fold(self, |ty, key| match ty.resolve_name() {
             Type::List { item, .. } => item.parts()?.get(key),
             other => other.parts()?.get(key),
         })
@@ -171,7 +173,7 @@ impl Type {
 }
 
 /// A built-in type.
-pub fn builtin(name: &str) -> Option<&'static Type> {
+pub fn find_builtin(name: &str) -> Option<&'static Type> {
     static TYPES: OnceLock<BTreeMap<&'static str, Type>> = OnceLock::new();
     TYPES.get_or_init(parse_types).get(name)
 }
@@ -188,7 +190,7 @@ fn parse_types() -> BTreeMap<&'static str, Type> {
         .collect()
 }
 
-fn parse_field(text: &'static str) -> Option<(String, Field)> {
+fn parse_field(text: &'static str) -> Option<(String, StructField)> {
     let (name, rest) = text.split_once(':')?;
     let (rest, default) = match rest.split_once('=') {
         Some((rest, default)) => (rest, Some(Value::from(default))),
@@ -213,7 +215,7 @@ fn parse_field(text: &'static str) -> Option<(String, Field)> {
         Type::Number if written == WhenWritten::Always => Some(Value::from(0)),
         _ => None,
     });
-    Some((name.to_owned(), Field { ty, written, default }))
+    Some((name.to_owned(), StructField { ty, written, default }))
 }
 
 fn parse_type(text: &'static str) -> Type {
@@ -250,7 +252,7 @@ mod tests {
         let mut stack: Vec<&Type> = table_values();
         while let Some(ty) = stack.pop() {
             match ty {
-                Type::Named(name) => assert!(builtin(name).is_some(), "{name} is not defined"),
+                Type::Named(name) => assert!(find_builtin(name).is_some(), "{name} is not defined"),
                 Type::Struct(s) => stack.extend(s.fields.values().map(|f| &f.ty)),
                 Type::Map { value, .. } => stack.push(value),
                 Type::List { item, .. } => stack.push(item),
@@ -262,20 +264,21 @@ mod tests {
     fn table_values() -> Vec<&'static Type> {
         ["Pod", "Deployment", "Service", "Job", "CronJob", "StatefulSet", "Ingress", "ObjectMeta"]
             .iter()
-            .map(|name| builtin(name).unwrap())
+            .map(|name| find_builtin(name).unwrap())
             .collect()
     }
 
     #[test]
     fn ports_of_containers_are_told_apart_by_number_and_protocol() {
         let path = ["spec", "template", "spec", "containers", "ports"];
-        let Some(Type::List { list_type, item }) = builtin("Deployment").unwrap().at(&path) else {
+        let Some(Type::List { list_type, item }) = find_builtin("Deployment").unwrap().at_path(&path) else {
             panic!("a list")
         };
         assert_eq!(*list_type, ListType::Keys(vec!["containerPort".into(), "protocol".into()]));
-        let protocol = item.parts().unwrap().field("protocol").unwrap();
+        let protocol = item.parts().unwrap().find_field("protocol").unwrap();
         assert_eq!(protocol.default, Some(Value::from("TCP")));
-        let finalizers = builtin("ObjectMeta").unwrap().parts().unwrap().field("finalizers").unwrap();
+        let finalizers =
+            find_builtin("ObjectMeta").unwrap().parts().unwrap().find_field("finalizers").unwrap();
         assert!(matches!(&finalizers.ty, Type::List { list_type: ListType::Set, .. }));
         assert_eq!(finalizers.written, WhenWritten::Filled);
     }

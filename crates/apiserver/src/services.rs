@@ -14,7 +14,7 @@ fn has_address(object: &Value) -> bool {
 }
 
 /// The address families of a new Service.
-pub(super) fn families(object: &mut Value) {
+pub(super) fn set_families(object: &mut Value) {
     if !has_address(object) {
         return;
     }
@@ -32,7 +32,11 @@ pub(super) fn families(object: &mut Value) {
 
 /// Allocates the address and the node ports that a Service lacks. `address` and `port` return one for each that is
 /// needed.
-pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: impl FnMut() -> u16) {
+pub fn allocate_addresses(
+    object: &mut Value,
+    address: impl FnOnce() -> String,
+    mut port: impl FnMut() -> u16,
+) {
     if !has_address(object) {
         return;
     }
@@ -61,7 +65,7 @@ pub fn allocate(object: &mut Value, address: impl FnOnce() -> String, mut port: 
 
 /// Keeps the allocated address and node ports of a Service, unless the update sets others or its type no longer has
 /// any.
-pub(super) fn keep(live: &Value, object: &mut Value) {
+pub(super) fn keep_allocated(live: &Value, object: &mut Value) {
     if !has_address(object) {
         if let (true, Some(spec)) = (has_address(live), object["spec"].as_object_mut()) {
             for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {

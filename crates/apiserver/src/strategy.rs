@@ -5,22 +5,22 @@
 
 use serde_json::{Map, Value, json};
 
-use super::apply::Write;
+use super::apply::WriteOptions;
 use super::defaults::TEMPLATE_GENERATION;
-use super::failure::Failure;
-use super::kinds::Kind;
-use super::normalize::blank;
-use super::typed::same;
-use super::{services, validate};
+use super::failure::ApiError;
+use super::kinds::ResourceKind;
+use super::normalization::blank_value;
+use super::typed::are_equal;
+use super::{services, validation};
 
 /// A new object, ready to be stored. `metadata.uid` and `creationTimestamp` have been set.
-pub fn prepare_for_create(mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
+pub fn prepare_for_create(mut object: Value, write: &WriteOptions<'_>) -> Result<Value, ApiError> {
     let kind = write.kind;
     set_generation(&mut object, kind.generation.then_some(1));
     for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         set_metadata(&mut object, key, None);
     }
-    initial_status(kind, &mut object);
+    set_initial_status(kind, &mut object);
     match kind.kind.as_str() {
         _ if kind.custom.is_some() => {}
         "Namespace" if object.pointer("/spec/finalizers").is_none() => {
@@ -31,57 +31,62 @@ pub fn prepare_for_create(mut object: Value, write: &Write<'_>) -> Result<Value,
         "DaemonSet" => {
             object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!("1");
         }
-        "Job" => job_labels(&mut object),
-        "Service" => services::families(&mut object),
+        "Job" => set_job_labels(&mut object),
+        "Service" => services::set_families(&mut object),
         _ => {}
     }
-    validate::create(kind, &object)?;
+    validation::validate_create(kind, &object)?;
     Ok(object)
 }
 
 /// The live object after an update with this one; the live object itself where the update changes nothing.
-pub fn prepare_for_update(live: &Value, mut object: Value, write: &Write<'_>) -> Result<Value, Failure> {
+pub fn prepare_for_update(
+    live: &Value,
+    mut object: Value,
+    write: &WriteOptions<'_>,
+) -> Result<Value, ApiError> {
     let kind = write.kind;
-    validate::identity(kind, live, &object)?;
+    validation::validate_identity(kind, live, &object)?;
     keep_immutable(live, &mut object, write);
     let generation = live.pointer("/metadata/generation").and_then(Value::as_i64);
     let raised =
         kind.generation && write.subresource != Some("status") && raises_generation(kind, live, &object);
     set_generation(&mut object, generation.map(|g| g + i64::from(raised)));
-    validate::update(kind, live, &object, write.subresource)?;
-    Ok(if unchanged(live, &object) { live.clone() } else { object })
+    validation::validate_update(kind, live, &object, write.subresource)?;
+    Ok(if is_unchanged(live, &object) { live.clone() } else { object })
 }
 
 /// Whether two objects differ only in their versions and in the times of `managedFields`.
-pub fn unchanged(live: &Value, object: &Value) -> bool {
-    let timeless = |a: &Value, b: &Value| same_but(a, b, &[("time", None)]);
+pub fn is_unchanged(live: &Value, object: &Value) -> bool {
+    let timeless = |a: &Value, b: &Value| are_equal_except(a, b, &[("time", None)]);
     let owners = |a: &Value, b: &Value| match (a.as_array(), b.as_array()) {
         (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| timeless(a, b)),
-        _ => same(a, b),
+        _ => are_equal(a, b),
     };
-    let metadata =
-        |a: &Value, b: &Value| same_but(a, b, &[("resourceVersion", None), ("managedFields", Some(&owners))]);
-    same_but(live, object, &[("metadata", Some(&metadata))])
+    let metadata = |a: &Value, b: &Value| {
+        are_equal_except(a, b, &[("resourceVersion", None), ("managedFields", Some(&owners))])
+    };
+    are_equal_except(live, object, &[("metadata", Some(&metadata))])
 }
 
 /// How the values of a field are compared; `None` where it is ignored.
 type Compared<'c> = (&'static str, Option<&'c dyn Fn(&Value, &Value) -> bool>);
 
 /// Whether two values are equal where these fields are compared differently.
-fn same_but(a: &Value, b: &Value, fields: &[Compared<'_>]) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return same(a, b) };
+fn are_equal_except(a: &Value, b: &Value, fields: &[Compared<'_>]) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return are_equal(a, b) };
     let of = |key: &str| fields.iter().find(|(name, _)| *name == key).map(|(_, compared)| compared);
     let counts = |key: &&String| !matches!(of(key), Some(None));
     let both = |key: &String| match (a.get(key), b.get(key), of(key)) {
         (Some(a), Some(b), Some(Some(compared))) => compared(a, b),
-        (Some(a), Some(b), _) => same(a, b),
+        (Some(a), Some(b), _) => are_equal(a, b),
         _ => false,
     };
     a.keys().filter(counts).all(both) && b.keys().filter(counts).all(|key| a.contains_key(key))
 }
 
 /// Keeps the fields that an update cannot change; the server does not report them.
-fn keep_immutable(live: &Value, object: &mut Value, write: &Write<'_>) {
+fn keep_immutable(live: &Value, object: &mut Value, write: &WriteOptions<'_>) {
     let kind = write.kind;
     let carry = |object: &mut Value, key: &str| match live.get(key) {
         Some(value) => object[key] = value.clone(),
@@ -119,13 +124,13 @@ fn keep_immutable(live: &Value, object: &mut Value, write: &Write<'_>) {
         let value = live.get("metadata").and_then(|metadata| metadata.get(key)).cloned();
         set_metadata(object, key, value);
     }
-    if kind.is("Service") {
-        services::keep(live, object);
+    if kind.is_builtin("Service") {
+        services::keep_allocated(live, object);
     }
-    if kind.is("DaemonSet") {
-        template_generation(live, object);
+    if kind.is_builtin("DaemonSet") {
+        count_template_generation(live, object);
     }
-    if kind.is("Namespace") {
+    if kind.is_builtin("Namespace") {
         carry(object, "spec");
     }
 }
@@ -154,16 +159,17 @@ fn set_generation(object: &mut Value, generation: Option<i64>) {
 }
 
 /// Whether a change counts as a new generation.
-fn raises_generation(kind: &Kind, live: &Value, object: &Value) -> bool {
-    let differs =
-        |key: &str| !same(live.get(key).unwrap_or(&Value::Null), object.get(key).unwrap_or(&Value::Null));
+fn raises_generation(kind: &ResourceKind, live: &Value, object: &Value) -> bool {
+    let differs = |key: &str| {
+        !are_equal(live.get(key).unwrap_or(&Value::Null), object.get(key).unwrap_or(&Value::Null))
+    };
     if kind.custom.is_none() && kind.kind == "Deployment" {
-        return differs("spec") || validate::differs(live, object, "/metadata/annotations");
+        return differs("spec") || validation::differs_at(live, object, "/metadata/annotations");
     }
     if kind.custom.is_none() && (live.get("spec").is_some() || object.get("spec").is_some()) {
         return differs("spec");
     }
-    if kind.is("PriorityClass") {
+    if kind.is_builtin("PriorityClass") {
         return false;
     }
     let keys = live.as_object().into_iter().chain(object.as_object()).flat_map(|map| map.keys());
@@ -171,7 +177,7 @@ fn raises_generation(kind: &Kind, live: &Value, object: &Value) -> bool {
         .any(|key| !(kind.status && key == "status") && differs(key))
 }
 
-fn initial_status(kind: &Kind, object: &mut Value) {
+fn set_initial_status(kind: &ResourceKind, object: &mut Value) {
     if !kind.status {
         return;
     }
@@ -181,11 +187,11 @@ fn initial_status(kind: &Kind, object: &mut Value) {
     if kind.custom.is_some() {
         return;
     }
-    let field = kind.schema.parts().and_then(|parts| parts.field("status"));
-    if let Some(status) = field.and_then(blank) {
+    let field = kind.schema.parts().and_then(|parts| parts.find_field("status"));
+    if let Some(status) = field.and_then(blank_value) {
         object["status"] = status;
     }
-    if kind.is("CustomResourceDefinition") {
+    if kind.is_builtin("CustomResourceDefinition") {
         let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
         let stored = versions.filter(|v| v.get("storage") == Some(&Value::Bool(true)));
         let names: Vec<Value> = stored.filter_map(|v| v.get("name").cloned()).collect();
@@ -197,7 +203,7 @@ fn initial_status(kind: &Kind, object: &mut Value) {
         _ => return,
     };
     object["status"]["phase"] = json!(phase);
-    if kind.is("Pod") {
+    if kind.is_builtin("Pod") {
         object["status"]["qosClass"] = json!(qos_class(object));
     }
 }
@@ -237,9 +243,9 @@ fn add_finalizer(object: &mut Value, name: &str) {
 }
 
 /// A Job selects its pods by its own uid, unless `manualSelector` is set.
-fn job_labels(object: &mut Value) {
+fn set_job_labels(object: &mut Value) {
     if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
-        return labels_of_template(object);
+        return copy_template_labels(object);
     }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (uid, name) = (text("/metadata/uid"), text("/metadata/name"));
@@ -252,12 +258,12 @@ fn job_labels(object: &mut Value) {
     for (key, value) in labels {
         object["spec"]["template"]["metadata"]["labels"][key] = json!(value);
     }
-    labels_of_template(object);
+    copy_template_labels(object);
     object["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"] = json!(uid);
 }
 
 /// A Job without labels gets those of its template.
-fn labels_of_template(object: &mut Value) {
+fn copy_template_labels(object: &mut Value) {
     let own = object.pointer("/metadata/labels").and_then(Value::as_object);
     let given = object.pointer("/spec/template/metadata/labels").filter(|labels| labels.is_object());
     if let (true, Some(labels)) = (own.is_none_or(Map::is_empty), given.cloned()) {
@@ -266,12 +272,12 @@ fn labels_of_template(object: &mut Value) {
 }
 
 /// A DaemonSet counts the changes of its template in an annotation.
-fn template_generation(live: &Value, object: &mut Value) {
+fn count_template_generation(live: &Value, object: &mut Value) {
     let old = live
         .pointer("/metadata/annotations")
         .and_then(|a| a.get(TEMPLATE_GENERATION))
         .and_then(Value::as_str);
     let count: i64 = old.and_then(|text| text.parse().ok()).unwrap_or(1);
-    let count = count + i64::from(validate::differs(live, object, "/spec/template"));
+    let count = count + i64::from(validation::differs_at(live, object, "/spec/template"));
     object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!(count.to_string());
 }

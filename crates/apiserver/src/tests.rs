@@ -6,12 +6,12 @@ use super::*;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-fn kind(api_version: &str, kind: &str) -> Kind {
-    Kind::builtin(api_version, kind).cloned().unwrap()
+fn kind(api_version: &str, kind: &str) -> ResourceKind {
+    ResourceKind::find_builtin(api_version, kind).cloned().unwrap()
 }
 
-fn write<'w>(kind: &'w Kind, manager: &'w str) -> Write<'w> {
-    Write { kind, manager, subresource: None, force: false, now: NOW }
+fn write<'w>(kind: &'w ResourceKind, manager: &'w str) -> WriteOptions<'w> {
+    WriteOptions { kind, manager, subresource: None, force: false, now: NOW }
 }
 
 fn config_map(data: &Value) -> Value {
@@ -40,7 +40,7 @@ fn owners(object: &Value) -> Vec<String> {
 fn a_new_object_is_completed_even_where_nothing_is_said_of_it() {
     let kind = kind("v1", "Namespace");
     let named = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
-    let live = applied(None, &named, &write(&kind, "me")).unwrap();
+    let live = apply_object(None, &named, &write(&kind, "me")).unwrap();
     assert_eq!(live["metadata"]["labels"], json!({"kubernetes.io/metadata.name": "a"}));
 }
 
@@ -48,9 +48,9 @@ fn a_new_object_is_completed_even_where_nothing_is_said_of_it() {
 fn what_is_no_longer_applied_goes_unless_another_manager_owns_it() {
     let kind = kind("v1", "ConfigMap");
     let both = config_map(&json!({"a": "1", "b": "2"}));
-    let live = applied(None, &both, &write(&kind, "m1")).unwrap();
-    let live = applied(Some(&live), &config_map(&json!({"a": "1"})), &write(&kind, "m2")).unwrap();
-    let live = applied(Some(&live), &config_map(&json!({})), &write(&kind, "m1")).unwrap();
+    let live = apply_object(None, &both, &write(&kind, "m1")).unwrap();
+    let live = apply_object(Some(&live), &config_map(&json!({"a": "1"})), &write(&kind, "m2")).unwrap();
+    let live = apply_object(Some(&live), &config_map(&json!({})), &write(&kind, "m1")).unwrap();
     assert_eq!(live["data"], json!({"a": "1"}));
     // m1 owns the empty mapping that it applied.
     assert_eq!(owners(&live), ["m2", "m1"]);
@@ -59,11 +59,11 @@ fn what_is_no_longer_applied_goes_unless_another_manager_owns_it() {
 #[test]
 fn a_field_that_goes_gets_its_default_and_raises_the_generation() {
     let kind = kind("apps/v1", "Deployment");
-    let live = applied(None, &deployment(&json!(4)), &write(&kind, "me")).unwrap();
+    let live = apply_object(None, &deployment(&json!(4)), &write(&kind, "me")).unwrap();
     assert_eq!(live["metadata"]["generation"], 1);
     let mut without = deployment(&json!(4));
     without["spec"].as_object_mut().unwrap().shift_remove("replicas");
-    let live = applied(Some(&live), &without, &write(&kind, "me")).unwrap();
+    let live = apply_object(Some(&live), &without, &write(&kind, "me")).unwrap();
     assert_eq!((&live["spec"]["replicas"], &live["metadata"]["generation"]), (&json!(1), &json!(2)));
 }
 
@@ -99,17 +99,17 @@ fn limits_of_containers_have_defaults() {
 #[test]
 fn the_same_again_changes_nothing() {
     let kind = kind("apps/v1", "Deployment");
-    let live = applied(None, &deployment(&json!(2)), &write(&kind, "me")).unwrap();
-    let later = Write { now: "2026-01-01T00:00:05Z", ..write(&kind, "me") };
-    assert_eq!(applied(Some(&live), &deployment(&json!(2)), &later).unwrap(), live);
+    let live = apply_object(None, &deployment(&json!(2)), &write(&kind, "me")).unwrap();
+    let later = WriteOptions { now: "2026-01-01T00:00:05Z", ..write(&kind, "me") };
+    assert_eq!(apply_object(Some(&live), &deployment(&json!(2)), &later).unwrap(), live);
 }
 
 #[test]
 fn who_takes_nothing_but_joint_ownership_has_no_time() {
     let kind = kind("v1", "ConfigMap");
     let object = config_map(&json!({"a": "1"}));
-    let live = applied(None, &object, &write(&kind, "m1")).unwrap();
-    let live = applied(Some(&live), &object, &write(&kind, "m2")).unwrap();
+    let live = apply_object(None, &object, &write(&kind, "m1")).unwrap();
+    let live = apply_object(Some(&live), &object, &write(&kind, "m2")).unwrap();
     let first = &live["metadata"]["managedFields"][0];
     assert_eq!((&first["manager"], first.get("time")), (&json!("m2"), None));
 }
@@ -117,11 +117,11 @@ fn who_takes_nothing_but_joint_ownership_has_no_time() {
 #[test]
 fn force_takes_fields_and_updates_take_them_without_being_asked() {
     let kind = kind("v1", "ConfigMap");
-    let live = applied(None, &config_map(&json!({"a": "1"})), &write(&kind, "m1")).unwrap();
+    let live = apply_object(None, &config_map(&json!({"a": "1"})), &write(&kind, "m1")).unwrap();
     let other = config_map(&json!({"a": "2"}));
-    assert_eq!(applied(Some(&live), &other, &write(&kind, "m2")).unwrap_err().code, 409);
-    let forced = Write { force: true, ..write(&kind, "m2") };
-    assert_eq!(owners(&applied(Some(&live), &other, &forced).unwrap()), ["m2"]);
+    assert_eq!(apply_object(Some(&live), &other, &write(&kind, "m2")).unwrap_err().code, 409);
+    let forced = WriteOptions { force: true, ..write(&kind, "m2") };
+    assert_eq!(owners(&apply_object(Some(&live), &other, &forced).unwrap()), ["m2"]);
     let mut new = live.clone();
     new["data"]["a"] = json!("3");
     let updated = update_managers(Some(&live), &new, &write(&kind, "m3"));
@@ -151,7 +151,7 @@ fn the_oldest_of_many_updates_are_folded_into_one() {
         new["data"][&manager] = json!("1");
         // Tracking begins with a creation.
         let before = if number == 0 { None } else { Some(&live) };
-        live = update_managers(before, &new, &Write { now: &now, ..write(&kind, &manager) });
+        live = update_managers(before, &new, &WriteOptions { now: &now, ..write(&kind, &manager) });
     }
     let owners = owners(&live);
     assert_eq!(owners.len(), 10);
@@ -161,24 +161,24 @@ fn the_oldest_of_many_updates_are_folded_into_one() {
 
 #[test]
 fn kinds_without_a_schema_are_merged_key_by_key() {
-    let kind = Kind::custom_without_schema("example.org/v1", "Thing", "things", true);
+    let kind = ResourceKind::custom_without_schema("example.org/v1", "Thing", "things", true);
     let object = |spec: Value| json!({"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": spec});
-    let live = applied(None, &object(json!({"a": {"x": 1}, "l": [1, 2]})), &write(&kind, "m1")).unwrap();
-    let live = applied(Some(&live), &object(json!({"a": {"y": 1}})), &write(&kind, "m2")).unwrap();
+    let live = apply_object(None, &object(json!({"a": {"x": 1}, "l": [1, 2]})), &write(&kind, "m1")).unwrap();
+    let live = apply_object(Some(&live), &object(json!({"a": {"y": 1}})), &write(&kind, "m2")).unwrap();
     assert_eq!(live["spec"], json!({"a": {"x": 1, "y": 1}, "l": [1, 2]}));
-    let refused = applied(Some(&live), &object(json!({"l": [1]})), &write(&kind, "m2")).unwrap_err();
+    let refused = apply_object(Some(&live), &object(json!({"l": [1]})), &write(&kind, "m2")).unwrap_err();
     assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"m1\": .spec.l");
 }
 
 #[test]
 fn what_must_not_change_does_not() {
     let kind = kind("apps/v1", "Deployment");
-    let live = applied(None, &deployment(&json!(1)), &write(&kind, "me")).unwrap();
+    let live = apply_object(None, &deployment(&json!(1)), &write(&kind, "me")).unwrap();
     let mut other = deployment(&json!(1));
     for pointer in ["/spec/selector/matchLabels/app", "/spec/template/metadata/labels/app"] {
         *other.pointer_mut(pointer).unwrap() = json!("other");
     }
-    let refused = applied(Some(&live), &other, &write(&kind, "me")).unwrap_err();
+    let refused = apply_object(Some(&live), &other, &write(&kind, "me")).unwrap_err();
     assert_eq!(refused.code, 422);
     assert!(refused.message.contains("spec.selector: Invalid value"), "{refused}");
 }
@@ -190,8 +190,9 @@ fn changes_of_a_service_are_refused_before_its_content() {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"clusterIP": address,
             "clusterIPs": [address], "type": sort, "ports": [{"port": port}], "selector": {"app": "a"}}})
     };
-    let live = applied(None, &service("10.96.0.9", "ClusterIP", 80), &write(&kind, "m")).unwrap();
-    let refused = applied(Some(&live), &service("10.96.0.10", "Nope", 0), &write(&kind, "m")).unwrap_err();
+    let live = apply_object(None, &service("10.96.0.9", "ClusterIP", 80), &write(&kind, "m")).unwrap();
+    let refused =
+        apply_object(Some(&live), &service("10.96.0.10", "Nope", 0), &write(&kind, "m")).unwrap_err();
     let causes =
         refused.details["causes"].as_array().unwrap().iter().map(|cause| cause["field"].as_str().unwrap());
     let fields = ["spec.clusterIPs[0]", "spec.ports[0].port", "spec.ports[0].targetPort", "spec.type"];

@@ -4,64 +4,67 @@
 //! sets by item; atomic values, and values that are not mappings or lists, are one field.
 
 mod check;
-mod compare;
+mod comparison;
 mod lists;
 mod merge;
-mod remove;
+mod removal;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
-use super::fields::{Element, FieldSet, compare_values, element_of};
-use super::schema::{Shape, Type};
-use lists::indexed;
+use super::fields::{FieldSet, PathElement, compare_values, element_of};
+use super::schema::{MergeShape, Type};
+use lists::index_items;
 
-pub use check::{check, mistyped, undeclared};
-pub use compare::{Comparison, compare};
-pub use merge::merge;
-pub use remove::{extract, remove};
+pub use check::{check_types, find_mistyped, find_undeclared};
+pub use comparison::{FieldComparison, compare_objects};
+pub use merge::merge_objects;
+pub use removal::{keep_fields, remove_fields};
 
 /// Whether two values are equal, numbers by their value, keys in any order.
-pub fn same(a: &Value, b: &Value) -> bool {
+pub fn are_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
-            let both = |(key, value): (&String, &Value)| b.get(key).is_some_and(|other| same(value, other));
+            let both =
+                |(key, value): (&String, &Value)| b.get(key).is_some_and(|other| are_equal(value, other));
             a.len() == b.len() && a.iter().all(both)
         }
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal(a, b))
+        }
         _ => compare_values(a, b).is_eq(),
     }
 }
 
 /// The fields that an object has: its leaves, the items of its lists, mappings that are empty, and nulls.
-pub fn fields(ty: &Type, value: &Value) -> FieldSet {
+pub fn collect_fields(ty: &Type, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
-    match ty.shape(value) {
-        Shape::Leaf => set.own(),
-        Shape::Map(parts) => {
+    match ty.merge_shape(value) {
+        MergeShape::Leaf => set.insert_own(),
+        MergeShape::Map(parts) => {
             for (key, value) in value.as_object().into_iter().flatten() {
                 let Some(ty) = parts.get(key) else { continue };
-                let mut below = fields(ty, value);
+                let mut below = collect_fields(ty, value);
                 let nothing = value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty);
-                if nothing || parts.field(key).is_none() {
-                    below.own();
+                if nothing || parts.find_field(key).is_none() {
+                    below.insert_own();
                 }
                 if !below.is_empty() {
-                    *set.enter(Element::field(key)) = below;
+                    *set.below_or_insert(PathElement::field(key)) = below;
                 }
             }
         }
-        Shape::List(ty, list_type) => {
+        MergeShape::List(ty, list_type) => {
             let items = value.as_array().map(Vec::as_slice);
-            for (element, items) in indexed(items, ty, list_type) {
+            for (element, items) in index_items(items, ty, list_type) {
                 // Of an item with duplicates only the item itself is owned.
                 let mut below = match items.as_slice() {
-                    [one] => fields(ty, one),
+                    [one] => collect_fields(ty, one),
                     _ => FieldSet::default(),
                 };
-                below.own();
-                *set.enter(element) = below;
+                below.insert_own();
+                *set.below_or_insert(element) = below;
             }
         }
     }
@@ -69,19 +72,19 @@ pub fn fields(ty: &Type, value: &Value) -> FieldSet {
 }
 
 /// Whether all items of all lists have keys; there may be duplicates.
-pub(super) fn separable(ty: &Type, value: &Value) -> bool {
-    match ty.shape(value) {
-        Shape::Leaf => true,
-        Shape::Map(parts) => value
+pub(super) fn is_separable(ty: &Type, value: &Value) -> bool {
+    match ty.merge_shape(value) {
+        MergeShape::Leaf => true,
+        MergeShape::Map(parts) => value
             .as_object()
             .into_iter()
             .flatten()
-            .all(|(key, value)| parts.get(key).is_none_or(|ty| separable(ty, value))),
-        Shape::List(ty, list_type) => value
+            .all(|(key, value)| parts.get(key).is_none_or(|ty| is_separable(ty, value))),
+        MergeShape::List(ty, list_type) => value
             .as_array()
             .into_iter()
             .flatten()
-            .all(|item| element_of(item, ty, list_type).is_ok() && separable(ty, item)),
+            .all(|item| element_of(item, ty, list_type).is_ok() && is_separable(ty, item)),
     }
 }
 
@@ -97,31 +100,31 @@ pub(super) fn is_empty_value(value: &Value) -> bool {
 
 /// The set with every declared field of which it has some part: a manager that owns a part of a declared field also
 /// owns the field.
-pub(super) fn with_named(ty: &Type, set: &FieldSet) -> FieldSet {
+pub(super) fn with_declared_fields(ty: &Type, set: &FieldSet) -> FieldSet {
     let mut all = FieldSet::default();
     if set.has_own() {
-        all.own();
+        all.insert_own();
     }
     for (element, below) in set.entries() {
         let (child, declared) = type_below(ty, element);
-        let mut below = with_named(child, below);
+        let mut below = with_declared_fields(child, below);
         if declared {
-            below.own();
+            below.insert_own();
         }
-        *all.enter(element.clone()) = below;
+        *all.below_or_insert(element.clone()) = below;
     }
     all
 }
 
 /// The type one step down, and whether the step is a declared field.
-fn type_below<'t>(ty: &'t Type, element: &Element) -> (&'t Type, bool) {
-    match (ty.resolve(), element) {
+fn type_below<'t>(ty: &'t Type, element: &PathElement) -> (&'t Type, bool) {
+    match (ty.resolve_name(), element) {
         (Type::List { item, .. }, _) => (item, false),
         (Type::Any, _) => (&Type::Any, false),
-        (other, Element::Field(name)) => {
+        (other, PathElement::Field(name)) => {
             let parts = other.parts();
             let child = parts.and_then(|p| p.get(name)).unwrap_or(&Type::Atomic);
-            (child, parts.is_some_and(|p| p.field(name).is_some()))
+            (child, parts.is_some_and(|p| p.find_field(name).is_some()))
         }
         _ => (&Type::Atomic, false),
     }

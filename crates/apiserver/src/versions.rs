@@ -37,7 +37,7 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 
 /// An object of a built-in kind in another version of its group.
-pub fn convert(object: &Value, api_version: &str) -> Conversion {
+pub fn convert_object(object: &Value, api_version: &str) -> Conversion {
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (from, kind) = (text("apiVersion"), text("kind"));
     let (group, old) = from.split_once('/').unwrap_or(("", from));
@@ -80,8 +80,8 @@ fn old_autoscaler(object: &Value) -> Value {
             spec.insert("targetCPUUtilizationPercentage".to_owned(), percentage.clone());
         }
     }
-    annotate(&mut object, METRICS, (!metrics.is_empty()).then(|| Value::Array(metrics)));
-    annotate(&mut object, BEHAVIOR, behavior.filter(|behavior| !behavior.is_null()));
+    set_annotation(&mut object, METRICS, (!metrics.is_empty()).then(|| Value::Array(metrics)));
+    set_annotation(&mut object, BEHAVIOR, behavior.filter(|behavior| !behavior.is_null()));
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         status.shift_remove("conditions");
         status.shift_remove("currentMetrics");
@@ -122,7 +122,7 @@ fn is_cpu_use(metric: &Value) -> bool {
 }
 
 /// Writes a value into an annotation as JSON.
-fn annotate(object: &mut Value, key: &str, value: Option<Value>) {
+fn set_annotation(object: &mut Value, key: &str, value: Option<Value>) {
     let Some(value) = value else { return };
     if !object["metadata"]["annotations"].is_object() {
         object["metadata"]["annotations"] = json!({});
@@ -224,17 +224,17 @@ mod tests {
         let memory = json!({"type": "Resource", "resource": {"name": "memory",
             "target": {"type": "AverageValue", "averageValue": "1Gi"}}});
         let simple = spec(json!({"metrics": [cpu]}));
-        let Conversion::Done(old) = convert(&simple, "autoscaling/v1") else { panic!() };
+        let Conversion::Done(old) = convert_object(&simple, "autoscaling/v1") else { panic!() };
         assert_eq!(
             old["spec"],
             json!({"minReplicas": 1, "maxReplicas": 3, "targetCPUUtilizationPercentage": 80})
         );
-        assert_eq!(convert(&old, "autoscaling/v2"), Conversion::Done(simple));
+        assert_eq!(convert_object(&old, "autoscaling/v2"), Conversion::Done(simple));
         let rich = spec(json!({"metrics": [memory, cpu], "behavior": {"scaleDown": {"policies": []}}}));
-        let Conversion::Done(old) = convert(&rich, "autoscaling/v1") else { panic!() };
+        let Conversion::Done(old) = convert_object(&rich, "autoscaling/v1") else { panic!() };
         assert!(old["metadata"]["annotations"][METRICS].as_str().unwrap().contains("1Gi"), "{old}");
-        assert_eq!(convert(&old, "autoscaling/v2"), Conversion::Done(rich));
-        assert_eq!(convert(&old, "autoscaling/v2beta1"), Conversion::Unknown);
+        assert_eq!(convert_object(&old, "autoscaling/v2"), Conversion::Done(rich));
+        assert_eq!(convert_object(&old, "autoscaling/v2beta1"), Conversion::Unknown);
     }
 
     #[test]
@@ -242,23 +242,23 @@ mod tests {
         let old = json!({"apiVersion": "networking.k8s.io/v1beta1", "kind": "Ingress", "spec": {
             "backend": {"serviceName": "d", "servicePort": "http"},
             "rules": [{"http": {"paths": [{"path": "/", "backend": {"serviceName": "a", "servicePort": 80}}]}}]}});
-        let Conversion::Done(new) = convert(&old, "networking.k8s.io/v1") else { panic!() };
+        let Conversion::Done(new) = convert_object(&old, "networking.k8s.io/v1") else { panic!() };
         assert_eq!(
             new["spec"]["defaultBackend"],
             json!({"service": {"name": "d", "port": {"name": "http"}}})
         );
-        assert_eq!(convert(&new, "networking.k8s.io/v1beta1"), Conversion::Done(old));
+        assert_eq!(convert_object(&new, "networking.k8s.io/v1beta1"), Conversion::Done(old));
     }
 
     #[test]
     fn other_kinds_have_the_same_fields_or_are_not_comparable() {
         let object =
             |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "spec": {"a": 1}});
-        let renamed = convert(&object("batch/v1", "CronJob"), "batch/v1beta1");
+        let renamed = convert_object(&object("batch/v1", "CronJob"), "batch/v1beta1");
         assert_eq!(renamed, Conversion::Done(object("batch/v1beta1", "CronJob")));
         let slice = object("discovery.k8s.io/v1", "EndpointSlice");
-        assert_eq!(convert(&slice, "discovery.k8s.io/v1beta1"), Conversion::Unknown);
+        assert_eq!(convert_object(&slice, "discovery.k8s.io/v1beta1"), Conversion::Unknown);
         let claim = object("resource.k8s.io/v1alpha2", "ResourceClaim");
-        assert_eq!(convert(&claim, "resource.k8s.io/v1alpha3"), Conversion::Unknown);
+        assert_eq!(convert_object(&claim, "resource.k8s.io/v1alpha3"), Conversion::Unknown);
     }
 }

@@ -15,14 +15,14 @@ use sha2::{Digest as _, Sha256};
 const MAX_BYTES: u64 = 512 << 20;
 
 /// The most bytes that are kept in memory.
-const MAX_MEMORY: usize = 128 << 20;
+const MAX_MEMORY_BYTES: usize = 128 << 20;
 
 /// The first word of a file of the cache.
-const FORMAT: &str = "federate-build-1";
+const ENTRY_FORMAT: &str = "federate-build-1";
 
 /// What a build gave.
 #[derive(Clone, Debug)]
-pub(crate) struct Built {
+pub(crate) struct CachedBuild {
     pub(crate) text: Arc<[u8]>,
     /// Whether another build gave something else.
     pub(crate) differs: bool,
@@ -30,20 +30,20 @@ pub(crate) struct Built {
 
 /// What builds gave.
 #[derive(Debug, Default)]
-pub struct Cache {
+pub struct BuildCache {
     folder: Option<PathBuf>,
     memory: Mutex<Memory>,
 }
 
 #[derive(Debug, Default)]
 struct Memory {
-    entries: BTreeMap<String, Built>,
+    entries: BTreeMap<String, CachedBuild>,
     bytes: usize,
     /// How many bytes were written to the folder since it was last trimmed.
     written: u64,
 }
 
-impl Cache {
+impl BuildCache {
     /// A cache in memory only.
     pub fn in_memory() -> Self {
         Self::default()
@@ -64,23 +64,23 @@ impl Cache {
         folder.map_or_else(Self::in_memory, |folder| Self::in_folder(&folder.join("builds")))
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<Built> {
-        if let Some(built) = self.lock().entries.get(key) {
+    pub(crate) fn get(&self, key: &str) -> Option<CachedBuild> {
+        if let Some(built) = self.lock_memory().entries.get(key) {
             return Some(built.clone());
         }
         let built = read_entry(&self.folder.as_ref()?.join(key))?;
-        self.remember(key, &built);
+        self.keep_in_memory(key, &built);
         Some(built)
     }
 
-    pub(crate) fn put(&self, key: &str, built: &Built) {
-        self.remember(key, built);
+    pub(crate) fn store_build(&self, key: &str, built: &CachedBuild) {
+        self.keep_in_memory(key, built);
         let Some(folder) = &self.folder else { return };
         // A cache that cannot be written only costs time.
         if write_entry(folder, key, built).is_err() {
             return;
         }
-        let mut memory = self.lock();
+        let mut memory = self.lock_memory();
         memory.written += built.text.len() as u64;
         if memory.written > MAX_BYTES / 16 || memory.written == built.text.len() as u64 {
             memory.written = 1;
@@ -89,9 +89,9 @@ impl Cache {
         }
     }
 
-    fn remember(&self, key: &str, built: &Built) {
-        let mut memory = self.lock();
-        if memory.bytes + built.text.len() > MAX_MEMORY {
+    fn keep_in_memory(&self, key: &str, built: &CachedBuild) {
+        let mut memory = self.lock_memory();
+        if memory.bytes + built.text.len() > MAX_MEMORY_BYTES {
             memory.entries.clear();
             memory.bytes = 0;
         }
@@ -99,7 +99,7 @@ impl Cache {
         memory.entries.insert(key.to_owned(), built.clone());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Memory> {
+    fn lock_memory(&self) -> std::sync::MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,7 +116,7 @@ fn compute_digest(bytes: &[u8]) -> String {
 }
 
 /// The content of a file; `None` if it is missing or damaged.
-fn read_entry(path: &Path) -> Option<Built> {
+fn read_entry(path: &Path) -> Option<CachedBuild> {
     let mut bytes = Vec::new();
     fs::File::open(path).ok()?.read_to_end(&mut bytes).ok()?;
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
@@ -124,15 +124,15 @@ fn read_entry(path: &Path) -> Option<Built> {
     let header = std::str::from_utf8(header).ok()?.trim_end();
     let mut words = header.split(' ');
     let (format, digest, differs) = (words.next()?, words.next()?, words.next()?);
-    let is_whole = format == FORMAT && digest == compute_digest(rest);
-    is_whole.then(|| Built { text: rest.into(), differs: differs == "differs" })
+    let is_whole = format == ENTRY_FORMAT && digest == compute_digest(rest);
+    is_whole.then(|| CachedBuild { text: rest.into(), differs: differs == "differs" })
 }
 
-fn write_entry(folder: &Path, key: &str, built: &Built) -> std::io::Result<()> {
+fn write_entry(folder: &Path, key: &str, built: &CachedBuild) -> std::io::Result<()> {
     let temporary = folder.join(format!("{key}.{}.tmp", std::process::id()));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     let differs = if built.differs { "differs" } else { "same" };
-    let header = format!("{FORMAT} {} {differs}\n", compute_digest(&built.text));
+    let header = format!("{ENTRY_FORMAT} {} {differs}\n", compute_digest(&built.text));
     let written = file.write_all(header.as_bytes()).and_then(|()| file.write_all(&built.text));
     let kept = written.and_then(|()| fs::rename(&temporary, folder.join(key)));
     if kept.is_err() {
@@ -173,18 +173,18 @@ mod tests {
     fn damaged_entries_and_open_folders_are_not_used() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("builds");
-        let built = Built { text: Arc::from(&b"a: 1\n"[..]), differs: true };
-        Cache::in_folder(&folder).put("k", &built);
-        let found = Cache::in_folder(&folder).get("k").unwrap();
+        let built = CachedBuild { text: Arc::from(&b"a: 1\n"[..]), differs: true };
+        BuildCache::in_folder(&folder).store_build("k", &built);
+        let found = BuildCache::in_folder(&folder).get("k").unwrap();
         assert_eq!((&*found.text, found.differs), (&b"a: 1\n"[..], true));
         let path = folder.join("k");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, text.replace("a: 1", "a: 2")).unwrap();
-        assert!(Cache::in_folder(&folder).get("k").is_none());
+        assert!(BuildCache::in_folder(&folder).get("k").is_none());
         fs::write(&path, text).unwrap();
-        assert!(Cache::in_folder(&folder).get("k").is_some());
+        assert!(BuildCache::in_folder(&folder).get("k").is_some());
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(&folder, open).unwrap();
-        assert!(Cache::in_folder(&folder).get("k").is_none());
+        assert!(BuildCache::in_folder(&folder).get("k").is_none());
     }
 }

@@ -5,14 +5,14 @@ use std::io;
 
 use federate_repo::build::{BuildError, ChartJob, is_packaged_chart};
 
-use crate::inputs::Inputs;
+use crate::inputs::BuildInputs;
 use crate::process::{BuildFolder, ProcessError};
 use crate::program::Program;
 
 pub(crate) fn list_arguments(
     folder: &BuildFolder,
     job: &ChartJob,
-    inputs: &Inputs,
+    inputs: &BuildInputs,
 ) -> io::Result<Vec<OsString>> {
     let mut args: Vec<OsString> = vec!["template".into()];
     args.push(release_of(job, inputs).into());
@@ -42,7 +42,7 @@ pub(crate) fn list_arguments(
 }
 
 /// The name of the release: that of the chart, if it is not given.
-fn release_of(job: &ChartJob, inputs: &Inputs) -> String {
+fn release_of(job: &ChartJob, inputs: &BuildInputs) -> String {
     if let Some(release) = &job.release {
         return release.clone();
     }
@@ -50,7 +50,7 @@ fn release_of(job: &ChartJob, inputs: &Inputs) -> String {
         |name: &str| if job.path.is_empty() { name.to_owned() } else { format!("{}/{name}", job.path) };
     let chart = inputs.files.get(&below("Chart.yaml"));
     let name = chart.and_then(|text| {
-        let document = federate_yaml::read(text).documents.into_iter().next()?;
+        let document = federate_yaml::read_stream(text).documents.into_iter().next()?;
         document.value.get("name")?.as_str().map(str::to_owned)
     });
     // A packaged chart is named `NAME-VERSION.tgz`.
@@ -68,7 +68,7 @@ fn release_of(job: &ChartJob, inputs: &Inputs) -> String {
 
 /// What an error of Helm means.
 pub(crate) fn explain_error(program: &Program, job: &ChartJob, error: &ProcessError) -> BuildError {
-    let text = error.describe(&program.name());
+    let text = error.describe_failure(&program.name());
     let text = text.trim_end_matches("\n\nUse --debug flag to render out invalid YAML").to_owned();
     let line = text.lines().find_map(|line| line.strip_prefix("Error: ")).unwrap_or(&text);
     let mut help = None;

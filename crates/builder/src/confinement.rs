@@ -14,17 +14,17 @@ use std::process::Command;
 use crate::process::is_argument;
 
 /// The first argument of the process that confines: a folder, a program and its arguments follow.
-pub const ARGUMENT: &str = "__confine";
+pub const CONFINE_ARGUMENT: &str = "__confine";
 
 /// The first argument of the process within the namespaces.
-const INNER: &str = "__confined";
+const INNER_ARGUMENT: &str = "__confined";
 
 /// The exit code if the program cannot be started.
-const FAILED: i32 = 126;
+const START_FAILED_CODE: i32 = 126;
 
 /// The most bytes that a program may allocate.
 #[cfg(target_os = "linux")]
-const MAX_MEMORY: u64 = 1 << 30;
+const MAX_MEMORY_BYTES: u64 = 1 << 30;
 
 /// The most seconds of a core that it may take.
 #[cfg(target_os = "linux")]
@@ -32,7 +32,7 @@ const MAX_SECONDS: u64 = 60;
 
 /// The largest file that it may write.
 #[cfg(target_os = "linux")]
-const MAX_FILE: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The most processes and threads that it may have.
 #[cfg(target_os = "linux")]
@@ -43,19 +43,19 @@ const MAX_PROCESSES: u64 = 256;
 pub fn run_if_asked() -> Option<i32> {
     let mut args = std::env::args_os().skip(1);
     let first = args.next();
-    let is_inner = is_argument(first.as_deref(), INNER);
-    if !is_inner && !is_argument(first.as_deref(), ARGUMENT) {
+    let is_inner = is_argument(first.as_deref(), INNER_ARGUMENT);
+    if !is_inner && !is_argument(first.as_deref(), CONFINE_ARGUMENT) {
         return None;
     }
     let rest: Vec<OsString> = args.collect();
-    let [folder, program, args @ ..] = rest.as_slice() else { return Some(FAILED) };
+    let [folder, program, args @ ..] = rest.as_slice() else { return Some(START_FAILED_CODE) };
     if !is_inner && let Some(code) = system::run_in_namespaces(&rest) {
         return Some(code);
     }
     system::restrict(Path::new(folder), Path::new(program), is_inner);
     // It only returns if the program cannot be started.
     let _ = Command::new(program).args(args).exec();
-    Some(FAILED)
+    Some(START_FAILED_CODE)
 }
 
 #[cfg(target_os = "linux")]
@@ -76,10 +76,12 @@ mod system {
     use nix::sys::signal::Signal;
     use nix::unistd::{getgid, getuid};
 
-    use super::{FAILED, INNER, MAX_FILE, MAX_MEMORY, MAX_PROCESSES, MAX_SECONDS};
+    use super::{
+        INNER_ARGUMENT, MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_PROCESSES, MAX_SECONDS, START_FAILED_CODE,
+    };
 
     /// Folders of libraries and settings of the system, for programs that are not one file.
-    const SYSTEM: [&str; 7] =
+    const SYSTEM_PATHS: [&str; 7] =
         ["/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"];
 
     /// Runs this program again in new namespaces; `None` if the system does not have them.
@@ -98,8 +100,12 @@ mod system {
         let _ = fs::write("/proc/self/uid_map", format!("{user} {user} 1"));
         let _ = fs::write("/proc/self/gid_map", format!("{group} {group} 1"));
         let own = fs::read_link("/proc/self/exe").ok()?;
-        let status = Command::new(own).arg(INNER).args(args).status();
-        Some(status.map_or(FAILED, |status| status.code().unwrap_or(128 + status.signal().unwrap_or(0))))
+        let status = Command::new(own).arg(INNER_ARGUMENT).args(args).status();
+        Some(
+            status.map_or(START_FAILED_CODE, |status| {
+                status.code().unwrap_or(128 + status.signal().unwrap_or(0))
+            }),
+        )
     }
 
     /// Restricts this process, and so the program that it becomes.
@@ -108,8 +114,8 @@ mod system {
         let _ = prctl::set_no_new_privs();
         let limits = [
             (Resource::RLIMIT_CPU, MAX_SECONDS),
-            (Resource::RLIMIT_DATA, MAX_MEMORY),
-            (Resource::RLIMIT_FSIZE, MAX_FILE),
+            (Resource::RLIMIT_DATA, MAX_MEMORY_BYTES),
+            (Resource::RLIMIT_FSIZE, MAX_FILE_BYTES),
             (Resource::RLIMIT_CORE, 0),
         ];
         for (resource, limit) in limits {
@@ -132,7 +138,7 @@ mod system {
             .create()?;
         let reads = AccessFs::from_read(abi);
         let programs = fs::canonicalize(program).ok();
-        let paths = SYSTEM.iter().map(Path::new).chain([program]).chain(programs.as_deref());
+        let paths = SYSTEM_PATHS.iter().map(Path::new).chain([program]).chain(programs.as_deref());
         for path in paths {
             if let Ok(opened) = PathFd::new(path) {
                 rules = rules.add_rule(PathBeneath::new(opened, reads))?;

@@ -21,17 +21,17 @@ const MAX_BYTES: usize = 256 << 20;
 const MAX_FILES: usize = 20_000;
 
 /// The names of kustomizations.
-const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+const KUSTOMIZATION_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// Lists of a kustomization whose items are files or other kustomizations.
-const RESOURCES: [&str; 3] = ["resources", "bases", "components"];
+const RESOURCE_LISTS: [&str; 3] = ["resources", "bases", "components"];
 
 /// Lists whose items are files, folders, or objects written in place.
-const PLUGINS: [&str; 3] = ["generators", "transformers", "validators"];
+const PLUGIN_LISTS: [&str; 3] = ["generators", "transformers", "validators"];
 
 /// The files of a build.
 #[derive(Debug, Default)]
-pub(crate) struct Inputs {
+pub(crate) struct BuildInputs {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     /// The links that were left out.
     links: BTreeSet<String>,
@@ -48,9 +48,9 @@ pub(crate) fn key_of(job: &BuildJob) -> (Tool, &str, Vec<String>) {
     (Tool::of_job(job), job.path(), values)
 }
 
-impl Inputs {
+impl BuildInputs {
     /// Reads the files of a job.
-    pub(crate) fn read(source: &dyn Source, job: &BuildJob) -> Result<Self, BuildError> {
+    pub(crate) fn read_job(source: &dyn Source, job: &BuildJob) -> Result<Self, BuildError> {
         let mut reader = Reader { source, inputs: Self::default(), visited: BTreeSet::new() };
         match job {
             BuildJob::Kustomization { folder, .. } => {
@@ -98,13 +98,13 @@ struct Reference {
 
 struct Reader<'s> {
     source: &'s dyn Source,
-    inputs: Inputs,
+    inputs: BuildInputs,
     /// The folders of kustomizations that were added.
     visited: BTreeSet<String>,
 }
 
 /// An error at a place.
-fn refuse(place: Option<&Reference>, why: String, help: Option<String>) -> BuildError {
+fn refuse_build(place: Option<&Reference>, why: String, help: Option<String>) -> BuildError {
     let place = place.map(|place| (place.file.clone(), place.line));
     BuildError { code: "build-failed", why, help, place }
 }
@@ -123,24 +123,30 @@ impl Reader<'_> {
             Some(EntryKind::File) => {}
             Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => {
                 let help = "commit the file itself in place of the link".to_owned();
-                return Err(refuse(place, format!("`{path}` is a link, or a link leads to it"), Some(help)));
+                return Err(refuse_build(
+                    place,
+                    format!("`{path}` is a link, or a link leads to it"),
+                    Some(help),
+                ));
             }
-            Some(_) => return Err(refuse(place, format!("`{path}` is not a file that can be read"), None)),
-            None => return Err(refuse(place, format!("`{path}` is not in the repo"), None)),
+            Some(_) => {
+                return Err(refuse_build(place, format!("`{path}` is not a file that can be read"), None));
+            }
+            None => return Err(refuse_build(place, format!("`{path}` is not in the repo"), None)),
         }
         let bytes = self
             .source
-            .read(path)
-            .map_err(|why| refuse(place, format!("`{path}` cannot be read: {why}"), None))?;
-        self.keep(path.to_owned(), bytes)
+            .read_file(path)
+            .map_err(|why| refuse_build(place, format!("`{path}` cannot be read: {why}"), None))?;
+        self.add_bytes(path.to_owned(), bytes)
     }
 
-    fn keep(&mut self, path: String, bytes: Vec<u8>) -> Result<(), BuildError> {
+    fn add_bytes(&mut self, path: String, bytes: Vec<u8>) -> Result<(), BuildError> {
         self.inputs.bytes += bytes.len();
         self.inputs.files.insert(path, bytes);
         if self.inputs.bytes > MAX_BYTES || self.inputs.files.len() > MAX_FILES {
             let why = format!("its files are more than {MAX_FILES}, or larger than {} MiB", MAX_BYTES >> 20);
-            return Err(refuse(None, why, None));
+            return Err(refuse_build(None, why, None));
         }
         Ok(())
     }
@@ -156,15 +162,17 @@ impl Reader<'_> {
                 if self.inputs.files.contains_key(&chart) {
                     return Ok(());
                 }
-                Err(refuse(None, format!("`{path}` has no Chart.yaml"), None))
+                Err(refuse_build(None, format!("`{path}` has no Chart.yaml"), None))
             }
             Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => {
-                Err(refuse(None, format!("`{path}` is a link, or a link leads to it"), None))
+                Err(refuse_build(None, format!("`{path}` is a link, or a link leads to it"), None))
             }
-            Some(_) => {
-                Err(refuse(None, format!("`{path}` is neither a folder nor a packaged chart (`.tgz`)"), None))
-            }
-            None => Err(refuse(None, format!("`{path}` is not in the repo"), None)),
+            Some(_) => Err(refuse_build(
+                None,
+                format!("`{path}` is neither a folder nor a packaged chart (`.tgz`)"),
+                None,
+            )),
+            None => Err(refuse_build(None, format!("`{path}` is not in the repo"), None)),
         }
     }
 
@@ -174,8 +182,8 @@ impl Reader<'_> {
         while let Some(folder) = folders.pop() {
             let entries = self
                 .source
-                .list(&folder)
-                .map_err(|why| refuse(None, format!("`{folder}` cannot be listed: {why}"), None))?;
+                .list_folder(&folder)
+                .map_err(|why| refuse_build(None, format!("`{folder}` cannot be listed: {why}"), None))?;
             for entry in entries {
                 let path =
                     if folder.is_empty() { entry.name.clone() } else { format!("{folder}/{}", entry.name) };
@@ -183,10 +191,11 @@ impl Reader<'_> {
                     EntryKind::Folder if entry.name == ".git" => {}
                     EntryKind::Folder => folders.push(path),
                     EntryKind::File => {
-                        let read = self.source.read(&path);
-                        let bytes = read
-                            .map_err(|why| refuse(None, format!("`{path}` cannot be read: {why}"), None))?;
-                        self.keep(path, bytes)?;
+                        let read = self.source.read_file(&path);
+                        let bytes = read.map_err(|why| {
+                            refuse_build(None, format!("`{path}` cannot be read: {why}"), None)
+                        })?;
+                        self.add_bytes(path, bytes)?;
                     }
                     EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_) => {
                         self.inputs.links.insert(path);
@@ -203,20 +212,20 @@ impl Reader<'_> {
         if !self.visited.insert(folder.to_owned()) {
             return Ok(());
         }
-        let paths = KUSTOMIZATIONS
+        let paths = KUSTOMIZATION_NAMES
             .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
         let found: Vec<&String> =
             paths.iter().filter(|path| matches!(self.kind_of(path), Some(EntryKind::File))).collect();
         let Some(first) = found.first() else {
             let folder = if folder.is_empty() { "." } else { folder };
             let help = "a kustomization is a file `kustomization.yaml`".to_owned();
-            return Err(refuse(place, format!("`{folder}` has no kustomization"), Some(help)));
+            return Err(refuse_build(place, format!("`{folder}` has no kustomization"), Some(help)));
         };
         for path in &found {
             self.add_file(path, place)?;
         }
         let text = self.inputs.files.get(*first).cloned().unwrap_or_default();
-        let stream = federate_yaml::read(&text);
+        let stream = federate_yaml::read_stream(&text);
         let Some(document) = stream.documents.first() else { return Ok(()) };
         let kustomization = KustomizationFile {
             folder,
@@ -231,30 +240,32 @@ impl Reader<'_> {
     fn add_references(&mut self, mut file: KustomizationFile<'_, '_>) -> Result<(), BuildError> {
         for key in ["helmCharts", "helmChartInflationGenerator"] {
             if file.value.get(key).is_some_and(|value| !value.is_null()) {
-                let place = file.place(&format!("/{key}"));
+                let place = file.locate_pointer(&format!("/{key}"));
                 let why = format!(
                     "`{key}` would fetch and run charts, which federate does not do inside of a kustomization"
                 );
                 let help =
                     "vendor the chart, and list it in federate.yaml: `sources: [{chart: FOLDER}]`".to_owned();
-                return Err(refuse(Some(&place), why, Some(help)));
+                return Err(refuse_build(Some(&place), why, Some(help)));
             }
         }
         for (pointer, written) in file.list_paths() {
-            let place = file.place(&pointer);
-            let path = file.resolve(&written, &place)?;
-            let may_be_folder =
-                RESOURCES.iter().chain(&PLUGINS).any(|key| pointer.starts_with(&format!("/{key}/")));
+            let place = file.locate_pointer(&pointer);
+            let path = file.resolve_path(&written, &place)?;
+            let may_be_folder = RESOURCE_LISTS
+                .iter()
+                .chain(&PLUGIN_LISTS)
+                .any(|key| pointer.starts_with(&format!("/{key}/")));
             match self.kind_of(&path) {
                 Some(EntryKind::Folder) if may_be_folder => self.add_kustomization(&path, Some(&place))?,
                 _ => self.add_file(&path, Some(&place))?,
             }
-            if PLUGINS.iter().any(|key| pointer.starts_with(&format!("/{key}/"))) {
+            if PLUGIN_LISTS.iter().any(|key| pointer.starts_with(&format!("/{key}/"))) {
                 self.check_plugins(&path, &place)?;
             }
         }
         for (pointer, text) in file.list_inline_plugins() {
-            let place = file.place(&pointer);
+            let place = file.locate_pointer(&pointer);
             check_plugin_text(text.as_bytes(), &place)?;
         }
         Ok(())
@@ -265,7 +276,7 @@ impl Reader<'_> {
         let Some(text) = self.inputs.files.get(path).cloned() else { return Ok(()) };
         check_plugin_text(&text, place)?;
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        for document in federate_yaml::read(&text).documents {
+        for document in federate_yaml::read_stream(&text).documents {
             let mut named: Vec<String> = Vec::new();
             let own = document.value.get("path").and_then(Value::as_str);
             named.extend(own.map(str::to_owned));
@@ -274,7 +285,7 @@ impl Reader<'_> {
                 named.extend(listed.filter_map(Value::as_str).map(|path| without_key(path).to_owned()));
             }
             for written in named.iter().filter(|written| !written.contains('\n')) {
-                let path = resolve(folder, written, place)?;
+                let path = resolve_repo_path(folder, written, place)?;
                 self.add_file(&path, Some(place))?;
             }
         }
@@ -283,11 +294,11 @@ impl Reader<'_> {
 
     /// Lets kustomize note the origin of every object: the kustomization in a folder is written anew with that setting.
     fn ask_for_origins(&mut self, folder: &str) {
-        let paths = KUSTOMIZATIONS
+        let paths = KUSTOMIZATION_NAMES
             .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
         for path in paths {
             let Some(text) = self.inputs.files.get_mut(&path) else { continue };
-            let stream = federate_yaml::read(text);
+            let stream = federate_yaml::read_stream(text);
             let [document] = stream.documents.as_slice() else { continue };
             let mut value = document.value.clone();
             let Some(map) = value.as_object_mut().filter(|_| stream.errors.is_empty()) else { continue };
@@ -315,16 +326,16 @@ struct KustomizationFile<'t, 'v> {
 }
 
 impl KustomizationFile<'_, '_> {
-    fn place(&mut self, pointer: &str) -> Reference {
+    fn locate_pointer(&mut self, pointer: &str) -> Reference {
         let at = self.positions.locate_nearest(self.document, pointer);
         Reference { file: self.file.to_owned(), line: at.map_or(0, |at| at.line) }
     }
 
-    fn resolve(&self, written: &str, place: &Reference) -> Result<String, BuildError> {
-        resolve(self.folder, written, place)
+    fn resolve_path(&self, written: &str, place: &Reference) -> Result<String, BuildError> {
+        resolve_repo_path(self.folder, written, place)
     }
 
-    fn list<'v>(&'v self, key: &'v str) -> impl Iterator<Item = (String, &'v Value)> {
+    fn list_items<'v>(&'v self, key: &'v str) -> impl Iterator<Item = (String, &'v Value)> {
         let items = self.value.get(key).and_then(Value::as_array).into_iter().flatten();
         items.enumerate().map(move |(index, item)| (format!("/{key}/{index}"), item))
     }
@@ -339,24 +350,25 @@ impl KustomizationFile<'_, '_> {
             }
         };
         let plain = ["patchesStrategicMerge", "crds", "configurations"];
-        for key in RESOURCES.into_iter().chain(PLUGINS).chain(plain) {
-            for (pointer, item) in self.list(key) {
+        for key in RESOURCE_LISTS.into_iter().chain(PLUGIN_LISTS).chain(plain) {
+            for (pointer, item) in self.list_items(key) {
                 let is_inline = |text: &str| text.contains(": ") || text.starts_with('{');
-                if let Some(path) = item.as_str().filter(|text| RESOURCES.contains(&key) || !is_inline(text))
+                if let Some(path) =
+                    item.as_str().filter(|text| RESOURCE_LISTS.contains(&key) || !is_inline(text))
                 {
                     add(pointer, path);
                 }
             }
         }
         for key in ["patches", "patchesJson6902", "replacements"] {
-            for (pointer, item) in self.list(key) {
+            for (pointer, item) in self.list_items(key) {
                 if let Some(path) = item.get("path").and_then(Value::as_str) {
                     add(format!("{pointer}/path"), path);
                 }
             }
         }
         for key in ["configMapGenerator", "secretGenerator"] {
-            for (pointer, item) in self.list(key) {
+            for (pointer, item) in self.list_items(key) {
                 for files in ["files", "envs"] {
                     let listed = item.get(files).and_then(Value::as_array).into_iter().flatten();
                     for (index, path) in listed.enumerate() {
@@ -378,7 +390,7 @@ impl KustomizationFile<'_, '_> {
 
     /// The plugins that are written in the kustomization.
     fn list_inline_plugins(&self) -> Vec<(String, String)> {
-        let all = PLUGINS.into_iter().flat_map(|key| self.list(key));
+        let all = PLUGIN_LISTS.into_iter().flat_map(|key| self.list_items(key));
         let written = all.filter_map(|(pointer, item)| Some((pointer, item.as_str()?.to_owned())));
         written
             .filter(|(_, text)| text.contains('\n') || text.contains(": ") || text.starts_with('{'))
@@ -388,7 +400,7 @@ impl KustomizationFile<'_, '_> {
 
 /// Refuses plugins that are programs or images.
 fn check_plugin_text(text: &[u8], place: &Reference) -> Result<(), BuildError> {
-    for document in federate_yaml::read(text).documents {
+    for document in federate_yaml::read_stream(text).documents {
         let value = &document.value;
         let annotations = value.pointer("/metadata/annotations");
         let is_function = ["config.kubernetes.io/function", "config.k8s.io/function"]
@@ -399,14 +411,14 @@ fn check_plugin_text(text: &[u8], place: &Reference) -> Result<(), BuildError> {
             let kind = value.get("kind").and_then(Value::as_str).unwrap_or("a plugin");
             let why = format!("{kind} is a plugin that runs a program or an image, and federate runs none");
             let help = "commit the output of the plugin in place of it".to_owned();
-            return Err(refuse(Some(place), why, Some(help)));
+            return Err(refuse_build(Some(place), why, Some(help)));
         }
     }
     Ok(())
 }
 
 /// The path in the repo of a path that a kustomization in `folder` names.
-fn resolve(folder: &str, written: &str, place: &Reference) -> Result<String, BuildError> {
+fn resolve_repo_path(folder: &str, written: &str, place: &Reference) -> Result<String, BuildError> {
     if is_remote(written) {
         let name =
             written.split(['?', '#']).next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
@@ -415,13 +427,13 @@ fn resolve(folder: &str, written: &str, place: &Reference) -> Result<String, Bui
         } else {
             "vendor it: commit a copy to the repo, and name its folder".to_owned()
         };
-        return Err(refuse(
+        return Err(refuse_build(
             Some(place),
             format!("`{written}` is not in the repo, and nothing is fetched"),
             Some(help),
         ));
     }
-    let outside = || refuse(Some(place), format!("`{written}` is outside of the repo"), None);
+    let outside = || refuse_build(Some(place), format!("`{written}` is outside of the repo"), None);
     if written.starts_with('/') {
         return Err(outside());
     }

@@ -23,7 +23,7 @@ pub(crate) fn list_arguments(
 
 /// What an error of kustomize means.
 pub(crate) fn explain_error(program: &Program, job: &BuildJob, error: &ProcessError) -> BuildError {
-    let text = error.describe(&program.name());
+    let text = error.describe_failure(&program.name());
     let mut why = text.strip_prefix("error: ").unwrap_or(&text).to_owned();
     let help = if why.contains("is not in or below") {
         Some(

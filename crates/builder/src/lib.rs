@@ -23,37 +23,37 @@ mod nondeterminism;
 mod process;
 mod program;
 
-pub use cache::Cache;
+pub use cache::BuildCache;
 pub use program::{Program, ProgramPaths, Tool};
 
-use inputs::Inputs;
+use inputs::BuildInputs;
 
 /// Builds with the programs of this machine.
-pub struct Programs {
+pub struct ProgramBuilder {
     paths: ProgramPaths,
-    cache: Cache,
+    cache: BuildCache,
     /// The program that confines others: see [`confinement`].
     confiner: Option<PathBuf>,
     /// The inputs of charts, which several jobs share, by path.
     found: Mutex<BTreeMap<Tool, Result<Program, BuildError>>>,
 }
 
-impl Programs {
+impl ProgramBuilder {
     /// Builds with these programs. `confiner` is the executable that calls [`confinement::run_if_asked`] first; without it,
     /// programs have no limits but time and output.
-    pub fn new(paths: ProgramPaths, cache: Cache, confiner: Option<PathBuf>) -> Self {
+    pub fn new(paths: ProgramPaths, cache: BuildCache, confiner: Option<PathBuf>) -> Self {
         Self { paths, cache, confiner, found: Mutex::default() }
     }
 
     fn find_program(&self, tool: Tool) -> Result<Program, BuildError> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.entry(tool).or_insert_with(|| self.paths.find(tool)).clone()
+        found.entry(tool).or_insert_with(|| self.paths.find_program(tool)).clone()
     }
 
     fn build_job(
         &self,
         job: &BuildJob,
-        inputs: &Result<Arc<Inputs>, BuildError>,
+        inputs: &Result<Arc<BuildInputs>, BuildError>,
     ) -> Result<BuildOutput, BuildError> {
         let inputs = inputs.as_ref().map_err(Clone::clone)?;
         let tool = Tool::of_job(job);
@@ -62,12 +62,12 @@ impl Programs {
         let built = if let Some(built) = self.cache.get(&key) {
             built
         } else {
-            let first = self.run(&program, job, inputs)?;
+            let first = self.run_program(&program, job, inputs)?;
             let places = nondeterminism::find_places(inputs);
             // What draws random values or asks for the time gives something else each time.
-            let differs = !places.is_empty() && self.run(&program, job, inputs)? != first;
-            let built = cache::Built { text: first.into(), differs };
-            self.cache.put(&key, &built);
+            let differs = !places.is_empty() && self.run_program(&program, job, inputs)? != first;
+            let built = cache::CachedBuild { text: first.into(), differs };
+            self.cache.store_build(&key, &built);
             built
         };
         let mut warnings = inputs.list_warnings(job);
@@ -76,7 +76,12 @@ impl Programs {
         Ok(BuildOutput { text: built.text, inputs: paths.into(), warnings })
     }
 
-    fn run(&self, program: &Program, job: &BuildJob, inputs: &Inputs) -> Result<Vec<u8>, BuildError> {
+    fn run_program(
+        &self,
+        program: &Program,
+        job: &BuildJob,
+        inputs: &BuildInputs,
+    ) -> Result<Vec<u8>, BuildError> {
         let folder = process::BuildFolder::new(inputs).map_err(|why| {
             error_of_run(&format!("the files cannot be copied to a temporary folder: {why}"))
         })?;
@@ -87,20 +92,22 @@ impl Programs {
             BuildJob::Chart(chart) => chart::list_arguments(&folder, chart, inputs)
                 .map_err(|why| error_of_run(&format!("the values cannot be written: {why}")))?,
         };
-        folder.run(self.confiner.as_deref(), program, &args).map_err(|error| match job {
+        folder.run_program(self.confiner.as_deref(), program, &args).map_err(|error| match job {
             BuildJob::Kustomization { .. } => kustomization::explain_error(program, job, &error),
             BuildJob::Chart(chart) => chart::explain_error(program, chart, &error),
         })
     }
 }
 
-impl Builder for Programs {
+impl Builder for ProgramBuilder {
     fn build(&self, source: &dyn Source, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>> {
         // Jobs for different clusters mostly have the same chart.
         let paths: BTreeMap<(Tool, &str, Vec<String>), &BuildJob> =
             jobs.iter().map(|job| (inputs::key_of(job), job)).collect();
-        let read: BTreeMap<_, Result<Arc<Inputs>, BuildError>> =
-            paths.into_par_iter().map(|(key, job)| (key, Inputs::read(source, job).map(Arc::new))).collect();
+        let read: BTreeMap<_, Result<Arc<BuildInputs>, BuildError>> = paths
+            .into_par_iter()
+            .map(|(key, job)| (key, BuildInputs::read_job(source, job).map(Arc::new)))
+            .collect();
         let missing = || Err(error_of_run("its files were not read"));
         jobs.par_iter()
             .map(|job| {

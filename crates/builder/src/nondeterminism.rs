@@ -7,10 +7,10 @@ use flate2::read::GzDecoder;
 
 use federate_repo::build::{BuildJob, BuildWarning, is_packaged_chart};
 
-use crate::inputs::Inputs;
+use crate::inputs::BuildInputs;
 
 /// Functions whose results differ each time.
-const RANDOM: [&str; 16] = [
+const RANDOM_FUNCTIONS: [&str; 16] = [
     "randAlpha",
     "randAlphaNum",
     "randAscii",
@@ -30,22 +30,22 @@ const RANDOM: [&str; 16] = [
 ];
 
 /// The most bytes of a packaged chart that are looked at.
-const MAX_UNPACKED: u64 = 64 << 20;
+const MAX_UNPACKED_BYTES: u64 = 64 << 20;
 
 /// A call of a function in a template.
-pub(crate) struct Call {
+pub(crate) struct TemplateCall {
     file: String,
     line: u32,
     name: &'static str,
 }
 
 /// The first call of each function whose result differs each time.
-pub(crate) fn find_places(inputs: &Inputs) -> Vec<Call> {
-    find_calls(inputs, &RANDOM)
+pub(crate) fn find_places(inputs: &BuildInputs) -> Vec<TemplateCall> {
+    find_calls(inputs, &RANDOM_FUNCTIONS)
 }
 
 /// Warns of an output that differs each time, and of `lookup`.
-pub(crate) fn list_warnings(job: &BuildJob, inputs: &Inputs, differs: bool) -> Vec<BuildWarning> {
+pub(crate) fn list_warnings(job: &BuildJob, inputs: &BuildInputs, differs: bool) -> Vec<BuildWarning> {
     let BuildJob::Chart(chart) = job else { return Vec::new() };
     let mut warnings = Vec::new();
     if differs {
@@ -77,14 +77,14 @@ pub(crate) fn list_warnings(job: &BuildJob, inputs: &Inputs, differs: bool) -> V
     warnings
 }
 
-fn find_calls(inputs: &Inputs, names: &[&'static str]) -> Vec<Call> {
-    let mut calls: Vec<Call> = Vec::new();
+fn find_calls(inputs: &BuildInputs, names: &[&'static str]) -> Vec<TemplateCall> {
+    let mut calls: Vec<TemplateCall> = Vec::new();
     let is_template = |path: &str| path.contains("/templates/") || path.starts_with("templates/");
     for (path, bytes) in &inputs.files {
         if is_packaged_chart(path) {
             let mut unpacked = Vec::new();
             // A chart that cannot be unpacked is an error of Helm.
-            let _ = GzDecoder::new(bytes.as_slice()).take(MAX_UNPACKED).read_to_end(&mut unpacked);
+            let _ = GzDecoder::new(bytes.as_slice()).take(MAX_UNPACKED_BYTES).read_to_end(&mut unpacked);
             add_calls(path, &String::from_utf8_lossy(&unpacked), names, false, &mut calls);
         } else if is_template(path) {
             add_calls(path, &String::from_utf8_lossy(bytes), names, true, &mut calls);
@@ -93,7 +93,7 @@ fn find_calls(inputs: &Inputs, names: &[&'static str]) -> Vec<Call> {
     calls
 }
 
-fn add_calls(path: &str, text: &str, names: &[&'static str], has_lines: bool, calls: &mut Vec<Call>) {
+fn add_calls(path: &str, text: &str, names: &[&'static str], has_lines: bool, calls: &mut Vec<TemplateCall>) {
     let mut is_action = false;
     for (number, line) in (1..).zip(text.lines()) {
         let mut rest = line;
@@ -121,7 +121,7 @@ fn add_calls(path: &str, text: &str, names: &[&'static str], has_lines: bool, ca
                 if let Some(name) = names.iter().find(|name| **name == word)
                     && calls.iter().all(|call| call.name != *name)
                 {
-                    calls.push(Call {
+                    calls.push(TemplateCall {
                         file: path.to_owned(),
                         line: if has_lines { number } else { 0 },
                         name,

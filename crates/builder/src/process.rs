@@ -14,20 +14,20 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use crate::confinement;
-use crate::inputs::Inputs;
+use crate::inputs::BuildInputs;
 use crate::program::Program;
 
 /// The longest time that a program may take.
 const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// The most bytes that a program may write.
-const MAX_OUTPUT: u64 = 64 << 20;
+const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 
 /// How many bytes of a program's messages are read.
-const MAX_MESSAGES: u64 = 64 << 10;
+const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 
 /// How many bytes of a message are shown.
-const MAX_SHOWN: usize = 1000;
+const MAX_SHOWN_CHARS: usize = 1000;
 
 /// How often an ending program is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -61,11 +61,11 @@ impl ProcessError {
         }
     }
 
-    pub(crate) fn describe(&self, program: &str) -> String {
+    pub(crate) fn describe_failure(&self, program: &str) -> String {
         match self {
             Self::Start(why) => format!("`{program}` cannot be started: {why}"),
             Self::Time => format!("`{program}` takes longer than {} seconds", MAX_TIME.as_secs()),
-            Self::Output => format!("`{program}` writes more than {} MiB", MAX_OUTPUT >> 20),
+            Self::Output => format!("`{program}` writes more than {} MiB", MAX_OUTPUT_BYTES >> 20),
             Self::Failed(message) => message.clone(),
         }
     }
@@ -73,7 +73,7 @@ impl ProcessError {
 
 impl BuildFolder {
     /// Copies files to a new folder.
-    pub(crate) fn new(inputs: &Inputs) -> io::Result<Self> {
+    pub(crate) fn new(inputs: &BuildInputs) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("federate-build-").tempdir()?;
         let real = fs::canonicalize(folder.path())?;
         let own = Self { folder, real };
@@ -104,7 +104,7 @@ impl BuildFolder {
     }
 
     /// Runs a program, confined if there is a `confiner`. Returns what it writes.
-    pub(crate) fn run(
+    pub(crate) fn run_program(
         &self,
         confiner: Option<&Path>,
         program: &Program,
@@ -113,7 +113,7 @@ impl BuildFolder {
         let mut command = match confiner {
             Some(confiner) => {
                 let mut command = Command::new(confiner);
-                command.arg(confinement::ARGUMENT).arg(self.folder.path()).arg(&program.path);
+                command.arg(confinement::CONFINE_ARGUMENT).arg(self.folder.path()).arg(&program.path);
                 command
             }
             None => Command::new(&program.path),
@@ -125,7 +125,7 @@ impl BuildFolder {
         if ended.status.success() {
             return Ok(ended.output);
         }
-        Err(ProcessError::Failed(self.shorten(&ended)))
+        Err(ProcessError::Failed(self.shorten_message(&ended)))
     }
 
     /// The environment of the program.
@@ -154,11 +154,11 @@ impl BuildFolder {
     }
 
     /// The message of a program that failed, without the paths of the copy.
-    fn shorten(&self, ended: &Ended) -> String {
+    fn shorten_message(&self, ended: &Ended) -> String {
         let folder = format!("{}/files/", self.real.display());
         let text = String::from_utf8_lossy(&ended.messages).replace(&folder, "");
         let text = text.trim();
-        let shown: String = text.chars().take(MAX_SHOWN).collect();
+        let shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
         let shown = if shown.len() < text.len() { format!("{shown} …") } else { shown };
         if shown.is_empty() { format!("it ended with {}", ended.status) } else { shown }
     }
@@ -184,7 +184,9 @@ fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
     let (sender, receiver) = mpsc::channel();
     let output = child.stdout.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
     let messages = child.stderr.take().map(|pipe| Box::new(pipe) as Box<dyn Read + Send>);
-    for (pipe, is_output, limit) in [(output, true, MAX_OUTPUT + 1), (messages, false, MAX_MESSAGES)] {
+    for (pipe, is_output, limit) in
+        [(output, true, MAX_OUTPUT_BYTES + 1), (messages, false, MAX_MESSAGE_BYTES)]
+    {
         let (Some(mut pipe), sender) = (pipe, sender.clone()) else { continue };
         // The threads are not joined: a process that left the group could keep the pipe open.
         thread::spawn(move || {
@@ -204,25 +206,25 @@ fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
         match receiver.recv_timeout(left) {
             Ok(PipeContent { is_output: true, bytes }) => output = bytes,
             Ok(PipeContent { is_output: false, bytes }) => messages = bytes,
-            Err(RecvTimeoutError::Timeout) => return Err(kill(&mut child, ProcessError::Time)),
+            Err(RecvTimeoutError::Timeout) => return Err(kill_group(&mut child, ProcessError::Time)),
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if output.len() as u64 > MAX_OUTPUT {
-            return Err(kill(&mut child, ProcessError::Output));
+        if output.len() as u64 > MAX_OUTPUT_BYTES {
+            return Err(kill_group(&mut child, ProcessError::Output));
         }
     }
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(Ended { status, output, messages }),
             Ok(None) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
-            Ok(None) => return Err(kill(&mut child, ProcessError::Time)),
-            Err(e) => return Err(kill(&mut child, ProcessError::Start(e.to_string()))),
+            Ok(None) => return Err(kill_group(&mut child, ProcessError::Time)),
+            Err(e) => return Err(kill_group(&mut child, ProcessError::Start(e.to_string()))),
         }
     }
 }
 
 /// Kills a program with all processes of its group.
-fn kill(child: &mut Child, error: ProcessError) -> ProcessError {
+fn kill_group(child: &mut Child, error: ProcessError) -> ProcessError {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process_group(group, Signal::KILL);
     }

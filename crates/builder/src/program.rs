@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use federate_repo::build::{BuildError, BuildJob};
 
-use crate::inputs::Inputs;
+use crate::inputs::BuildInputs;
 
 /// What is needed to build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,37 +64,37 @@ impl ProgramPaths {
         }
     }
 
-    pub(crate) fn find(&self, tool: Tool) -> Result<Program, BuildError> {
+    pub(crate) fn find_program(&self, tool: Tool) -> Result<Program, BuildError> {
         let (names, given, variable): (&[&str], _, _) = match tool {
             Tool::Kustomize => (&["kustomize", "kubectl"], &self.kustomize, "FEDERATE_KUSTOMIZE"),
             Tool::Helm => (&["helm"], &self.helm, "FEDERATE_HELM"),
         };
         if let Some(given) = given {
             if given.is_empty() {
-                return Err(missing(
+                return Err(missing_program(
                     &format!("{variable} is empty, so federate builds nothing with it"),
                     tool,
                 ));
             }
             let path = Path::new(given);
-            return Program::open(path).ok_or_else(|| {
-                missing(
+            return Program::open_executable(path).ok_or_else(|| {
+                missing_program(
                     &format!("{} ({variable}) is not a program with an absolute path", path.display()),
                     tool,
                 )
             });
         }
-        let in_folder = |folder: &PathBuf, name: &str| Program::open(&folder.join(name));
+        let in_folder = |folder: &PathBuf, name: &str| Program::open_executable(&folder.join(name));
         let found =
             names.iter().find_map(|name| self.folders.iter().find_map(|folder| in_folder(folder, name)));
         found.ok_or_else(|| {
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            missing(&format!("there is no program {}", names.join(" or ")), tool)
+            missing_program(&format!("there is no program {}", names.join(" or ")), tool)
         })
     }
 }
 
-fn missing(why: &str, tool: Tool) -> BuildError {
+fn missing_program(why: &str, tool: Tool) -> BuildError {
     let help = match tool {
         Tool::Kustomize => {
             "install `kustomize` or `kubectl`, or name it in the environment variable FEDERATE_KUSTOMIZE"
@@ -105,7 +105,7 @@ fn missing(why: &str, tool: Tool) -> BuildError {
 }
 
 impl Program {
-    fn open(path: &Path) -> Option<Self> {
+    fn open_executable(path: &Path) -> Option<Self> {
         let real = fs::canonicalize(path).ok().filter(|_| path.is_absolute())?;
         let meta = fs::metadata(&real).ok()?;
         let is_program = meta.is_file() && meta.permissions().mode() & 0o111 != 0;
@@ -119,7 +119,7 @@ impl Program {
     }
 
     /// A digest of everything that the output of a job depends on.
-    pub(crate) fn compute_key(&self, job: &BuildJob, inputs: &Inputs) -> String {
+    pub(crate) fn compute_key(&self, job: &BuildJob, inputs: &BuildInputs) -> String {
         let mut sha = Sha256::new();
         let mut add = |bytes: &[u8]| {
             sha.update((bytes.len() as u64).to_be_bytes());

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// A decision about an object in a member cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Action {
+pub struct ControlPlaneAction {
     /// The operation.
     pub op: SyncOp,
     /// Whether it adopts an object that the control plane did not write.
@@ -15,15 +15,15 @@ pub struct Action {
     pub hint: Option<String>,
 }
 
-impl Action {
+impl ControlPlaneAction {
     /// Returns an action that does nothing, with its status.
-    pub fn nothing(status: &'static str) -> Self {
+    pub fn do_nothing(status: &'static str) -> Self {
         Self { op: SyncOp::Nothing, adopts: false, status, hint: None }
     }
 
     /// The same, with the setting that keeps the control plane from adopting the object.
     #[must_use]
-    pub fn unless(self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
 }

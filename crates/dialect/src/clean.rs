@@ -6,12 +6,12 @@
 
 use serde_json::{Value, json};
 
-use super::import::{Edit, Edits, apply};
+use super::import::{ImportEdit, ImportEdits, apply_edits};
 use federate_kubernetes::Object;
 use federate_kubernetes::pointer::escape;
 
 /// What servers and controllers write into the metadata of any object.
-const METADATA: [&str; 11] = [
+const SERVER_METADATA_FIELDS: [&str; 11] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
     "deletionTimestamp",
@@ -26,10 +26,11 @@ const METADATA: [&str; 11] = [
 ];
 
 /// Annotations that the volume controller writes to volumes.
-const BINDING: [&str; 2] = ["pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"];
+const BINDING_ANNOTATIONS: [&str; 2] =
+    ["pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"];
 
 /// Annotations in which clients and controllers keep what they need.
-const BOOKKEEPING: [&str; 11] = [
+const BOOKKEEPING_ANNOTATIONS: [&str; 11] = [
     "batch.kubernetes.io/job-tracking",
     "control-plane.alpha.kubernetes.io/leader",
     "deployment.kubernetes.io/revision",
@@ -48,7 +49,7 @@ const JOB_LABELS: [&str; 4] =
     ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
 
 /// Mappings and lists that are removed when they are empty, the inner ones first.
-const EMPTIED: [&str; 5] = [
+const REMOVED_WHEN_EMPTY: [&str; 5] = [
     "/metadata/annotations",
     "/metadata/labels",
     "/spec/template/metadata/labels",
@@ -57,91 +58,93 @@ const EMPTIED: [&str; 5] = [
 ];
 
 /// The label that names the ApplySet of an object.
-const PART_OF: &str = "applyset.kubernetes.io/part-of";
+const APPLYSET_LABEL: &str = "applyset.kubernetes.io/part-of";
 
 /// Removes what must not be in a template: the identity, the status and what one cluster allocated.
-pub fn server_fields(edits: &mut Edits<'_>) {
-    edits.remove("/status");
-    for field in METADATA {
-        edits.remove(&format!("/metadata/{field}"));
+pub fn remove_server_fields(edits: &mut ImportEdits<'_>) {
+    edits.remove_value("/status");
+    for field in SERVER_METADATA_FIELDS {
+        edits.remove_value(&format!("/metadata/{field}"));
     }
-    edits.remove_keys("annotations", &BINDING);
-    of_kind(edits);
+    edits.remove_keys("annotations", &BINDING_ANNOTATIONS);
+    remove_kind_fields(edits);
 }
 
-fn of_kind(edits: &mut Edits<'_>) {
+fn remove_kind_fields(edits: &mut ImportEdits<'_>) {
     let object = edits.object;
     match (object.id.group(), object.id.kind.as_str()) {
-        ("", "Service") if object.text(&["spec", "clusterIP"]) != "None" => {
-            edits.remove("/spec/clusterIP");
-            edits.remove("/spec/clusterIPs");
+        ("", "Service") if object.text_at(&["spec", "clusterIP"]) != "None" => {
+            edits.remove_value("/spec/clusterIP");
+            edits.remove_value("/spec/clusterIPs");
         }
-        ("", "ServiceAccount") => edits.remove("/secrets"),
+        ("", "ServiceAccount") => edits.remove_value("/secrets"),
         ("", "Namespace") => {
-            let others = object.at(&["spec"]).and_then(Value::as_object);
+            let others = object.value_at(&["spec"]).and_then(Value::as_object);
             let alone = others.is_some_and(|spec| spec.keys().all(|key| key == "finalizers"));
-            edits.remove(if alone { "/spec" } else { "/spec/finalizers" });
+            edits.remove_value(if alone { "/spec" } else { "/spec/finalizers" });
         }
-        ("", "Pod") => edits.remove("/spec/ephemeralContainers"),
+        ("", "Pod") => edits.remove_value("/spec/ephemeralContainers"),
         // A volume that the author chose stays; one that the controller bound belongs to one cluster.
-        ("", "PersistentVolumeClaim") if chosen(object) => edits.remove("/spec/volumeName"),
-        ("", "PersistentVolume") if chosen(object) => edits.remove("/spec/claimRef"),
+        ("", "PersistentVolumeClaim") if is_bound_by_controller(object) => {
+            edits.remove_value("/spec/volumeName")
+        }
+        ("", "PersistentVolume") if is_bound_by_controller(object) => edits.remove_value("/spec/claimRef"),
         ("", "PersistentVolume") => {
-            edits.remove("/spec/claimRef/uid");
-            edits.remove("/spec/claimRef/resourceVersion");
+            edits.remove_value("/spec/claimRef/uid");
+            edits.remove_value("/spec/claimRef/resourceVersion");
         }
         ("batch", "Job") if selects_itself(object) => {
             for labels in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
-                edits.remove(&format!("{labels}/controller-uid"));
-                edits.remove(&format!("{labels}/batch.kubernetes.io~1controller-uid"));
+                edits.remove_value(&format!("{labels}/controller-uid"));
+                edits.remove_value(&format!("{labels}/batch.kubernetes.io~1controller-uid"));
             }
         }
         _ => {}
     }
 }
 
-fn chosen(object: &Object) -> bool {
+fn is_bound_by_controller(object: &Object) -> bool {
     object.annotation("pv.kubernetes.io/bound-by-controller").is_some()
 }
 
 fn selects_itself(object: &Object) -> bool {
-    object.at(&["spec", "manualSelector"]) != Some(&Value::Bool(true))
+    object.value_at(&["spec", "manualSelector"]) != Some(&Value::Bool(true))
 }
 
 /// The edits, in order, that leave of a live object only what its author wrote.
-pub fn bare(object: &Object) -> (Object, Vec<Edit>) {
-    let mut edits = Edits::of(object);
-    server_fields(&mut edits);
-    edits.remove_keys("annotations", &BOOKKEEPING);
-    edits.remove_keys("labels", &[PART_OF]);
+pub fn clean_object(object: &Object) -> (Object, Vec<ImportEdit>) {
+    let mut edits = ImportEdits::for_object(object);
+    remove_server_fields(&mut edits);
+    edits.remove_keys("annotations", &BOOKKEEPING_ANNOTATIONS);
+    edits.remove_keys("labels", &[APPLYSET_LABEL]);
     match (object.id.group(), object.id.kind.as_str()) {
-        ("", "Service") => ports(&mut edits),
+        ("", "Service") => remove_allocated_ports(&mut edits),
         ("", "Namespace") => edits.remove_keys("labels", &["kubernetes.io/metadata.name"]),
-        ("", "Pod") => edits.remove("/spec/nodeName"),
-        ("batch", "Job") if selects_itself(object) => job(&mut edits),
+        ("", "Pod") => edits.remove_value("/spec/nodeName"),
+        ("batch", "Job") if selects_itself(object) => remove_generated_job_fields(&mut edits),
         ("apps", "StatefulSet") => {
-            let claims = object.at(&["spec", "volumeClaimTemplates"]).and_then(Value::as_array);
+            let claims = object.value_at(&["spec", "volumeClaimTemplates"]).and_then(Value::as_array);
             for index in 0..claims.map_or(0, Vec::len) {
-                edits.remove(&format!("/spec/volumeClaimTemplates/{index}/status"));
+                edits.remove_value(&format!("/spec/volumeClaimTemplates/{index}/status"));
             }
         }
         _ => {}
     }
     let mut body = object.body.clone();
-    let mut done = edits.done();
-    apply(&done, &mut body);
+    let mut done = edits.into_edits();
+    apply_edits(&done, &mut body);
     let mut then = |pointers: Vec<String>, body: &mut Value| {
         for pointer in pointers {
-            let edit = Edit { pointer, value: None };
-            edit.apply(body);
+            let edit = ImportEdit { pointer, value: None };
+            edit.apply_to(body);
             done.push(edit);
         }
     };
     if object.id.group().is_empty() && object.id.kind == "Pod" {
         then(token_volumes(&body), &mut body);
     }
-    then(never_created(&body), &mut body);
-    for place in EMPTIED {
+    then(find_null_timestamps(&body), &mut body);
+    for place in REMOVED_WHEN_EMPTY {
         if body.pointer(place).is_some_and(is_empty) {
             then(vec![place.to_owned()], &mut body);
         }
@@ -150,47 +153,47 @@ pub fn bare(object: &Object) -> (Object, Vec<Edit>) {
 }
 
 /// Node ports that no client asked for.
-fn ports(edits: &mut Edits<'_>) {
+fn remove_allocated_ports(edits: &mut ImportEdits<'_>) {
     let object = edits.object;
-    let ports = object.at(&["spec", "ports"]).and_then(Value::as_array).into_iter().flatten();
+    let ports = object.value_at(&["spec", "ports"]).and_then(Value::as_array).into_iter().flatten();
     for (index, port) in ports.enumerate() {
-        if !asked_for(object, port) {
-            edits.remove(&format!("/spec/ports/{index}/nodePort"));
+        if !is_node_port_requested(object, port) {
+            edits.remove_value(&format!("/spec/ports/{index}/nodePort"));
         }
     }
-    if owners(object, "/f:spec").all(|spec| spec.get("f:healthCheckNodePort").is_none()) {
-        edits.remove("/spec/healthCheckNodePort");
+    if owned_fields(object, "/f:spec").all(|spec| spec.get("f:healthCheckNodePort").is_none()) {
+        edits.remove_value("/spec/healthCheckNodePort");
     }
 }
 
-fn asked_for(object: &Object, port: &Value) -> bool {
+fn is_node_port_requested(object: &Object, port: &Value) -> bool {
     let key =
         json!({"port": port["port"], "protocol": port.get("protocol").map_or("TCP".into(), Value::clone)});
-    owners(object, "/f:spec/f:ports").filter_map(Value::as_object).flatten().any(|(name, fields)| {
+    owned_fields(object, "/f:spec/f:ports").filter_map(Value::as_object).flatten().any(|(name, fields)| {
         let named = name.strip_prefix("k:").and_then(|key| serde_json::from_str::<Value>(key).ok());
         named.as_ref() == Some(&key) && fields.get("f:nodePort").is_some()
     })
 }
 
 /// The fields that managers own below a path of an object.
-fn owners<'o>(object: &'o Object, pointer: &str) -> impl Iterator<Item = &'o Value> {
-    let entries = object.at(&["metadata", "managedFields"]).and_then(Value::as_array);
+fn owned_fields<'o>(object: &'o Object, pointer: &str) -> impl Iterator<Item = &'o Value> {
+    let entries = object.value_at(&["metadata", "managedFields"]).and_then(Value::as_array);
     entries.into_iter().flatten().filter_map(move |entry| entry.get("fieldsV1")?.pointer(pointer))
 }
 
 /// A Job's generated selector, which holds only its uid, and the labels for it.
-fn job(edits: &mut Edits<'_>) {
+fn remove_generated_job_fields(edits: &mut ImportEdits<'_>) {
     let object = edits.object;
     let only_itself = object
-        .at(&["spec", "selector", "matchLabels"])
+        .value_at(&["spec", "selector", "matchLabels"])
         .and_then(Value::as_object)
         .is_some_and(|labels| labels.keys().all(|key| JOB_LABELS.contains(&key.as_str())));
     if only_itself {
-        edits.remove("/spec/selector");
+        edits.remove_value("/spec/selector");
     }
     for labels in ["/metadata/labels", "/spec/template/metadata/labels"] {
         for key in JOB_LABELS {
-            edits.remove(&format!("{labels}/{}", escape(key)));
+            edits.remove_value(&format!("{labels}/{}", escape(key)));
         }
     }
 }
@@ -216,13 +219,13 @@ fn token_volumes(pod: &Value) -> Vec<String> {
 }
 
 /// The `creationTimestamp` that API servers write into templates.
-fn never_created(value: &Value) -> Vec<String> {
+fn find_null_timestamps(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    search(value, "", &mut found);
+    collect_null_timestamps(value, "", &mut found);
     found
 }
 
-fn search(value: &Value, pointer: &str, found: &mut Vec<String>) {
+fn collect_null_timestamps(value: &Value, pointer: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (key, below) in map {
@@ -231,13 +234,13 @@ fn search(value: &Value, pointer: &str, found: &mut Vec<String>) {
                 match below.as_object().filter(|_| key == "metadata" && void) {
                     Some(metadata) if metadata.len() == 1 => found.push(pointer),
                     Some(_) => found.push(format!("{pointer}/creationTimestamp")),
-                    None => search(below, &pointer, found),
+                    None => collect_null_timestamps(below, &pointer, found),
                 }
             }
         }
         Value::Array(items) => {
             for (at, item) in items.iter().enumerate() {
-                search(item, &format!("{pointer}/{at}"), found);
+                collect_null_timestamps(item, &format!("{pointer}/{at}"), found);
             }
         }
         _ => {}
@@ -259,10 +262,10 @@ mod tests {
     use super::*;
 
     fn left(body: Value) -> Value {
-        let object = Object::of(body, "m1");
-        let (cleaned, edits) = bare(&object);
+        let object = Object::from_manifest(body, "m1");
+        let (cleaned, edits) = clean_object(&object);
         let mut replayed = object.body.clone();
-        apply(&edits, &mut replayed);
+        apply_edits(&edits, &mut replayed);
         assert_eq!(replayed, cleaned.body, "the edits say what was done");
         cleaned.body
     }
@@ -395,7 +398,7 @@ mod tests {
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
         );
         let own = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
-            "labels": {PART_OF: "applyset-x"}}});
+            "labels": {APPLYSET_LABEL: "applyset-x"}}});
         assert_eq!(left(own)["metadata"], json!({"name": "a", "namespace": "x"}));
         let cron = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": "x"},
             "spec": {"jobTemplate": {"metadata": {"creationTimestamp": null}, "spec": {"template": {

@@ -2,7 +2,7 @@
 
 use federate_kubernetes::Object;
 use federate_kubernetes::kinds::{self, Scope};
-use federate_repo::{Claims, Declared, ImpliedScope, Role};
+use federate_repo::{Claims, DeclaredKind, ImpliedScope, Role};
 
 use crate::Dialect;
 
@@ -27,25 +27,26 @@ impl Dialects {
     }
 
     /// Where objects of a control plane's own kind live.
-    pub fn scope(self, group: &str, kind: &str) -> Option<Scope> {
-        self.iter().find_map(|dialect| dialect.scope(group, kind))
+    pub fn find_scope(self, group: &str, kind: &str) -> Option<Scope> {
+        self.iter().find_map(|dialect| dialect.scope_of_kind(group, kind))
     }
 
     /// Whether Kubernetes or a dialect has a kind of that name, in any API group.
     pub fn is_known(self, kind: &str) -> bool {
-        let own = |dialect: &dyn Dialect| dialect.kinds().iter().any(|group| group.scope(kind).is_some());
+        let own =
+            |dialect: &dyn Dialect| dialect.own_kinds().iter().any(|group| group.find_scope(kind).is_some());
         kinds::is_known(kind) || self.iter().any(own)
     }
 
     /// Whether `domain` (an API group, or the part of a label or annotation key before `/`) belongs to a
     /// control plane, or to federate itself.
-    pub fn own(self, domain: &str) -> bool {
+    pub fn is_own_domain(self, domain: &str) -> bool {
         self.is_of_control_plane(domain) || is_within(domain, "federate.dev")
     }
 
     /// The same without federate.
     pub fn is_of_control_plane(self, domain: &str) -> bool {
-        self.iter().flat_map(Dialect::domains).any(|own| is_within(domain, own))
+        self.iter().flat_map(Dialect::own_domains).any(|own| is_within(domain, own))
     }
 
     /// Their names.
@@ -66,16 +67,16 @@ impl std::fmt::Debug for Dialects {
 }
 
 impl Claims for Dialects {
-    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
-        self.iter().find_map(|d| Some((d.name(), d.role(api_version, kind)?)))
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+        self.iter().find_map(|d| Some((d.name(), d.role_of_kind(api_version, kind)?)))
     }
 
-    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
-        Self::scope(*self, group, kind)
+    fn scope_of_kind(&self, group: &str, kind: &str) -> Option<Scope> {
+        Self::find_scope(*self, group, kind)
     }
 
     fn control_plane(&self, group: &str) -> Option<&'static str> {
-        let has_group = |dialect: &&dyn Dialect| dialect.kinds().iter().any(|known| known.group == group);
+        let has_group = |dialect: &&dyn Dialect| dialect.own_kinds().iter().any(|known| known.group == group);
         self.iter().find(has_group).map(Dialect::name)
     }
 
@@ -83,11 +84,11 @@ impl Claims for Dialects {
         self.iter().flat_map(|dialect| dialect.implied_scopes(object)).collect()
     }
 
-    fn own(&self, domain: &str) -> bool {
-        Self::own(*self, domain)
+    fn owns_domain(&self, domain: &str) -> bool {
+        Self::is_own_domain(*self, domain)
     }
 
-    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)> {
-        self.iter().find_map(|d| Some((d.name(), d.declares(object)?)))
+    fn declared_kind(&self, object: &Object) -> Option<(&'static str, DeclaredKind)> {
+        self.iter().find_map(|d| Some((d.name(), d.declared_kind(object)?)))
     }
 }

@@ -33,7 +33,7 @@ pub struct Explanation {
     pub deletion_progress: Option<DeletionProgress>,
     /// How the object is rolled out, where the control plane does that in steps.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<rollout::Rollout>,
+    pub rollout: Option<rollout::RolloutExplanation>,
 }
 
 /// The verdict on one cluster.

@@ -7,7 +7,7 @@ use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
 
 /// A change of a lost cluster in the inventory.
 #[derive(Clone, Debug)]
-pub struct LossStep {
+pub struct OutageStep {
     /// The seconds after the loss.
     pub seconds: i64,
     /// What happens, in words.
@@ -24,7 +24,7 @@ pub type Evictions = BTreeMap<ClusterName, i64>;
 
 /// A moment of a scenario.
 #[derive(Clone, Copy)]
-pub struct Moment<'m> {
+pub struct ScenarioMoment<'m> {
     /// The seconds since the scenario began.
     pub seconds: i64,
     /// When a cluster got a taint.
@@ -35,7 +35,7 @@ pub struct Moment<'m> {
 
 /// What happens to a placement at a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct FailedOver {
+pub struct FailoverOutcome {
     /// The placement afterwards, if it changes.
     pub placement: Option<Placement>,
     /// The clusters that it is evicted from.
@@ -48,25 +48,25 @@ pub struct FailedOver {
     pub next: Option<i64>,
 }
 
-impl FailedOver {
+impl FailoverOutcome {
     /// Looks again at that time, in seconds.
-    pub fn wait(&mut self, until: i64) {
+    pub fn wait_until(&mut self, until: i64) {
         self.next = Some(self.next.map_or(until, |next| next.min(until)));
     }
 }
 
 /// The clusters to which a placement has released its resources, with the time in seconds. Those that it has left are
 /// among them until the control plane has removed them.
-pub type Released = BTreeMap<ClusterName, i64>;
+pub type ClusterReleaseTimes = BTreeMap<ClusterName, i64>;
 
 /// The clusters to which policies have not released their resources yet.
-pub type Awaited = BTreeMap<ObjectRef, Vec<ClusterName>>;
+pub type AwaitedClusters = BTreeMap<ObjectRef, Vec<ClusterName>>;
 
 /// A rollout at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RolledOut {
+pub struct RolloutOutcome {
     /// The clusters to which resources are released then.
-    pub released: Released,
+    pub released: ClusterReleaseTimes,
     /// When the rollout may continue, in seconds; `None` if it waits for nothing that takes time.
     pub next: Option<i64>,
 }
@@ -85,19 +85,19 @@ pub struct PodCount {
 
 impl PodCount {
     /// The number of replicas that fit on no node.
-    pub fn unschedulable(&self) -> i64 {
+    pub fn count_unschedulable(&self) -> i64 {
         self.unschedulable.iter().map(|(_, replicas)| replicas).sum()
     }
 
     /// The number of replicas that run.
-    pub fn scheduled(&self) -> i64 {
-        self.desired - self.unschedulable()
+    pub fn count_scheduled(&self) -> i64 {
+        self.desired - self.count_unschedulable()
     }
 }
 
 /// What a control plane does about replicas that fit on no node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Migrated {
+pub struct MigrationOutcome {
     /// The placement afterwards, if its memory changes.
     pub placement: Option<Placement>,
     /// The clusters that now count as full for it, with the number of replicas that do not fit.

@@ -36,14 +36,14 @@ pub fn parse(text: &str) -> Option<SignedDuration> {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').filter(|end| *end > 0)?;
         let (number, tail) = rest.split_at(end);
         let (unit, size) = UNITS.into_iter().find(|(unit, _)| tail.starts_with(unit))?;
-        total = total.checked_add(scaled(number, size)?)?;
+        total = total.checked_add(scale_decimal(number, size)?)?;
         rest = tail.get(unit.len()..)?;
     }
     i64::try_from(sign * total).ok().map(SignedDuration::from_nanos)
 }
 
 /// A decimal number times a unit, in nanoseconds; what is finer is cut off.
-fn scaled(number: &str, unit: i128) -> Option<i128> {
+fn scale_decimal(number: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
         return None;
@@ -55,7 +55,7 @@ fn scaled(number: &str, unit: i128) -> Option<i128> {
 }
 
 /// The duration in Go's notation: `1m40s`, `1.5s`, `250ms`, `0s`.
-pub fn write(duration: SignedDuration) -> String {
+pub fn format_duration(duration: SignedDuration) -> String {
     let nanos = duration.as_nanos();
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.abs();
@@ -88,10 +88,10 @@ mod tests {
     fn what_is_written_reads_back() {
         for text in ["0s", "30s", "1m0s", "1m40s", "3m59s", "5m0s", "1h0m0s", "26h3m0.25s", "250ms", "-1m0s"]
         {
-            assert_eq!(parse(text).map(write).as_deref(), Some(text));
+            assert_eq!(parse(text).map(format_duration).as_deref(), Some(text));
         }
-        assert_eq!(parse("90s").map(write).as_deref(), Some("1m30s"));
-        assert_eq!(parse("1.5h").map(write).as_deref(), Some("1h30m0s"));
+        assert_eq!(parse("90s").map(format_duration).as_deref(), Some("1m30s"));
+        assert_eq!(parse("1.5h").map(format_duration).as_deref(), Some("1h30m0s"));
         for text in ["", "s", "1", "1x", ".s", "1m-5s", "1 m"] {
             assert_eq!(parse(text), None, "{text}");
         }

@@ -6,59 +6,59 @@
 use serde_json::{Map, Number, Value};
 
 /// The value as Go writes it, without a newline.
-pub fn write(value: &Value) -> String {
+pub fn write_sorted(value: &Value) -> String {
     let mut text = String::new();
-    append(value, true, &mut text);
+    append_value(value, true, &mut text);
     text
 }
 
 /// The value as Go writes structs: the keys stay in the order given.
 pub fn write_fields(value: &Value) -> String {
     let mut text = String::new();
-    append(value, false, &mut text);
+    append_value(value, false, &mut text);
     text
 }
 
-fn append(value: &Value, sort: bool, out: &mut String) {
+fn append_value(value: &Value, sort: bool, out: &mut String) {
     match value {
         Value::Number(number) => out.push_str(&number_text(number)),
-        Value::String(text) => quote(text, out),
+        Value::String(text) => append_quoted(text, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
-                separate(index, out);
-                append(item, sort, out);
+                append_separator(index, out);
+                append_value(item, sort, out);
             }
             out.push(']');
         }
-        Value::Object(map) => object(map, sort, out),
+        Value::Object(map) => append_object(map, sort, out),
         Value::Null | Value::Bool(_) => out.push_str(&value.to_string()),
     }
 }
 
-fn object(map: &Map<String, Value>, sort: bool, out: &mut String) {
+fn append_object(map: &Map<String, Value>, sort: bool, out: &mut String) {
     let mut entries: Vec<(&String, &Value)> = map.iter().collect();
     if sort {
         entries.sort_by_key(|(key, _)| *key);
     }
     out.push('{');
     for (index, (key, value)) in entries.into_iter().enumerate() {
-        separate(index, out);
-        quote(key, out);
+        append_separator(index, out);
+        append_quoted(key, out);
         out.push(':');
-        append(value, sort, out);
+        append_value(value, sort, out);
     }
     out.push('}');
 }
 
-fn separate(index: usize, out: &mut String) {
+fn append_separator(index: usize, out: &mut String) {
     if index > 0 {
         out.push(',');
     }
 }
 
 /// A text in quotes.
-pub fn quote(text: &str, out: &mut String) {
+pub fn append_quoted(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -107,7 +107,7 @@ mod tests {
     fn keys_are_sorted_and_some_characters_escaped() {
         let value = json!({"b": [1, true, null], "a": "<é&\u{2028}\"\\\n\u{1}>"});
         let want = r#"{"a":"\u003cé\u0026\u2028\"\\\n\u0001\u003e","b":[1,true,null]}"#;
-        assert_eq!(write(&value), want);
+        assert_eq!(write_sorted(&value), want);
     }
 
     #[test]
@@ -122,7 +122,7 @@ mod tests {
             (json!(u64::MAX), "18446744073709552000"),
             (json!(i64::MIN), "-9223372036854775808"),
         ] {
-            assert_eq!(write(&value), want);
+            assert_eq!(write_sorted(&value), want);
         }
     }
 }

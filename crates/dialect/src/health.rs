@@ -37,7 +37,7 @@ impl Health {
     }
 
     /// Returns a healthy verdict if `holds`, else an unhealthy one with the reason.
-    pub fn of(holds: bool, reason: impl Into<String>) -> Self {
+    pub fn healthy_if(holds: bool, reason: impl Into<String>) -> Self {
         if holds { Self::healthy() } else { Self::unhealthy(reason) }
     }
 }

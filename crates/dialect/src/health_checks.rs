@@ -72,7 +72,7 @@ impl HealthChecks {
     /// # Errors
     ///
     /// Every expression that cannot be used, with its place.
-    pub fn compile(configured: &[HealthCheck]) -> Result<Self, Vec<InvalidHealthCheck>> {
+    pub fn from_config(configured: &[HealthCheck]) -> Result<Self, Vec<InvalidHealthCheck>> {
         let mut invalid = Vec::new();
         let mut checks = BTreeMap::new();
         for (at, check) in configured.iter().enumerate() {
@@ -101,17 +101,17 @@ impl HealthChecks {
     }
 
     /// The readiness of an object by the check for its kind, if there is one.
-    pub fn evaluate(&self, object: &Object) -> Option<Readiness> {
+    pub fn evaluate_object(&self, object: &Object) -> Option<Readiness> {
         if self.checks.is_empty() {
             return None;
         }
         let check = self.checks.get(&(object.id.group().to_owned(), object.id.kind.clone()))?;
-        Some(check.evaluate(&object.body))
+        Some(check.evaluate_body(&object.body))
     }
 }
 
 impl CompiledCheck {
-    fn evaluate(&self, body: &Value) -> Readiness {
+    fn evaluate_body(&self, body: &Value) -> Readiness {
         if self.failed.as_ref().is_some_and(|failed| failed.is_true(body) == Ok(true)) {
             return Readiness::Failed("its health check `failed` is true".to_owned());
         }
@@ -163,7 +163,7 @@ fn compile_expression(source: &str) -> Result<CompiledExpression, String> {
         let first = errors.errors.first().map_or_else(|| errors.to_string(), |error| error.msg.clone());
         format!("the expression is not valid CEL: {first}")
     })?;
-    let shape = ExpressionShape::measure(program.expression(), 0).ok_or_else(too_deep)?;
+    let shape = ExpressionShape::measure_expression(program.expression(), 0).ok_or_else(too_deep)?;
     if shape.comprehensions > MAX_COMPREHENSIONS {
         return Err(format!(
             "the expression has more than {MAX_COMPREHENSIONS} comprehensions inside each other"
@@ -197,7 +197,7 @@ struct ExpressionShape {
 
 impl ExpressionShape {
     /// Measures an expression; `None` if it is too deep.
-    fn measure(expression: &IdedExpr, depth: usize) -> Option<Self> {
+    fn measure_expression(expression: &IdedExpr, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -225,7 +225,7 @@ impl ExpressionShape {
         }
         let mut shape = Self { parts: 1, comprehensions: 0 };
         for child in children {
-            let child = Self::measure(child, depth + 1)?;
+            let child = Self::measure_expression(child, depth + 1)?;
             shape.parts += child.parts;
             shape.comprehensions = shape.comprehensions.max(child.comprehensions);
         }
@@ -266,10 +266,10 @@ mod tests {
     }
 
     fn readiness_of(current: &str, status: &Value) -> Readiness {
-        let checks = HealthChecks::compile(&[check(current)]).unwrap();
+        let checks = HealthChecks::from_config(&[check(current)]).unwrap();
         let body = json!({"apiVersion": "db.example.com/v2", "kind": "Database",
             "metadata": {"name": "a"}, "spec": {"members": 3}, "status": status});
-        checks.evaluate(&Object::of(body, "a.yaml")).unwrap()
+        checks.evaluate_object(&Object::from_manifest(body, "a.yaml")).unwrap()
     }
 
     #[test]
@@ -287,9 +287,11 @@ mod tests {
             matches!(&no_boolean, Readiness::InProgress(why) if why.contains("not a boolean")),
             "{no_boolean:?}"
         );
-        let other =
-            Object::of(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}), "a.yaml");
-        assert_eq!(HealthChecks::compile(&[check("true")]).unwrap().evaluate(&other), None);
+        let other = Object::from_manifest(
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}),
+            "a.yaml",
+        );
+        assert_eq!(HealthChecks::from_config(&[check("true")]).unwrap().evaluate_object(&other), None);
     }
 
     #[test]
@@ -308,10 +310,10 @@ mod tests {
             &"a".repeat(1001),
             "a.all(x, x.all(y, y.all(z, z)))",
         ] {
-            let invalid = HealthChecks::compile(&[check("true"), check(source)]).unwrap_err();
+            let invalid = HealthChecks::from_config(&[check("true"), check(source)]).unwrap_err();
             assert_eq!(invalid[0].pointer, "/1/current", "{source}: {invalid:?}");
         }
-        let twice = HealthChecks::compile(&[check("true"), check("true")]).unwrap_err();
+        let twice = HealthChecks::from_config(&[check("true"), check("true")]).unwrap_err();
         assert_eq!(twice[0].pointer, "/1/kind");
     }
 

@@ -15,7 +15,7 @@ use federate_repo::Repo;
 #[derive(Clone, Copy, Debug)]
 pub struct Importer {
     /// Imports an object, or returns why that is not possible.
-    pub take: fn(&Object, &Import) -> Result<Imported, Vec<Finding>>,
+    pub import_object: fn(&Object, &ObjectImportOptions) -> Result<ImportOutcome, Vec<Finding>>,
     /// Why its objects name neither a policy nor clusters; `None` where they must name a policy.
     pub unnamed: Option<&'static str>,
     /// Whether it wraps objects in objects of its own, and can enable types from definitions.
@@ -23,16 +23,16 @@ pub struct Importer {
     /// What adoption needs besides the object, in a sentence.
     pub note: Option<&'static str>,
     /// Retains fields of the live object, where the control plane does that.
-    pub retain: Option<Retain>,
+    pub retain: Option<RetainFields>,
 }
 
 /// Returns what is sent in place of an object of the repo (the first one), given the live object: with the fields
 /// that stay as they run. `None` where nothing stays.
-pub type Retain = fn(&Repo, &Object, &Object) -> Option<Value>;
+pub type RetainFields = fn(&Repo, &Object, &Object) -> Option<Value>;
 
 /// The options of an import.
 #[derive(Clone, Debug, Default)]
-pub struct Import {
+pub struct ObjectImportOptions {
     /// The policy that places the objects.
     pub policy: Option<PolicyName>,
     /// The clusters in which objects that run may be adopted; empty for all.
@@ -54,25 +54,25 @@ pub enum PolicyName {
 
 /// The result of importing an object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Imported {
+pub enum ImportOutcome {
     /// The same object with these changes. Each change has an effect.
-    Edits(Vec<Edit>),
+    Edits(Vec<ImportEdit>),
     /// Other objects, which wrap it.
     Objects(Vec<Value>),
 }
 
 /// A change to an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Edit {
+pub struct ImportEdit {
     /// The JSON pointer of the value.
     pub pointer: String,
     /// The new value; `None` removes it.
     pub value: Option<Value>,
 }
 
-impl Edit {
+impl ImportEdit {
     /// Makes the change, and creates the mappings that hold the value.
-    pub fn apply(&self, body: &mut Value) {
+    pub fn apply_to(&self, body: &mut Value) {
         let Some((parent, key)) = self.pointer.rsplit_once('/') else { return };
         let key = unescape(key).into_owned();
         let Some(value) = &self.value else {
@@ -99,79 +99,81 @@ impl Edit {
 }
 
 /// Makes changes, in their order.
-pub fn apply(edits: &[Edit], body: &mut Value) {
+pub fn apply_edits(edits: &[ImportEdit], body: &mut Value) {
     for edit in edits {
-        edit.apply(body);
+        edit.apply_to(body);
     }
 }
 
 /// Edits of one object that have an effect.
-pub struct Edits<'o> {
+pub struct ImportEdits<'o> {
     /// The object.
     pub object: &'o Object,
-    edits: Vec<Edit>,
+    edits: Vec<ImportEdit>,
 }
 
-impl<'o> Edits<'o> {
+impl<'o> ImportEdits<'o> {
     /// Returns an empty list of edits.
-    pub fn of(object: &'o Object) -> Self {
+    pub fn for_object(object: &'o Object) -> Self {
         Self { object, edits: Vec::new() }
     }
 
     /// Removes a value, if there is one.
-    pub fn remove(&mut self, pointer: &str) {
+    pub fn remove_value(&mut self, pointer: &str) {
         let is_first = self.edits.iter().all(|edit| edit.pointer != pointer);
         if is_first && self.object.body.pointer(pointer).is_some() {
-            self.edits.push(Edit { pointer: pointer.to_owned(), value: None });
+            self.edits.push(ImportEdit { pointer: pointer.to_owned(), value: None });
         }
     }
 
     /// Removes labels or annotations.
     pub fn remove_keys(&mut self, map: &str, keys: &[&str]) {
         for key in keys {
-            self.remove(&format!("/metadata/{map}/{}", escape(key)));
+            self.remove_value(&format!("/metadata/{map}/{}", escape(key)));
         }
     }
 
     /// Sets a label or an annotation.
-    pub fn set(&mut self, map: &str, key: &str, value: &str) {
+    pub fn set_key(&mut self, map: &str, key: &str, value: &str) {
         let pointer = format!("/metadata/{map}/{}", escape(key));
         let value = Value::from(value);
         if self.object.body.pointer(&pointer) != Some(&value) {
-            self.edits.push(Edit { pointer, value: Some(value) });
+            self.edits.push(ImportEdit { pointer, value: Some(value) });
         }
     }
 
     /// Returns all edits, in the order in which they were made.
-    pub fn done(self) -> Vec<Edit> {
+    pub fn into_edits(self) -> Vec<ImportEdit> {
         self.edits
     }
 }
 
 /// The controller that creates an object, as `Kind name`.
-pub fn maker(object: &Object) -> Option<String> {
-    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+pub fn find_controller(object: &Object) -> Option<String> {
+    let owners = object.value_at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true)?;
     let text = |key: &str| controller[key].as_str().unwrap_or_default();
     Some(format!("{} {}", text("kind"), text("name")))
 }
 
 /// Why an object cannot be a template: a controller creates it, or it belongs to a control plane.
-pub fn refusal(object: &Object, dialects: Dialects) -> Option<Finding> {
-    if let Some(maker) = maker(object) {
+pub fn check_importable(object: &Object, dialects: Dialects) -> Option<Finding> {
+    if let Some(maker) = find_controller(object) {
         let message = format!(
             "{} is created by {maker}, which would create it again in addition to the template",
             object.id
         );
         return Some(
             Finding::error("controlled", object, message)
-                .at("/metadata/ownerReferences")
-                .help("import the object that creates it instead"),
+                .with_pointer("/metadata/ownerReferences")
+                .with_help("import the object that creates it instead"),
         );
     }
-    dialects.own(object.id.group()).then(|| {
+    dialects.is_own_domain(object.id.group()).then(|| {
         let message = format!("{} belongs to a control plane, so it is not a template", object.id);
-        Finding::error("not-a-template", object, message).at("/apiVersion").help("leave it out")
+        Finding::error("not-a-template", object, message)
+            .with_pointer("/apiVersion")
+            .with_help("leave it out")
     })
 }
 
@@ -184,7 +186,7 @@ mod tests {
     #[test]
     fn edits_are_made_in_values() {
         let mut body = json!({"a": {"b/c": 1, "l": [1, 2]}, "t": "text"});
-        let edit = |pointer: &str, value: Option<Value>| Edit { pointer: pointer.to_owned(), value };
+        let edit = |pointer: &str, value: Option<Value>| ImportEdit { pointer: pointer.to_owned(), value };
         for edit in [
             edit("/a/b~1c", None),
             edit("/a/l/0", None),
@@ -193,7 +195,7 @@ mod tests {
             edit("/m/n~0/o", Some(json!(7))),
             edit("/t/below", Some(json!(7))),
         ] {
-            edit.apply(&mut body);
+            edit.apply_to(&mut body);
         }
         assert_eq!(body, json!({"a": {"l": [2]}, "t": "text", "m": {"n~": {"o": 7}}}));
     }

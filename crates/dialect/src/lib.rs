@@ -10,66 +10,66 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, LiveObjects, Object, ObjectRef};
 use federate_repo::config::ConfiguredCluster;
-use federate_repo::{Claimed, Config, Declared, ImpliedScope, Repo, Role};
+use federate_repo::{ClaimedObject, Config, DeclaredKind, ImpliedScope, Repo, Role};
 
 mod action;
-pub mod admitted;
-mod carried;
+pub mod admission;
 pub mod clean;
-mod decided;
+mod decisions;
 mod deletion;
 mod dialects;
 mod explanation;
 mod failover;
+mod followers;
 pub mod goduration;
 pub mod gojson;
 pub mod health;
 pub mod health_checks;
 pub mod import;
 mod lists;
-pub mod memory;
 mod observation;
-mod placed;
+mod placed_clusters;
 pub mod plan;
-mod previous;
+mod policy_rollout;
+mod previous_plan;
 pub mod probe;
 pub mod readiness;
 mod reads;
 pub mod references;
 pub mod release;
 pub mod rollout;
-pub mod served;
+pub mod scheduler_state;
+pub mod serving_clusters;
 pub mod stages;
 mod starter;
-mod unfollowed;
 
-pub use action::{Action, DeleteOptions, SyncOp};
-pub use carried::{
-    ClusterRollout, PolicyResources, PolicyRollout, PolicyRollouts, RolloutMoment, RolloutProgress,
-    RolloutStep, Sender,
-};
-pub use decided::{Decided, Depends, Reads, Subject};
+pub use action::{ControlPlaneAction, DeleteOptions, SyncOp};
+pub use decisions::{ClusterDependency, DecisionSubject, DialectDecisions, TemplateReads};
 pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
 pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
 pub use failover::{
-    Awaited, Evictions, FailedOver, LossStep, Migrated, Moment, PodCount, PodCounts, Released, RolledOut,
-    TaintedSince,
+    AwaitedClusters, ClusterReleaseTimes, Evictions, FailoverOutcome, MigrationOutcome, OutageStep, PodCount,
+    PodCounts, RolloutOutcome, ScenarioMoment, TaintedSince,
 };
+pub use followers::{UnplacedFollower, UnplacedFollowerReason};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
-pub use memory::Memory;
-pub use observation::{HubKinds, Observation};
-pub use placed::{ClusterNames, Placed, PlacedClusters};
+pub use observation::{ClusterObservation, HubKinds};
+pub use placed_clusters::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
-pub use previous::{ChangedRows, Previous, RowKey};
+pub use policy_rollout::{
+    ClusterRollout, PolicyClusters, PolicyResources, PolicyRollout, PolicyRollouts, RolloutMoment,
+    RolloutProgress, RolloutStep,
+};
+pub use previous_plan::{ChangedRows, PreviousPlan, RowKey};
 pub use reads::{ClusterReads, ObjectScope};
-pub use references::References;
+pub use references::ObjectReferences;
 pub use release::Release;
-pub use starter::{Starter, labels as starter_labels};
-pub use unfollowed::{NotFollowed, Unfollowed};
+pub use scheduler_state::SchedulerState;
+pub use starter::{Starter, labels_to_json as starter_labels};
 
 /// The field manager of a control plane's component that writes objects of member clusters.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +86,11 @@ pub trait Dialect: Sync {
     fn name(&self) -> &'static str;
 
     /// The role of objects of this kind; `None` where the kind is not one of its own.
-    fn role(&self, api_version: &str, kind: &str) -> Option<Role>;
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role>;
 
     /// The kind that an object declares: some control planes claim kinds by configuration.
     /// [`role`](Self::role) need not know such a kind.
-    fn declares(&self, object: &Object) -> Option<Declared> {
+    fn declared_kind(&self, object: &Object) -> Option<DeclaredKind> {
         let _ = object;
         None
     }
@@ -102,49 +102,49 @@ pub trait Dialect: Sync {
     }
 
     /// Its own kinds, by API group. Those without a role stay on the control plane.
-    fn kinds(&self) -> &'static [GroupKinds] {
+    fn own_kinds(&self) -> &'static [GroupKinds] {
         &[]
     }
 
     /// The scope of one of its own kinds; `None` for other kinds.
-    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
-        self.kinds().iter().find(|known| known.group == group)?.scope(kind)
+    fn scope_of_kind(&self, group: &str, kind: &str) -> Option<Scope> {
+        self.own_kinds().iter().find(|known| known.group == group)?.find_scope(kind)
     }
 
     /// The domains, subdomains included, of its API groups, labels and annotations.
-    fn domains(&self) -> &'static [&'static str] {
+    fn own_domains(&self) -> &'static [&'static str] {
         &[]
     }
 
     /// The keys that it understands below `dialects.<name>` in `federate.yaml`.
-    fn settings(&self) -> &'static [&'static str] {
+    fn setting_keys(&self) -> &'static [&'static str] {
         &[]
     }
 
     /// Reads the memory of a plan from the objects of the control plane's own API server. By default there is
     /// none.
-    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
         let _ = hub;
         Ok(Plan::default())
     }
 
     /// The objects that [`memory`](Self::memory) leaves out although they are of a kind that records a placement, each
     /// with the reason. By default there are none.
-    fn without_memory<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
+    fn unread_hub_objects<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
         let _ = hub;
         Vec::new()
     }
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
     /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
-    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         let _ = objects;
         None
     }
 
     /// The objects that a new repo starts with: these clusters, and a policy that places these templates on all of
     /// them.
-    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
         let _ = (clusters, templates);
         Starter::default()
     }
@@ -156,13 +156,13 @@ pub trait Dialect: Sync {
 
     /// Validates one of its own objects as the control plane's API server and admission webhooks do, in the
     /// release that the configuration names. An object with errors takes no part in any decision.
-    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding>;
+    fn validate_object(&self, claimed: &ClaimedObject, config: &Config) -> Vec<Finding>;
 
     /// What an object refers to by name: one of its own objects, or a template with its labels and annotations.
     /// The object need not be valid.
-    fn references(&self, object: &Object) -> References {
+    fn find_references(&self, object: &Object) -> ObjectReferences {
         let _ = object;
-        References::default()
+        ObjectReferences::default()
     }
 
     /// The field managers of its components that write objects of member clusters. By default none is known.
@@ -183,24 +183,24 @@ pub trait Dialect: Sync {
     /// Reads one of its valid inventory objects. With `strict`, an object without `status` is what the
     /// control plane would take it for; without, it counts as joined, ready and serving every API.
     /// Labels and fields that a release adds are present as in the release that the configuration names.
-    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding>;
+    fn read_cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding>;
 
     /// The free resources of a cluster, as its control plane computes them from the nodes and pods there; `None`
     /// if it computes none.
-    fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+    fn compute_capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
         let _ = (object, nodes, pods);
         None
     }
 
     /// The properties of a cluster that its control plane computes from the nodes there, by name.
-    fn properties(&self, nodes: &[Object]) -> BTreeMap<String, String> {
+    fn compute_properties(&self, nodes: &[Object]) -> BTreeMap<String, String> {
         let _ = nodes;
         BTreeMap::new()
     }
 
     /// The status that the control plane computes for an inventory object from what it sees in the cluster; `None`
     /// if it computes none.
-    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
+    fn compute_cluster_status(&self, object: &Object, seen: &ClusterObservation) -> Option<Value> {
         let _ = (object, seen);
         None
     }
@@ -213,24 +213,24 @@ pub trait Dialect: Sync {
 
     /// How the control plane connects to the cluster of an inventory object, or why the object does not say
     /// that.
-    fn connection(&self, object: &Object) -> Result<Connection, String> {
+    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
         let _ = object;
         Err("its inventory contains no connection details".to_owned())
     }
 
     /// Changes a cluster of the inventory as the control plane does when it can no longer reach the cluster. By
     /// default the cluster is not ready.
-    fn lose(&self, cluster: &mut Cluster) {
+    fn mark_unreachable(&self, cluster: &mut Cluster) {
         cluster.ready = false;
     }
 
     /// What the control plane does over time after it loses a cluster, whose inventory object is in the repo.
     /// `failover` says whether its failover is on. By default everything happens at once.
-    fn loss(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<LossStep> {
+    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<OutageStep> {
         let _ = (repo, failover);
         let mut lost = cluster.clone();
-        self.lose(&mut lost);
-        vec![LossStep { seconds: 0, what: format!("{} is not ready", cluster.name), cluster: lost }]
+        self.mark_unreachable(&mut lost);
+        vec![OutageStep { seconds: 0, what: format!("{} is not ready", cluster.name), cluster: lost }]
     }
 
     /// The seconds between the deletion of a cluster's inventory object and the end of its membership. By default it
@@ -247,37 +247,37 @@ pub trait Dialect: Sync {
 
     /// Marks a live object as this control plane marks objects that it sends. Objects that federate applied
     /// count as its own, but have no such mark. By default there is none.
-    fn mark(&self, live: &mut Object) {
+    fn mark_as_managed(&self, live: &mut Object) {
         let _ = live;
     }
 
     /// Whether an object in a member cluster is healthy by the rules of this control plane, in the release that
     /// the configuration names.
-    fn health(&self, live: &Object, config: &Config) -> Health {
+    fn assess_health(&self, live: &Object, config: &Config) -> Health {
         let _ = (live, config);
         Health::unknown("this control plane has no health rules")
     }
 
     /// The wave in which an object is applied to a member cluster. A wave starts when the one before is
     /// applied. By default all objects are in one wave.
-    fn wave(&self, object: &ObjectRef) -> u32 {
+    fn wave_of(&self, object: &ObjectRef) -> u32 {
         let _ = object;
         0
     }
 
     /// The policies that send the object of a row of a plan, each with its clusters.
-    fn senders(&self, row: &Placement) -> Vec<Sender> {
+    fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
         let clusters = row.clusters.iter().map(|placed| placed.name.clone()).collect();
-        row.policy.clone().map(|policy| Sender { policy, clusters }).into_iter().collect()
+        row.policy.clone().map(|policy| PolicyClusters { policy, clusters }).into_iter().collect()
     }
 
     /// Compiles the repo's policies.
-    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a>;
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a>;
 }
 
 /// What a control plane decides from, besides the previous plan.
 #[derive(Clone, Copy)]
-pub struct Input<'a> {
+pub struct PlannerInput<'a> {
     /// The repo.
     pub repo: &'a Repo,
     /// Every cluster of the inventory, of all dialects, sorted by name.
@@ -285,67 +285,67 @@ pub struct Input<'a> {
     /// The clock for rules about age; without it they do not apply.
     pub now: Option<Timestamp>,
     /// The objects that run in the member clusters, as far as they were given.
-    pub live: &'a Live,
+    pub live: &'a LiveObjects,
     /// The addresses of host names. A name without an entry does not resolve.
-    pub hosts: &'a Hosts,
+    pub hosts: &'a HostAddresses,
     /// The lists of clusters that placements share.
     pub lists: &'a SharedLists,
     /// The plan of an earlier run, for what the control plane's API server compares with the present repo.
-    pub previous: &'a Previous,
+    pub previous: &'a PreviousPlan,
     /// Whether implicit rules apply, which need no policy: namespaces that go everywhere, templates that count
     /// as withdrawn. They apply where the repo is kept for this control plane.
     pub implicit: bool,
 }
 
 /// Addresses by host name.
-pub type Hosts = std::collections::BTreeMap<String, Vec<String>>;
+pub type HostAddresses = std::collections::BTreeMap<String, Vec<String>>;
 
 /// The name that stands for the control plane's own host among the clusters of a plan.
-pub const HOST: &str = "hub";
+pub const HUB: &str = "hub";
 
 /// A dialect's policies, compiled for one repo.
-pub trait ControlPlane: Send + Sync {
+pub trait PolicyPlanner: Send + Sync {
     /// The release whose rules it follows; `None` where releases do not differ.
     fn release(&self) -> Option<Release> {
         None
     }
 
     /// The rules in which another release differs, in words; empty where that is not known.
-    fn differences(&self, other: &str) -> Vec<&'static str> {
+    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
         let _ = other;
         Vec::new()
     }
 
     /// Findings about its policies: what is invalid or has no effect. A policy with errors takes part in no
     /// decision, because admission refuses it.
-    fn check(&self) -> Vec<Finding>;
+    fn check_policies(&self) -> Vec<Finding>;
 
     /// The objects of its own that contain a template, each with the object in the member clusters.
-    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
         Vec::new()
     }
 
     /// Why the control plane places a template nowhere, whatever selects it, as a sentence; `None` if it can.
-    fn withheld(&self, template: &Object) -> Option<String> {
+    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
         let _ = template;
         None
     }
 
     /// For templates that no policy places: an object that refers to each of them, where it would follow that object but
     /// for a reason that is known. By default, nothing follows.
-    fn unfollowed(
+    fn unplaced_followers(
         &self,
         templates: &[ObjectRef],
         placements: &[Placement],
-    ) -> BTreeMap<ObjectRef, Unfollowed> {
+    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
         let _ = (templates, placements);
         BTreeMap::new()
     }
 
     /// Places a template that no policy selects in every cluster. By default it cannot.
-    fn everywhere(&self, template: &Object) -> Decided {
+    fn place_unmatched(&self, template: &Object) -> DialectDecisions {
         let _ = template;
-        Decided::default()
+        DialectDecisions::default()
     }
 
     /// The replicas that a template or a manifest asks for, by rules for its kind that the repo or the control plane has
@@ -362,13 +362,13 @@ pub trait ControlPlane: Send + Sync {
 
     /// The subjects of its decisions. Each decision is independent of the others. The order does not matter,
     /// and each object occurs once.
-    fn subjects(&self) -> Vec<Subject>;
+    fn decision_subjects(&self) -> Vec<DecisionSubject>;
 
     /// Decides about one of the [`subjects`](Self::subjects). The answer for any other object is empty.
-    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided;
+    fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions;
 
     /// Adds what depends on other placements to the decisions about all subjects. By default, nothing does.
-    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
+    fn add_followers(&self, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
         let _ = previous;
         decided
     }
@@ -376,7 +376,7 @@ pub trait ControlPlane: Send + Sync {
     /// The manifests of a placement, one variant for the clusters that receive the same. Every cluster of the
     /// placement is in exactly one variant, those it is withdrawn from included. A placement that sends nothing
     /// itself (the row of a policy) has no variants.
-    fn manifests(&self, placement: &Placement) -> Vec<Variant>;
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant>;
 
     /// The objects in which the control plane records where a placement goes, if other programs read it from them. By
     /// default there are none.
@@ -387,7 +387,12 @@ pub trait ControlPlane: Send + Sync {
 
     /// Decides what to do about a placement's object in one cluster, given the live object. `None` where the
     /// control plane neither acts nor reports.
-    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
         let _ = (placement, cluster, live);
         None
     }
@@ -403,13 +408,13 @@ pub trait ControlPlane: Send + Sync {
     /// A key of a subject: decisions about subjects with equal keys are equal but for the name of the object, if
     /// their rows of the previous plan are equal but for that name, too; so none or each of them has findings. Each such decision has no row of another
     /// object. `None` where the dialect does not know such a key.
-    fn alike(&self, subject: &ObjectRef) -> Option<String> {
+    fn decision_key(&self, subject: &ObjectRef) -> Option<String> {
         let _ = subject;
         None
     }
 
     /// Whether [`complete`](Self::complete) adds nothing to the placements, whatever was decided.
-    fn is_complete(&self) -> bool {
+    fn never_adds_followers(&self) -> bool {
         false
     }
 
@@ -422,39 +427,49 @@ pub trait ControlPlane: Send + Sync {
     /// Evicts a placement from clusters, as the control plane does at a moment of a scenario, and ends evictions
     /// that are done. The result is the same for placements that are [alike](Placement::is_alike). By default nothing
     /// is evicted.
-    fn fail_over(&self, placement: &Placement, evicted: &Evictions, moment: &Moment<'_>) -> FailedOver {
+    fn simulate_failover(
+        &self,
+        placement: &Placement,
+        evicted: &Evictions,
+        moment: &ScenarioMoment<'_>,
+    ) -> FailoverOutcome {
         let _ = (placement, evicted, moment);
-        FailedOver::default()
+        FailoverOutcome::default()
     }
 
     /// Whether its rollouts limit at how many clusters a placement changes at a time. By default none does.
-    fn limits_rollouts(&self) -> bool {
+    fn has_rollout_limits(&self) -> bool {
         false
     }
 
     /// Continues the rollout of a policy at a moment of a scenario. `placement` is the policy's own row, and `released`
     /// are the clusters that have its resources, with those that it has left. By default nothing has to wait.
-    fn roll_out(&self, placement: &Placement, released: &Released, seconds: i64) -> Option<RolledOut> {
+    fn simulate_rollout(
+        &self,
+        placement: &Placement,
+        released: &ClusterReleaseTimes,
+        seconds: i64,
+    ) -> Option<RolloutOutcome> {
         let _ = (placement, released, seconds);
         None
     }
 
     /// A row without the clusters to which its policies have not released it; `None` if there are none.
-    fn without_awaited(&self, placement: &Placement, awaited: &Awaited) -> Option<Placement> {
+    fn remove_awaited_clusters(&self, placement: &Placement, awaited: &AwaitedClusters) -> Option<Placement> {
         let _ = (placement, awaited);
         None
     }
 
     /// Whether a policy limits how a loop updates its clusters. `rolling` says whether rolling strategies count. By
     /// default, none does.
-    fn limits_rollout(&self, policy: &ObjectRef, rolling: bool) -> bool {
+    fn controls_updates_of(&self, policy: &ObjectRef, rolling: bool) -> bool {
         let _ = (policy, rolling);
         false
     }
 
     /// Carries the rollout of a policy out as far as is possible now: notes the clusters to which it releases its
     /// resources, and those that it leaves. `row` is the policy's own row. `None` if nothing limits it.
-    fn carry_out(
+    fn advance_rollout(
         &self,
         row: &Placement,
         rollout: &mut PolicyRollout,
@@ -472,45 +487,51 @@ pub trait ControlPlane: Send + Sync {
 
     /// Records the replicas that fit on no node at a moment of a scenario, for the next decision about the placement of
     /// an object.
-    fn migrate(&self, object: &ObjectRef, placement: &Placement, pods: &PodCounts, seconds: i64) -> Migrated {
+    fn record_unschedulable(
+        &self,
+        object: &ObjectRef,
+        placement: &Placement,
+        pods: &PodCounts,
+        seconds: i64,
+    ) -> MigrationOutcome {
         let _ = (object, placement, pods, seconds);
-        Migrated::default()
+        MigrationOutcome::default()
     }
 
     /// Whether an object in a member cluster is healthy by a rule of the repo for its kind; `None` where there
     /// is no such rule, so that [`Dialect::health`] decides.
-    fn health(&self, live: &Object) -> Option<Health> {
+    fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
         let _ = live;
         None
     }
 
     /// Findings about policies that are too expensive for [`check`](Self::check), which every run calls.
-    fn examine(&self) -> Vec<Finding> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
         Vec::new()
     }
 
     /// Explains why an object is where it is; `None` where the dialect does not decide about it. `placed` is
     /// its row of the plan, if there is one.
-    fn explain(
+    fn explain_placement(
         &self,
         object: &ObjectRef,
-        previous: &Previous,
+        previous: &PreviousPlan,
         placed: Option<&Placement>,
     ) -> Option<Explanation>;
 }
 
 /// What a group of clusters receives of one placement.
 #[derive(Debug)]
-pub struct Variant {
+pub struct ManifestVariant {
     /// The clusters, sorted by name.
     pub clusters: ClusterNames,
     /// The manifest, or why nothing new is sent.
-    pub rendered: Result<Rendered, Withheld>,
+    pub rendered: Result<RenderedManifest, NotSent>,
 }
 
 /// Why some clusters of a placement are sent nothing new.
 #[derive(Debug)]
-pub struct Withheld {
+pub struct NotSent {
     /// The control plane's own status, e.g. `ClusterNotReady`.
     pub status: &'static str,
     /// The finding about this object; `None` where [`ControlPlane::check`] reports it.
@@ -519,7 +540,7 @@ pub struct Withheld {
 
 /// A manifest for a member cluster.
 #[derive(Debug)]
-pub struct Rendered {
+pub struct RenderedManifest {
     /// The manifest.
     pub body: Value,
     /// The override rules that changed it, in the order applied.

@@ -13,15 +13,15 @@ use federate_kubernetes::{Cluster, ClusterName};
 /// The lists so far. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct SharedLists {
-    placed: Arc<Known<Placed>>,
-    names: Arc<Known<ClusterName>>,
+    placed: Arc<ListPool<Placed>>,
+    names: Arc<ListPool<ClusterName>>,
     /// The names in lists of `placed`, by the address of the list.
     names_of: Arc<Mutex<HashMap<usize, ClusterNames>>>,
 }
 
 impl SharedLists {
     /// The clusters of a placement, given by their indexes in the inventory, with their replicas.
-    pub fn placed(&self, inventory: &[Cluster], chosen: &[(usize, Option<i64>)]) -> PlacedClusters {
+    pub fn placed_clusters(&self, inventory: &[Cluster], chosen: &[(usize, Option<i64>)]) -> PlacedClusters {
         let is = |(index, replicas): &(usize, Option<i64>), placed: &Placed| {
             placed.replicas == *replicas && inventory.get(*index).is_some_and(|c| c.name == placed.name)
         };
@@ -29,33 +29,33 @@ impl SharedLists {
             let name = inventory.get(*index)?.name.clone();
             Some(Placed { name, replicas: *replicas })
         };
-        PlacedClusters::of_sorted(self.placed.find(chosen, is, make))
+        PlacedClusters::from_sorted(self.placed.intern_items(chosen, is, make))
     }
 
     /// Clusters by their indexes in the inventory.
-    pub fn names(&self, inventory: &[Cluster], chosen: &[usize]) -> ClusterNames {
+    pub fn cluster_names(&self, inventory: &[Cluster], chosen: &[usize]) -> ClusterNames {
         let is = |index: &usize, name: &ClusterName| inventory.get(*index).is_some_and(|c| c.name == *name);
-        self.names.find(chosen, is, |index| Some(inventory.get(*index)?.name.clone()))
+        self.names.intern_items(chosen, is, |index| Some(inventory.get(*index)?.name.clone()))
     }
 
     /// The names of all clusters of a placement.
     pub fn names_of(&self, clusters: &PlacedClusters) -> ClusterNames {
         let names = || self.share_names(&clusters.iter().map(|placed| placed.name.clone()).collect());
         // Another list may get the address of one that is not kept here.
-        if !self.keeps(clusters) {
+        if !self.contains_list(clusters) {
             return names();
         }
-        if let Some(known) = self.lock_names().get(&place(clusters.list())) {
+        if let Some(known) = self.lock_names().get(&list_address(clusters.list())) {
             return Arc::clone(known);
         }
         let names = names();
-        self.lock_names().insert(place(clusters.list()), Arc::clone(&names));
+        self.lock_names().insert(list_address(clusters.list()), Arc::clone(&names));
         names
     }
 
     /// Whether the list is kept here. No other list gets its [address](PlacedClusters::address) then.
-    pub fn keeps(&self, clusters: &PlacedClusters) -> bool {
-        self.placed.lock().places.contains(&place(clusters.list()))
+    pub fn contains_list(&self, clusters: &PlacedClusters) -> bool {
+        self.placed.lock_lists().places.contains(&list_address(clusters.list()))
     }
 
     fn lock_names(&self) -> MutexGuard<'_, HashMap<usize, ClusterNames>> {
@@ -64,7 +64,7 @@ impl SharedLists {
 
     /// The number of lists of placed clusters.
     pub fn len(&self) -> usize {
-        self.placed.lock().places.len()
+        self.placed.lock_lists().places.len()
     }
 
     /// Whether there is no list of placed clusters yet.
@@ -75,19 +75,19 @@ impl SharedLists {
     /// The list that equals this one.
     #[must_use]
     pub fn share_placed(&self, clusters: &PlacedClusters) -> PlacedClusters {
-        PlacedClusters::of_sorted(self.placed.share(clusters.list()))
+        PlacedClusters::from_sorted(self.placed.intern_list(clusters.list()))
     }
 
     /// The list that equals this one.
     #[must_use]
     pub fn share_names(&self, clusters: &ClusterNames) -> ClusterNames {
-        self.names.share(clusters)
+        self.names.intern_list(clusters)
     }
 }
 
 /// Lists by a hash of what they were looked up by.
 #[derive(Debug)]
-struct Known<T>(Mutex<Lists<T>>);
+struct ListPool<T>(Mutex<Lists<T>>);
 
 #[derive(Debug)]
 struct Lists<T> {
@@ -96,57 +96,62 @@ struct Lists<T> {
     places: HashSet<usize>,
 }
 
-impl<T> Default for Known<T> {
+impl<T> Default for ListPool<T> {
     fn default() -> Self {
         Self(Mutex::new(Lists { by_hash: HashMap::new(), places: HashSet::new() }))
     }
 }
 
-impl<T: Clone + Eq + Hash> Known<T> {
+impl<T: Clone + Eq + Hash> ListPool<T> {
     /// Returns the list with these items, and makes it with `make` where there is none yet. Items for which
     /// `make` returns `None` are left out.
-    fn find<K: Hash>(
+    fn intern_items<K: Hash>(
         &self,
         keys: &[K],
         is: impl Fn(&K, &T) -> bool,
         make: impl Fn(&K) -> Option<T>,
     ) -> Arc<[T]> {
         let same = |list: &[T]| list.len() == keys.len() && keys.iter().zip(list).all(|(k, t)| is(k, t));
-        self.get(hash(keys), same, || keys.iter().filter_map(make).collect())
+        self.find_or_insert(compute_hash(keys), same, || keys.iter().filter_map(make).collect())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lists<T>> {
+    fn lock_lists(&self) -> MutexGuard<'_, Lists<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn share(&self, list: &Arc<[T]>) -> Arc<[T]> {
-        if self.lock().places.contains(&place(list)) {
+    fn intern_list(&self, list: &Arc<[T]>) -> Arc<[T]> {
+        if self.lock_lists().places.contains(&list_address(list)) {
             return Arc::clone(list);
         }
-        self.get(hash(list.as_ref()), |known| known == list.as_ref(), || Arc::clone(list))
+        self.find_or_insert(compute_hash(list.as_ref()), |known| known == list.as_ref(), || Arc::clone(list))
     }
 
-    fn get(&self, hash: u64, same: impl Fn(&[T]) -> bool, make: impl FnOnce() -> Arc<[T]>) -> Arc<[T]> {
-        let mut lists = self.lock();
+    fn find_or_insert(
+        &self,
+        hash: u64,
+        same: impl Fn(&[T]) -> bool,
+        make: impl FnOnce() -> Arc<[T]>,
+    ) -> Arc<[T]> {
+        let mut lists = self.lock_lists();
         let alike = lists.by_hash.entry(hash).or_default();
         if let Some(known) = alike.iter().find(|known| same(known)) {
             return Arc::clone(known);
         }
         let new = make();
         alike.push(Arc::clone(&new));
-        lists.places.insert(place(&new));
+        lists.places.insert(list_address(&new));
         new
     }
 }
 
-fn hash<K: Hash + ?Sized>(keys: &K) -> u64 {
+fn compute_hash<K: Hash + ?Sized>(keys: &K) -> u64 {
     let mut hasher = DefaultHasher::new();
     keys.hash(&mut hasher);
     hasher.finish()
 }
 
 /// Kept lists are never dropped, so no other list gets such an address.
-fn place<T>(list: &Arc<[T]>) -> usize {
+fn list_address<T>(list: &Arc<[T]>) -> usize {
     Arc::as_ptr(list).cast::<T>() as usize
 }
 
@@ -174,18 +179,18 @@ mod tests {
     fn chosen_clusters_are_named() {
         let lists = SharedLists::default();
         let inventory = ["a", "b", "c"].map(|name| {
-            Cluster::of(&Object::named("example.com/v1", "Cluster", name, serde_json::json!({})))
+            Cluster::from_object(&Object::from_path("example.com/v1", "Cluster", name, serde_json::json!({})))
         });
         let chosen = [(0, Some(2)), (2, None)];
-        let first = lists.placed(&inventory, &chosen);
+        let first = lists.placed_clusters(&inventory, &chosen);
         let expected: PlacedClusters = [("a", Some(2)), ("c", None)]
             .map(|(name, replicas)| Placed { name: name.into(), replicas })
             .into_iter()
             .collect();
         assert_eq!(first, expected);
-        assert!(first.is_shared_with(&lists.placed(&inventory, &chosen)));
-        assert_eq!(lists.names(&inventory, &[1, 2]).join(" "), "b c");
-        assert_eq!(lists.names(&inventory, &[]).len(), 0);
+        assert!(first.is_shared_with(&lists.placed_clusters(&inventory, &chosen)));
+        assert_eq!(lists.cluster_names(&inventory, &[1, 2]).join(" "), "b c");
+        assert_eq!(lists.cluster_names(&inventory, &[]).len(), 0);
         let names = lists.names_of(&first);
         assert_eq!(names.join(" "), "a c");
         assert!(Arc::ptr_eq(&names, &lists.names_of(&first)));

@@ -11,7 +11,7 @@ use crate::probe::Healthz;
 
 /// The state of a member cluster, from which its control plane computes the status of its inventory object.
 #[derive(Clone, Debug)]
-pub struct Observation {
+pub struct ClusterObservation {
     /// When it was observed.
     pub now: Timestamp,
     /// The answer to `GET /readyz`.

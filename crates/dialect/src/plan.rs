@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::{Memory, PlacedClusters};
+use crate::{PlacedClusters, SchedulerState};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The API version of [`Plan`] documents.
@@ -63,9 +63,9 @@ fn kind() -> String {
 
 impl Plan {
     /// The clusters that receive objects, and those from which objects are removed.
-    pub fn clusters(&self) -> BTreeSet<&ClusterName> {
+    pub fn affected_clusters(&self) -> BTreeSet<&ClusterName> {
         let mut lists = BTreeSet::new();
-        let receiving = self.placements.iter().filter(|row| lists.insert(row.clusters.address()));
+        let receiving = self.placements.iter().filter(|row| lists.insert(row.clusters.list_address()));
         let receiving = receiving.flat_map(|row| &row.clusters).map(|placed| &placed.name);
         receiving.chain(self.placements.iter().flat_map(|row| &row.withdrawn)).collect()
     }
@@ -116,13 +116,13 @@ pub struct Placement {
     /// What the dialect's scheduler must remember.
     #[serde(default, skip_serializing_if = "is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
-    pub memory: Memory,
+    pub memory: SchedulerState,
     /// Whether an implicit rule decides, which needs no policy. A policy of another dialect overrides it.
     #[serde(skip)]
     pub implicit: bool,
 }
 
-fn is_empty(memory: &Memory) -> bool {
+fn is_empty(memory: &SchedulerState) -> bool {
     memory.is_empty()
 }
 
@@ -138,7 +138,7 @@ impl Placement {
             required_by: Vec::new(),
             suspended: Vec::new(),
             withdrawn: Vec::new(),
-            memory: Memory::new(),
+            memory: SchedulerState::new(),
             implicit: false,
         }
     }
@@ -146,8 +146,8 @@ impl Placement {
 
 impl Placement {
     /// Whether a cluster can have the object by this row.
-    pub fn reaches(&self, cluster: &str) -> bool {
-        self.clusters.has(cluster) || self.withdrawn.iter().any(|name| name.as_ref() == cluster)
+    pub fn reaches_cluster(&self, cluster: &str) -> bool {
+        self.clusters.contains_cluster(cluster) || self.withdrawn.iter().any(|name| name.as_ref() == cluster)
     }
 
     /// Whether another row says the same, apart from the name of its object.

@@ -1,7 +1,7 @@
 //! The health probe of a member cluster: the answer of its API server to `GET /healthz`, and the conditions
 //! that control planes derive from it.
 
-use federate_kubernetes::object::at;
+use federate_kubernetes::object::value_at;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ pub enum Healthz {
 
 impl Healthz {
     /// Why the request failed: no answer, or an HTTP error.
-    pub fn failure(&self) -> Option<String> {
+    pub fn describe_failure(&self) -> Option<String> {
         match self {
             Self::Unreachable(why) => Some(why.clone()),
             Self::Answered { code: 200..=206, .. } => None,
@@ -72,7 +72,7 @@ pub struct ClusterCondition {
 
 impl ClusterCondition {
     /// Reads a condition. Missing fields are empty.
-    pub fn read(value: &Value) -> Self {
+    pub fn from_value(value: &Value) -> Self {
         let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default();
         Self {
             kind: text("type").to_owned(),
@@ -85,13 +85,13 @@ impl ClusterCondition {
     }
 
     /// The conditions below `status` of an inventory object, in their order.
-    pub fn all(object: &Value) -> Vec<Self> {
-        let list = at(object, &["status", "conditions"]).and_then(Value::as_array);
-        list.into_iter().flatten().map(Self::read).collect()
+    pub fn read_all(object: &Value) -> Vec<Self> {
+        let list = value_at(object, &["status", "conditions"]).and_then(Value::as_array);
+        list.into_iter().flatten().map(Self::from_value).collect()
     }
 
     /// The condition as it is written in `status`.
-    pub fn write(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         let times =
             [("lastProbeTime", self.last_probe_time), ("lastTransitionTime", self.last_transition_time)];
         let mut map: Map<String, Value> = times
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn an_http_error_is_a_failure_in_the_words_of_the_client_library() {
         let answer = |code, body: &str| Healthz::Answered { code, body: body.to_owned() };
-        assert_eq!(answer(200, "not ok").failure(), None);
+        assert_eq!(answer(200, "not ok").describe_failure(), None);
         assert!(answer(200, "OK").is_ok() && !answer(200, "ok\n").is_ok());
         assert_eq!(
-            answer(500, "etcd failed").failure().as_deref(),
+            answer(500, "etcd failed").describe_failure().as_deref(),
             Some("an error on the server (\"etcd failed\") has prevented the request from succeeding")
         );
     }

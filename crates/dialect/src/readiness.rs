@@ -27,10 +27,10 @@ pub enum Readiness {
 /// The readiness of an object for someone who waits until a change has arrived: ready only if its control plane, where it has a
 /// rule, and its status both say so. A health check of the repo replaces the rules about the status.
 pub fn compute_readiness(control_plane: Health, object: &Object, checks: &HealthChecks) -> Readiness {
-    if let Some(why) = not_seen_yet(object) {
+    if let Some(why) = stale_status_reason(object) {
         return Readiness::InProgress(why.to_owned());
     }
-    if let Some(by_check) = checks.evaluate(object) {
+    if let Some(by_check) = checks.evaluate_object(object) {
         return match control_plane {
             Health { state: HealthState::Unhealthy, reason } if by_check == Readiness::Ready => {
                 Readiness::InProgress(reason)
@@ -41,14 +41,14 @@ pub fn compute_readiness(control_plane: Health, object: &Object, checks: &Health
     if let Some(why) = final_failure(object) {
         return Readiness::Failed(why);
     }
-    match combined(control_plane, object) {
+    match combine_health(control_plane, object) {
         Health { state: HealthState::Healthy, .. } => Readiness::Ready,
         Health { reason, .. } => Readiness::InProgress(reason),
     }
 }
 
 /// The health of an object by its control plane, where it has a rule, and by its status: healthy only if both say so.
-fn combined(control_plane: Health, object: &Object) -> Health {
+fn combine_health(control_plane: Health, object: &Object) -> Health {
     let by_status = health_by_status(object);
     match (control_plane.state, by_status.state) {
         // What the status says is more exact than what a control plane concludes from it.
@@ -59,18 +59,18 @@ fn combined(control_plane: Health, object: &Object) -> Health {
 
 /// Why an object will never become healthy, whatever time it is given.
 fn final_failure(object: &Object) -> Option<String> {
-    let message = |kind: &str, status: &str| Some(condition(object, kind, status)?.1.to_owned());
+    let message = |kind: &str, status: &str| Some(find_condition(object, kind, status)?.1.to_owned());
     let why = match (object.id.group(), object.id.kind.as_str()) {
         ("batch", "Job") => message("Failed", "True"),
-        ("apps", "Deployment") => match condition(object, "Progressing", "False") {
+        ("apps", "Deployment") => match find_condition(object, "Progressing", "False") {
             Some(("ProgressDeadlineExceeded", message)) => Some(message.to_owned()),
             _ => None,
         },
         ("apiextensions.k8s.io", "CustomResourceDefinition") => message("NamesAccepted", "False"),
-        ("", "Pod") if object.text(&["status", "phase"]) == "Failed" => {
-            Some(object.text(&["status", "message"]).to_owned())
+        ("", "Pod") if object.text_at(&["status", "phase"]) == "Failed" => {
+            Some(object.text_at(&["status", "message"]).to_owned())
         }
-        ("", "PersistentVolumeClaim") if object.text(&["status", "phase"]) == "Lost" => {
+        ("", "PersistentVolumeClaim") if object.text_at(&["status", "phase"]) == "Lost" => {
             Some("its volume is lost".to_owned())
         }
         _ => message("Stalled", "True"),
@@ -79,22 +79,22 @@ fn final_failure(object: &Object) -> Option<String> {
 }
 
 /// Why the status of an object does not describe its desired state.
-fn not_seen_yet(object: &Object) -> Option<&'static str> {
-    if object.deleting() {
+fn stale_status_reason(object: &Object) -> Option<&'static str> {
+    if object.is_deleting() {
         return Some("it is being deleted");
     }
-    let generation = integer(object, &["metadata", "generation"]);
-    let observed = integer(object, &["status", "observedGeneration"]);
+    let generation = read_integer(object, &["metadata", "generation"]);
+    let observed = read_integer(object, &["status", "observedGeneration"]);
     generation.zip(observed).filter(|(generation, observed)| observed < generation)?;
     Some("its controller has not seen it yet")
 }
 
 /// The health of an object by its status.
 fn health_by_status(object: &Object) -> Health {
-    if let Some(why) = not_seen_yet(object) {
+    if let Some(why) = stale_status_reason(object) {
         return Health::unhealthy(why);
     }
-    if let Some((_, message)) = condition(object, "Stalled", "True") {
+    if let Some((_, message)) = find_condition(object, "Stalled", "True") {
         return Health::unhealthy(format!("it is stalled: {message}"));
     }
     match (object.id.group(), object.id.kind.as_str()) {
@@ -104,21 +104,22 @@ fn health_by_status(object: &Object) -> Health {
         ("apps", "ReplicaSet") | ("", "ReplicationController") => replica_set_health(object),
         ("batch", "Job") => job_health(object),
         ("", "Pod") => {
-            let done = object.text(&["status", "phase"]) == "Succeeded";
-            Health::of(done || condition(object, "Ready", "True").is_some(), "it is not ready")
+            let done = object.text_at(&["status", "phase"]) == "Succeeded";
+            Health::healthy_if(done || find_condition(object, "Ready", "True").is_some(), "it is not ready")
         }
         ("", "PersistentVolumeClaim") => {
-            Health::of(object.text(&["status", "phase"]) == "Bound", "it is not bound")
+            Health::healthy_if(object.text_at(&["status", "phase"]) == "Bound", "it is not bound")
         }
-        ("", "Service") if object.text(&["spec", "type"]) == "LoadBalancer" => {
-            let ingress = object.at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
-            Health::of(ingress.is_some_and(|list| !list.is_empty()), "it has no address yet")
+        ("", "Service") if object.text_at(&["spec", "type"]) == "LoadBalancer" => {
+            let ingress = object.value_at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
+            Health::healthy_if(ingress.is_some_and(|list| !list.is_empty()), "it has no address yet")
         }
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            Health::of(condition(object, "Established", "True").is_some(), "it is not established")
-        }
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => Health::healthy_if(
+            find_condition(object, "Established", "True").is_some(),
+            "it is not established",
+        ),
         ("apiregistration.k8s.io", "APIService") => {
-            Health::of(condition(object, "Available", "True").is_some(), "it is not available")
+            Health::healthy_if(find_condition(object, "Available", "True").is_some(), "it is not available")
         }
         _ => health_by_conditions(object),
     }
@@ -129,7 +130,7 @@ fn health_by_conditions(object: &Object) -> Health {
     for (kind, bad) in
         [("Reconciling", "True"), ("Ready", "False"), ("Ready", "Unknown"), ("Available", "False")]
     {
-        if let Some((_, message)) = condition(object, kind, bad) {
+        if let Some((_, message)) = find_condition(object, kind, bad) {
             return Health::unhealthy(format!("its condition {kind} is {bad}: {message}"));
         }
     }
@@ -137,31 +138,34 @@ fn health_by_conditions(object: &Object) -> Health {
 }
 
 fn deployment_health(object: &Object) -> Health {
-    let Some(counts) = PodCounts::from_status(object) else { return not_seen() };
-    if let Some(("ProgressDeadlineExceeded", message)) = condition(object, "Progressing", "False") {
+    let Some(counts) = StatusCounts::from_status(object) else { return unobserved_health() };
+    if let Some(("ProgressDeadlineExceeded", message)) = find_condition(object, "Progressing", "False") {
         return Health::unhealthy(format!("it makes no progress: {message}"));
     }
-    if counts.status("replicas") > counts.status("updatedReplicas") {
-        let old = counts.status("replicas") - counts.status("updatedReplicas");
+    if counts.read_count("replicas") > counts.read_count("updatedReplicas") {
+        let old = counts.read_count("replicas") - counts.read_count("updatedReplicas");
         return Health::unhealthy(format!(
             "{old} old {} {}",
-            pods(old),
+            pod_noun(old),
             if old == 1 { "remains" } else { "remain" }
         ));
     }
-    counts.reach(&[("updatedReplicas", "updated"), ("availableReplicas", "available")])
+    counts.check_counts(&[("updatedReplicas", "updated"), ("availableReplicas", "available")])
 }
 
 fn stateful_set_health(object: &Object) -> Health {
-    let Some(counts) = PodCounts::from_status(object) else { return not_seen() };
-    if object.text(&["spec", "updateStrategy", "type"]) != "OnDelete" {
-        let partition = integer(object, &["spec", "updateStrategy", "rollingUpdate", "partition"]);
+    let Some(counts) = StatusCounts::from_status(object) else { return unobserved_health() };
+    if object.text_at(&["spec", "updateStrategy", "type"]) != "OnDelete" {
+        let partition = read_integer(object, &["spec", "updateStrategy", "rollingUpdate", "partition"]);
         let to_update = (counts.desired - partition.unwrap_or(0)).max(0);
         let is_updated =
-            object.text(&["status", "currentRevision"]) == object.text(&["status", "updateRevision"]);
-        let updated = counts.status("updatedReplicas");
+            object.text_at(&["status", "currentRevision"]) == object.text_at(&["status", "updateRevision"]);
+        let updated = counts.read_count("updatedReplicas");
         if !is_updated && updated < to_update {
-            return Health::unhealthy(format!("{updated} of {to_update} {} are updated", pods(to_update)));
+            return Health::unhealthy(format!(
+                "{updated} of {to_update} {} are updated",
+                pod_noun(to_update)
+            ));
         }
         // Without a partition, the set takes the new revision when every pod has it.
         if !is_updated && partition.unwrap_or(0) == 0 {
@@ -170,92 +174,95 @@ fn stateful_set_health(object: &Object) -> Health {
     }
     // A set whose pods need not stay ready for a time counts only ready ones in old releases.
     let available =
-        integer(object, &["status", "availableReplicas"]).map(|_| ("availableReplicas", "available"));
+        read_integer(object, &["status", "availableReplicas"]).map(|_| ("availableReplicas", "available"));
     let numbers: Vec<_> = std::iter::once(("readyReplicas", "ready")).chain(available).collect();
-    counts.reach(&numbers)
+    counts.check_counts(&numbers)
 }
 
 fn daemon_set_health(object: &Object) -> Health {
-    let Some(counts) = PodCounts::from_status(object) else { return not_seen() };
-    let counts = PodCounts { desired: counts.status("desiredNumberScheduled"), ..counts };
-    let updates = object.text(&["spec", "updateStrategy", "type"]) != "OnDelete";
+    let Some(counts) = StatusCounts::from_status(object) else { return unobserved_health() };
+    let counts = StatusCounts { desired: counts.read_count("desiredNumberScheduled"), ..counts };
+    let updates = object.text_at(&["spec", "updateStrategy", "type"]) != "OnDelete";
     let updated = [("updatedNumberScheduled", "updated")];
     let running = [("numberAvailable", "available")];
     let numbers: Vec<_> = updated.iter().filter(|_| updates).chain(&running).copied().collect();
-    counts.reach(&numbers)
+    counts.check_counts(&numbers)
 }
 
 fn replica_set_health(object: &Object) -> Health {
-    let Some(counts) = PodCounts::from_status(object) else { return not_seen() };
-    if let Some((_, message)) = condition(object, "ReplicaFailure", "True") {
+    let Some(counts) = StatusCounts::from_status(object) else { return unobserved_health() };
+    if let Some((_, message)) = find_condition(object, "ReplicaFailure", "True") {
         return Health::unhealthy(format!("its pods cannot be created: {message}"));
     }
-    counts.reach(&[("availableReplicas", "available")])
+    counts.check_counts(&[("availableReplicas", "available")])
 }
 
 /// A Job is well when it is complete, or when it is meant to wait.
 fn job_health(object: &Object) -> Health {
-    if let Some((_, message)) = condition(object, "Failed", "True") {
+    if let Some((_, message)) = find_condition(object, "Failed", "True") {
         return Health::unhealthy(format!("it failed: {message}"));
     }
-    let suspended = object.at(&["spec", "suspend"]).and_then(Value::as_bool) == Some(true);
-    Health::of(suspended || condition(object, "Complete", "True").is_some(), "it is not complete")
+    let suspended = object.value_at(&["spec", "suspend"]).and_then(Value::as_bool) == Some(true);
+    Health::healthy_if(
+        suspended || find_condition(object, "Complete", "True").is_some(),
+        "it is not complete",
+    )
 }
 
 /// The pods of a workload, as its controller counts them.
-struct PodCounts<'o> {
+struct StatusCounts<'o> {
     object: &'o Object,
     /// How many pods there are to be.
     desired: i64,
 }
 
-impl<'o> PodCounts<'o> {
+impl<'o> StatusCounts<'o> {
     /// `None` if the controller has not written a status yet.
     fn from_status(object: &'o Object) -> Option<Self> {
-        integer(object, &["status", "observedGeneration"])?;
-        let desired = integer(object, &["spec", "replicas"]).unwrap_or(1);
+        read_integer(object, &["status", "observedGeneration"])?;
+        let desired = read_integer(object, &["spec", "replicas"]).unwrap_or(1);
         Some(Self { object, desired })
     }
 
-    fn status(&self, field: &str) -> i64 {
-        integer(self.object, &["status", field]).unwrap_or(0)
+    fn read_count(&self, field: &str) -> i64 {
+        read_integer(self.object, &["status", field]).unwrap_or(0)
     }
 
     /// Healthy if each field of the status reaches the desired number, and no surplus pod is left.
-    fn reach(&self, fields: &[(&str, &str)]) -> Health {
+    fn check_counts(&self, fields: &[(&str, &str)]) -> Health {
         for (field, what) in fields {
-            let count = self.status(field);
+            let count = self.read_count(field);
             if count < self.desired {
                 return Health::unhealthy(format!(
                     "{count} of {} {} are {what}",
                     self.desired,
-                    pods(self.desired)
+                    pod_noun(self.desired)
                 ));
             }
         }
-        let surplus = self.status("replicas") - self.desired;
+        let surplus = self.read_count("replicas") - self.desired;
         if surplus > 0 {
-            return Health::unhealthy(format!("{surplus} surplus {} to be removed", pods(surplus)));
+            return Health::unhealthy(format!("{surplus} surplus {} to be removed", pod_noun(surplus)));
         }
         Health::healthy()
     }
 }
 
-fn pods(count: i64) -> &'static str {
+fn pod_noun(count: i64) -> &'static str {
     if count == 1 { "pod" } else { "pods" }
 }
 
-fn not_seen() -> Health {
+fn unobserved_health() -> Health {
     Health::unhealthy("its controller has not seen it yet")
 }
 
-fn integer(object: &Object, path: &[&str]) -> Option<i64> {
-    object.at(path).and_then(Value::as_i64)
+fn read_integer(object: &Object, path: &[&str]) -> Option<i64> {
+    object.value_at(path).and_then(Value::as_i64)
 }
 
 /// Reason and message of a condition, if it has that status.
-fn condition<'o>(object: &'o Object, kind: &str, status: &str) -> Option<(&'o str, &'o str)> {
-    let conditions = object.at(&["status", "conditions"]).and_then(Value::as_array)?;
+fn find_condition<'o>(object: &'o Object, kind: &str, status: &str) -> Option<(&'o str, &'o str)> {
+    let conditions = object.value_at(&["status", "conditions"]).and_then(Value::as_array)?;
     let text =
         |condition: &'o Value, key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default();
     let found = conditions.iter().find(|c| text(c, "type") == kind && text(c, "status") == status)?;
@@ -269,7 +276,7 @@ mod tests {
     use super::*;
 
     fn health_of(api_version: &str, kind: &str, body: Value) -> String {
-        let health = health_by_status(&Object::named(api_version, kind, "a/b", body));
+        let health = health_by_status(&Object::from_path(api_version, kind, "a/b", body));
         if health.state == HealthState::Healthy { "healthy".to_owned() } else { health.reason }
     }
 
@@ -296,11 +303,14 @@ mod tests {
     fn a_control_plane_that_calls_a_stuck_update_healthy_does_not_decide_alone() {
         let status = json!({"observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1});
         let body = json!({"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": status});
-        let stuck = Object::named("apps/v1", "Deployment", "a/b", body);
-        assert_eq!(combined(Health::healthy(), &stuck).reason, "1 old pod remains");
-        let well = Object::named("v1", "ConfigMap", "a/b", json!({}));
-        assert_eq!(combined(Health::unhealthy("its script says so"), &well).reason, "its script says so");
-        assert_eq!(combined(Health::unknown(""), &well), Health::healthy());
+        let stuck = Object::from_path("apps/v1", "Deployment", "a/b", body);
+        assert_eq!(combine_health(Health::healthy(), &stuck).reason, "1 old pod remains");
+        let well = Object::from_path("v1", "ConfigMap", "a/b", json!({}));
+        assert_eq!(
+            combine_health(Health::unhealthy("its script says so"), &well).reason,
+            "its script says so"
+        );
+        assert_eq!(combine_health(Health::unknown(""), &well), Health::healthy());
     }
 
     #[test]

@@ -7,26 +7,26 @@ use federate_kubernetes::schema::Cursor;
 
 /// The references of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct References {
+pub struct ObjectReferences {
     /// Clusters by name.
-    pub clusters: Vec<Name>,
+    pub clusters: Vec<LocatedName>,
     /// Requirements on the labels and fields of clusters.
-    pub cluster_labels: Vec<Requirement>,
+    pub cluster_labels: Vec<ClusterRequirement>,
     /// The same with what belongs together: what clusters must be like for each selection to find some.
     pub cluster_terms: Vec<ClusterTerm>,
     /// Labels whose values are read of every cluster, by key.
     pub read_cluster_labels: Vec<String>,
     /// Selectors of templates.
-    pub selectors: Vec<Selector>,
+    pub selectors: Vec<TemplateSelector>,
     /// Other objects by name.
-    pub objects: Vec<Reference>,
+    pub objects: Vec<RepoObjectReference>,
     /// Containers of templates by name.
-    pub containers: Vec<Name>,
+    pub containers: Vec<LocatedName>,
 }
 
 /// A name, and the place where it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Name {
+pub struct LocatedName {
     /// The name.
     pub name: String,
     /// The place, as a JSON pointer into the object.
@@ -35,13 +35,13 @@ pub struct Name {
 
 /// A requirement that a label or a field of a cluster has one of these values, or any value if there are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub struct ClusterRequirement {
     /// The property.
-    pub of: ClusterProperty,
+    pub property: ClusterProperty,
     /// The place of the key.
     pub pointer: String,
     /// The values, with their places.
-    pub values: Vec<Name>,
+    pub values: Vec<LocatedName>,
 }
 
 /// A selection of clusters: all of its conditions hold for each cluster that it selects.
@@ -52,7 +52,7 @@ pub struct ClusterTerm {
     /// Clusters that it does not select.
     pub excluded: Vec<String>,
     /// What holds for the properties of each cluster.
-    pub conditions: Vec<ClusterCondition>,
+    pub conditions: Vec<PropertyCondition>,
     /// How many clusters it must select, if more than one.
     pub count: usize,
     /// Properties of which the selected clusters must have that many different values.
@@ -65,9 +65,9 @@ pub struct ClusterTerm {
 
 /// What holds for a property of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterCondition {
+pub struct PropertyCondition {
     /// The property.
-    pub of: ClusterProperty,
+    pub property: ClusterProperty,
     /// How its value compares with `values`.
     pub operator: ClusterOperator,
     /// The values.
@@ -108,64 +108,65 @@ impl ClusterOperator {
 impl ClusterTerm {
     /// Selects only clusters of this list, if it has any.
     #[must_use]
-    pub fn named(mut self, list: &Cursor<'_>) -> Self {
-        self.names.extend(texts(list));
+    pub fn only_clusters(mut self, list: &Cursor<'_>) -> Self {
+        self.names.extend(read_texts(list));
         self
     }
 
     /// Does not select the clusters of this list.
     #[must_use]
-    pub fn except(mut self, list: &Cursor<'_>) -> Self {
-        self.excluded.extend(texts(list));
+    pub fn except_clusters(mut self, list: &Cursor<'_>) -> Self {
+        self.excluded.extend(read_texts(list));
         self
     }
 
     /// Selects only clusters that a label selector selects.
     #[must_use]
-    pub fn labelled(self, selector: &Cursor<'_>) -> Self {
-        self.labelled_map(&selector.field("matchLabels")).labelled_by(&selector.field("matchExpressions"))
+    pub fn with_label_selector(self, selector: &Cursor<'_>) -> Self {
+        self.with_labels(&selector.field("matchLabels"))
+            .with_label_requirements(&selector.field("matchExpressions"))
     }
 
     /// Selects only clusters with these labels.
     #[must_use]
-    pub fn labelled_map(mut self, labels: &Cursor<'_>) -> Self {
+    pub fn with_labels(mut self, labels: &Cursor<'_>) -> Self {
         for (key, value) in labels.value().as_object().into_iter().flatten() {
             let values = value.as_str().map(str::to_owned).into_iter().collect();
             let of = ClusterProperty::Label(key.clone());
-            self.conditions.push(ClusterCondition { of, operator: ClusterOperator::In, values });
+            self.conditions.push(PropertyCondition { property: of, operator: ClusterOperator::In, values });
         }
         self
     }
 
     /// Selects only clusters whose labels meet these requirements.
     #[must_use]
-    pub fn labelled_by(self, requirements: &Cursor<'_>) -> Self {
-        self.that_meet(requirements, |key| Some(ClusterProperty::Label(key.to_owned())))
+    pub fn with_label_requirements(self, requirements: &Cursor<'_>) -> Self {
+        self.with_requirements(requirements, |key| Some(ClusterProperty::Label(key.to_owned())))
     }
 
     /// Selects only clusters that meet these requirements. `property` returns the property that a key means.
     #[must_use]
-    pub fn that_meet(
+    pub fn with_requirements(
         mut self,
         requirements: &Cursor<'_>,
         property: impl Fn(&str) -> Option<ClusterProperty>,
     ) -> Self {
         for requirement in requirements.items() {
             let key = requirement.field("key");
-            let Some(of) = property(key.text()).filter(|_| !key.text().is_empty()) else { continue };
-            let Some(operator) = ClusterOperator::parse(requirement.field("operator").text()) else {
+            let Some(of) = property(key.as_text()).filter(|_| !key.as_text().is_empty()) else { continue };
+            let Some(operator) = ClusterOperator::parse(requirement.field("operator").as_text()) else {
                 continue;
             };
-            let values = texts(&requirement.field("values")).collect();
-            self.conditions.push(ClusterCondition { of, operator, values });
+            let values = read_texts(&requirement.field("values")).collect();
+            self.conditions.push(PropertyCondition { property: of, operator, values });
         }
         self
     }
 }
 
-fn texts<'c>(list: &Cursor<'c>) -> impl Iterator<Item = String> + use<'c> {
+fn read_texts<'c>(list: &Cursor<'c>) -> impl Iterator<Item = String> + use<'c> {
     let items: Vec<Cursor<'c>> = list.items().collect();
-    items.into_iter().filter_map(|item| Some(Name::at(&item)?.name))
+    items.into_iter().filter_map(|item| Some(LocatedName::from_cursor(&item)?.name))
 }
 
 /// A property of clusters by which policies select them.
@@ -183,21 +184,21 @@ pub enum ClusterProperty {
 
 /// A selector of templates. What is `None` does not matter to the selector.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selector {
+pub struct TemplateSelector {
     /// The place of the selector.
     pub pointer: String,
     /// The API group.
-    pub group: Option<Name>,
+    pub group: Option<LocatedName>,
     /// The API version, `group/version`.
-    pub api_version: Option<Name>,
+    pub api_version: Option<LocatedName>,
     /// Whether it also selects objects in other versions, as long as the API server serves its own.
     pub any_version: bool,
     /// The kind.
-    pub kind: Name,
+    pub kind: LocatedName,
     /// The namespace.
-    pub namespace: Option<Name>,
+    pub namespace: Option<LocatedName>,
     /// The name.
-    pub name: Option<Name>,
+    pub name: Option<LocatedName>,
     /// The label selector, with its place.
     pub labels: Option<(Value, String)>,
     /// Whether it also selects everything in the namespaces that it selects.
@@ -206,7 +207,7 @@ pub struct Selector {
 
 /// A reference to an object of the repo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reference {
+pub struct RepoObjectReference {
     /// The API group.
     pub group: &'static str,
     /// The kind.
@@ -214,7 +215,7 @@ pub struct Reference {
     /// The namespace; `None` for cluster-scoped objects.
     pub namespace: Option<String>,
     /// The name, with its place.
-    pub name: Name,
+    pub name: LocatedName,
     /// What happens without the object.
     pub consequence: &'static str,
     /// The object of another kind that may be meant.
@@ -232,39 +233,39 @@ pub struct OtherKind {
     pub help: &'static str,
 }
 
-impl Name {
+impl LocatedName {
     /// The text at a place; `None` if it is empty or not text.
-    pub fn at(cursor: &Cursor<'_>) -> Option<Self> {
+    pub fn from_cursor(cursor: &Cursor<'_>) -> Option<Self> {
         let name = cursor.value().as_str().filter(|name| !name.is_empty())?;
         Some(Self { name: name.to_owned(), pointer: cursor.pointer().to_owned() })
     }
 }
 
-impl References {
+impl ObjectReferences {
     /// Adds the names of clusters in a list.
-    pub fn cluster_list(&mut self, list: &Cursor<'_>) {
-        self.clusters.extend(list.items().filter_map(|item| Name::at(&item)));
+    pub fn add_cluster_list(&mut self, list: &Cursor<'_>) {
+        self.clusters.extend(list.items().filter_map(|item| LocatedName::from_cursor(&item)));
     }
 
     /// Adds the name of a cluster.
-    pub fn cluster(&mut self, name: &Cursor<'_>) {
-        self.clusters.extend(Name::at(name));
+    pub fn add_cluster(&mut self, name: &Cursor<'_>) {
+        self.clusters.extend(LocatedName::from_cursor(name));
     }
 
     /// Adds a label selector of clusters.
-    pub fn cluster_selector(&mut self, selector: &Cursor<'_>) {
-        self.cluster_label_map(&selector.field("matchLabels"));
-        self.cluster_requirements(&selector.field("matchExpressions"));
+    pub fn add_cluster_selector(&mut self, selector: &Cursor<'_>) {
+        self.add_cluster_labels(&selector.field("matchLabels"));
+        self.add_label_requirements(&selector.field("matchExpressions"));
     }
 
     /// Adds a mapping from the labels of clusters to their values.
-    pub fn cluster_label_map(&mut self, labels: &Cursor<'_>) {
+    pub fn add_cluster_labels(&mut self, labels: &Cursor<'_>) {
         for (key, _) in labels.value().as_object().into_iter().flatten() {
             let value = labels.entry(key);
             let pointer = value.pointer().to_owned();
-            let values = Name::at(&value).into_iter().collect();
-            self.cluster_labels.push(Requirement {
-                of: ClusterProperty::Label(key.clone()),
+            let values = LocatedName::from_cursor(&value).into_iter().collect();
+            self.cluster_labels.push(ClusterRequirement {
+                property: ClusterProperty::Label(key.clone()),
                 pointer,
                 values,
             });
@@ -273,25 +274,31 @@ impl References {
 
     /// Adds requirements on the labels of clusters. Only those that a cluster without the label does not meet
     /// count.
-    pub fn cluster_requirements(&mut self, requirements: &Cursor<'_>) {
-        self.requirements(requirements, |key| Some(ClusterProperty::Label(key.to_owned())));
+    pub fn add_label_requirements(&mut self, requirements: &Cursor<'_>) {
+        self.add_requirements(requirements, |key| Some(ClusterProperty::Label(key.to_owned())));
     }
 
     /// Adds requirements on properties of clusters. `property` returns the property that a key means.
-    pub fn requirements(
+    pub fn add_requirements(
         &mut self,
         requirements: &Cursor<'_>,
         property: impl Fn(&str) -> Option<ClusterProperty>,
     ) {
         for requirement in requirements.items() {
             let key = requirement.field("key");
-            let Some(of) = property(key.text()).filter(|_| !key.text().is_empty()) else { continue };
-            let values = match requirement.field("operator").text() {
-                "In" => requirement.field("values").items().filter_map(|v| Name::at(&v)).collect(),
+            let Some(of) = property(key.as_text()).filter(|_| !key.as_text().is_empty()) else { continue };
+            let values = match requirement.field("operator").as_text() {
+                "In" => {
+                    requirement.field("values").items().filter_map(|v| LocatedName::from_cursor(&v)).collect()
+                }
                 "Exists" => Vec::new(),
                 _ => continue,
             };
-            self.cluster_labels.push(Requirement { of, pointer: key.pointer().to_owned(), values });
+            self.cluster_labels.push(ClusterRequirement {
+                property: of,
+                pointer: key.pointer().to_owned(),
+                values,
+            });
         }
     }
 }
@@ -309,10 +316,10 @@ mod tests {
             {"key": "gpu", "operator": "DoesNotExist"},
             {"key": "zone", "operator": "In", "values": ["a", 1]},
         ]});
-        let mut references = References::default();
-        references.cluster_selector(&Cursor::new(&value));
+        let mut references = ObjectReferences::default();
+        references.add_cluster_selector(&Cursor::new(&value));
         let [zone] = references.cluster_labels.as_slice() else { panic!("{references:?}") };
-        assert_eq!(zone.of, ClusterProperty::Label("zone".to_owned()));
+        assert_eq!(zone.property, ClusterProperty::Label("zone".to_owned()));
         assert_eq!(zone.values.len(), 1);
         assert_eq!(zone.values[0].pointer, "/matchExpressions/2/values/0");
     }

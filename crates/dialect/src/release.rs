@@ -11,15 +11,15 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 /// The key below `dialects.<name>` in `federate.yaml`.
-pub const SETTING: &str = "version";
+pub const VERSION_SETTING: &str = "version";
 
 /// The first patches with a change, one for each minor version that got it, in ascending order. Every later
 /// minor version has the change from its first release on.
-pub type Since = &'static [(u16, u16)];
+pub type FirstPatches = &'static [(u16, u16)];
 
 /// The releases of one control plane.
 #[derive(Debug)]
-pub struct Releases {
+pub struct ReleaseCatalog {
     /// The name of the control plane.
     pub product: &'static str,
     /// The major version that all releases have.
@@ -33,14 +33,14 @@ pub struct Releases {
 /// One release of a control plane.
 #[derive(Clone, Copy)]
 pub struct Release {
-    of: &'static Releases,
+    catalog: &'static ReleaseCatalog,
     /// Minor version and patch.
     number: (u16, u16),
 }
 
 impl Release {
     /// Whether it has a change.
-    pub fn has(self, since: Since) -> bool {
+    pub fn includes_change(self, since: FirstPatches) -> bool {
         let (minor, patch) = self.number;
         match since.iter().find(|(first, _)| *first == minor) {
             Some((_, first)) => patch >= *first,
@@ -49,14 +49,14 @@ impl Release {
     }
 
     /// Returns `after` if the release has a change, else `before`.
-    pub fn pick<T>(self, since: Since, before: T, after: T) -> T {
-        if self.has(since) { after } else { before }
+    pub fn select_by_change<T>(self, since: FirstPatches, before: T, after: T) -> T {
+        if self.includes_change(since) { after } else { before }
     }
 }
 
 impl PartialEq for Release {
     fn eq(&self, other: &Self) -> bool {
-        self.of.product == other.of.product && self.number == other.number
+        self.catalog.product == other.catalog.product && self.number == other.number
     }
 }
 
@@ -64,35 +64,35 @@ impl Eq for Release {}
 
 impl fmt::Debug for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {self}", self.of.product)
+        write!(f, "{} {self}", self.catalog.product)
     }
 }
 
 impl fmt::Display for Release {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.of.named.iter().find(|(_, number)| *number == self.number) {
+        match self.catalog.named.iter().find(|(_, number)| *number == self.number) {
             Some((name, _)) => f.write_str(name),
-            None => write!(f, "{}.{}.{}", self.of.major, self.number.0, self.number.1),
+            None => write!(f, "{}.{}.{}", self.catalog.major, self.number.0, self.number.1),
         }
     }
 }
 
-impl Releases {
+impl ReleaseCatalog {
     /// The newest known state of the code.
-    pub fn latest(&'static self) -> Release {
+    pub fn find_latest(&'static self) -> Release {
         let numbered = self.newest.iter().copied();
         let number = numbered.chain(self.named.iter().map(|(_, number)| *number)).max().unwrap_or_default();
-        Release { of: self, number }
+        Release { catalog: self, number }
     }
 
     /// Reads `1.16`, which is the newest patch of that minor version, `1.16.2`, `v1.16.2`, or a name.
-    pub fn read(&'static self, text: &str) -> Result<Release, String> {
+    pub fn parse_release(&'static self, text: &str) -> Result<Release, String> {
         let named = self.named.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
-        let number = named.or_else(|| self.numbered(text)).ok_or_else(|| self.unknown(text))?;
-        Ok(Release { of: self, number })
+        let number = named.or_else(|| self.parse_number(text)).ok_or_else(|| self.describe_unknown(text))?;
+        Ok(Release { catalog: self, number })
     }
 
-    fn numbered(&self, text: &str) -> Option<(u16, u16)> {
+    fn parse_number(&self, text: &str) -> Option<(u16, u16)> {
         let mut parts = text.strip_prefix('v').unwrap_or(text).splitn(3, '.').map(|part| part.parse().ok());
         let (major, minor) = (parts.next()??, parts.next()??);
         let newest = self.newest.iter().find(|(known, _)| major == self.major && *known == minor)?;
@@ -102,7 +102,7 @@ impl Releases {
         }
     }
 
-    fn unknown(&self, text: &str) -> String {
+    fn describe_unknown(&self, text: &str) -> String {
         let major = self.major;
         let numbered = self.newest.iter().map(|(minor, patch)| match patch {
             0 => format!("{major}.{minor}"),
@@ -114,22 +114,22 @@ impl Releases {
     }
 
     /// The release that `federate.yaml` names for a dialect, or the newest; or what is wrong with the name.
-    pub fn configured(&'static self, config: &Config, dialect: &str) -> Result<Release, String> {
-        let setting = config.dialects.get(dialect).and_then(|settings| settings.get(SETTING));
+    pub fn resolve_configured(&'static self, config: &Config, dialect: &str) -> Result<Release, String> {
+        let setting = config.dialects.get(dialect).and_then(|settings| settings.get(VERSION_SETTING));
         let read = setting.map(|value| match value.as_str() {
-            Some(text) => self.read(text),
+            Some(text) => self.parse_release(text),
             None => Err("the version must be a string: write it in quotes, such as \"1.16\"".to_owned()),
         });
-        read.unwrap_or_else(|| Ok(self.latest()))
+        read.unwrap_or_else(|| Ok(self.find_latest()))
     }
 
     /// The same for a repo, with a finding if the name is not known.
-    pub fn chosen(&'static self, repo: &Repo, dialect: &str) -> (Release, Option<Finding>) {
-        match self.configured(&repo.config, dialect) {
+    pub fn resolve_for_repo(&'static self, repo: &Repo, dialect: &str) -> (Release, Option<Finding>) {
+        match self.resolve_configured(&repo.config, dialect) {
             Ok(release) => (release, None),
             Err(why) => {
-                let pointer = format!("/dialects/{dialect}/{SETTING}");
-                (self.latest(), Some(repo.invalid_config(&pointer, why)))
+                let pointer = format!("/dialects/{dialect}/{VERSION_SETTING}");
+                (self.find_latest(), Some(repo.invalid_config(&pointer, why)))
             }
         }
     }
@@ -150,8 +150,8 @@ pub fn image_tags<const N: usize>(objects: &[&Object], names: [&str; N]) -> [Vec
 
 fn image_tags_of(object: &Object, name: &str) -> Vec<String> {
     let pod = match object.id.kind.as_str() {
-        "Deployment" | "StatefulSet" => object.at(&["spec", "template", "spec", "containers"]),
-        "Pod" => object.at(&["spec", "containers"]),
+        "Deployment" | "StatefulSet" => object.value_at(&["spec", "template", "spec", "containers"]),
+        "Pod" => object.value_at(&["spec", "containers"]),
         _ => None,
     };
     let images = pod.and_then(Value::as_array).into_iter().flatten().filter_map(|c| c.get("image")?.as_str());
@@ -164,7 +164,7 @@ fn image_tags_of(object: &Object, name: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    static RELEASES: Releases = Releases {
+    static RELEASES: ReleaseCatalog = ReleaseCatalog {
         product: "Example",
         major: 1,
         newest: &[(15, 9), (16, 8), (17, 0)],
@@ -172,7 +172,7 @@ mod tests {
     };
 
     fn release(text: &str) -> Release {
-        RELEASES.read(text).unwrap()
+        RELEASES.parse_release(text).unwrap()
     }
 
     #[test]
@@ -186,13 +186,13 @@ mod tests {
         ] {
             assert_eq!(release(text).to_string(), shown);
         }
-        assert_eq!(RELEASES.latest(), release("main"));
+        assert_eq!(RELEASES.find_latest(), release("main"));
     }
 
     #[test]
     fn what_is_not_known_is_refused_with_what_is() {
         for text in ["", "1", "1.14", "1.18", "2.16", "1.16.9", "1.16.x", "1.16.2.1", "Main", "v1"] {
-            let message = RELEASES.read(text).unwrap_err();
+            let message = RELEASES.parse_release(text).unwrap_err();
             let known = "known are 1.15 (up to 1.15.9), 1.16 (up to 1.16.8), 1.17, main";
             assert!(message.contains(known) && message.contains(&format!("`{text}`")), "{message}");
         }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn backports_are_told_by_their_patch() {
-        const SINCE: Since = &[(15, 8), (16, 5), (17, 2)];
+        const SINCE: FirstPatches = &[(15, 8), (16, 5), (17, 2)];
         for (text, has) in [
             ("1.15.7", false),
             ("1.15.8", true),
@@ -209,8 +209,8 @@ mod tests {
             ("1.17", false),
             ("main", true),
         ] {
-            assert_eq!(release(text).has(SINCE), has, "{text}");
-            assert_eq!(release(text).pick(SINCE, "before", "after") == "after", has, "{text}");
+            assert_eq!(release(text).includes_change(SINCE), has, "{text}");
+            assert_eq!(release(text).select_by_change(SINCE, "before", "after") == "after", has, "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// The rollout of a placement to clusters that do not have it yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rollout {
+pub struct RolloutExplanation {
     /// The first round of a rolling update; `None` where the placement is not rolled out that way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolling: Option<RollingRound>,
@@ -66,13 +66,13 @@ pub struct StagedRollout {
     pub strategy: ObjectRef,
     /// The stages, in order; or the code of the reason why an update run by this strategy does not start.
     #[serde(flatten, serialize_with = "stages_or_error::serialize")]
-    pub stages: Result<Vec<Stage>, &'static str>,
+    pub stages: Result<Vec<PlacementStage>, &'static str>,
 }
 
 /// One stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Stage {
+pub struct PlacementStage {
     /// Its name.
     #[serde(rename = "stage")]
     pub name: String,
@@ -109,10 +109,10 @@ pub struct Wave {
 mod stages_or_error {
     use serde::ser::{SerializeMap, Serializer};
 
-    use super::Stage;
+    use super::PlacementStage;
 
     pub(super) fn serialize<S: Serializer>(
-        stages: &Result<Vec<Stage>, &'static str>,
+        stages: &Result<Vec<PlacementStage>, &'static str>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(1))?;

@@ -13,8 +13,8 @@ use federate_kubernetes::{Cluster, ClusterName, Object, finding};
 mod amount;
 mod spec;
 
-pub use amount::Amount;
-pub use spec::{StageSpec, StagedSpec, Task};
+pub use amount::ClusterAmount;
+pub use spec::{StageSpec, StagedSpec, UpdateStageTask};
 
 /// What releases of the control plane know of stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl StageRules {
 
 /// A stage of an update run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stage {
+pub struct UpdateStage {
     /// Its name.
     pub name: String,
     /// Its clusters, in the order in which they are updated.
@@ -43,7 +43,7 @@ pub struct Stage {
 
 /// Why an update run does not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum UpdateRunFailure {
     /// A strategy that cannot be read.
     #[error("the strategy cannot be read: {0}")]
     Unreadable(String),
@@ -88,7 +88,7 @@ pub enum Failure {
     ClustersMissingFromStages(String),
 }
 
-impl Failure {
+impl UpdateRunFailure {
     /// The code.
     pub fn name(&self) -> &'static str {
         match self {
@@ -103,43 +103,48 @@ impl Failure {
 }
 
 /// The stages of a strategy for the clusters that were picked; `clusters` sorted by name.
-pub fn stages(strategy: &Object, picked: &[&Cluster], rules: StageRules) -> Result<Vec<Stage>, Failure> {
-    let stages = partial_stages(strategy, picked, rules)?;
+pub fn compute_stages(
+    strategy: &Object,
+    picked: &[&Cluster],
+    rules: StageRules,
+) -> Result<Vec<UpdateStage>, UpdateRunFailure> {
+    let stages = compute_partial_stages(strategy, picked, rules)?;
     let taken = |name: &&str| !stages.iter().any(|stage| stage.clusters.iter().any(|c| **c == **name));
     let missing: Vec<&str> = picked.iter().map(|c| c.name.as_ref()).filter(taken).collect();
     if missing.is_empty() {
         Ok(stages)
     } else {
-        Err(Failure::ClustersMissingFromStages(finding::list(&missing, 3)))
+        Err(UpdateRunFailure::ClustersMissingFromStages(finding::join_names(&missing, 3)))
     }
 }
 
 /// The same, but allows clusters that are in no stage.
-pub fn partial_stages(
+pub fn compute_partial_stages(
     strategy: &Object,
     picked: &[&Cluster],
     rules: StageRules,
-) -> Result<Vec<Stage>, Failure> {
-    let spec = strategy.at(&["spec"]).map_or(Ok(None), Option::deserialize);
-    let spec: StagedSpec = spec.map_err(|e| Failure::Unreadable(e.to_string()))?.unwrap_or_default();
+) -> Result<Vec<UpdateStage>, UpdateRunFailure> {
+    let spec = strategy.value_at(&["spec"]).map_or(Ok(None), Option::deserialize);
+    let spec: StagedSpec = spec.map_err(|e| UpdateRunFailure::Unreadable(e.to_string()))?.unwrap_or_default();
     let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
     let mut stages = Vec::with_capacity(spec.stages.len());
     for stage in &spec.stages {
-        tasks(stage, rules).map_err(|why| Failure::InvalidStageTask { stage: stage.name.clone(), why })?;
+        validate_tasks(stage, rules)
+            .map_err(|why| UpdateRunFailure::InvalidStageTask { stage: stage.name.clone(), why })?;
         let mut members = Vec::new();
-        for cluster in matched(stage, picked)? {
+        for cluster in match_clusters(stage, picked)? {
             if let Some(first) = taken.insert(&cluster.name, &stage.name) {
-                return Err(Failure::ClusterInSeveralStages {
+                return Err(UpdateRunFailure::ClusterInSeveralStages {
                     cluster: cluster.name.clone(),
                     first: first.to_owned(),
                     second: stage.name.clone(),
                 });
             }
-            members.push((rank(stage, cluster)?, cluster.name.clone()));
+            members.push((read_sort_key(stage, cluster)?, cluster.name.clone()));
         }
         members.sort();
         let total = i64::try_from(members.len()).unwrap_or(i64::MAX);
-        stages.push(Stage {
+        stages.push(UpdateStage {
             name: stage.name.clone(),
             clusters: members.into_iter().map(|(_, name)| name).collect(),
             max_concurrency: stage
@@ -152,19 +157,22 @@ pub fn partial_stages(
     Ok(stages)
 }
 
-fn matched<'c>(stage: &StageSpec, picked: &[&'c Cluster]) -> Result<Vec<&'c Cluster>, Failure> {
+fn match_clusters<'c>(
+    stage: &StageSpec,
+    picked: &[&'c Cluster],
+) -> Result<Vec<&'c Cluster>, UpdateRunFailure> {
     let Some(selector) = &stage.label_selector else { return Ok(Vec::new()) };
-    if let Some((_, why)) = selector.invalid() {
-        return Err(Failure::InvalidLabelSelector { stage: stage.name.clone(), why });
+    if let Some((_, why)) = selector.find_mistake() {
+        return Err(UpdateRunFailure::InvalidLabelSelector { stage: stage.name.clone(), why });
     }
     Ok(picked.iter().copied().filter(|cluster| selector.matches(&cluster.labels)).collect())
 }
 
 /// The sort key of a cluster within its stage, before its name.
-fn rank(stage: &StageSpec, cluster: &Cluster) -> Result<i64, Failure> {
+fn read_sort_key(stage: &StageSpec, cluster: &Cluster) -> Result<i64, UpdateRunFailure> {
     let Some(key) = &stage.sorting_label_key else { return Ok(0) };
     let rank = cluster.labels.get(key).and_then(|value| value.parse().ok());
-    rank.ok_or_else(|| Failure::InvalidSortingLabel {
+    rank.ok_or_else(|| UpdateRunFailure::InvalidSortingLabel {
         stage: stage.name.clone(),
         key: key.clone(),
         cluster: cluster.name.clone(),
@@ -172,11 +180,11 @@ fn rank(stage: &StageSpec, cluster: &Cluster) -> Result<i64, Failure> {
 }
 
 /// Checks the tasks of a stage.
-fn tasks(stage: &StageSpec, rules: StageRules) -> Result<(), String> {
+fn validate_tasks(stage: &StageSpec, rules: StageRules) -> Result<(), String> {
     match stage.before_stage_tasks.as_slice() {
         _ if !rules.before_stage_tasks => {}
         [] => {}
-        [Task { kind, wait_time: None }] if kind == "Approval" => {}
+        [UpdateStageTask { kind, wait_time: None }] if kind == "Approval" => {}
         [_] => return Err("the task before a stage must be an Approval without `waitTime`".to_owned()),
         _ => return Err("a stage has at most one task before it".to_owned()),
     }
@@ -186,7 +194,7 @@ fn tasks(stage: &StageSpec, rules: StageRules) -> Result<(), String> {
         [first, _] => return Err(format!("a stage has at most one {} task after it", first.kind)),
         _ => return Err("a stage has at most two tasks after it".to_owned()),
     }
-    for Task { kind, wait_time } in &stage.after_stage_tasks {
+    for UpdateStageTask { kind, wait_time } in &stage.after_stage_tasks {
         match (kind.as_str(), wait_time) {
             ("Approval", None) => {}
             ("Approval", Some(_)) => return Err("an Approval must not have `waitTime`".to_owned()),
@@ -225,15 +233,20 @@ mod tests {
 
     use super::*;
 
-    fn task(kind: &str, wait_time: Option<&str>) -> Task {
-        Task { kind: kind.into(), wait_time: wait_time.map(Into::into) }
+    fn task(kind: &str, wait_time: Option<&str>) -> UpdateStageTask {
+        UpdateStageTask { kind: kind.into(), wait_time: wait_time.map(Into::into) }
     }
 
     #[test]
     fn concurrency_and_tasks_before_stages_came_later() {
         let cluster = |name: &str| {
             let body = json!({"metadata": {"name": name}});
-            Cluster::of(&Object::named("cluster.kubernetes-fleet.io/v1", "MemberCluster", name, body))
+            Cluster::from_object(&Object::from_path(
+                "cluster.kubernetes-fleet.io/v1",
+                "MemberCluster",
+                name,
+                body,
+            ))
         };
         let clusters = ["a", "b", "c"].map(cluster);
         let wait = json!({"type": "TimedWait", "waitTime": "1h"});
@@ -242,9 +255,9 @@ mod tests {
                 json!({"name": "all", "labelSelector": {}, "maxConcurrency": 2, "beforeStageTasks": before});
             let body = json!({"spec": {"stages": [stage]}});
             let strategy =
-                Object::named("placement.kubernetes-fleet.io/v1", "StagedUpdateStrategy", "a/s", body);
+                Object::from_path("placement.kubernetes-fleet.io/v1", "StagedUpdateStrategy", "a/s", body);
             let rules = StageRules { max_concurrency, before_stage_tasks };
-            stages(&strategy, &clusters.each_ref(), rules).map(|stages| stages[0].max_concurrency)
+            compute_stages(&strategy, &clusters.each_ref(), rules).map(|stages| stages[0].max_concurrency)
         };
         assert_eq!(stages_of(false, false, json!([])), Ok(1));
         assert_eq!(stages_of(true, false, json!([wait])), Ok(2));
@@ -284,7 +297,7 @@ mod tests {
         ] {
             let stage =
                 StageSpec { before_stage_tasks: before, after_stage_tasks: after, ..StageSpec::default() };
-            assert_eq!(tasks(&stage, StageRules::NEWEST).is_ok(), ok, "{stage:?}");
+            assert_eq!(validate_tasks(&stage, StageRules::NEWEST).is_ok(), ok, "{stage:?}");
         }
     }
 }

@@ -16,7 +16,7 @@ pub struct Starter {
 }
 
 /// The labels of a cluster as a JSON object.
-pub fn labels(cluster: &ConfiguredCluster) -> Value {
+pub fn labels_to_json(cluster: &ConfiguredCluster) -> Value {
     let labels = cluster.labels.iter().map(|(key, value)| (key.clone(), json!(value)));
     Value::Object(labels.collect::<Map<_, _>>())
 }

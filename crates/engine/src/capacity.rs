@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use federate_dialect::{Placement, Plan, Previous};
+use federate_dialect::{Placement, Plan, PreviousPlan};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Cluster, ObjectRef, pods};
 use federate_repo::Repo;
 
 /// A resource of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct PlannedUsage {
     /// The cluster.
     pub cluster: String,
     /// The resource.
@@ -30,28 +30,33 @@ pub struct Usage {
 }
 
 /// The requested amounts by cluster and resource, in billionths.
-pub(crate) type Amounts<'s> = BTreeMap<(&'s str, String), i128>;
+pub(crate) type RequestedAmounts<'s> = BTreeMap<(&'s str, String), i128>;
 
 /// Returns the resources that a plan requests, by cluster. Both plans have the replicas that manifests have
 /// ([`Engine::count_replicas`](crate::Engine::count_replicas)).
-pub fn usage(repo: &Repo, clusters: &[Cluster], plan: &Plan, previous: &Previous) -> Vec<Usage> {
-    let (mut requested, mut before) = (Amounts::new(), Amounts::new());
+pub fn compute_usage(
+    repo: &Repo,
+    clusters: &[Cluster],
+    plan: &Plan,
+    previous: &PreviousPlan,
+) -> Vec<PlannedUsage> {
+    let (mut requested, mut before) = (RequestedAmounts::new(), RequestedAmounts::new());
     for row in &plan.placements {
-        let of_pod = requests(repo, &row.object);
-        add(row, &of_pod, 1, &mut requested);
-        if let Some(old) = previous.of(&row.object) {
-            add(old, &of_pod, 1, &mut before);
+        let of_pod = template_requests(repo, &row.object);
+        add_requests(row, &of_pod, 1, &mut requested);
+        if let Some(old) = previous.find_row(&row.object) {
+            add_requests(old, &of_pod, 1, &mut before);
         }
     }
     let mut all = Vec::new();
     for ((name, resource), amount) in &requested {
         let capacity = clusters.iter().find(|c| c.name.as_ref() == *name).and_then(|c| c.capacity.as_ref());
         let known = capacity.and_then(|capacity| {
-            let free = capacity.available.get(resource).copied().unwrap_or_default().nanos();
+            let free = capacity.available.get(resource).copied().unwrap_or_default().as_nanos();
             let ran = before.get(&(*name, resource.clone())).copied().unwrap_or(0);
-            Some((free - amount + ran, capacity.allocatable.get(resource)?.nanos()))
+            Some((free - amount + ran, capacity.allocatable.get(resource)?.as_nanos()))
         });
-        all.push(Usage {
+        all.push(PlannedUsage {
             cluster: (*name).to_owned(),
             resource: resource.clone(),
             requested: amount_in_words(resource, *amount),
@@ -80,13 +85,13 @@ pub struct ResourceChange {
 
 impl ResourceChange {
     /// How much more the later plan requests.
-    pub fn added(&self) -> Quantity {
+    pub fn requested_increase(&self) -> Quantity {
         self.requested_after - self.requested_before
     }
 
     /// Whether the later plan requests more than the earlier one, and more than there is.
     pub fn is_exceeded(&self) -> bool {
-        self.added().nanos() > 0 && self.left_after.is_some_and(|left| left.nanos() < 0)
+        self.requested_increase().as_nanos() > 0 && self.left_after.is_some_and(|left| left.as_nanos() < 0)
     }
 }
 
@@ -106,15 +111,15 @@ pub struct CapacitySide<'a> {
 
 /// Compares what two plans leave free in each cluster of either inventory. `running` is the plan that runs in the clusters, so
 /// that what they report as free already counts it.
-pub fn compare(
+pub fn compare_capacity(
     from: &CapacitySide<'_>,
     to: &CapacitySide<'_>,
     running: &CapacitySide<'_>,
 ) -> CapacityChanges {
     let [before, after, ran] = [from, to, running].map(|side| {
-        let mut sums = Amounts::new();
+        let mut sums = RequestedAmounts::new();
         for row in &side.plan.placements {
-            add(row, &requests(side.repo, &row.object), 1, &mut sums);
+            add_requests(row, &template_requests(side.repo, &row.object), 1, &mut sums);
         }
         sums
     });
@@ -123,11 +128,11 @@ pub fn compare(
         for cluster in side.clusters {
             let resources = changes.entry(cluster.name.to_string()).or_default();
             for (name, allocatable) in cluster.capacity.iter().flat_map(|capacity| &capacity.allocatable) {
-                let amount = |sums: &Amounts<'_>| {
+                let amount = |sums: &RequestedAmounts<'_>| {
                     sums.get(&(cluster.name.as_ref(), name.clone())).copied().unwrap_or_default()
                 };
                 let free = cluster.capacity.as_ref().and_then(|capacity| capacity.available.get(name));
-                let free = free.copied().unwrap_or_default().nanos();
+                let free = free.copied().unwrap_or_default().as_nanos();
                 let requested = amount(if is_later { &after } else { &before });
                 let left = Quantity::from_nanos(free - requested + amount(&ran));
                 let change = resources.entry(name.clone()).or_default();
@@ -148,25 +153,25 @@ pub fn compare(
 }
 
 /// What a pod of a template requests, with itself as one of the resource `pods`.
-pub(crate) fn requests(repo: &Repo, object: &ObjectRef) -> BTreeMap<String, Quantity> {
-    let spec = repo.template(object).and_then(|t| t.object.at(&["spec", "template", "spec"]));
-    let mut requests = spec.map(pods::requests).unwrap_or_default();
+pub(crate) fn template_requests(repo: &Repo, object: &ObjectRef) -> BTreeMap<String, Quantity> {
+    let spec = repo.find_template(object).and_then(|t| t.object.value_at(&["spec", "template", "spec"]));
+    let mut requests = spec.map(pods::compute_requests).unwrap_or_default();
     requests.insert("pods".to_owned(), Quantity::from_int(1));
     requests
 }
 
 /// Adds what a row requests `sign` times.
-pub(crate) fn add<'s>(
+pub(crate) fn add_requests<'s>(
     row: &'s Placement,
     of_pod: &BTreeMap<String, Quantity>,
     sign: i128,
-    sums: &mut Amounts<'s>,
+    sums: &mut RequestedAmounts<'s>,
 ) {
     for placed in &row.clusters {
         let Some(replicas) = placed.replicas.filter(|replicas| *replicas > 0) else { continue };
         for (name, amount) in of_pod {
             let sum = sums.entry((placed.name.as_ref(), name.clone())).or_default();
-            *sum = sum.saturating_add(sign * amount.nanos().saturating_mul(i128::from(replicas)));
+            *sum = sum.saturating_add(sign * amount.as_nanos().saturating_mul(i128::from(replicas)));
         }
     }
 }

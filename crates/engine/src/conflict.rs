@@ -22,7 +22,7 @@ pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placem
             (_, true) => {}
             (false, false) => {
                 clashing.push(next.object.clone());
-                findings.extend(clash(repo, last, &next));
+                findings.extend(report_clash(repo, last, &next));
             }
         }
     }
@@ -31,7 +31,7 @@ pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placem
     (kept, findings)
 }
 
-fn clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
+fn report_clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
     let by = |p: &Placement| match &p.policy {
         Some(policy) if *policy != p.object => format!("{policy} ({})", p.dialect),
         _ => format!("its own annotations or labels ({})", p.dialect),
@@ -40,11 +40,11 @@ fn clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
         let claimed = repo.claimed.iter().find(|c| Some(&c.object.id) == p.policy.as_ref());
         claimed.map(|c| &c.object)
     };
-    let template = repo.template(&a.object).map(|t| &t.object);
+    let template = repo.find_template(&a.object).map(|t| &t.object);
     let place = template.or_else(|| policy(a)).or_else(|| policy(b))?;
     let message = format!("{} is placed by both {} and {}", a.object, by(a), by(b));
-    let mut finding =
-        Finding::error("two-dialects", place, message).help("let one dialect's policies select it, not both");
+    let mut finding = Finding::error("two-dialects", place, message)
+        .with_help("let one dialect's policies select it, not both");
     finding.object = Some(a.object.clone());
     Some(finding)
 }

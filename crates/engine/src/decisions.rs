@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use federate_dialect::{Decided, Previous};
+use federate_dialect::{DialectDecisions, PreviousPlan};
 use federate_kubernetes::ObjectRef;
 
 /// Decisions about single templates, by control plane and subject. They are valid as long as policies, inventory
 /// and all other inputs except templates and the previous plan stay the same. The caller reports changed
 /// templates ([`forget`](Self::forget)) and a new previous plan ([`remember`](Self::remember)).
 #[derive(Debug, Default)]
-pub struct Decisions(BTreeMap<&'static str, HashMap<ObjectRef, Decided>>);
+pub struct DecisionCache(BTreeMap<&'static str, HashMap<ObjectRef, DialectDecisions>>);
 
-impl Decisions {
+impl DecisionCache {
     /// The number of decisions.
     pub fn len(&self) -> usize {
         self.0.values().map(HashMap::len).sum()
@@ -23,7 +23,7 @@ impl Decisions {
     }
 
     /// Removes the decisions about changed templates.
-    pub fn forget(&mut self, templates: &BTreeSet<ObjectRef>) {
+    pub fn forget_templates(&mut self, templates: &BTreeSet<ObjectRef>) {
         for decisions in self.0.values_mut() {
             for template in templates {
                 decisions.remove(template);
@@ -32,11 +32,11 @@ impl Decisions {
     }
 
     /// Removes the decisions about objects whose rows differ between the two previous plans.
-    pub fn remember(&mut self, before: &Previous, now: &Previous) {
+    pub fn forget_replanned(&mut self, before: &PreviousPlan, now: &PreviousPlan) {
         if !before.shares_with(now) {
             return self.0.clear();
         }
-        let same = |object: &ObjectRef| before.of(object) == now.of(object);
+        let same = |object: &ObjectRef| before.find_row(object) == now.find_row(object);
         for decisions in self.0.values_mut() {
             decisions.retain(|subject, decided| {
                 same(subject) && decided.placements.iter().all(|placement| same(&placement.object))
@@ -44,11 +44,16 @@ impl Decisions {
         }
     }
 
-    pub(crate) fn get(&self, dialect: &'static str, subject: &ObjectRef) -> Option<&Decided> {
+    pub(crate) fn get(&self, dialect: &'static str, subject: &ObjectRef) -> Option<&DialectDecisions> {
         self.0.get(dialect)?.get(subject)
     }
 
-    pub(crate) fn keep(&mut self, dialect: &'static str, subject: ObjectRef, decided: Decided) {
+    pub(crate) fn keep_decision(
+        &mut self,
+        dialect: &'static str,
+        subject: ObjectRef,
+        decided: DialectDecisions,
+    ) {
         self.0.entry(dialect).or_default().insert(subject, decided);
     }
 }

@@ -98,7 +98,7 @@ impl FromIterator<ClusterDeletions> for Deletions {
 impl Deletions {
     /// The objects of an earlier plan that a later one no longer places, by cluster. The version of an object's API does
     /// not matter.
-    pub fn between(earlier: &Plan, later: &Plan) -> Self {
+    pub fn compare_plans(earlier: &Plan, later: &Plan) -> Self {
         let before: BTreeSet<_> = placed_objects(earlier).collect();
         let after: BTreeSet<_> = placed_objects(later).collect();
         let mut clusters: BTreeMap<&str, ClusterDeletions> = BTreeMap::new();
@@ -117,13 +117,13 @@ impl Deletions {
     }
 
     /// The number of objects before.
-    pub fn before(&self) -> usize {
+    pub fn count_before(&self) -> usize {
         self.clusters.iter().map(|cluster| cluster.before).sum()
     }
 
     /// What exceeds the limit, if anything does. `guards` says whether the loss of a cluster counts by itself.
-    pub fn exceeding(self, limit: PruneLimit, guards: impl Fn(&str) -> bool) -> Option<ExcessiveDeletions> {
-        let before = self.before();
+    pub fn check_limit(self, limit: PruneLimit, guards: impl Fn(&str) -> bool) -> Option<ExcessiveDeletions> {
+        let before = self.count_before();
         let deleted: usize = self.clusters.iter().map(|cluster| cluster.deleted.len()).sum();
         let in_total = limit.is_exceeded(deleted, before);
         let is_empty = self.clusters.iter().all(|cluster| cluster.after == 0);
@@ -255,7 +255,7 @@ impl fmt::Display for ExcessiveDeletions {
             [_] if !in_total => Ok(()),
             [name] => write!(f, "; cluster {name} would lose everything"),
             names => {
-                let names = federate_kubernetes::finding::list(names, MAX_CLUSTERS);
+                let names = federate_kubernetes::finding::join_names(names, MAX_CLUSTERS);
                 write!(f, "; clusters {names} would lose everything")
             }
         }
@@ -289,8 +289,8 @@ mod tests {
     }
 
     fn refused(earlier: &[(&str, usize)], later: &[(&str, usize)], limit: u8) -> Option<String> {
-        let deletions = Deletions::between(&plan("x.io/v1", earlier), &plan("x.io/v2", later));
-        deletions.exceeding(PruneLimit::new(limit), |_| true).map(|excess| excess.to_string())
+        let deletions = Deletions::compare_plans(&plan("x.io/v1", earlier), &plan("x.io/v2", later));
+        deletions.check_limit(PruneLimit::new(limit), |_| true).map(|excess| excess.to_string())
     }
 
     #[test]
@@ -360,8 +360,8 @@ mod tests {
         let borrow = |rows: &[(String, usize)]| {
             plan("v1", &rows.iter().map(|(n, c)| (n.as_str(), *c)).collect::<Vec<_>>())
         };
-        let excess = Deletions::between(&borrow(&earlier), &borrow(&later));
-        let excess = excess.exceeding(PruneLimit::default(), |_| true).unwrap();
+        let excess = Deletions::compare_plans(&borrow(&earlier), &borrow(&later));
+        let excess = excess.check_limit(PruneLimit::default(), |_| true).unwrap();
         assert!(excess.empties_a_cluster());
         let list = excess.list_objects();
         assert!(

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::Dialects;
-use federate_dialect::references::{ClusterCondition, ClusterOperator, ClusterProperty, ClusterTerm};
+use federate_dialect::references::{ClusterOperator, ClusterProperty, ClusterTerm, PropertyCondition};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::names::safe_cluster;
-use federate_kubernetes::schema::similar;
+use federate_kubernetes::schema::find_similar;
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Repo, Role};
 
-use crate::check::references;
+use crate::check::collect_references;
 
 /// The inventory that a repo needs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,10 +32,10 @@ pub struct DraftedInventory {
 /// Without them, the result is empty if nothing in the repo says anything about a cluster.
 pub fn draft_inventory(dialects: Dialects, repo: &Repo, given: &[String]) -> DraftedInventory {
     let mut draft = InventoryDraft::default();
-    let references: Vec<_> = references(dialects, repo).collect();
+    let references: Vec<_> = collect_references(dialects, repo).collect();
     let names = references.iter().flat_map(|(_, found)| &found.clusters);
     for name in names.map(|name| name.name.as_str()).filter(|name| safe_cluster(name).is_ok()) {
-        draft.named(name);
+        draft.index_of_name(name);
     }
     let terms: Vec<&ClusterTerm> =
         references.iter().flat_map(|(_, references)| &references.cluster_terms).collect();
@@ -55,7 +55,7 @@ pub fn draft_inventory(dialects: Dialects, repo: &Repo, given: &[String]) -> Dra
     for key in references.iter().flat_map(|(_, references)| &references.read_cluster_labels) {
         draft.label_all(key);
     }
-    draft.finish(given)
+    draft.finish_draft(given)
 }
 
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ struct Contradiction;
 
 impl InventoryDraft {
     /// The cluster with this name.
-    fn named(&mut self, name: &str) -> usize {
+    fn index_of_name(&mut self, name: &str) -> usize {
         let next = self.clusters.len();
         let at = *self.by_name.entry(name.to_owned()).or_insert(next);
         if at == next {
@@ -121,7 +121,7 @@ impl InventoryDraft {
                 self.add_named(object, term)
             };
             for (property, values) in &term.distinct {
-                self.spread(&selected, property, *values);
+                self.spread_values(&selected, property, *values);
             }
             used.extend(selected);
         }
@@ -133,10 +133,10 @@ impl InventoryDraft {
         let names: Vec<&String> = names.filter(|name| safe_cluster(name).is_ok()).collect();
         let mut selected = Vec::new();
         for name in names {
-            let at = self.named(name);
-            match self.clusters.get(at).and_then(|cluster| cluster.narrowed(&term.conditions)) {
+            let at = self.index_of_name(name);
+            match self.clusters.get(at).and_then(|cluster| cluster.with_conditions(&term.conditions)) {
                 Some(narrowed) => {
-                    self.replace(at, narrowed);
+                    self.replace_cluster(at, narrowed);
                     selected.push(at);
                 }
                 None => self.unmet.push((object.clone(), name.clone())),
@@ -149,8 +149,8 @@ impl InventoryDraft {
     fn add_unnamed(&mut self, term: &ClusterTerm, mut avoided: BTreeSet<usize>) -> Vec<usize> {
         let mut selected = Vec::new();
         for _ in 0..term.count.max(1) {
-            let Some((at, narrowed)) = self.best(term, &avoided) else { break };
-            self.replace(at, narrowed);
+            let Some((at, narrowed)) = self.find_best(term, &avoided) else { break };
+            self.replace_cluster(at, narrowed);
             avoided.insert(at);
             selected.push(at);
         }
@@ -159,7 +159,7 @@ impl InventoryDraft {
 
     /// The cluster that meets a term with the least change: one that does already, else one that is selected, else one without
     /// a name, else any, or a new one. `None` if the term contradicts itself.
-    fn best(&self, term: &ClusterTerm, avoided: &BTreeSet<usize>) -> Option<(usize, ClusterDraft)> {
+    fn find_best(&self, term: &ClusterTerm, avoided: &BTreeSet<usize>) -> Option<(usize, ClusterDraft)> {
         let is_excluded =
             |cluster: &ClusterDraft| cluster.name.as_ref().is_some_and(|name| term.excluded.contains(name));
         let candidates = self.clusters.iter().enumerate();
@@ -169,19 +169,19 @@ impl InventoryDraft {
             cluster
         };
         let narrowed = candidates.filter_map(|(at, cluster)| {
-            let narrowed = cluster.narrowed(&term.conditions)?;
+            let narrowed = cluster.with_conditions(&term.conditions)?;
             let change = (narrowed != *cluster, !cluster.is_selected, cluster.name.is_some(), at);
             Some((change, (at, with_excluded(narrowed))))
         });
         let best = narrowed.min_by_key(|(change, _)| *change).map(|(_, best)| best);
         best.or_else(|| {
-            let new = ClusterDraft::default().narrowed(&term.conditions)?;
+            let new = ClusterDraft::default().with_conditions(&term.conditions)?;
             Some((self.clusters.len(), with_excluded(new)))
         })
     }
 
     /// Replaces the cluster at this place, or adds it, for a selection that takes it.
-    fn replace(&mut self, at: usize, cluster: ClusterDraft) {
+    fn replace_cluster(&mut self, at: usize, cluster: ClusterDraft) {
         let cluster = ClusterDraft { is_selected: true, ..cluster };
         match self.clusters.get_mut(at) {
             Some(known) => *known = cluster,
@@ -190,22 +190,23 @@ impl InventoryDraft {
     }
 
     /// Gives clusters that many different values of a property, if they can have them.
-    fn spread(&mut self, selected: &[usize], property: &ClusterProperty, values: usize) {
+    fn spread_values(&mut self, selected: &[usize], property: &ClusterProperty, values: usize) {
         let mut used: BTreeSet<String> = BTreeSet::new();
         for &at in selected {
             let Some(cluster) = self.clusters.get(at) else { continue };
             let range = cluster.properties.get(property).cloned().unwrap_or_default();
             let unused = range.allowed.iter().flatten().find(|value| !used.contains(*value)).cloned();
-            let value = match range.value() {
+            let value = match range.choose_value() {
                 Ok(Some(value)) if used.insert(value.clone()) => continue,
                 _ if used.len() >= values => continue,
                 _ => unused.unwrap_or_else(|| invented_value(property, &used)),
             };
             let operator = ClusterOperator::In;
-            let condition = ClusterCondition { of: property.clone(), operator, values: vec![value.clone()] };
-            if let Some(narrowed) = cluster.narrowed(&[condition]) {
+            let condition =
+                PropertyCondition { property: property.clone(), operator, values: vec![value.clone()] };
+            if let Some(narrowed) = cluster.with_conditions(&[condition]) {
                 used.insert(value);
-                self.replace(at, narrowed);
+                self.replace_cluster(at, narrowed);
             }
         }
     }
@@ -213,18 +214,18 @@ impl InventoryDraft {
     /// Adds clusters with values that are nearly the value of another one: without them, they would be taken for
     /// mistyped ones.
     fn add_lookalikes(&mut self, terms: &[&ClusterTerm]) {
-        let is_list = |condition: &&ClusterCondition| condition.operator == ClusterOperator::In;
+        let is_list = |condition: &&PropertyCondition| condition.operator == ClusterOperator::In;
         for term in terms {
             for condition in term.conditions.iter().filter(is_list) {
                 for value in &condition.values {
-                    let known = self.values_of(&condition.of);
+                    let known = self.values_of(&condition.property);
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
                     if known.contains(&value.as_str()) {
                         continue;
                     }
-                    let Some(near) = similar(value, &known).map(str::to_owned) else { continue };
-                    self.pin(condition, &near);
-                    let own = ClusterCondition { values: vec![value.clone()], ..condition.clone() };
+                    let Some(near) = find_similar(value, &known).map(str::to_owned) else { continue };
+                    self.pin_value(condition, &near);
+                    let own = PropertyCondition { values: vec![value.clone()], ..condition.clone() };
                     let others = term.conditions.iter().filter(|other| *other != condition).cloned();
                     let conditions = others.chain([own]).collect();
                     let pinned = ClusterTerm { conditions, count: 1, names: Vec::new(), ..(*term).clone() };
@@ -235,12 +236,13 @@ impl InventoryDraft {
     }
 
     /// Lets the clusters that have a value of a condition keep it.
-    fn pin(&mut self, condition: &ClusterCondition, value: &str) {
-        let own = ClusterCondition { values: vec![value.to_owned()], ..condition.clone() };
+    fn pin_value(&mut self, condition: &PropertyCondition, value: &str) {
+        let own = PropertyCondition { values: vec![value.to_owned()], ..condition.clone() };
         for cluster in &mut self.clusters {
-            let range = cluster.properties.get(&condition.of);
-            let has_it = range.is_some_and(|range| range.value().ok().flatten().as_deref() == Some(value));
-            if let Some(pinned) = cluster.narrowed(std::slice::from_ref(&own)).filter(|_| has_it) {
+            let range = cluster.properties.get(&condition.property);
+            let has_it =
+                range.is_some_and(|range| range.choose_value().ok().flatten().as_deref() == Some(value));
+            if let Some(pinned) = cluster.with_conditions(std::slice::from_ref(&own)).filter(|_| has_it) {
                 *cluster = pinned;
             }
         }
@@ -248,23 +250,25 @@ impl InventoryDraft {
 
     fn values_of(&self, property: &ClusterProperty) -> BTreeSet<String> {
         let ranges = self.clusters.iter().filter_map(|cluster| cluster.properties.get(property));
-        ranges.filter_map(|range| range.value().ok().flatten()).collect()
+        ranges.filter_map(|range| range.choose_value().ok().flatten()).collect()
     }
 
     /// Gives each cluster a label that is read of all clusters.
     fn label_all(&mut self, key: &str) {
         let of = ClusterProperty::Label(key.to_owned());
-        let exists = ClusterCondition { of, operator: ClusterOperator::Exists, values: Vec::new() };
+        let exists =
+            PropertyCondition { property: of, operator: ClusterOperator::Exists, values: Vec::new() };
         for cluster in &mut self.clusters {
-            if let Some(narrowed) = cluster.narrowed(std::slice::from_ref(&exists)) {
+            if let Some(narrowed) = cluster.with_conditions(std::slice::from_ref(&exists)) {
                 *cluster = narrowed;
             }
         }
     }
 
     /// Names the clusters, and chooses their values.
-    fn finish(mut self, given: &[String]) -> DraftedInventory {
-        let says_nothing = |cluster: &ClusterDraft| cluster.name.is_none() && cluster.values().is_empty();
+    fn finish_draft(mut self, given: &[String]) -> DraftedInventory {
+        let says_nothing =
+            |cluster: &ClusterDraft| cluster.name.is_none() && cluster.property_values().is_empty();
         if given.is_empty() && self.clusters.iter().all(says_nothing) {
             return DraftedInventory { undrafted: self.undrafted, ..DraftedInventory::default() };
         }
@@ -293,7 +297,7 @@ impl InventoryDraft {
             free.into_iter().map(|name| ClusterDraft { name: Some(name.clone()), ..ClusterDraft::default() });
         self.clusters.extend(rest);
         let mut clusters: Vec<ConfiguredCluster> =
-            self.clusters.iter().map(ClusterDraft::configured).collect();
+            self.clusters.iter().map(ClusterDraft::to_configured).collect();
         clusters.sort_by(|a, b| a.name.cmp(&b.name));
         DraftedInventory { clusters, placeholders, unmet: self.unmet, undrafted: self.undrafted }
     }
@@ -314,26 +318,26 @@ fn invented_value(property: &ClusterProperty, used: &BTreeSet<String>) -> String
 
 impl ClusterDraft {
     /// The cluster with these conditions, too; `None` if it cannot meet them.
-    fn narrowed(&self, conditions: &[ClusterCondition]) -> Option<Self> {
+    fn with_conditions(&self, conditions: &[PropertyCondition]) -> Option<Self> {
         let mut narrowed = self.clone();
         for condition in conditions {
-            let range = narrowed.properties.entry(condition.of.clone()).or_default();
-            range.narrow(condition);
-            range.value().ok()?;
+            let range = narrowed.properties.entry(condition.property.clone()).or_default();
+            range.add_condition(condition);
+            range.choose_value().ok()?;
         }
         Some(narrowed)
     }
 
     /// The properties that are set.
-    fn values(&self) -> BTreeMap<&ClusterProperty, String> {
+    fn property_values(&self) -> BTreeMap<&ClusterProperty, String> {
         let values = self.properties.iter();
-        values.filter_map(|(property, range)| Some((property, range.value().ok()??))).collect()
+        values.filter_map(|(property, range)| Some((property, range.choose_value().ok()??))).collect()
     }
 
-    fn configured(&self) -> ConfiguredCluster {
+    fn to_configured(&self) -> ConfiguredCluster {
         let mut cluster =
             ConfiguredCluster { name: self.name.clone().unwrap_or_default(), ..Default::default() };
-        for (property, value) in self.values() {
+        for (property, value) in self.property_values() {
             match property {
                 ClusterProperty::Label(key) => drop(cluster.labels.insert(key.clone(), value)),
                 ClusterProperty::Provider => cluster.provider = value,
@@ -346,7 +350,7 @@ impl ClusterDraft {
 }
 
 impl PropertyRange {
-    fn narrow(&mut self, condition: &ClusterCondition) {
+    fn add_condition(&mut self, condition: &PropertyCondition) {
         let integer = || condition.values.first().and_then(|value| value.parse::<i64>().ok());
         match condition.operator {
             ClusterOperator::In => {
@@ -370,7 +374,7 @@ impl PropertyRange {
     }
 
     /// The value, if the property is set.
-    fn value(&self) -> Result<Option<String>, Contradiction> {
+    fn choose_value(&self) -> Result<Option<String>, Contradiction> {
         if self.must_not_be_set {
             return if self.must_be_set { Err(Contradiction) } else { Ok(None) };
         }
@@ -385,13 +389,13 @@ impl PropertyRange {
         };
         let value = match &self.allowed {
             Some(allowed) => allowed.iter().find(|value| meets(value)).cloned(),
-            None => self.candidates().find(meets),
+            None => self.candidate_values().find(meets),
         };
         value.map(Some).ok_or(Contradiction)
     }
 
     /// Values to try for a property of which none is named.
-    fn candidates(&self) -> Box<dyn Iterator<Item = String> + '_> {
+    fn candidate_values(&self) -> Box<dyn Iterator<Item = String> + '_> {
         let tries = i64::try_from(self.denied.len()).unwrap_or(i64::MAX - 1) + 1;
         match (self.above, self.below) {
             (None, None) => {
@@ -416,12 +420,12 @@ mod tests {
         ClusterProperty::Label(key.to_owned())
     }
 
-    fn condition(of: ClusterProperty, operator: ClusterOperator, values: &[&str]) -> ClusterCondition {
+    fn condition(of: ClusterProperty, operator: ClusterOperator, values: &[&str]) -> PropertyCondition {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
-        ClusterCondition { of, operator, values }
+        PropertyCondition { property: of, operator, values }
     }
 
-    fn term(conditions: &[ClusterCondition]) -> ClusterTerm {
+    fn term(conditions: &[PropertyCondition]) -> ClusterTerm {
         ClusterTerm { conditions: conditions.to_vec(), ..ClusterTerm::default() }
     }
 
@@ -437,7 +441,7 @@ mod tests {
             draft.add_terms(&policy(), std::slice::from_ref(term));
         }
         draft.add_lookalikes(&terms.iter().collect::<Vec<_>>());
-        let drafted = draft.finish(&[]);
+        let drafted = draft.finish_draft(&[]);
         let shown = |cluster: &ConfiguredCluster| {
             let labels = cluster.labels.iter().map(|(key, value)| format!("{key}={value}"));
             let others = [&cluster.provider, &cluster.region].into_iter().chain(&cluster.zones);

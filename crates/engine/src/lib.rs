@@ -9,27 +9,29 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rayon::prelude::*;
 
-use federate_dialect::{ClusterReads, ControlPlane, Dialect, Dialects, Hosts, Input, Previous, SharedLists};
+use federate_dialect::{
+    ClusterReads, Dialect, Dialects, HostAddresses, PlannerInput, PolicyPlanner, PreviousPlan, SharedLists,
+};
 use federate_kubernetes::pointer;
-use federate_kubernetes::{Cluster, Connection, Finding, Live, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Connection, Finding, LiveObjects, Object, ObjectRef};
 use federate_repo::config::AutoscaledReplicas;
 use federate_repo::{Repo, Role};
 
 use actions::Autoscalers;
 
 pub mod actions;
-mod alike;
 pub mod capacity;
 pub mod change;
 mod check;
-mod configured;
+mod config_clusters;
 mod conflict;
+mod decision_groups;
 mod decisions;
 pub mod deletions;
-mod encrypted;
+mod encryption;
 pub mod import;
 mod inventory_draft;
-mod kept;
+mod kept_rows;
 mod manifest;
 mod plan;
 pub mod previous;
@@ -39,28 +41,28 @@ pub mod whatif;
 mod work_limit;
 
 pub use check::Inspection;
-pub use decisions::Decisions;
+pub use decisions::DecisionCache;
 pub use inventory_draft::{DraftedInventory, draft_inventory};
 pub use manifest::{Manifest, Rendering, WithheldObject};
-pub use plan::Planned;
+pub use plan::PlanResult;
 
 /// The most findings about one list of `federate.yaml`. The file is read again for each.
-const MAX_ALIKE: usize = 100;
+const MAX_SIMILAR_FINDINGS: usize = 100;
 
 /// The inputs of a run besides the repo.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct EngineSettings {
     /// Whether a cluster without `status` counts as its control plane would count it. Otherwise, it counts as
     /// joined, ready and serving every API.
     pub strict_inventory: bool,
     /// The current time for rules about age. Without it, these rules do not apply.
     pub now: Option<Timestamp>,
     /// The plan of an earlier run.
-    pub previous: Previous,
+    pub previous: PreviousPlan,
     /// The objects that were observed in the member clusters.
-    pub live: Live,
+    pub live: LiveObjects,
     /// The addresses of host names.
-    pub hosts: Hosts,
+    pub hosts: HostAddresses,
     /// The cluster lists that the rows and manifests of all plans with these settings share.
     pub lists: SharedLists,
     /// Whether manifests keep their values, to be applied.
@@ -68,19 +70,23 @@ pub struct Settings {
 }
 
 /// Reads the clusters of `federate.yaml` and the inventory objects of all dialects. Returns the clusters, sorted by name.
-pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<Cluster>, Vec<Finding>) {
-    let (mut clusters, mut findings) = configured::clusters(repo);
+pub fn read_inventory(
+    dialects: Dialects,
+    repo: &Repo,
+    settings: &EngineSettings,
+) -> (Vec<Cluster>, Vec<Finding>) {
+    let (mut clusters, mut findings) = config_clusters::read_clusters(repo);
     for dialect in dialects.iter() {
         let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name());
         for claimed in claimed.filter(|claimed| claimed.role == Role::Inventory) {
-            let found = dialect.validate(claimed, &repo.config);
+            let found = dialect.validate_object(claimed, &repo.config);
             if found.iter().any(Finding::is_error) {
                 findings.extend(found.into_iter().filter(Finding::is_error));
                 continue;
             }
-            match dialect.cluster(&claimed.object, settings.strict_inventory, &repo.config) {
+            match dialect.read_cluster(&claimed.object, settings.strict_inventory, &repo.config) {
                 Ok(mut cluster) => {
-                    observe(&mut cluster, dialect, &claimed.object, &settings.live);
+                    add_observed(&mut cluster, dialect, &claimed.object, &settings.live);
                     clusters.push(cluster);
                 }
                 Err(unreadable) => findings.push(unreadable),
@@ -100,18 +106,19 @@ pub fn inventory(dialects: Dialects, repo: &Repo, settings: &Settings) -> (Vec<C
 
 /// Adds the free resources and the properties that the inventory does not state, by the nodes and pods that are known to
 /// be in a cluster.
-fn observe(cluster: &mut Cluster, dialect: &dyn Dialect, object: &Object, live: &Live) {
+fn add_observed(cluster: &mut Cluster, dialect: &dyn Dialect, object: &Object, live: &LiveObjects) {
     let name = object.id.name.as_str();
-    let nodes = live.list(name, "", "Node", None);
+    let nodes = live.list_kind(name, "", "Node", None);
     if nodes.is_empty() {
         return;
     }
-    for (property, value) in dialect.properties(nodes) {
+    for (property, value) in dialect.compute_properties(nodes) {
         cluster.properties.entry(property).or_insert(value);
     }
     if cluster.capacity.is_none() {
-        let pods = live.objects(name).iter().filter(|o| o.id.group().is_empty() && o.id.kind == "Pod");
-        cluster.capacity = dialect.capacity(object, nodes, &pods.cloned().collect::<Vec<_>>());
+        let pods =
+            live.cluster_objects(name).iter().filter(|o| o.id.group().is_empty() && o.id.kind == "Pod");
+        cluster.capacity = dialect.compute_capacity(object, nodes, &pods.cloned().collect::<Vec<_>>());
     }
 }
 
@@ -134,10 +141,10 @@ pub fn inventory_objects(
 ) -> BTreeMap<String, InventoryObject> {
     let mut known = BTreeMap::new();
     for dialect in dialects.iter() {
-        for object in repo.claimed(dialect.name(), Role::Inventory) {
+        for object in repo.claimed_objects(dialect.name(), Role::Inventory) {
             let at = clusters.binary_search_by(|cluster| cluster.name.as_ref().cmp(&object.id.name));
             if at.is_ok_and(|at| clusters.get(at).is_some_and(|cluster| cluster.id == object.id)) {
-                let connection = dialect.connection(object);
+                let connection = dialect.read_connection(object);
                 let inventory = InventoryObject { object: object.id.clone(), dialect, connection };
                 known.insert(object.id.name.clone(), inventory);
             }
@@ -151,8 +158,8 @@ pub struct Engine<'a> {
     dialects: Dialects,
     repo: &'a Repo,
     clusters: &'a [Cluster],
-    planes: Arc<Vec<(&'static str, Box<dyn ControlPlane + 'a>)>>,
-    previous: &'a Previous,
+    planes: Arc<Vec<(&'static str, Box<dyn PolicyPlanner + 'a>)>>,
+    previous: &'a PreviousPlan,
     lists: &'a SharedLists,
     values: bool,
     /// The autoscalers of the repo, if manifests leave the replicas out that they decide about.
@@ -161,9 +168,14 @@ pub struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     /// Compiles the repo's policies.
-    pub fn new(dialects: Dialects, repo: &'a Repo, clusters: &'a [Cluster], settings: &'a Settings) -> Self {
+    pub fn new(
+        dialects: Dialects,
+        repo: &'a Repo,
+        clusters: &'a [Cluster],
+        settings: &'a EngineSettings,
+    ) -> Self {
         let open = |dialect: &'static dyn Dialect| {
-            let input = Input {
+            let input = PlannerInput {
                 repo,
                 clusters,
                 now: settings.now,
@@ -173,18 +185,18 @@ impl<'a> Engine<'a> {
                 previous: &settings.previous,
                 implicit: applies_implicitly(repo, dialect.name()),
             };
-            (dialect.name(), dialect.open(input))
+            (dialect.name(), dialect.compile_policies(input))
         };
         let dialects_in_order: Vec<&'static dyn Dialect> = dialects.iter().collect();
         let planes = Arc::new(dialects_in_order.into_par_iter().map(open).collect());
-        let Settings { previous, lists, values, .. } = settings;
+        let EngineSettings { previous, lists, values, .. } = settings;
         let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
         let autoscalers = omits.then(|| Arc::new(Autoscalers::of_repo(repo)));
         Self { dialects, repo, clusters, planes, previous, lists, values: *values, autoscalers }
     }
 
     /// The same control planes, with another previous plan.
-    fn remembering<'b>(&self, previous: &'b Previous) -> Engine<'b>
+    fn with_previous<'b>(&self, previous: &'b PreviousPlan) -> Engine<'b>
     where
         'a: 'b,
     {
@@ -203,7 +215,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Why the control planes that the repo has policies for place a template nowhere, if one of them says so.
-    fn withheld(&self, template: &Object) -> Option<String> {
+    fn never_propagated(&self, template: &Object) -> Option<String> {
         let used = |dialect: &str| {
             self.repo
                 .claimed
@@ -211,11 +223,11 @@ impl<'a> Engine<'a> {
                 .any(|claimed| claimed.dialect == dialect && claimed.role == Role::Placement)
         };
         let planes = self.planes.iter().filter(|(dialect, _)| used(dialect));
-        planes.map(|(_, plane)| plane).find_map(|plane| plane.withheld(template))
+        planes.map(|(_, plane)| plane).find_map(|plane| plane.never_propagated_reason(template))
     }
 
     /// Returns the control plane of a dialect.
-    pub fn plane(&self, dialect: &str) -> Option<&dyn ControlPlane> {
+    pub fn control_plane(&self, dialect: &str) -> Option<&dyn PolicyPlanner> {
         self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
     }
 }
@@ -224,7 +236,7 @@ impl<'a> Engine<'a> {
 fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut unknown = |pointer: &str, message: String| {
-        if findings.len() < MAX_ALIKE {
+        if findings.len() < MAX_SIMILAR_FINDINGS {
             findings.push(repo.invalid_config(pointer, message));
         }
     };
@@ -238,9 +250,11 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
             );
             continue;
         };
-        for key in settings.keys().filter(|key| !dialect.settings().contains(&key.as_str())) {
-            let message =
-                format!("{name} has no setting `{key}`; its settings are: {}", dialect.settings().join(", "));
+        for key in settings.keys().filter(|key| !dialect.setting_keys().contains(&key.as_str())) {
+            let message = format!(
+                "{name} has no setting `{key}`; its settings are: {}",
+                dialect.setting_keys().join(", ")
+            );
             unknown(&format!("{pointer}/{}", pointer::escape(key)), message);
         }
     }

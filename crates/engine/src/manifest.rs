@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::actions::Autoscalers;
-use super::actions::cluster::prepare;
-use super::encrypted::{find_encrypted, refuse_changes, source_text};
-use super::work_limit::{Limited, WorkLimit, variants_cost};
-use super::{Engine, Planned};
+use super::actions::cluster::prepare_body;
+use super::encryption::{find_encrypted, refuse_changes, source_text};
+use super::work_limit::{LimitedResults, WorkLimit, variants_cost};
+use super::{Engine, PlanResult};
 use federate_dialect::{
-    Action, ClusterNames, Health, OverrideChange, Placement, Plan, SharedLists, Variant, Withheld,
+    ClusterNames, ControlPlaneAction, Health, ManifestVariant, NotSent, OverrideChange, Placement, Plan,
+    SharedLists,
 };
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, work};
 
@@ -31,7 +32,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// Keeps only the clusters for which `keep` returns true.
-    pub fn narrow(&mut self, keep: impl Fn(&str) -> bool) {
+    pub fn retain_clusters(&mut self, keep: impl Fn(&str) -> bool) {
         if !self.clusters.iter().all(|name| keep(name)) {
             self.clusters = self.clusters.iter().filter(|name| keep(name)).cloned().collect();
         }
@@ -100,17 +101,17 @@ fn omit_scaled_replicas(autoscalers: &Autoscalers, body: &mut Value) {
 
 impl Engine<'_> {
     /// Places every template, and renders it for each of its clusters.
-    pub fn render(&self) -> Rendering {
-        self.manifests(self.plan())
+    pub fn render_repo(&self) -> Rendering {
+        self.render_plan(self.compute_plan())
     }
 
     /// Renders the manifests of a plan.
-    pub fn manifests(&self, planned: Planned) -> Rendering {
-        let Planned { plan, findings } = planned;
-        let limit = WorkLimit::of(self.repo);
+    pub fn render_plan(&self, planned: PlanResult) -> Rendering {
+        let PlanResult { plan, findings } = planned;
+        let limit = WorkLimit::for_repo(self.repo);
         let write = |_, placement: &Placement| {
-            let variants = self.rendered(placement);
-            work::charge(variants_cost(&variants));
+            let variants = self.render_variants(placement);
+            work::charge_steps(variants_cost(&variants));
             let mut written = write_variants(&placement.object, variants, (self.lists, self.values));
             let encrypted = find_encrypted(self.repo, &placement.object);
             if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
@@ -118,9 +119,9 @@ impl Engine<'_> {
             }
             written
         };
-        let Limited { results: parts, stopped_at } = limit.run(&plan.placements, write, |_| 0);
+        let LimitedResults { results: parts, stopped_at } = limit.run_items(&plan.placements, write, |_| 0);
         let stopped = stopped_at.and_then(|at| plan.placements.get(at));
-        let exceeded = stopped.map(|row| limit.exceeded("rendering manifests", &row.object));
+        let exceeded = stopped.map(|row| limit.exceeded_finding("rendering manifests", &row.object));
         let mut all = Rendering { plan, findings, ..Rendering::default() };
         all.findings.extend(exceeded);
         for part in parts {
@@ -132,9 +133,11 @@ impl Engine<'_> {
     }
 
     /// What each cluster of a placement receives.
-    pub(crate) fn rendered(&self, placement: &Placement) -> Vec<Variant> {
-        let mut variants =
-            self.plane(&placement.dialect).map(|plane| plane.manifests(placement)).unwrap_or_default();
+    pub(crate) fn render_variants(&self, placement: &Placement) -> Vec<ManifestVariant> {
+        let mut variants = self
+            .control_plane(&placement.dialect)
+            .map(|plane| plane.render_manifests(placement))
+            .unwrap_or_default();
         if let Some(autoscalers) = &self.autoscalers {
             variants.iter_mut().flat_map(|variant| &mut variant.rendered).for_each(|rendered| {
                 omit_scaled_replicas(autoscalers, &mut rendered.body);
@@ -147,55 +150,55 @@ impl Engine<'_> {
     }
 
     /// Adds the labels and annotations with which the control plane marks the objects that it creates.
-    pub fn mark(&self, placement: &Placement, live: &mut Object) {
+    pub fn mark_object(&self, placement: &Placement, live: &mut Object) {
         if let Some(dialect) = self.dialects.get(&placement.dialect) {
-            dialect.mark(live);
+            dialect.mark_as_managed(live);
         }
     }
 
     /// Returns the health of a live object according to the rules for its kind in the repo, as the control plane
     /// of `dialect` evaluates them. `None` if the repo has no such rules.
-    pub fn health(&self, dialect: &str, live: &Object) -> Option<Health> {
-        self.plane(dialect)?.health(live)
+    pub fn evaluate_health(&self, dialect: &str, live: &Object) -> Option<Health> {
+        self.control_plane(dialect)?.assess_health_by_repo(live)
     }
 
     /// Runs the checks of policies that are too expensive for each run.
-    pub fn examine(&self) -> Vec<Finding> {
-        self.planes.iter().flat_map(|(_, plane)| plane.examine()).collect()
+    pub fn check_thoroughly(&self) -> Vec<Finding> {
+        self.planes.iter().flat_map(|(_, plane)| plane.check_policies_thoroughly()).collect()
     }
 
     /// Returns the action that reconciles one object of the plan in a cluster with the live object there.
-    pub fn reconcile(
+    pub fn reconcile_object(
         &self,
         placement: &Placement,
         cluster: &Cluster,
         live: Option<&Object>,
-    ) -> Option<Action> {
-        self.plane(&placement.dialect)?.reconcile(placement, cluster, live)
+    ) -> Option<ControlPlaneAction> {
+        self.control_plane(&placement.dialect)?.reconcile_object(placement, cluster, live)
     }
 
     /// Whether the control plane surely leaves a managed object alone that is as it was applied.
     pub fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
-        self.plane(&placement.dialect).is_some_and(|plane| plane.keeps_applied(placement, cluster))
+        self.control_plane(&placement.dialect).is_some_and(|plane| plane.keeps_applied(placement, cluster))
     }
 
     /// Returns what each cluster receives of one object of the plan, as values instead of text.
-    pub fn variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<Variant> {
+    pub fn object_variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<ManifestVariant> {
         let placement = plan.placements.iter().find(|p| p.object == *object);
-        placement.map(|placement| self.rendered(placement)).unwrap_or_default()
+        placement.map(|placement| self.render_variants(placement)).unwrap_or_default()
     }
 }
 
 /// A rendered object as it is applied.
-fn applied(mut body: Value) -> Arc<Value> {
-    prepare(&mut body);
+fn applied_body(mut body: Value) -> Arc<Value> {
+    prepare_body(&mut body);
     body.into()
 }
 
 /// Writes manifests as text; `values` says whether their values are kept.
 fn write_variants(
     object: &ObjectRef,
-    variants: Vec<Variant>,
+    variants: Vec<ManifestVariant>,
     (lists, values): (&SharedLists, bool),
 ) -> Rendering {
     let mut all = Rendering::default();
@@ -204,16 +207,16 @@ fn write_variants(
         match variant.rendered {
             Ok(rendered) => {
                 let mut text = String::new();
-                federate_yaml::write(&rendered.body, &mut text);
+                federate_yaml::write_document(&rendered.body, &mut text);
                 all.manifests.push(Manifest {
                     object: object.clone(),
                     clusters,
                     text: text.into(),
-                    value: values.then(|| applied(rendered.body)),
+                    value: values.then(|| applied_body(rendered.body)),
                     changes: rendered.changes,
                 });
             }
-            Err(Withheld { status, finding }) => {
+            Err(NotSent { status, finding }) => {
                 all.withheld.push(WithheldObject { object: object.clone(), clusters, status });
                 all.findings.extend(finding);
             }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use clusters::Clusters;
+use clusters::RowClusters;
 use federate_dialect::plan::{API_VERSION, CLUSTER_LISTS};
 use federate_dialect::{PlacedClusters, Placement, Plan, SharedLists};
 use federate_kubernetes::ObjectRef;
@@ -22,7 +22,7 @@ use federate_kubernetes::ObjectRef;
 mod clusters;
 mod write;
 
-pub use write::{write, write_in_full, write_json};
+pub use write::{write_in_full, write_json, write_plan};
 
 /// Cluster lists, by name.
 type ClusterLists = BTreeMap<String, PlacedClusters>;
@@ -51,16 +51,16 @@ pub enum Error {
 }
 
 /// Reads a plan in YAML or JSON. `apiVersion` and `kind` may be missing, as in a plan that is written by hand.
-pub fn read(bytes: &[u8]) -> Result<Plan, Error> {
-    parse(bytes, true)
+pub fn read_plan(bytes: &[u8]) -> Result<Plan, Error> {
+    parse_plan(bytes, true)
 }
 
 /// Reads a plan that has `apiVersion` and `kind`, as all plans that federate writes do.
 pub fn read_own(bytes: &[u8]) -> Result<Plan, Error> {
-    parse(bytes, false)
+    parse_plan(bytes, false)
 }
 
-fn parse(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
+fn parse_plan(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
     let text = std::str::from_utf8(bytes).ok();
     if let Some(plan) = text.and_then(in_chunks) {
         return Ok(plan);
@@ -81,13 +81,13 @@ fn parse(bytes: &[u8], untyped: bool) -> Result<Plan, Error> {
     if document.get("kind").is_none() && document.get("placements").is_none() {
         return Err(Error::NoPlacements);
     }
-    resolve(document)
+    resolve_lists(document)
 }
 
 /// Returns the plan of a document, with the names of cluster lists replaced by the lists.
-fn resolve(mut document: Value) -> Result<Plan, Error> {
+fn resolve_lists(mut document: Value) -> Result<Plan, Error> {
     let lists = document.as_object_mut().and_then(|map| map.remove(CLUSTER_LISTS));
-    let lists: ClusterLists = lists.map(deserialize).transpose()?.unwrap_or_default();
+    let lists: ClusterLists = lists.map(deserialize_value).transpose()?.unwrap_or_default();
     let mut named: Vec<(usize, String)> = Vec::new();
     let rows = document.get_mut("placements").and_then(Value::as_array_mut);
     for (at, row) in rows.into_iter().flatten().enumerate() {
@@ -95,7 +95,7 @@ fn resolve(mut document: Value) -> Result<Plan, Error> {
             named.push((at, name));
         }
     }
-    let mut plan: Plan = deserialize(document)?;
+    let mut plan: Plan = deserialize_value(document)?;
     for (at, name) in named {
         let list = lists.get(&name).ok_or_else(|| Error::Shape {
             path: format!("placements[{at}].clusters"),
@@ -153,14 +153,14 @@ fn rows_of_json(text: &str, untyped: bool) -> Option<Plan> {
 }
 
 fn first_document(bytes: &[u8]) -> Result<Value, Error> {
-    let stream = federate_yaml::read(bytes);
+    let stream = federate_yaml::read_stream(bytes);
     if let Some(error) = stream.errors.into_iter().next() {
         return Err(error.into());
     }
     Ok(stream.documents.into_iter().next().ok_or(Error::NotAPlan)?.value)
 }
 
-fn deserialize<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
+fn deserialize_value<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
     serde_path_to_error::deserialize(value)
         .map_err(|e| Error::Shape { path: e.path().to_string(), message: e.inner().to_string() })
 }
@@ -170,44 +170,50 @@ const CHUNK_LINES: usize = 20_000;
 
 /// Reads a text in the format of [`write`]. `None` for a text in any other format.
 fn in_chunks(text: &str) -> Option<Plan> {
-    let rest = text.strip_prefix(&write::head())?;
-    let (versions, rest) = versions(rest)?;
-    let (placements, rest) = items(rest, "placements")?;
-    let (unmatched, rest) = items(rest, "unmatched")?;
+    let rest = text.strip_prefix(&write::plan_header())?;
+    let (versions, rest) = take_versions(rest)?;
+    let (placements, rest) = split_items(rest, "placements")?;
+    let (unmatched, rest) = split_items(rest, "unmatched")?;
     let (named, rest) = clusters::take_lists(rest)?;
     let lists = SharedLists::default();
     let named = named.into_iter().map(|(name, list)| (name, lists.share_placed(&list))).collect();
     let mut plan = Plan { versions, ..Plan::default() };
     let chunks: Option<Vec<Vec<Placement>>> =
-        placements.par_iter().map(|chunk| rows(chunk, &named, &lists)).collect();
+        placements.par_iter().map(|chunk| read_rows(chunk, &named, &lists)).collect();
     plan.placements = chunks?.into_iter().flatten().collect();
     for chunk in unmatched {
-        plan.unmatched.extend(deserialize::<Vec<ObjectRef>>(first_document(chunk.as_bytes()).ok()?).ok()?);
+        plan.unmatched
+            .extend(deserialize_value::<Vec<ObjectRef>>(first_document(chunk.as_bytes()).ok()?).ok()?);
     }
     if !rest.is_empty() {
         let mut document = first_document(rest.as_bytes()).ok()?;
         let shared = document.as_object_mut().filter(|map| map.len() == 1)?.remove("shared")?;
-        plan.shared = deserialize(shared).ok()?;
+        plan.shared = deserialize_value(shared).ok()?;
     }
     Some(plan)
 }
 
 /// Reads the releases of the control planes, with which the text may begin. Returns them and the rest of the text.
-fn versions(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
-    let head = format!("{}:\n", write::VERSIONS);
+fn take_versions(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
+    let head = format!("{}:\n", write::VERSIONS_KEY);
     if !text.starts_with(&head) {
         return Some((BTreeMap::new(), text));
     }
     let lines = text.get(head.len()..)?.split_inclusive('\n').take_while(|line| line.starts_with(' '));
     let (block, rest) = text.split_at(head.len() + lines.map(str::len).sum::<usize>());
     let mut document = first_document(block.as_bytes()).ok()?;
-    Some((deserialize(document.get_mut(write::VERSIONS)?.take()).ok()?, rest))
+    Some((deserialize_value(document.get_mut(write::VERSIONS_KEY)?.take()).ok()?, rest))
 }
 
 /// Reads a chunk of the list of placements.
-fn rows(text: &str, named: &BTreeMap<&str, PlacedClusters>, lists: &SharedLists) -> Option<Vec<Placement>> {
-    let read =
-        |text: &str| -> Option<Vec<Placement>> { deserialize(first_document(text.as_bytes()).ok()?).ok() };
+fn read_rows(
+    text: &str,
+    named: &BTreeMap<&str, PlacedClusters>,
+    lists: &SharedLists,
+) -> Option<Vec<Placement>> {
+    let read = |text: &str| -> Option<Vec<Placement>> {
+        deserialize_value(first_document(text.as_bytes()).ok()?).ok()
+    };
     let Some((rest, clusters)) = clusters::take_clusters(text) else { return read(text) };
     let mut rows = read(&rest)?;
     if rows.len() != clusters.len() {
@@ -216,9 +222,9 @@ fn rows(text: &str, named: &BTreeMap<&str, PlacedClusters>, lists: &SharedLists)
     for (row, clusters) in rows.iter_mut().zip(clusters) {
         row.clusters = match clusters {
             // The rest of the text has the clusters of this row, in another format.
-            Clusters::InRest => continue,
-            Clusters::Listed(list) => lists.share_placed(&list.into()),
-            Clusters::Named(name) => named.get(name)?.clone(),
+            RowClusters::InRest => continue,
+            RowClusters::Listed(list) => lists.share_placed(&list.into()),
+            RowClusters::Named(name) => named.get(name)?.clone(),
         };
     }
     Some(rows)
@@ -226,7 +232,7 @@ fn rows(text: &str, named: &BTreeMap<&str, PlacedClusters>, lists: &SharedLists)
 
 /// Splits the list below `key`, with which the text begins, into chunks of whole items. Returns them and the rest
 /// of the text.
-fn items<'t>(text: &'t str, key: &str) -> Option<(Vec<&'t str>, &'t str)> {
+fn split_items<'t>(text: &'t str, key: &str) -> Option<(Vec<&'t str>, &'t str)> {
     let rest = text.strip_prefix(key)?.strip_prefix(':')?;
     if let Some(rest) = rest.strip_prefix(" []\n") {
         return Some((Vec::new(), rest));
@@ -276,7 +282,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read_in_chunks() {
         for plan in [Plan::default(), plan(1, false), plan(3, true), plan(4000, true)] {
-            let text = write(&plan);
+            let text = write_plan(&plan);
             assert_eq!(in_chunks(&text).as_ref(), Some(&plan));
             assert_eq!(read_own(text.as_bytes()).unwrap(), plan);
         }
@@ -298,10 +304,10 @@ mod tests {
     #[test]
     fn rows_with_equal_clusters_share_one_list() {
         let plan = similar_rows(100, 50);
-        let text = write(&plan);
+        let text = write_plan(&plan);
         assert_eq!(text.matches("name: m007\n").count(), 2, "one list for each number of replicas");
         let read = in_chunks(&text).unwrap();
-        assert_eq!((&read, write(&read)), (&plan, text.clone()));
+        assert_eq!((&read, write_plan(&read)), (&plan, text.clone()));
         let rows = &read.placements;
         assert!(rows[1].clusters.is_shared_with(&rows[2].clusters) && rows[1].clusters != rows[3].clusters);
         // A plan that was edited by hand is read as plain YAML, with the same result.
@@ -311,13 +317,13 @@ mod tests {
         assert!(read == plan && read.placements[1].clusters.is_shared_with(&read.placements[2].clusters));
         // A list that only one row has, and short lists, are written in the rows.
         for plan in [similar_rows(1, 50), similar_rows(100, 7)] {
-            assert!(!write(&plan).contains(CLUSTER_LISTS));
+            assert!(!write_plan(&plan).contains(CLUSTER_LISTS));
         }
     }
 
     #[test]
     fn a_missing_list_is_an_error() {
-        let plan = write(&similar_rows(3, 50));
+        let plan = write_plan(&similar_rows(3, 50));
         let (rows, _) = plan.split_once("clusterLists:").unwrap();
         let Err(Error::Shape { path, message }) = read_own(rows.as_bytes()) else { panic!("it was read") };
         assert_eq!(path, "placements[1].clusters");
@@ -341,8 +347,8 @@ mod tests {
     fn other_texts_are_read_as_yaml_or_json() {
         let plan = plan(2, true);
         let json = serde_json::to_string(&plan).unwrap();
-        assert_eq!(read(json.as_bytes()).unwrap(), plan);
-        let written = write(&plan);
+        assert_eq!(read_plan(json.as_bytes()).unwrap(), plan);
+        let written = write_plan(&plan);
         let commented = written.replace("placements:\n", "# by hand\nplacements:\n");
         assert!(in_chunks(&commented).is_none());
         assert_eq!(read_own(commented.as_bytes()).unwrap(), plan);
@@ -351,9 +357,9 @@ mod tests {
 
     #[test]
     fn other_documents_are_refused() {
-        assert!(matches!(read(b"kind: Pod"), Err(Error::NotAPlan)));
+        assert!(matches!(read_plan(b"kind: Pod"), Err(Error::NotAPlan)));
         assert!(matches!(read_own(b"placements: []"), Err(Error::NotAPlan)));
-        assert!(matches!(read(b"placements: 3"), Err(Error::Shape { .. })));
-        assert!(matches!(read(b"placements: ["), Err(Error::Yaml(_))));
+        assert!(matches!(read_plan(b"placements: 3"), Err(Error::Shape { .. })));
+        assert!(matches!(read_plan(b"placements: ["), Err(Error::Yaml(_))));
     }
 }

@@ -30,14 +30,14 @@ pub(crate) struct ObjectReplicas {
 
 impl ObjectReplicas {
     /// The replicas in a cluster of a row; `None` if the object has none.
-    fn find(&self, placed: &Placed) -> Option<i64> {
+    fn replicas_in(&self, placed: &Placed) -> Option<i64> {
         let own = self.own.binary_search_by(|(name, _)| name.cmp(&placed.name)).ok();
         own.and_then(|at| self.own.get(at)).map(|(_, own)| *own).or(placed.replicas).or(self.stated)
     }
 
     /// The replicas in a cluster of a row, 0 if the object has none.
-    pub(crate) fn count(&self, placed: &Placed) -> i64 {
-        self.find(placed).unwrap_or(0).max(0)
+    pub(crate) fn count_in(&self, placed: &Placed) -> i64 {
+        self.replicas_in(placed).unwrap_or(0).max(0)
     }
 
     /// A row with the replicas that each cluster has.
@@ -46,18 +46,21 @@ impl ObjectReplicas {
     }
 
     fn count_clusters(&self, clusters: &PlacedClusters) -> PlacedClusters {
-        let is_counted = |placed: &Placed| self.find(placed) == placed.replicas;
+        let is_counted = |placed: &Placed| self.replicas_in(placed) == placed.replicas;
         if clusters.iter().all(is_counted) {
             return clusters.clone();
         }
-        clusters.iter().map(|placed| Placed { replicas: self.find(placed), ..placed.clone() }).collect()
+        clusters
+            .iter()
+            .map(|placed| Placed { replicas: self.replicas_in(placed), ..placed.clone() })
+            .collect()
     }
 }
 
 /// The replicas that an object asks for in one cluster: what its spec says, or the API server's default. `None` for objects
 /// without replicas, such as a `ConfigMap`, and for those whose pods are counted by something else: a `DaemonSet` has one on
 /// each node, a `CronJob` has a Job at its times.
-pub fn replicas(object: &ObjectRef, body: &Value) -> Option<i64> {
+pub fn read_replicas(object: &ObjectRef, body: &Value) -> Option<i64> {
     let integer = |field| body.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
     let stated = integer(replicas_field(object)?);
     let replicas = stated.or_else(|| is_workload(object).then_some(1))?;
@@ -108,9 +111,9 @@ impl Engine<'_> {
 
     /// The replicas that an object asks for, by the rules of its control plane or else by those of Kubernetes.
     pub fn stated_replicas(&self, dialect: &str, object: &Object) -> Option<i64> {
-        self.plane(dialect)
+        self.control_plane(dialect)
             .and_then(|plane| plane.stated_replicas(object))
-            .or_else(|| replicas(&object.id, &object.body))
+            .or_else(|| read_replicas(&object.id, &object.body))
     }
 }
 
@@ -140,13 +143,13 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
         // Rows that share a list still do.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let [_, counted] = counted
-            .entry((row.clusters.address(), stated))
+            .entry((row.clusters.list_address(), stated))
             .or_insert_with(|| [row.clusters.clone(), replicas.count_clusters(&row.clusters)]);
         counted.clone()
     }
 
     fn object_replicas(&self, row: &Placement) -> ObjectReplicas {
-        let template = self.engine.repo.template(&row.object);
+        let template = self.engine.repo.find_template(&row.object);
         let stated =
             template.and_then(|template| self.engine.stated_replicas(&row.dialect, &template.object));
         let undecided = row.clusters.iter().any(|placed| placed.replicas.is_none());
@@ -161,12 +164,14 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
     /// The clusters whose manifests have other replicas than the row and the template.
     fn own_replicas(&self, row: &Placement, stated: Option<i64>) -> Vec<(ClusterName, i64)> {
         let mut own = Vec::new();
-        for variant in self.engine.rendered(row) {
+        for variant in self.engine.render_variants(row) {
             let Ok(rendered) = variant.rendered else { continue };
-            let object = Object::identified(row.object.clone(), rendered.body, "");
+            let object = Object::with_identity(row.object.clone(), rendered.body, "");
             let Some(replicas) = self.engine.stated_replicas(&row.dialect, &object) else { continue };
             let differs = |name: &&ClusterName| {
-                row.clusters.named(name).is_some_and(|placed| placed.replicas.or(stated) != Some(replicas))
+                row.clusters
+                    .find_cluster(name)
+                    .is_some_and(|placed| placed.replicas.or(stated) != Some(replicas))
             };
             own.extend(variant.clusters.iter().filter(differs).map(|name| (name.clone(), replicas)));
         }
@@ -201,7 +206,7 @@ mod tests {
                 namespace: None,
                 name: "a".to_owned(),
             };
-            replicas(&object, &json!({"spec": spec}))
+            read_replicas(&object, &json!({"spec": spec}))
         };
         assert_eq!(count("apps/v1", "Deployment", json!({})), Some(1));
         assert_eq!(count("apps/v1", "Deployment", json!({"replicas": 0})), Some(0));
@@ -222,9 +227,9 @@ mod tests {
     fn a_cluster_of_its_own_comes_first() {
         let replicas = ObjectReplicas { stated: Some(2), own: vec![("us-1".into(), 5)] };
         let count = |name: &str, replicas_of_row| {
-            replicas.count(&Placed { name: name.into(), replicas: replicas_of_row })
+            replicas.count_in(&Placed { name: name.into(), replicas: replicas_of_row })
         };
         assert_eq!([count("eu-1", None), count("eu-1", Some(3)), count("us-1", Some(3))], [2, 3, 5]);
-        assert_eq!(ObjectReplicas::default().count(&Placed { name: "a".into(), replicas: None }), 0);
+        assert_eq!(ObjectReplicas::default().count_in(&Placed { name: "a".into(), replicas: None }), 0);
     }
 }

@@ -21,24 +21,24 @@ use federate_repo::{Claims, Role};
 use crate::change::DigestKey;
 use crate::previous;
 
-mod observed;
+mod observed_objects;
 mod status;
-mod stored;
+mod stored_snapshot;
 
-pub use status::observe;
-pub use stored::Stored;
+pub use status::apply_status;
+pub use stored_snapshot::StoredSnapshot;
 
 /// The name of the file that describes a snapshot.
-pub const DESCRIPTION: &str = "snapshot.yaml";
+pub const DESCRIPTION_FILE: &str = "snapshot.yaml";
 
 /// The name of the file with the recorded placements.
-pub const PLACEMENTS: &str = "placements.yaml";
+pub const PLACEMENTS_FILE: &str = "placements.yaml";
 
 /// The folder with the inventory objects.
-const CLUSTERS: &str = "clusters/";
+const CLUSTERS_FOLDER: &str = "clusters/";
 
 /// The folder with the objects that run in the members, by cluster.
-pub const OBSERVED: &str = "observed";
+pub const OBSERVED_FOLDER: &str = "observed";
 
 /// Fields of `metadata` that the API server maintains.
 const SERVER_FIELDS: [&str; 5] = ["managedFields", "resourceVersion", "uid", "selfLink", "generation"];
@@ -48,17 +48,17 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A snapshot of one or more control planes.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct SnapshotFiles {
     /// The files by path, including the description.
     pub files: BTreeMap<String, String>,
     /// The description of the contents.
-    pub description: Description,
+    pub description: SnapshotDescription,
 }
 
 /// The description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Description {
+pub struct SnapshotDescription {
     api_version: &'static str,
     kind: &'static str,
     /// The time at which the snapshot was taken, if known.
@@ -67,7 +67,7 @@ pub struct Description {
     /// The files or servers from which it was taken.
     pub sources: Vec<String>,
     /// The content, by control plane.
-    pub control_planes: BTreeMap<&'static str, Contents>,
+    pub control_planes: BTreeMap<&'static str, ControlPlaneContents>,
     /// The versions of Kubernetes in the members that were read.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kubernetes: BTreeMap<String, String>,
@@ -83,7 +83,7 @@ pub struct Description {
 
 /// The content of a snapshot for one control plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Contents {
+pub struct ControlPlaneContents {
     /// The number of member clusters.
     pub clusters: usize,
     /// The number of recorded placements.
@@ -137,7 +137,7 @@ pub enum Error {
 
 /// What a snapshot is taken of.
 #[derive(Clone, Debug, Default)]
-pub struct Captured {
+pub struct SnapshotInput {
     /// The objects of control planes: inventory, bindings, installation.
     pub objects: Vec<Object>,
     /// The files or servers from which everything was read.
@@ -157,22 +157,26 @@ pub struct Captured {
 }
 
 /// Takes a snapshot. Values of observed Secrets are replaced by digests with `key`.
-pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Result<Snapshot, Error> {
+pub fn take_snapshot(
+    dialects: Dialects,
+    captured: &SnapshotInput,
+    key: &DigestKey,
+) -> Result<SnapshotFiles, Error> {
     let objects = captured.objects.as_slice();
-    let mut control_planes: BTreeMap<&'static str, Contents> = BTreeMap::new();
+    let mut control_planes: BTreeMap<&'static str, ControlPlaneContents> = BTreeMap::new();
     let mut files = BTreeMap::new();
-    for (dialect, object, path) in inventory(dialects, objects)? {
+    for (dialect, object, path) in inventory_files(dialects, objects)? {
         control_planes.entry(dialect).or_default().clusters += 1;
-        files.insert(path, text(&without_server_fields(object)));
+        files.insert(path, write_yaml(&without_server_fields(object)));
     }
-    let mut plan = memory(dialects, objects, &mut control_planes)?;
+    let mut plan = read_placements(dialects, objects, &mut control_planes)?;
     // Clusters of `federate.yaml` have no control plane, but members that can be read.
     if control_planes.is_empty() && captured.observed.is_empty() && captured.failed.is_empty() {
         return Err(Error::Empty(captured.sources.join(", ")));
     }
     let all: Vec<&Object> = objects.iter().collect();
     for (dialect, contents) in &mut control_planes {
-        match dialects.get(dialect).and_then(|dialect| dialect.installed(&all)) {
+        match dialects.get(dialect).and_then(|dialect| dialect.detect_release(&all)) {
             Some(Ok(release)) => {
                 plan.versions.insert((*dialect).to_owned(), release.to_string());
                 contents.version = Some(release.to_string());
@@ -181,11 +185,11 @@ pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Res
             None => {}
         }
     }
-    files.insert(PLACEMENTS.to_owned(), previous::write(&plan));
+    files.insert(PLACEMENTS_FILE.to_owned(), previous::write_plan(&plan));
     for (cluster, objects) in &captured.observed {
-        files.extend(observed::files(cluster, objects, key));
+        files.extend(observed_objects::cluster_files(cluster, objects, key));
     }
-    let description = Description {
+    let description = SnapshotDescription {
         api_version: API_VERSION,
         kind: "Snapshot",
         taken: captured.taken,
@@ -194,22 +198,22 @@ pub fn snapshot(dialects: Dialects, captured: &Captured, key: &DigestKey) -> Res
         kubernetes: captured.kubernetes.clone(),
         scopes: captured.scopes.clone(),
         failed: captured.failed.clone(),
-        digest: digest(&files),
+        digest: compute_digest(&files),
     };
     let written = serde_json::to_value(&description).unwrap_or_default();
-    files.insert(DESCRIPTION.to_owned(), text(&written));
-    Ok(Snapshot { files, description })
+    files.insert(DESCRIPTION_FILE.to_owned(), write_yaml(&written));
+    Ok(SnapshotFiles { files, description })
 }
 
 /// The placements that the control planes have recorded.
-fn memory(
+fn read_placements(
     dialects: Dialects,
     objects: &[Object],
-    control_planes: &mut BTreeMap<&'static str, Contents>,
+    control_planes: &mut BTreeMap<&'static str, ControlPlaneContents>,
 ) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     for dialect in dialects.iter() {
-        let memory = dialect.memory(objects);
+        let memory = dialect.read_hub_plan(objects);
         let memory = memory.map_err(|why| Error::Unreadable { control_plane: dialect.name(), why })?;
         if !memory.placements.is_empty() {
             control_planes.entry(dialect.name()).or_default().placements = memory.placements.len();
@@ -222,11 +226,15 @@ fn memory(
 }
 
 /// Returns the inventory objects, each with its dialect and the path of its file in the snapshot.
-fn inventory(dialects: Dialects, objects: &[Object]) -> Result<Vec<(&'static str, &Object, String)>, Error> {
+fn inventory_files(
+    dialects: Dialects,
+    objects: &[Object],
+) -> Result<Vec<(&'static str, &Object, String)>, Error> {
     let mut found: Vec<(&'static str, &Object, String)> = Vec::new();
     let mut first: BTreeMap<String, &Object> = BTreeMap::new();
     for object in objects {
-        let Some((dialect, Role::Inventory)) = dialects.role(&object.id.api_version, &object.id.kind) else {
+        let Some((dialect, Role::Inventory)) = dialects.role_of_kind(&object.id.api_version, &object.id.kind)
+        else {
             continue;
         };
         let (cluster, origin) = (object.id.to_string(), object.origin.to_string());
@@ -235,7 +243,7 @@ fn inventory(dialects: Dialects, objects: &[Object]) -> Result<Vec<(&'static str
             origin: origin.clone(),
             why,
         })?;
-        let path = format!("{CLUSTERS}{dialect}/{}.yaml", object.id.name);
+        let path = format!("{CLUSTERS_FOLDER}{dialect}/{}.yaml", object.id.name);
         if let Some(first) = first.insert(path.clone(), object) {
             let first = first.origin.to_string();
             return Err(Error::Duplicate { cluster, first, second: origin });
@@ -254,12 +262,12 @@ fn without_server_fields(object: &Object) -> Value {
             annotations.retain(|key, _| key != LAST_APPLIED);
         }
     }
-    federate_yaml::sorted(body)
+    federate_yaml::sort_keys(body)
 }
 
-fn text(value: &Value) -> String {
+fn write_yaml(value: &Value) -> String {
     let mut text = String::new();
-    federate_yaml::write(value, &mut text);
+    federate_yaml::write_document(value, &mut text);
     text
 }
 
@@ -268,7 +276,7 @@ fn text(value: &Value) -> String {
 struct Digest(Sha256);
 
 impl Digest {
-    fn add(&mut self, path: &str, text: &[u8]) {
+    fn add_file(&mut self, path: &str, text: &[u8]) {
         self.0.update(format!("{path}\n{}\n", text.len()));
         self.0.update(text);
     }
@@ -281,10 +289,10 @@ impl Digest {
     }
 }
 
-fn digest(files: &BTreeMap<String, String>) -> String {
+fn compute_digest(files: &BTreeMap<String, String>) -> String {
     let mut digest = Digest::default();
     for (path, text) in files {
-        digest.add(path, text.as_bytes());
+        digest.add_file(path, text.as_bytes());
     }
     digest.finish()
 }

@@ -2,14 +2,14 @@
 //!
 //! Facts: releases differ in how `zone In` matches a cluster in several zones.
 
-use super::api::{ClusterAffinity, FieldSelector};
-use super::version::{Behaviour, Zones};
-use federate_kubernetes::selector::Requirement;
+use super::api::{FieldSelector, KarmadaClusterAffinity};
+use super::version::{KarmadaBehaviour, ZoneMatch};
+use federate_kubernetes::selector::SelectorRequirement;
 use federate_kubernetes::{Cluster, work};
 
-impl ClusterAffinity {
+impl KarmadaClusterAffinity {
     /// Makes it select as it does in a release.
-    pub(super) fn read_as(&mut self, behaviour: &Behaviour) {
+    pub(super) fn read_as(&mut self, behaviour: &KarmadaBehaviour) {
         if let Some(fields) = &mut self.field_selector {
             fields.zones = behaviour.zones;
         }
@@ -24,19 +24,19 @@ impl ClusterAffinity {
     }
 
     /// Whether it selects the cluster. An empty affinity selects every cluster.
-    pub(super) fn matches(&self, cluster: &Cluster) -> bool {
+    pub(super) fn selects_cluster(&self, cluster: &Cluster) -> bool {
         let name = cluster.name.as_ref();
         work::charge_items(self.exclude_clusters.len() + self.cluster_names.len());
         !work::is_exceeded()
             && !self.exclude_clusters.iter().any(|n| n == name)
             && self.label_selector.as_ref().is_none_or(|s| s.matches(&cluster.labels))
-            && self.field_selector.as_ref().is_none_or(|s| s.matches(cluster))
+            && self.field_selector.as_ref().is_none_or(|s| s.selects_cluster(cluster))
             && (self.cluster_names.is_empty() || self.cluster_names.iter().any(|n| n == name))
     }
 }
 
 impl FieldSelector {
-    fn matches(&self, cluster: &Cluster) -> bool {
+    fn selects_cluster(&self, cluster: &Cluster) -> bool {
         self.match_expressions.iter().all(|requirement| {
             work::charge_items(requirement.values.len());
             match requirement.key.as_str() {
@@ -49,10 +49,10 @@ impl FieldSelector {
     }
 
     /// Whether the zones of a cluster meet a requirement.
-    fn selects_zones(&self, requirement: &Requirement, zones: &[String]) -> bool {
+    fn selects_zones(&self, requirement: &SelectorRequirement, zones: &[String]) -> bool {
         let is_named = |zone: &String| requirement.values.contains(zone);
         match requirement.operator.as_str() {
-            "In" if self.zones == Zones::All => !zones.is_empty() && zones.iter().all(is_named),
+            "In" if self.zones == ZoneMatch::All => !zones.is_empty() && zones.iter().all(is_named),
             "In" => zones.iter().any(is_named),
             "NotIn" => !zones.iter().any(is_named),
             "Exists" => !zones.is_empty(),
@@ -63,7 +63,7 @@ impl FieldSelector {
 }
 
 /// Whether the value of a cluster's field meets a requirement, as the value of a label does. An empty value is none.
-fn selects_field(requirement: &Requirement, value: &str) -> bool {
+fn selects_field(requirement: &SelectorRequirement, value: &str) -> bool {
     let is_named = || requirement.values.iter().any(|one| one == value);
     requirement.find_mistake().is_none()
         && match requirement.operator.as_str() {

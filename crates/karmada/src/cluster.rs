@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::capacity::{Answer, Observed, cluster_status};
+use super::capacity::{EndpointAnswer, ObservedMember, cluster_status};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NodeShape, NotReady, Object, Taint, schema};
 
 use super::api::{
-    ApiEnablement, ClusterSpec, ClusterStatus, Modeling, ResourceModel, ResourceRange, ResourceSummary,
+    AllocatableModeling, ApiEnablement, KarmadaClusterSpec, KarmadaClusterStatus, ResourceModel,
+    ResourceRange, ResourceSummary,
 };
 
 /// The taints of clusters whose condition `Ready` is `False` or `Unknown`.
@@ -22,26 +23,26 @@ const UNREADY_TAINTS: [&str; 2] = ["cluster.karmada.io/not-ready", "cluster.karm
 
 /// A grade of nodes.
 #[derive(Clone, Debug)]
-pub(super) struct Grade {
+pub(super) struct NodeGrade {
     pub(super) grade: u64,
     /// The least that a node of it has free, by resource.
     pub(super) minimum: BTreeMap<String, Quantity>,
 }
 
 /// The grades of a `Cluster`, in ascending order.
-pub(super) fn grades(object: &Object) -> Vec<Grade> {
-    let spec: ClusterSpec = part(object, "spec").unwrap_or_default();
-    let models = graded(spec.resource_models).into_iter();
-    models.map(|model| Grade { grade: model.grade, minimum: minimum(&model) }).collect()
+pub(super) fn read_grades(object: &Object) -> Vec<NodeGrade> {
+    let spec: KarmadaClusterSpec = read_section(object, "spec").unwrap_or_default();
+    let models = normalize_models(spec.resource_models).into_iter();
+    models.map(|model| NodeGrade { grade: model.grade, minimum: read_minimums(&model) }).collect()
 }
 
 /// Reads a `Cluster`; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
-pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
-    let spec: ClusterSpec = part(object, "spec")?;
-    let reported = object.at(&["status"]).is_some_and(|s| !s.is_null());
-    let status: ClusterStatus = part(object, "status")?;
+pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Finding> {
+    let spec: KarmadaClusterSpec = read_section(object, "spec")?;
+    let reported = object.value_at(&["status"]).is_some_and(|s| !s.is_null());
+    let status: KarmadaClusterStatus = read_section(object, "status")?;
     let zones = if spec.zones.is_empty() && !spec.zone.is_empty() { vec![spec.zone] } else { spec.zones };
-    let models = graded(spec.resource_models);
+    let models = normalize_models(spec.resource_models);
     Ok(Cluster {
         provider: spec.provider,
         region: spec.region,
@@ -55,24 +56,27 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
             .conditions
             .iter()
             .any(|c| c.r#type == "CompleteAPIEnablements" && c.status == "True"),
-        apis: if reported || strict { served(status.api_enablements) } else { Apis::All },
-        kubernetes: object.at(&["status", "kubernetesVersion"]).and_then(Value::as_str).map(str::to_owned),
-        capacity: status.resource_summary.map(|s| capacity(s, &models)),
+        apis: if reported || strict { apis_from_enablements(status.api_enablements) } else { Apis::All },
+        kubernetes: object
+            .value_at(&["status", "kubernetesVersion"])
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        capacity: status.resource_summary.map(|s| capacity_from_summary(s, &models)),
         unready_condition: unready_condition(object),
-        ..Cluster::of(object)
+        ..Cluster::from_object(object)
     })
 }
 
 /// The condition `Ready` that is not true or, without the condition, a taint with which Karmada marks a cluster that it
 /// does not reach. Schedulers only look at the taint.
 fn unready_condition(object: &Object) -> Option<NotReady> {
-    let conditions = object.at(&["status", "conditions"]);
+    let conditions = object.value_at(&["status", "conditions"]);
     let reported =
         conditions.and_then(Value::as_array).is_some_and(|all| all.iter().any(|c| c["type"] == "Ready"));
     if reported {
         return NotReady::from_conditions(conditions, "Ready");
     }
-    let taints = object.at(&["spec", "taints"])?.as_array()?;
+    let taints = object.value_at(&["spec", "taints"])?.as_array()?;
     let taint =
         taints.iter().find(|taint| taint["key"].as_str().is_some_and(|key| UNREADY_TAINTS.contains(&key)))?;
     let since = taint["timeAdded"].as_str().and_then(|time| time.parse().ok());
@@ -80,21 +84,21 @@ fn unready_condition(object: &Object) -> Option<NotReady> {
 }
 
 /// The free resources that the control plane would write into the `Cluster`'s status, from what is in the member.
-pub(super) fn observed(object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
-    let readyz = Answer::Status(200);
+pub(super) fn compute_capacity(object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+    let readyz = EndpointAnswer::Status(200);
     let discovery = BTreeMap::new();
-    let seen = Observed { readyz, healthz: readyz, version: None, discovery: &discovery, nodes, pods };
+    let seen = ObservedMember { readyz, healthz: readyz, version: None, discovery: &discovery, nodes, pods };
     let summary = cluster_status(object, &seen).resource_summary?;
     let summary: ResourceSummary = serde_json::from_value(serde_json::to_value(summary).ok()?).ok()?;
-    let spec: ClusterSpec = part(object, "spec").ok()?;
-    Some(capacity(summary, &graded(spec.resource_models)))
+    let spec: KarmadaClusterSpec = read_section(object, "spec").ok()?;
+    Some(capacity_from_summary(summary, &normalize_models(spec.resource_models)))
 }
 
-fn part<T: Default + DeserializeOwned>(object: &Object, key: &str) -> Result<T, Finding> {
-    schema::read(object, key, "invalid-cluster")
+fn read_section<T: Default + DeserializeOwned>(object: &Object, key: &str) -> Result<T, Finding> {
+    schema::read_field(object, key, "invalid-cluster")
 }
 
-fn served(enablements: Vec<ApiEnablement>) -> Apis {
+fn apis_from_enablements(enablements: Vec<ApiEnablement>) -> Apis {
     Apis::Listed(
         enablements
             .into_iter()
@@ -103,7 +107,7 @@ fn served(enablements: Vec<ApiEnablement>) -> Apis {
     )
 }
 
-fn capacity(summary: ResourceSummary, models: &[ResourceModel]) -> Capacity {
+fn capacity_from_summary(summary: ResourceSummary, models: &[ResourceModel]) -> Capacity {
     let read = |map: BTreeMap<String, Value>| -> BTreeMap<String, Quantity> {
         map.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
     };
@@ -116,12 +120,12 @@ fn capacity(summary: ResourceSummary, models: &[ResourceModel]) -> Capacity {
         }
     }
     let counts = summary.allocatable_modelings;
-    let shapes = (!counts.is_empty()).then(|| shapes(models, &counts));
+    let shapes = (!counts.is_empty()).then(|| build_node_shapes(models, &counts));
     Capacity { allocatable, available, shapes, ..Capacity::default() }
 }
 
 /// The nodes of each grade: `count` nodes with the grade's minimum of every resource.
-fn shapes(models: &[ResourceModel], counts: &[Modeling]) -> Vec<NodeShape> {
+fn build_node_shapes(models: &[ResourceModel], counts: &[AllocatableModeling]) -> Vec<NodeShape> {
     let count = |grade| counts.iter().rfind(|m| m.grade == grade).map_or(0, |m| m.count.max(0));
     models
         .iter()
@@ -129,18 +133,18 @@ fn shapes(models: &[ResourceModel], counts: &[Modeling]) -> Vec<NodeShape> {
         .map(|(at, model)| NodeShape {
             count: count(model.grade),
             listed: counts.get(at).map_or(0, |m| m.count.max(0)),
-            resources: minimum(model),
+            resources: read_minimums(model),
         })
         .collect()
 }
 
-fn minimum(model: &ResourceModel) -> BTreeMap<String, Quantity> {
+fn read_minimums(model: &ResourceModel) -> BTreeMap<String, Quantity> {
     let ranges = model.ranges.iter();
     ranges.filter_map(|r| Some((r.name.clone(), Quantity::from_json(&r.min)?))).collect()
 }
 
 /// The grades in ascending order, the first with minimum 0; the nine default grades if none is given.
-fn graded(mut models: Vec<ResourceModel>) -> Vec<ResourceModel> {
+fn normalize_models(mut models: Vec<ResourceModel>) -> Vec<ResourceModel> {
     if models.is_empty() {
         return default_models();
     }

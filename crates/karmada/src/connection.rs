@@ -5,36 +5,36 @@
 //! the `token` of `spec.impersonatorSecretRef`. Clusters in `Pull` mode register without a Secret, as a rule.
 
 use federate_kubernetes::Object;
-use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
+use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
 
 /// Reads the connection of a `Cluster`, or says what is missing.
-pub(super) fn read(object: &Object) -> Result<Connection, String> {
-    let endpoint = object.text(&["spec", "apiEndpoint"]);
+pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
+    let endpoint = object.text_at(&["spec", "apiEndpoint"]);
     if endpoint.is_empty() {
         return Err("its Cluster has no spec.apiEndpoint".to_owned());
     }
-    let Some(secret) = secret(object, "secretRef") else {
-        let pulls = object.text(&["spec", "syncMode"]) == "Pull";
+    let Some(secret) = read_secret_name(object, "secretRef") else {
+        let pulls = object.text_at(&["spec", "syncMode"]) == "Pull";
         let why = if pulls { " (its agent pulls, and lent no credentials)" } else { "" };
         return Err(format!("its Cluster has no spec.secretRef{why}"));
     };
-    let headers = object.at(&["spec", "proxyHeader"]).and_then(serde_json::Value::as_object);
+    let headers = object.value_at(&["spec", "proxyHeader"]).and_then(serde_json::Value::as_object);
     if headers.is_some_and(|headers| !headers.is_empty()) {
         return Err("its Cluster has a spec.proxyHeader, and proxies cannot be sent headers".to_owned());
     }
-    let unverified = object.at(&["spec", "insecureSkipTLSVerification"]).is_some_and(|v| v == true);
+    let unverified = object.value_at(&["spec", "insecureSkipTLSVerification"]).is_some_and(|v| v == true);
     Ok(Connection {
         endpoint: endpoint.to_owned(),
         secret,
-        credentials: Credentials::Token("token"),
+        credentials: CredentialKeys::Token("token"),
         authority: if unverified { Authority::Unverified } else { Authority::Secret("caBundle") },
-        impersonator: self::secret(object, "impersonatorSecretRef"),
-        proxy: Some(object.text(&["spec", "proxyURL"]).to_owned()).filter(|url| !url.is_empty()),
+        impersonator: self::read_secret_name(object, "impersonatorSecretRef"),
+        proxy: Some(object.text_at(&["spec", "proxyURL"]).to_owned()).filter(|url| !url.is_empty()),
     })
 }
 
-fn secret(object: &Object, field: &str) -> Option<SecretName> {
-    let text = |key: &str| object.text(&["spec", field, key]).to_owned();
+fn read_secret_name(object: &Object, field: &str) -> Option<SecretName> {
+    let text = |key: &str| object.text_at(&["spec", field, key]).to_owned();
     let (namespace, name) = (text("namespace"), text("name"));
     (!namespace.is_empty() && !name.is_empty()).then_some(SecretName { namespace, name })
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     fn cluster(spec: &Value) -> Object {
-        Object::named("cluster.karmada.io/v1alpha1", "Cluster", "a", json!({"spec": spec}))
+        Object::from_path("cluster.karmada.io/v1alpha1", "Cluster", "a", json!({"spec": spec}))
     }
 
     #[test]
@@ -57,7 +57,7 @@ mod tests {
                 "secretRef": {"namespace": "karmada-cluster", "name": "a"},
             });
             spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            read(&cluster(&spec))
+            read_connection(&cluster(&spec))
         };
         assert_eq!(of(json!({})).unwrap().authority, Authority::Secret("caBundle"));
         assert_eq!(
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let why = |spec: Value| read(&cluster(&spec)).unwrap_err();
+        let why = |spec: Value| read_connection(&cluster(&spec)).unwrap_err();
         assert!(why(json!({})).contains("apiEndpoint"));
         assert!(why(json!({"apiEndpoint": "a", "syncMode": "Pull"})).contains("its agent pulls"));
         assert!(!why(json!({"apiEndpoint": "a", "secretRef": {"name": "s"}})).contains("agent"));

@@ -4,65 +4,71 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::api::{ClusterAffinity, Placement, PropagationSpec, Toleration};
-use super::version::{Behaviour, Overflow, Tolerations};
+use super::api::{KarmadaClusterAffinity, KarmadaPlacement, KarmadaToleration, PropagationSpec};
+use super::version::{KarmadaBehaviour, Overflow, Tolerations};
 use federate_kubernetes::{Finding, Object, schema};
 
 /// A policy's `spec` with its defaults.
-pub(super) fn propagation_spec(object: &Object, behaviour: &Behaviour) -> Result<PropagationSpec, Finding> {
-    let mut spec: PropagationSpec = schema::read(object, "spec", "invalid-policy")?;
+pub(super) fn propagation_spec(
+    object: &Object,
+    behaviour: &KarmadaBehaviour,
+) -> Result<PropagationSpec, Finding> {
+    let mut spec: PropagationSpec = schema::read_field(object, "spec", "invalid-policy")?;
     if let Some(namespace) = &object.id.namespace {
         for selector in spec.resource_selectors.iter_mut().filter(|s| s.namespace.is_empty()) {
             selector.namespace.clone_from(namespace);
         }
     }
-    let imports = |s: &super::api::ResourceSelector| {
+    let imports = |s: &super::api::KarmadaResourceSelector| {
         s.api_version == "multicluster.x-k8s.io/v1alpha1" && s.kind == "ServiceImport"
     };
     spec.propagate_deps |= spec.resource_selectors.iter().any(imports);
-    fill(&mut spec.placement, behaviour);
+    fill_defaults(&mut spec.placement, behaviour);
     let written = spec.placement.cluster_tolerations.len();
-    tolerate(&mut spec.placement, behaviour);
+    add_default_tolerations(&mut spec.placement, behaviour);
     spec.added_tolerations = spec.placement.cluster_tolerations.len() - written;
     Ok(spec)
 }
 
 /// A remembered placement with its defaults; `None` when it cannot be read.
-pub(super) fn placement(value: &Value, behaviour: &Behaviour) -> Option<Placement> {
+pub(super) fn read_placement(value: &Value, behaviour: &KarmadaBehaviour) -> Option<KarmadaPlacement> {
     placement_as_applied(value, behaviour).map(|(placement, _)| placement)
 }
 
 /// The same, with the number of tolerations that admission has added at the end.
-pub(super) fn placement_as_applied(value: &Value, behaviour: &Behaviour) -> Option<(Placement, usize)> {
-    let mut placement: Placement = Placement::deserialize(value).ok()?;
-    fill(&mut placement, behaviour);
+pub(super) fn placement_as_applied(
+    value: &Value,
+    behaviour: &KarmadaBehaviour,
+) -> Option<(KarmadaPlacement, usize)> {
+    let mut placement: KarmadaPlacement = KarmadaPlacement::deserialize(value).ok()?;
+    fill_defaults(&mut placement, behaviour);
     let written = placement.cluster_tolerations.len();
-    tolerate(&mut placement, behaviour);
+    add_default_tolerations(&mut placement, behaviour);
     let added = placement.cluster_tolerations.len() - written;
     Some((placement, added))
 }
 
 /// Adds the tolerations of old releases: five minutes for each condition that the policy does not name.
-fn tolerate(placement: &mut Placement, behaviour: &Behaviour) {
+fn add_default_tolerations(placement: &mut KarmadaPlacement, behaviour: &KarmadaBehaviour) {
     if behaviour.tolerations == Tolerations::AsWritten {
         return;
     }
     let tolerations = &mut placement.cluster_tolerations;
     for key in ["cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable"] {
         if !tolerations.iter().any(|t| t.key == key && t.effect == "NoExecute") {
-            tolerations.push(Toleration {
+            tolerations.push(KarmadaToleration {
                 key: key.to_owned(),
                 operator: "Exists".to_owned(),
                 effect: "NoExecute".to_owned(),
                 toleration_seconds: Some(300),
-                ..Toleration::default()
+                ..KarmadaToleration::default()
             });
         }
     }
 }
 
 /// Every affinity of a placement.
-fn affinities(placement: &mut Placement) -> impl Iterator<Item = &mut ClusterAffinity> {
+fn all_affinities(placement: &mut KarmadaPlacement) -> impl Iterator<Item = &mut KarmadaClusterAffinity> {
     let weights = placement.replica_scheduling.as_mut().and_then(|s| s.weight_preference.as_mut());
     let weights = weights.into_iter().flat_map(|w| &mut w.static_weight_list).map(|w| &mut w.target_cluster);
     let ordered = placement.cluster_affinities.iter_mut().flat_map(|term| {
@@ -72,11 +78,11 @@ fn affinities(placement: &mut Placement) -> impl Iterator<Item = &mut ClusterAff
     placement.cluster_affinity.iter_mut().chain(ordered).chain(weights)
 }
 
-fn fill(placement: &mut Placement, behaviour: &Behaviour) {
+fn fill_defaults(placement: &mut KarmadaPlacement, behaviour: &KarmadaBehaviour) {
     if behaviour.overflow == Overflow::Ignored {
         placement.cluster_affinities.iter_mut().for_each(|term| term.overflow_affinities.clear());
     }
-    affinities(placement).for_each(|affinity| affinity.read_as(behaviour));
+    all_affinities(placement).for_each(|affinity| affinity.read_as(behaviour));
     for constraint in &mut placement.spread_constraints {
         if constraint.spread_by_field.is_empty() && constraint.spread_by_label.is_empty() {
             "cluster".clone_into(&mut constraint.spread_by_field);

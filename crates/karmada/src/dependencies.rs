@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::interpret::BuiltInFailure;
-use super::version::Behaviour;
-use federate_kubernetes::pods::References;
+use super::builtin_workload::BuiltInFailure;
+use super::version::KarmadaBehaviour;
+use federate_kubernetes::pods::PodReferences;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Labels, Object};
 
@@ -21,32 +21,34 @@ mod thirdparty;
 
 /// A reference to objects that may or may not exist.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Dependency {
+pub(super) struct DependentObjectReference {
     pub(super) api_version: Cow<'static, str>,
     pub(super) kind: Cow<'static, str>,
     pub(super) namespace: Option<String>,
-    pub(super) target: Target,
+    pub(super) target: DependencyTarget,
 }
 
-impl Dependency {
+impl DependentObjectReference {
     /// Reads a `DependentObjectReference`.
-    pub(super) fn of_reference(reference: &Value) -> Option<Self> {
+    pub(super) fn from_json(reference: &Value) -> Option<Self> {
         let text = |key: &str| reference.get(key).and_then(Value::as_str).map(str::to_owned);
         let target = match text("name") {
-            Some(name) => Target::Name(name),
-            None => Target::Labels(LabelSelector::deserialize(reference.get("labelSelector")?).ok()?),
+            Some(name) => DependencyTarget::Name(name),
+            None => {
+                DependencyTarget::Labels(LabelSelector::deserialize(reference.get("labelSelector")?).ok()?)
+            }
         };
         let (api_version, kind) = (text("apiVersion")?.into(), text("kind")?.into());
         Some(Self { api_version, kind, namespace: text("namespace"), target })
     }
 
     /// Writes it as a `DependentObjectReference`.
-    pub(super) fn to_reference(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut reference =
             json!({"apiVersion": self.api_version, "kind": self.kind, "namespace": self.namespace});
         match &self.target {
-            Target::Name(name) => reference["name"] = Value::from(name.as_str()),
-            Target::Labels(selector) => {
+            DependencyTarget::Name(name) => reference["name"] = Value::from(name.as_str()),
+            DependencyTarget::Labels(selector) => {
                 reference["labelSelector"] = json!({"matchLabels": selector.match_labels});
             }
         }
@@ -56,7 +58,7 @@ impl Dependency {
 
 /// How the objects are named.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Target {
+pub(super) enum DependencyTarget {
     Name(String),
     Labels(LabelSelector),
 }
@@ -75,15 +77,19 @@ const POD_SPECS: [(&str, &str, &str); 7] = [
 /// The references of a template, by kind and name. The error is why its interpreter fails.
 pub(super) fn find_dependencies(
     template: &Object,
-    behaviour: &Behaviour,
-) -> Result<Vec<Dependency>, BuiltInFailure> {
+    behaviour: &KarmadaBehaviour,
+) -> Result<Vec<DependentObjectReference>, BuiltInFailure> {
     let id = &template.id;
     let (version, kind) = (id.api_version.as_str(), id.kind.as_str());
-    if !behaviour.interprets(version, kind) {
+    if !behaviour.has_interpreter(version, kind) {
         return Ok(Vec::new());
     }
     if (version, kind) == ("multicluster.x-k8s.io/v1alpha1", "ServiceImport") {
-        return Ok(id.namespace.as_deref().map(|namespace| derived(&id.name, namespace)).unwrap_or_default());
+        return Ok(id
+            .namespace
+            .as_deref()
+            .map(|namespace| list_derived_objects(&id.name, namespace))
+            .unwrap_or_default());
     }
     let mut references = thirdparty::find_references(template)?;
     if let Some((.., path)) = POD_SPECS.iter().find(|(v, k, _)| (*v, *k) == (version, kind)) {
@@ -101,7 +107,7 @@ pub(super) fn find_dependencies(
     if references.secrets.contains("") || references.config_maps.contains("") {
         return Err(BuiltInFailure::invalid_dependency("a reference has no name"));
     }
-    Ok(named(references, id.namespace.as_deref()))
+    Ok(list_named_references(references, id.namespace.as_deref()))
 }
 
 /// Calls `visit` with every value at a path in which `*` stands for all items or entries.
@@ -120,7 +126,7 @@ fn visit_each(value: &Value, path: &str, visit: &mut dyn FnMut(&Value)) {
 }
 
 /// Removes the claims that a `StatefulSet` creates itself.
-fn drop_own_claims(template: &Object, references: &mut References) {
+fn drop_own_claims(template: &Object, references: &mut PodReferences) {
     visit_each(&template.body, "/spec/volumeClaimTemplates/*/metadata/name", &mut |name| {
         if let Some(name) = name.as_str() {
             references.claims.remove(name);
@@ -129,34 +135,37 @@ fn drop_own_claims(template: &Object, references: &mut References) {
 }
 
 /// The Service and the `EndpointSlices` that an import creates in the control plane.
-fn derived(name: &str, namespace: &str) -> Vec<Dependency> {
+fn list_derived_objects(name: &str, namespace: &str) -> Vec<DependentObjectReference> {
     let service = format!("derived-{name}");
     let labels = Labels::from([("kubernetes.io/service-name".to_owned(), service.clone())]);
     let selector = LabelSelector { match_labels: labels, ..LabelSelector::default() };
     let namespace = Some(namespace.to_owned());
     vec![
-        Dependency {
+        DependentObjectReference {
             api_version: "discovery.k8s.io/v1".into(),
             kind: "EndpointSlice".into(),
             namespace: namespace.clone(),
-            target: Target::Labels(selector),
+            target: DependencyTarget::Labels(selector),
         },
-        Dependency {
+        DependentObjectReference {
             api_version: "v1".into(),
             kind: "Service".into(),
             namespace,
-            target: Target::Name(service),
+            target: DependencyTarget::Name(service),
         },
     ]
 }
 
-fn named(references: References, namespace: Option<&str>) -> Vec<Dependency> {
+fn list_named_references(
+    references: PodReferences,
+    namespace: Option<&str>,
+) -> Vec<DependentObjectReference> {
     let of_kind = |kind: &'static str, names: BTreeSet<String>| {
-        names.into_iter().map(move |name| Dependency {
+        names.into_iter().map(move |name| DependentObjectReference {
             api_version: "v1".into(),
             kind: kind.into(),
             namespace: namespace.map(str::to_owned),
-            target: Target::Name(name),
+            target: DependencyTarget::Name(name),
         })
     };
     of_kind("ConfigMap", references.config_maps)

@@ -7,10 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::dependencies::{Dependency, Target};
+use super::dependencies::{DependencyTarget, DependentObjectReference};
 use super::memory::{SchedulerMemory, is_scheduled};
-use super::{Karmadas, NAME, schedule};
-use federate_dialect::{Decided, NotFollowed, Placed, PlacedClusters, Placement, Previous, Unfollowed};
+use super::{KarmadaPlanner, NAME, schedule};
+use federate_dialect::{
+    DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, UnplacedFollower,
+    UnplacedFollowerReason,
+};
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
 
 /// The clusters and referrers of an object that others refer to.
@@ -23,7 +26,7 @@ struct Needed {
 }
 
 impl Needed {
-    fn add(&mut self, clusters: &[u64]) {
+    fn add_clusters(&mut self, clusters: &[u64]) {
         self.on.resize(clusters.len(), 0);
         for (own, other) in self.on.iter_mut().zip(clusters) {
             *own |= other;
@@ -31,14 +34,17 @@ impl Needed {
     }
 
     /// The clusters, in name order.
-    fn clusters<'n>(&self, names: &'n [ClusterName]) -> impl Iterator<Item = &'n ClusterName> {
+    fn required_clusters<'n>(&self, names: &'n [ClusterName]) -> impl Iterator<Item = &'n ClusterName> {
         let has = |at: usize| self.on.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
         names.iter().enumerate().filter(move |(at, _)| has(*at)).map(|(_, name)| name)
     }
 }
 
 /// A set of clusters as bits.
-fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c ClusterName>) -> Vec<u64> {
+fn encode_clusters<'c>(
+    names: &[ClusterName],
+    clusters: impl IntoIterator<Item = &'c ClusterName>,
+) -> Vec<u64> {
     let mut bits = vec![0; names.len().div_ceil(64)];
     for cluster in clusters {
         if let Ok(at) = names.binary_search(cluster) {
@@ -49,9 +55,13 @@ fn bits<'c>(names: &[ClusterName], clusters: impl IntoIterator<Item = &'c Cluste
 }
 
 /// Adds the dependencies to all decisions.
-pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previous) -> Decided {
-    let names = names(plane, &all.placements, previous);
-    let mut needed = needed(plane, &all.placements, &names, previous, &mut all.findings);
+pub(super) fn add_followers(
+    plane: &KarmadaPlanner<'_>,
+    mut all: DialectDecisions,
+    previous: &PreviousPlan,
+) -> DialectDecisions {
+    let names = collect_cluster_names(plane, &all.placements, previous);
+    let mut needed = collect_dependencies(plane, &all.placements, &names, previous, &mut all.findings);
     if needed.is_empty() {
         return all;
     }
@@ -61,9 +71,9 @@ pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previo
         own.map(|(at, needed)| (at, required_on(&all.placements, at, &needed, &names), needed)).collect();
     for (at, required_on, needed) in own {
         if let Some(placement) = all.placements.get_mut(at) {
-            join(plane, placement, needed, &names);
+            merge_needed(plane, placement, needed, &names);
             if is_scheduled(placement) && !required_on.is_empty() {
-                let mut memory = SchedulerMemory::of(&placement.memory);
+                let mut memory = SchedulerMemory::from_memory(&placement.memory);
                 memory.required_on = required_on;
                 placement.memory = memory.into_memory();
             }
@@ -71,7 +81,7 @@ pub(super) fn complete(plane: &Karmadas<'_>, mut all: Decided, previous: &Previo
     }
     for (object, needed) in needed {
         let mut placement = Placement::new(NAME, object, None);
-        join(plane, &mut placement, needed, &names);
+        merge_needed(plane, &mut placement, needed, &names);
         all.placements.push(placement);
     }
     all
@@ -85,48 +95,55 @@ fn required_on(
     names: &[ClusterName],
 ) -> BTreeMap<ClusterName, i64> {
     let own = placements.get(row).map(|row| &row.clusters);
-    let added = needed.clusters(names).filter(|name| own.is_none_or(|own| !own.has(name)));
+    let added =
+        needed.required_clusters(names).filter(|name| own.is_none_or(|own| !own.contains_cluster(name)));
     let replicas = |name: &ClusterName| {
-        let referrers = needed.by.values().filter_map(|at| placements.get(*at)?.clusters.named(name));
+        let referrers = needed.by.values().filter_map(|at| placements.get(*at)?.clusters.find_cluster(name));
         referrers.map(|placed| placed.replicas.unwrap_or(0)).next().unwrap_or(0)
     };
     added.map(|name| (name.clone(), replicas(name))).collect()
 }
 
 /// Whether the objects that a placed object refers to follow it.
-fn is_followed(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    !placement.clusters.is_empty() && plane.policy(placement).is_some_and(|p| p.spec.propagate_deps)
+fn is_followed(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
+    !placement.clusters.is_empty() && plane.find_policy(placement).is_some_and(|p| p.spec.propagate_deps)
 }
 
 /// The templates that an object refers to which is on no cluster, or whose policy does not propagate dependencies.
-pub(super) fn unfollowed(
-    plane: &Karmadas<'_>,
+pub(super) fn find_unfollowed(
+    plane: &KarmadaPlanner<'_>,
     templates: &[ObjectRef],
     placements: &[Placement],
-) -> BTreeMap<ObjectRef, Unfollowed> {
-    let wanted: BTreeSet<&ObjectRef> = templates.iter().collect();
+) -> BTreeMap<ObjectRef, UnplacedFollower> {
+    let requested: BTreeSet<&ObjectRef> = templates.iter().collect();
     let namespaces: BTreeSet<&str> = templates.iter().filter_map(|id| id.namespace.as_deref()).collect();
     let refers = |placement: &Placement| {
         let namespace = placement.object.namespace.as_deref()?;
         if !namespaces.contains(namespace) || is_followed(plane, placement) {
             return None;
         }
-        let spec = &plane.policy(placement)?.spec;
+        let spec = &plane.find_policy(placement)?.spec;
         let reason = if spec.propagate_deps {
-            NotFollowed::LeaderNowhere
+            UnplacedFollowerReason::LeaderNowhere
         } else {
-            NotFollowed::NotPropagated { policy: placement.policy.clone()?, setting: "propagateDeps: true" }
+            UnplacedFollowerReason::NotPropagated {
+                policy: placement.policy.clone()?,
+                setting: "propagateDeps: true",
+            }
         };
-        let unfollowed = Unfollowed { leader: placement.object.clone(), reason };
-        let dependencies = plane.interpreter.needed_by(&plane.template(&placement.object)?.object).ok()?;
-        let objects = dependencies.iter().flat_map(|dependency| existing(plane, dependency));
-        let objects = objects.filter(|object| wanted.contains(&object.id));
+        let unfollowed = UnplacedFollower { leader: placement.object.clone(), reason };
+        let dependencies =
+            plane.interpreter.needed_by(&plane.find_template(&placement.object)?.object).ok()?;
+        let objects = dependencies.iter().flat_map(|dependency| find_templates(plane, dependency));
+        let objects = objects.filter(|object| requested.contains(&object.id));
         Some(objects.map(|object| (object.id.clone(), unfollowed.clone())).collect::<Vec<_>>())
     };
     let mut all = BTreeMap::new();
     for (object, unfollowed) in placements.iter().filter_map(refers).flatten() {
         let known = all.entry(object).or_insert_with(|| unfollowed.clone());
-        if known.reason != NotFollowed::LeaderNowhere && unfollowed.reason == NotFollowed::LeaderNowhere {
+        if known.reason != UnplacedFollowerReason::LeaderNowhere
+            && unfollowed.reason == UnplacedFollowerReason::LeaderNowhere
+        {
             *known = unfollowed;
         }
     }
@@ -140,10 +157,14 @@ fn is_unclaimed(placement: &Placement) -> bool {
 
 /// The clusters of all placements that others follow, and those where dependencies may stay. A list that many placements
 /// share is read once.
-fn names(plane: &Karmadas<'_>, placements: &[Placement], previous: &Previous) -> Vec<ClusterName> {
+fn collect_cluster_names(
+    plane: &KarmadaPlanner<'_>,
+    placements: &[Placement],
+    previous: &PreviousPlan,
+) -> Vec<ClusterName> {
     let mut seen = HashSet::new();
     let mut names: BTreeSet<&ClusterName> = BTreeSet::new();
-    let mut add = |clusters: &'_ PlacedClusters| seen.insert(clusters.address());
+    let mut add = |clusters: &'_ PlacedClusters| seen.insert(clusters.list_address());
     for placement in placements {
         if (is_followed(plane, placement) || is_unclaimed(placement)) && add(&placement.clusters) {
             names.extend(placement.clusters.iter().map(|placed| &placed.name));
@@ -158,11 +179,11 @@ fn names(plane: &Karmadas<'_>, placements: &[Placement], previous: &Previous) ->
     names.into_iter().cloned().collect()
 }
 
-fn needed(
-    plane: &Karmadas<'_>,
+fn collect_dependencies(
+    plane: &KarmadaPlanner<'_>,
     placements: &[Placement],
     names: &[ClusterName],
-    previous: &Previous,
+    previous: &PreviousPlan,
     findings: &mut Vec<Finding>,
 ) -> BTreeMap<ObjectRef, Needed> {
     let mut needed: BTreeMap<ObjectRef, Needed> = BTreeMap::new();
@@ -174,26 +195,26 @@ fn needed(
         if !is_followed(plane, placement) {
             continue;
         }
-        let referrer = plane.template(&placement.object);
+        let referrer = plane.find_template(&placement.object);
         let Some(referrer) = referrer.filter(|one| one.object.id.namespace.is_some()) else { continue };
-        for (body, clusters) in referrer.bodies(placement.clusters.iter().map(|p| &p.name)) {
-            let clusters = bits(names, clusters);
+        for (body, clusters) in referrer.group_bodies(placement.clusters.iter().map(|p| &p.name)) {
+            let clusters = encode_clusters(names, clusters);
             let seen = plane.as_scripts_see(body, placement.policy.as_ref());
             let dependencies = match plane.interpreter.needed_by(&seen) {
                 Ok(dependencies) => dependencies,
                 Err(failed) => {
                     let what = "keeps the dependencies that it had";
                     let code = "dependencies-failed";
-                    findings.push(failed.finding(Severity::Warning, code, &placement.object, what));
+                    findings.push(failed.to_finding(Severity::Warning, code, &placement.object, what));
                     stale.insert(&placement.object, at);
                     continue;
                 }
             };
             for dependency in dependencies {
-                for object in existing(plane, &dependency) {
+                for object in find_templates(plane, &dependency) {
                     let entry = needed.entry(object.id.clone()).or_default();
                     entry.by.insert(placement.object.clone(), at);
-                    entry.add(&clusters);
+                    entry.add_clusters(&clusters);
                 }
             }
         }
@@ -206,31 +227,35 @@ fn needed(
 
 /// Leaves the dependencies of some referrers, each given with the number of its row, where the previous plan has them.
 fn keep_dependencies(
-    plane: &Karmadas<'_>,
+    plane: &KarmadaPlanner<'_>,
     stale: &BTreeMap<&ObjectRef, usize>,
     names: &[ClusterName],
-    previous: &Previous,
+    previous: &PreviousPlan,
     needed: &mut BTreeMap<ObjectRef, Needed>,
 ) {
     for template in plane.templates {
         let id = &template.object.id;
-        let Some(row) = previous.of(id).filter(|row| row.dialect == NAME) else { continue };
-        let memory = is_scheduled(row).then(|| SchedulerMemory::of(&row.memory));
-        let is_required = |name: &str| memory.as_ref().is_none_or(|memory| !memory.chose(name));
+        let Some(row) = previous.find_row(id).filter(|row| row.dialect == NAME) else { continue };
+        let memory = is_scheduled(row).then(|| SchedulerMemory::from_memory(&row.memory));
+        let is_required = |name: &str| memory.as_ref().is_none_or(|memory| !memory.has_chosen(name));
         let required = || row.clusters.iter().map(|placed| &placed.name).filter(|name| is_required(name));
         let all_stale = row.required_by.iter().all(|referrer| stale.contains_key(referrer));
         for (referrer, at) in row.required_by.iter().filter_map(|referrer| stale.get_key_value(referrer)) {
             let entry = needed.entry(id.clone()).or_default();
             entry.by.insert((*referrer).clone(), *at);
-            let there = previous.of(referrer).map(|row| &row.clusters);
-            let has = |name: &&ClusterName| all_stale || there.is_none_or(|there| there.has(name));
-            entry.add(&bits(names, required().filter(has)));
+            let there = previous.find_row(referrer).map(|row| &row.clusters);
+            let has =
+                |name: &&ClusterName| all_stale || there.is_none_or(|there| there.contains_cluster(name));
+            entry.add_clusters(&encode_clusters(names, required().filter(has)));
         }
     }
 }
 
 /// The templates that a reference selects.
-fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Object> {
+fn find_templates<'p>(
+    plane: &'p KarmadaPlanner<'_>,
+    dependency: &DependentObjectReference,
+) -> Vec<&'p Object> {
     let id = |name: &str| ObjectRef {
         api_version: dependency.api_version.to_string(),
         kind: dependency.kind.to_string(),
@@ -238,8 +263,10 @@ fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Obj
         name: name.to_owned(),
     };
     match &dependency.target {
-        Target::Name(name) => plane.template(&id(name)).map(|t| &t.object).into_iter().collect(),
-        Target::Labels(selector) => {
+        DependencyTarget::Name(name) => {
+            plane.find_template(&id(name)).map(|t| &t.object).into_iter().collect()
+        }
+        DependencyTarget::Labels(selector) => {
             let kind = id("");
             let from = plane.templates.partition_point(|t| t.object.id < kind);
             plane.templates[from..]
@@ -257,12 +284,17 @@ fn existing<'p>(plane: &'p Karmadas<'_>, dependency: &Dependency) -> Vec<&'p Obj
     }
 }
 
-fn join(plane: &Karmadas<'_>, placement: &mut Placement, needed: Needed, names: &[ClusterName]) {
-    let added = needed.clusters(names).filter(|name| !placement.clusters.has(name));
+fn merge_needed(
+    plane: &KarmadaPlanner<'_>,
+    placement: &mut Placement,
+    needed: Needed,
+    names: &[ClusterName],
+) {
+    let added = needed.required_clusters(names).filter(|name| !placement.clusters.contains_cluster(name));
     let added: Vec<Placed> = added.map(|name| Placed { name: name.clone(), replicas: None }).collect();
     placement.clusters.extend(added);
     placement.required_by = needed.by.into_keys().collect();
     // What its own policy suspends, it suspends in these clusters, too.
     placement.suspended =
-        plane.policy(placement).map(|policy| policy.suspended(placement)).unwrap_or_default();
+        plane.find_policy(placement).map(|policy| policy.suspended_clusters(placement)).unwrap_or_default();
 }

@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use federate_dialect::{ClusterNames, PlacedClusters};
 use federate_kubernetes::Cluster;
 
-use super::Karmadas;
-use super::overrides::OverridePolicy;
-use super::revise::Revision;
+use super::KarmadaPlanner;
+use super::overrides::CompiledOverridePolicy;
+use super::revision::ReplicaRevision;
 
 /// A rule by policy and number within the policies of a group that match.
 pub(super) type RuleIds = Vec<(usize, usize)>;
 
 /// How many results are kept at most. With more different ones, they are rarely needed again.
-const KEPT: usize = 32;
+const MAX_KEPT: usize = 32;
 
 /// Results by what they follow from.
 struct Kept<K, T>(Mutex<HashMap<K, Arc<[T]>>>);
@@ -31,14 +31,14 @@ impl<K, T> Default for Kept<K, T> {
 }
 
 impl<K: Eq + Hash, T> Kept<K, T> {
-    fn get(&self, key: K, make: impl FnOnce() -> Arc<[T]>) -> Arc<[T]> {
+    fn get_or_compute(&self, key: K, make: impl FnOnce() -> Arc<[T]>) -> Arc<[T]> {
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Arc::clone(known);
         }
         // Two threads may do this at the same time, with the same result.
         let made = make();
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_KEPT {
             kept.clear();
         }
         kept.insert(key, Arc::clone(&made));
@@ -48,39 +48,43 @@ impl<K: Eq + Hash, T> Kept<K, T> {
 
 /// The groups so far, by the address of the list of clusters, and whether replicas are written.
 #[derive(Default)]
-pub(super) struct Groups(Kept<(usize, bool), (Option<Revision>, Group)>);
+pub(super) struct ClusterGroups(Kept<(usize, bool), (Option<ReplicaRevision>, ClusterGroup)>);
 
-impl Groups {
+impl ClusterGroups {
     /// The clusters of a list by the numbers that are written for them.
-    pub(super) fn of(
+    pub(super) fn group_clusters(
         &self,
-        plane: &Karmadas<'_>,
+        plane: &KarmadaPlanner<'_>,
         clusters: &PlacedClusters,
         revises: bool,
-    ) -> Arc<[(Option<Revision>, Group)]> {
-        let replicas = |replicas| Revision { replicas, completions: None };
+    ) -> Arc<[(Option<ReplicaRevision>, ClusterGroup)]> {
+        let replicas = |replicas| ReplicaRevision { replicas, completions: None };
         let make = || {
             let revisions = clusters.iter().map(|placed| placed.replicas.filter(|_| revises).map(replicas));
-            Group::all(plane, clusters).by(plane, revisions)
+            ClusterGroup::for_placement(plane, clusters).group_by_keys(plane, revisions)
         };
         // The address of a list that is not kept may become that of another one.
-        if plane.lists.keeps(clusters) { self.0.get((clusters.address(), revises), make) } else { make() }
+        if plane.lists.contains_list(clusters) {
+            self.0.get_or_compute((clusters.list_address(), revises), make)
+        } else {
+            make()
+        }
     }
 }
 
 /// Some clusters of a placement.
-pub(super) struct Group {
+pub(super) struct ClusterGroup {
     /// Their names, sorted.
     pub(super) names: ClusterNames,
     /// The index of each in the inventory; `None` when it has left the inventory.
     indexes: Arc<[Option<usize>]>,
     /// The parts by the addresses of the policies that split it.
-    parts: Kept<Vec<usize>, (RuleIds, Group)>,
+    parts: Kept<Vec<usize>, (RuleIds, ClusterGroup)>,
 }
 
-impl Group {
+impl ClusterGroup {
     /// All clusters of a placement. The inventory has the same order.
-    pub(super) fn all(plane: &Karmadas<'_>, clusters: &PlacedClusters) -> Self {
+    pub(super) fn for_placement(plane: &KarmadaPlanner<'_>, clusters: &PlacedClusters) -> Self {
         let mut rest = plane.clusters.iter().enumerate().peekable();
         let index = |name: &Arc<str>| {
             // A placement mostly shares its names with the inventory.
@@ -93,45 +97,49 @@ impl Group {
     }
 
     /// One of the clusters, by its place among them.
-    pub(super) fn one(&self, at: usize) -> Option<Self> {
+    pub(super) fn single_cluster(&self, at: usize) -> Option<Self> {
         let names = Arc::from([self.names.get(at)?.clone()]);
         Some(Self { names, indexes: Arc::from([*self.indexes.get(at)?]), parts: Kept::default() })
     }
 
     /// The clusters by keys, which are given for each of them.
-    pub(super) fn by<K: Ord>(&self, plane: &Karmadas<'_>, keys: impl Iterator<Item = K>) -> Arc<[(K, Self)]> {
-        let classes = classes(keys.zip(0..self.indexes.len()));
-        classes.into_iter().map(|(key, places)| (key, self.part(plane, &places))).collect()
+    pub(super) fn group_by_keys<K: Ord>(
+        &self,
+        plane: &KarmadaPlanner<'_>,
+        keys: impl Iterator<Item = K>,
+    ) -> Arc<[(K, Self)]> {
+        let classes = collect_by_key(keys.zip(0..self.indexes.len()));
+        classes.into_iter().map(|(key, places)| (key, self.take_subset(plane, &places))).collect()
     }
 
     /// The clusters by the rules of these policies that apply to them: split by one policy after the other.
-    pub(super) fn split(
+    pub(super) fn split_by_rules(
         &self,
-        plane: &Karmadas<'_>,
-        policies: &[&OverridePolicy<'_>],
+        plane: &KarmadaPlanner<'_>,
+        policies: &[&CompiledOverridePolicy<'_>],
     ) -> Arc<[(RuleIds, Self)]> {
         let addresses = policies.iter().map(|policy| std::ptr::from_ref(*policy).addr()).collect();
-        self.parts.get(addresses, || {
+        self.parts.get_or_compute(addresses, || {
             let mut parts = vec![(RuleIds::new(), (0..self.indexes.len()).collect::<Vec<usize>>())];
             for (at, policy) in policies.iter().enumerate() {
                 let class = |place: usize| {
                     let index = self.indexes.get(place).copied().flatten();
-                    (policy.class(plane.clusters, index), place)
+                    (policy.find_class(plane.clusters, index), place)
                 };
                 let split = |(rules, places): (RuleIds, Vec<usize>)| {
-                    classes(places.into_iter().map(class)).into_iter().map(move |(class, places)| {
+                    collect_by_key(places.into_iter().map(class)).into_iter().map(move |(class, places)| {
                         let more = policy.rules_of(plane.clusters, class).iter().map(|rule| (at, *rule));
                         (rules.iter().copied().chain(more).collect(), places)
                     })
                 };
                 parts = parts.into_iter().flat_map(split).collect();
             }
-            parts.into_iter().map(|(rules, places)| (rules, self.part(plane, &places))).collect()
+            parts.into_iter().map(|(rules, places)| (rules, self.take_subset(plane, &places))).collect()
         })
     }
 
     /// Some of the clusters, by their places among them.
-    fn part(&self, plane: &Karmadas<'_>, places: &[usize]) -> Self {
+    fn take_subset(&self, plane: &KarmadaPlanner<'_>, places: &[usize]) -> Self {
         if places.len() == self.indexes.len() {
             let (names, indexes) = (Arc::clone(&self.names), Arc::clone(&self.indexes));
             return Self { names, indexes, parts: Kept::default() };
@@ -139,7 +147,7 @@ impl Group {
         let indexes: Arc<[_]> = places.iter().map(|at| self.indexes.get(*at).copied().flatten()).collect();
         let known: Option<Vec<usize>> = indexes.iter().copied().collect();
         let names = match known {
-            Some(known) => plane.lists.names(plane.clusters, &known),
+            Some(known) => plane.lists.cluster_names(plane.clusters, &known),
             None => places.iter().filter_map(|at| self.names.get(*at)).cloned().collect(),
         };
         Self { names, indexes, parts: Kept::default() }
@@ -147,7 +155,7 @@ impl Group {
 }
 
 /// Items by key. Neighbours usually have the same key, which is looked up once for all of them.
-fn classes<K: Ord, T>(items: impl Iterator<Item = (K, T)>) -> BTreeMap<K, Vec<T>> {
+fn collect_by_key<K: Ord, T>(items: impl Iterator<Item = (K, T)>) -> BTreeMap<K, Vec<T>> {
     let mut classes: BTreeMap<K, Vec<T>> = BTreeMap::new();
     let mut run: Option<(K, Vec<T>)> = None;
     for (key, item) in items {

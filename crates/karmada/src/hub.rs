@@ -102,19 +102,19 @@ struct Status {
 /// that exist only because other bindings refer to them, are left out.
 pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
     let mut rows = Vec::new();
-    for binding in bindings(objects).filter(|binding| !binding.deleting()) {
+    for binding in filter_bindings(objects).filter(|binding| !binding.is_deleting()) {
         let error = |error| Error(binding.id.clone(), error);
-        let spec: Spec = part(binding, "spec").map_err(error)?;
-        let status: Status = part(binding, "status").map_err(error)?;
+        let spec: Spec = read_section(binding, "spec").map_err(error)?;
+        let status: Status = read_section(binding, "status").map_err(error)?;
         if spec.placement.is_some() {
-            rows.push(row(binding, spec, &status));
+            rows.push(row_from_binding(binding, spec, &status));
         }
     }
     rows.sort_by(|a, b| a.object.cmp(&b.object));
     Ok(rows)
 }
 
-fn bindings(objects: &[Object]) -> impl Iterator<Item = &Object> {
+fn filter_bindings(objects: &[Object]) -> impl Iterator<Item = &Object> {
     objects.iter().filter(|object| {
         object.id.group() == "work.karmada.io"
             && matches!(object.id.kind.as_str(), "ResourceBinding" | "ClusterResourceBinding")
@@ -124,23 +124,26 @@ fn bindings(objects: &[Object]) -> impl Iterator<Item = &Object> {
 /// The bindings that [`memory_of`] leaves out, each with the reason.
 pub fn without_memory(objects: &[Object]) -> Vec<(&ObjectRef, &'static str)> {
     let reason = |binding: &Object| {
-        if binding.deleting() {
+        if binding.is_deleting() {
             return Some("being deleted");
         }
-        let placement = binding.at(&["spec", "placement"]).filter(|placement| !placement.is_null());
+        let placement = binding.value_at(&["spec", "placement"]).filter(|placement| !placement.is_null());
         placement.is_none().then_some("without `spec.placement`, as for objects that follow others")
     };
-    bindings(objects).filter_map(|binding| Some((&binding.id, reason(binding)?))).collect()
+    filter_bindings(objects).filter_map(|binding| Some((&binding.id, reason(binding)?))).collect()
 }
 
-fn part<T: Default + for<'de> Deserialize<'de>>(object: &Object, key: &str) -> Result<T, serde_json::Error> {
-    object.at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
+fn read_section<T: Default + for<'de> Deserialize<'de>>(
+    object: &Object,
+    key: &str,
+) -> Result<T, serde_json::Error> {
+    object.value_at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
 }
 
-fn row(binding: &Object, spec: Spec, status: &Status) -> Placement {
+fn row_from_binding(binding: &Object, spec: Spec, status: &Status) -> Placement {
     let Resource { api_version, kind, namespace, name } = spec.resource;
     let object = ObjectRef { api_version, kind, namespace: Some(namespace).filter(|n| !n.is_empty()), name };
-    let mut row = Placement::new(NAME, object, policy(binding));
+    let mut row = Placement::new(NAME, object, claiming_policy(binding));
     let workload = spec.replicas > 0
         || spec.replica_requirements.is_some_and(|r| !r.is_null())
         || !spec.components.is_empty();
@@ -149,15 +152,15 @@ fn row(binding: &Object, spec: Spec, status: &Status) -> Placement {
     let mut clusters: Vec<Placed> = spec.clusters.into_iter().map(placed).collect();
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = clusters.into_iter().collect();
-    row.unschedulable = unschedulable(&status.conditions);
+    row.unschedulable = read_unschedulable(&status.conditions);
     let left = spec.graceful_eviction_tasks.iter().filter(|task| !task.purges_directly());
     row.withdrawn = left.map(|task| ClusterName::from(task.from_cluster.as_str())).collect();
-    row.withdrawn.retain(|name| !row.clusters.has(name));
+    row.withdrawn.retain(|name| !row.clusters.contains_cluster(name));
     let written = binding.annotation(APPLIED_PLACEMENT).filter(|text| !text.is_empty());
     let read = written.map(serde_json::from_str::<Value>);
     let unreadable = match &read {
         // The control plane reads it as its type.
-        Some(Ok(value)) => !value.is_null() && crate::api::Placement::deserialize(value).is_err(),
+        Some(Ok(value)) => !value.is_null() && crate::api::KarmadaPlacement::deserialize(value).is_err(),
         Some(Err(_)) => true,
         None => false,
     };
@@ -177,7 +180,7 @@ fn row(binding: &Object, spec: Spec, status: &Status) -> Placement {
 }
 
 /// The policy that claims a binding.
-fn policy(binding: &Object) -> Option<ObjectRef> {
+fn claiming_policy(binding: &Object) -> Option<ObjectRef> {
     let of = |key: &str| binding.annotation(key).filter(|name| !name.is_empty());
     let id = |kind: &str, namespace: Option<&str>, name: &str| ObjectRef {
         api_version: "policy.karmada.io/v1alpha1".to_owned(),
@@ -192,8 +195,8 @@ fn policy(binding: &Object) -> Option<ObjectRef> {
 }
 
 /// Why the last scheduling failed, if it did.
-fn unschedulable(conditions: &[Condition]) -> Option<Unschedulable> {
-    let scheduled = condition::find(conditions, "Scheduled").filter(|c| c.is_false())?;
+fn read_unschedulable(conditions: &[Condition]) -> Option<Unschedulable> {
+    let scheduled = condition::find_condition(conditions, "Scheduled").filter(|c| c.is_false())?;
     Some(Unschedulable { reason: scheduled.reason.clone(), message: scheduled.message.clone() })
 }
 
@@ -203,16 +206,16 @@ const COMPONENTS: [(&str, &str); 2] =
 
 /// The release that runs, by the image tags of the installation's Deployments or Pods, or by the `Karmada`
 /// object of the operator. A tag that is not a known release is an error.
-pub(crate) fn installed(objects: &[&Object]) -> Option<Result<Release, String>> {
+pub(crate) fn read_installed_release(objects: &[&Object]) -> Option<Result<Release, String>> {
     let running = release::image_tags(objects, COMPONENTS.map(|(image, _)| image));
     let tags = COMPONENTS.iter().zip(running).flat_map(|((_, component), running)| {
         let operated =
             objects.iter().filter(|o| o.id.group() == "operator.karmada.io" && o.id.kind == "Karmada");
         let operated =
-            operated.filter_map(|o| o.at(&["spec", "components", component, "imageTag"])?.as_str());
+            operated.filter_map(|o| o.value_at(&["spec", "components", component, "imageTag"])?.as_str());
         running.into_iter().chain(operated.map(str::to_owned)).collect::<Vec<_>>()
     });
-    let mut read = tags.map(|tag| RELEASES.read(&tag));
+    let mut read = tags.map(|tag| RELEASES.parse_release(&tag));
     let first = read.next()?;
     // A tag such as `latest` says less than another component's number.
     Some(first.or_else(|unknown| read.find_map(Result::ok).ok_or(unknown)))
@@ -225,11 +228,12 @@ mod tests {
 
     fn deployment(image: &str) -> Object {
         let body = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}});
-        Object::named("apps/v1", "Deployment", "karmada-system/d", body)
+        Object::from_path("apps/v1", "Deployment", "karmada-system/d", body)
     }
 
     fn release(objects: &[Object]) -> Option<Result<String, String>> {
-        installed(&objects.iter().collect::<Vec<_>>()).map(|found| found.map(|release| release.to_string()))
+        read_installed_release(&objects.iter().collect::<Vec<_>>())
+            .map(|found| found.map(|release| release.to_string()))
     }
 
     #[test]
@@ -237,7 +241,7 @@ mod tests {
         let scheduler = deployment("docker.io/karmada/karmada-scheduler:v1.16.2");
         let manager = deployment("registry.example.com:5000/mirror/karmada-controller-manager:v1.17.1");
         let spec = json!({"spec": {"components": {"karmadaScheduler": {"imageTag": "v1.15.3"}}}});
-        let operated = Object::named("operator.karmada.io/v1alpha1", "Karmada", "karmada-system/k", spec);
+        let operated = Object::from_path("operator.karmada.io/v1alpha1", "Karmada", "karmada-system/k", spec);
         assert_eq!(release(&[manager.clone(), scheduler]), Some(Ok("1.16.2".to_owned())));
         assert_eq!(release(std::slice::from_ref(&manager)), Some(Ok("1.17.1".to_owned())));
         assert_eq!(release(&[operated]), Some(Ok("1.15.3".to_owned())));

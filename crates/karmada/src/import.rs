@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::NAME;
 use super::interpreter::Interpreter;
-use super::member::retain;
-use super::prune::{CONFLICT_RESOLUTION, STAMPED_ANNOTATIONS, STAMPED_LABELS};
-use super::version::Behaviour;
+use super::member::retention;
+use super::pruning::{CONFLICT_RESOLUTION, STAMPED_ANNOTATIONS, STAMPED_LABELS};
+use super::version::KarmadaBehaviour;
 use federate_dialect::clean;
-use federate_dialect::import::{Edits, Import, Imported, Importer, refusal};
+use federate_dialect::import::{ImportEdits, ImportOutcome, Importer, ObjectImportOptions, check_importable};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Repo, Role};
 
 /// The importer.
 pub(super) const IMPORTER: Importer = Importer {
-    take: import,
+    import_object: import_object,
     unnamed: Some(
         "Karmada's policies select objects by themselves, and Karmada adopts what runs in the clusters that they choose",
     ),
@@ -27,35 +27,35 @@ pub(super) const IMPORTER: Importer = Importer {
     note: Some(
         "a PropagationPolicy or ClusterPropagationPolicy must select the objects; `federate plan` says which",
     ),
-    retain: Some(retained),
+    retain: Some(retain_live_fields),
 };
 
 /// What Karmada sends in place of `known`, an object of the repo: the fields that a retention script or a built-in
 /// rule keeps are those of `live`.
-fn retained(repo: &Repo, known: &Object, live: &Object) -> Option<Value> {
-    let (behaviour, _) = Behaviour::chosen(repo, NAME);
+fn retain_live_fields(repo: &Repo, known: &Object, live: &Object) -> Option<Value> {
+    let (behaviour, _) = KarmadaBehaviour::from_repo(repo, NAME);
     let customizations = repo.claimed.iter().filter(|one| one.dialect == NAME && one.role == Role::Other);
-    let interpreter = Interpreter::with(customizations.map(|one| &one.object), None, behaviour);
-    if let Some(retained) = interpreter.retained(&known.body, &live.body, &live.id) {
+    let interpreter = Interpreter::with_behaviour(customizations.map(|one| &one.object), None, behaviour);
+    if let Some(retained) = interpreter.retain_live_fields(&known.body, &live.body, &live.id) {
         retained.ok()
     } else {
         let mut body = known.body.clone();
-        retain::by_kind(&mut body, live, behaviour.service_accounts).ok()?;
+        retention::retain_by_kind(&mut body, live, behaviour.service_accounts).ok()?;
         Some(body)
     }
 }
 
 /// Imports an object.
-fn import(object: &Object, options: &Import) -> Result<Imported, Vec<Finding>> {
-    if let Some(refused) = refusal(object, options.dialects) {
+fn import_object(object: &Object, options: &ObjectImportOptions) -> Result<ImportOutcome, Vec<Finding>> {
+    if let Some(refused) = check_importable(object, options.dialects) {
         return Err(vec![refused]);
     }
-    let mut edits = Edits::of(object);
-    clean::server_fields(&mut edits);
+    let mut edits = ImportEdits::for_object(object);
+    clean::remove_server_fields(&mut edits);
     edits.remove_keys("labels", &STAMPED_LABELS);
     edits.remove_keys("annotations", &STAMPED_ANNOTATIONS);
-    edits.set("annotations", CONFLICT_RESOLUTION, "overwrite");
-    Ok(Imported::Edits(edits.done()))
+    edits.set_key("annotations", CONFLICT_RESOLUTION, "overwrite");
+    Ok(ImportOutcome::Edits(edits.into_edits()))
 }
 
 #[cfg(test)]
@@ -64,16 +64,16 @@ mod tests {
 
     use super::*;
     use federate_dialect::Dialects;
-    use federate_dialect::import::apply;
+    use federate_dialect::import::apply_edits;
 
     fn taken(body: Value) -> Result<Value, &'static str> {
-        let mut object = Object::of(body, "a.yaml");
+        let mut object = Object::from_manifest(body, "a.yaml");
         let dialects = Dialects::new(&[&crate::Karmada]);
-        match import(&object, &Import { dialects, ..Import::default() })
+        match import_object(&object, &ObjectImportOptions { dialects, ..ObjectImportOptions::default() })
             .map_err(|findings| findings[0].code)?
         {
-            Imported::Edits(edits) => apply(&edits, &mut object.body),
-            Imported::Objects(_) => panic!("it is the object itself"),
+            ImportOutcome::Edits(edits) => apply_edits(&edits, &mut object.body),
+            ImportOutcome::Objects(_) => panic!("it is the object itself"),
         }
         Ok(object.body)
     }

@@ -10,69 +10,70 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, Taint};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, LiveObjects, Object, ObjectRef, Taint};
 use federate_repo::config::ConfiguredCluster;
-use federate_repo::{Claimed, Config, Repo, Role, Template};
+use federate_repo::{ClaimedObject, Config, Repo, Role, Template};
 use serde_json::Value;
 
-use federate_dialect::admitted::Admitted;
+use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
-use federate_dialect::served::Served;
+use federate_dialect::serving_clusters::ServingClusters;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Evictions, Explanation, FailedOver, Health,
-    HubKinds, Input, LossStep, MemberManager, Moment, Observation, Placement, Plan, Previous, Reads,
-    References, Release, SharedLists, Starter, Subject, Unfollowed, Variant,
+    ClusterObservation, ClusterReads, ControlPlaneAction, DecisionSubject, Dialect, DialectDecisions,
+    Evictions, Explanation, FailoverOutcome, Health, HubKinds, ManifestVariant, MemberManager,
+    ObjectReferences, OutageStep, Placement, Plan, PlannerInput, PolicyPlanner, PreviousPlan, Release,
+    ScenarioMoment, SharedLists, Starter, TemplateReads, UnplacedFollower,
 };
 
 mod affinity;
 mod api;
+mod builtin_workload;
 pub mod capacity;
 mod cluster;
 mod connection;
-mod decide;
+mod decision;
 mod defaults;
 mod dependencies;
 mod dependents;
-mod explain;
+mod explanation;
 pub mod failover;
 mod groups;
 mod health;
 pub mod hub;
 mod import;
-mod ineffective;
-mod interpret;
+mod ineffective_settings;
 pub mod interpreter;
 mod kinds;
 mod manifest;
-mod matching;
 pub mod member;
 mod memory;
 mod overrides;
-mod prune;
+mod policies;
+mod pruning;
 pub mod quota;
-mod rebalance;
+mod rebalancers;
 mod references;
-mod revise;
+mod revision;
 mod schedule;
 mod selector;
+mod server_defaults;
 mod starter;
-mod stored;
 mod thirdparty;
-mod unclaimed;
-mod validate;
+mod unclaimed_objects;
+mod validation;
 mod version;
 mod workload;
 
-use groups::Groups;
+use groups::ClusterGroups;
 use interpreter::Interpreter;
-use matching::{Policies, Policy};
 use overrides::OverridePolicies;
+use policies::{PropagationPolicies, PropagationPolicy};
 use quota::PlannedQuota;
-use rebalance::Rebalancers;
+use rebalancers::Rebalancers;
 use schedule::Estimator;
-use unclaimed::Unclaimed;
-use version::{Behaviour, FEATURE_GATES};
+use unclaimed_objects::Unclaimed;
+use version::{FEATURE_GATES, KarmadaBehaviour};
 
 pub use memory::SchedulerMemory;
 pub use version::RELEASES;
@@ -87,7 +88,7 @@ impl Dialect for Karmada {
         NAME
     }
 
-    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
             ("cluster.karmada.io", "Cluster") => Some(Role::Inventory),
@@ -100,11 +101,11 @@ impl Dialect for Karmada {
         }
     }
 
-    fn kinds(&self) -> &'static [GroupKinds] {
+    fn own_kinds(&self) -> &'static [GroupKinds] {
         &kinds::KINDS
     }
 
-    fn domains(&self) -> &'static [&'static str] {
+    fn own_domains(&self) -> &'static [&'static str] {
         &["karmada.io"]
     }
 
@@ -118,25 +119,25 @@ impl Dialect for Karmada {
         }
     }
 
-    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
-        hub::installed(objects)
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+        hub::read_installed_release(objects)
     }
 
-    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
         let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
         Ok(Plan { placements, ..Plan::default() })
     }
 
-    fn without_memory<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
+    fn unread_hub_objects<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
         hub::without_memory(hub)
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[release::SETTING, FEATURE_GATES, unclaimed::SETTING]
+    fn setting_keys(&self) -> &'static [&'static str] {
+        &[release::VERSION_SETTING, FEATURE_GATES, unclaimed_objects::SETTING]
     }
 
-    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
-        starter::starter(clusters, templates)
+    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters, templates)
     }
 
     fn importer(&self) -> Option<Importer> {
@@ -144,7 +145,7 @@ impl Dialect for Karmada {
     }
 
     /// A cluster that cannot be reached is tainted. Its workloads stay, because eviction is off by default.
-    fn lose(&self, cluster: &mut Cluster) {
+    fn mark_unreachable(&self, cluster: &mut Cluster) {
         const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
         cluster.ready = false;
         if !cluster.taints.iter().any(|taint| taint.key == UNREACHABLE && taint.effect == "NoSchedule") {
@@ -153,69 +154,69 @@ impl Dialect for Karmada {
         }
     }
 
-    fn loss(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<LossStep> {
-        failover::scenario::loss(repo, cluster, failover)
+    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<OutageStep> {
+        failover::scenario::simulate_outage(repo, cluster, failover)
     }
 
-    fn mark(&self, live: &mut Object) {
-        live.set_label(member::MANAGED, "true");
+    fn mark_as_managed(&self, live: &mut Object) {
+        live.set_label(member::MANAGED_LABEL, "true");
     }
 
-    fn references(&self, object: &Object) -> References {
-        references::of(object)
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::find_references(object)
     }
 
-    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
-        validate::check(&claimed.object, &Behaviour::configured(config, NAME))
+    fn validate_object(&self, claimed: &ClaimedObject, config: &Config) -> Vec<Finding> {
+        validation::validate_object(&claimed.object, &KarmadaBehaviour::from_config(config, NAME))
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
-        cluster::read(object, strict)
+    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
     }
 
-    fn capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
-        cluster::observed(object, nodes, pods)
+    fn compute_capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        cluster::compute_capacity(object, nodes, pods)
     }
 
-    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
-        capacity::status(object, seen)
+    fn compute_cluster_status(&self, object: &Object, seen: &ClusterObservation) -> Option<Value> {
+        capacity::status_from_observation(object, seen)
     }
 
     fn hub_kinds(&self) -> &'static [HubKinds] {
         &hub::HUB_KINDS
     }
 
-    fn connection(&self, object: &Object) -> Result<Connection, String> {
-        connection::read(object)
+    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read_connection(object)
     }
 
-    fn health(&self, live: &Object, config: &Config) -> Health {
-        health::health(live, &Behaviour::configured(config, NAME))
+    fn assess_health(&self, live: &Object, config: &Config) -> Health {
+        health::interpret_health(live, &KarmadaBehaviour::from_config(config, NAME))
     }
 
-    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(Karmadas::new(input))
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(KarmadaPlanner::new(input))
     }
 }
 
 /// Karmada's control plane over one repo.
-struct Karmadas<'a> {
+struct KarmadaPlanner<'a> {
     templates: &'a [Template],
     clusters: &'a [Cluster],
     /// The clusters with a taint that may evict, sorted by name.
     evicting: Vec<&'a Cluster>,
-    policies: Policies<'a>,
+    policies: PropagationPolicies<'a>,
     overrides: OverridePolicies<'a>,
     rebalancers: Rebalancers<'a>,
     quotas: Vec<PlannedQuota<'a>>,
     interpreter: Interpreter<'a>,
     estimator: Estimator,
     /// The rules of the release.
-    behaviour: Behaviour,
-    served: Served<'a>,
-    live: &'a Live,
+    behaviour: KarmadaBehaviour,
+    served: ServingClusters<'a>,
+    live: &'a LiveObjects,
     lists: &'a SharedLists,
-    groups: Groups,
+    groups: ClusterGroups,
     /// Whether namespaces go everywhere without a policy.
     implicit: bool,
     unclaimed: Unclaimed,
@@ -224,33 +225,33 @@ struct Karmadas<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> Karmadas<'a> {
-    fn new(input: Input<'a>) -> Self {
+impl<'a> KarmadaPlanner<'a> {
+    fn new(input: PlannerInput<'a>) -> Self {
         let repo = input.repo;
-        let (behaviour, unknown) = Behaviour::chosen(repo, NAME);
-        let (admitted, mut findings) = Admitted::of(repo, &Karmada);
+        let (behaviour, unknown) = KarmadaBehaviour::from_repo(repo, NAME);
+        let (admitted, mut findings) = AdmittedObjects::from_repo(repo, &Karmada);
         findings.extend(unknown);
-        findings.extend(behaviour.gates(repo, NAME));
-        let (unclaimed, unknown) = Unclaimed::configured(repo);
+        findings.extend(behaviour.check_gates(repo, NAME));
+        let (unclaimed, unknown) = Unclaimed::from_config(repo);
         findings.extend(unknown);
-        let mut policies = Policies::default();
-        for object in admitted.role(Role::Placement) {
+        let mut policies = PropagationPolicies::default();
+        for object in admitted.with_role(Role::Placement) {
             match defaults::propagation_spec(object, &behaviour) {
-                Ok(spec) => policies.add(Policy::new(object, spec, &behaviour)),
+                Ok(spec) => policies.add_policy(PropagationPolicy::new(object, spec, &behaviour)),
                 Err(finding) => findings.push(finding),
             }
         }
         findings.extend(behaviour.not_interpreted(repo.templates.iter().map(|template| &template.object)));
         let mut quotas = Vec::new();
-        for object in admitted.role(Role::Other).filter(|o| o.id.kind == "FederatedResourceQuota") {
+        for object in admitted.with_role(Role::Other).filter(|o| o.id.kind == "FederatedResourceQuota") {
             match PlannedQuota::new(object, input.clusters) {
                 Ok(quota) => quotas.push(quota),
                 Err(finding) => findings.push(finding),
             }
         }
         let templates = repo.templates.as_slice();
-        let interpreter = Interpreter::with(admitted.role(Role::Other), input.now, behaviour);
-        findings.extend(interpreter.refused());
+        let interpreter = Interpreter::with_behaviour(admitted.with_role(Role::Other), input.now, behaviour);
+        findings.extend(interpreter.find_refused_scripts());
         Self {
             templates,
             clusters: input.clusters,
@@ -260,34 +261,34 @@ impl<'a> Karmadas<'a> {
                 .filter(|c| c.taints.iter().any(|t| t.effect == "NoExecute"))
                 .collect(),
             policies,
-            overrides: OverridePolicies::new(admitted.role(Role::Override), &behaviour),
-            rebalancers: Rebalancers::new(admitted.role(Role::Other)),
+            overrides: OverridePolicies::new(admitted.with_role(Role::Override), &behaviour),
+            rebalancers: Rebalancers::new(admitted.with_role(Role::Other)),
             quotas,
             interpreter,
             estimator: Estimator::new(input.clusters, behaviour.model_estimate),
             behaviour,
-            served: Served::of(templates, input.clusters),
+            served: ServingClusters::from_clusters(templates, input.clusters),
             live: input.live,
             lists: input.lists,
-            groups: Groups::default(),
+            groups: ClusterGroups::default(),
             implicit: input.implicit,
             unclaimed,
             refused: repo
-                .claimed(NAME, Role::Placement)
+                .claimed_objects(NAME, Role::Placement)
                 .map(|o| &o.id)
-                .filter(|id| admitted.refuses(id))
+                .filter(|id| admitted.is_refused(id))
                 .collect(),
             findings,
         }
     }
 
     /// The policy that a placement names.
-    fn policy(&self, placement: &Placement) -> Option<&Policy<'a>> {
+    fn find_policy(&self, placement: &Placement) -> Option<&PropagationPolicy<'a>> {
         self.policies.by_id(placement.policy.as_ref()?)
     }
 
     /// The live objects of that name and version, as far as they are known.
-    fn running(&self, id: &ObjectRef) -> Vec<&'a Object> {
+    fn find_live_objects(&self, id: &ObjectRef) -> Vec<&'a Object> {
         if self.live.clusters().next().is_none() {
             return Vec::new();
         }
@@ -302,151 +303,167 @@ impl<'a> Karmadas<'a> {
         if !self.interpreter.has_scripts(&template.id) {
             return Cow::Borrowed(template);
         }
-        let mut seen = stored::with_encoded_data(template).into_owned();
-        if let Some(body) = stored::with_defaults(&seen) {
+        let mut seen = server_defaults::with_encoded_data(template).into_owned();
+        if let Some(body) = server_defaults::with_defaults(&seen) {
             seen.body = body;
         }
         if let Some(policy) = policy {
-            stored::add_claim(&mut seen, policy);
+            server_defaults::add_claim(&mut seen, policy);
         }
         Cow::Owned(seen)
     }
 
     /// The quota whose `ResourceQuota`s a placement sends.
-    fn quota(&self, placement: &Placement) -> Option<&PlannedQuota<'a>> {
+    fn find_quota(&self, placement: &Placement) -> Option<&PlannedQuota<'a>> {
         self.quotas.iter().find(|quota| Some(&quota.quota.id) == placement.policy.as_ref())
     }
 
-    fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
+    fn find_template(&self, id: &ObjectRef) -> Option<&'a Template> {
         let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(at)
     }
 }
 
-impl ControlPlane for Karmadas<'_> {
+impl PolicyPlanner for KarmadaPlanner<'_> {
     fn release(&self) -> Option<Release> {
         Some(self.behaviour.release)
     }
 
-    fn differences(&self, other: &str) -> Vec<&'static str> {
+    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
         RELEASES
-            .read(other)
-            .map(|other| self.behaviour.differences(&Behaviour::of(other)))
+            .parse_release(other)
+            .map(|other| self.behaviour.list_differences(&KarmadaBehaviour::for_release(other)))
             .unwrap_or_default()
     }
 
-    fn check(&self) -> Vec<Finding> {
+    fn check_policies(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
-        findings.extend(self.policies.iter().filter_map(|p| decide::unknown_capacity(p, self.clusters)));
+        findings.extend(self.policies.iter().filter_map(|p| decision::unknown_capacity(p, self.clusters)));
         findings
     }
 
-    fn withheld(&self, template: &Object) -> Option<String> {
-        matching::reserved(template).map(|why| format!("Karmada never propagates it, because {why}"))
+    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
+        policies::reserved_reason(template).map(|why| format!("Karmada never propagates it, because {why}"))
     }
 
-    fn everywhere(&self, template: &Object) -> Decided {
-        decide::unselected(self, template)
+    fn place_unmatched(&self, template: &Object) -> DialectDecisions {
+        decision::place_unmatched(self, template)
     }
 
     fn stated_replicas(&self, object: &Object) -> Option<i64> {
-        let workload = self.interpreter.workload(object).ok()?;
+        let workload = self.interpreter.interpret_workload(object).ok()?;
         workload.is_workload().then_some(workload.replicas)
     }
 
     fn cluster_reads(&self) -> ClusterReads {
-        let unknown = self.policies.iter().flat_map(|policy| decide::without_capacity(policy, self.clusters));
+        let unknown =
+            self.policies.iter().flat_map(|policy| decision::without_capacity(policy, self.clusters));
         let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
         ClusterReads { capacity, ..ClusterReads::default() }
     }
 
-    fn subjects(&self) -> Vec<Subject> {
-        let subject =
-            |template: &Template| Subject { object: template.object.id.clone(), reads: Reads::Subject };
-        let quotas =
-            self.quotas.iter().map(|quota| Subject { object: quota.quota.id.clone(), reads: Reads::Subject });
+    fn decision_subjects(&self) -> Vec<DecisionSubject> {
+        let subject = |template: &Template| DecisionSubject {
+            object: template.object.id.clone(),
+            reads: TemplateReads::Subject,
+        };
+        let quotas = self
+            .quotas
+            .iter()
+            .map(|quota| DecisionSubject { object: quota.quota.id.clone(), reads: TemplateReads::Subject });
         self.templates.iter().map(subject).chain(quotas).collect()
     }
 
-    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
+    fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {
         if let Some(quota) = self.quotas.iter().find(|quota| quota.quota.id == *subject) {
-            return quota.decide();
+            return quota.decide_placement();
         }
-        self.template(subject)
-            .map_or_else(Decided::default, |template| decide::decide(self, &template.object, previous))
+        self.find_template(subject).map_or_else(DialectDecisions::default, |template| {
+            decision::decide_template(self, &template.object, previous)
+        })
     }
 
-    fn unfollowed(
+    fn unplaced_followers(
         &self,
         templates: &[ObjectRef],
         placements: &[Placement],
-    ) -> BTreeMap<ObjectRef, Unfollowed> {
-        dependents::unfollowed(self, templates, placements)
+    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
+        dependents::find_unfollowed(self, templates, placements)
     }
 
-    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
-        let mut all = dependents::complete(self, decided, previous);
-        let exceeded = self.quotas.iter().flat_map(|quota| quota.exceeded(self, &all.placements));
+    fn add_followers(&self, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
+        let mut all = dependents::add_followers(self, decided, previous);
+        let exceeded = self.quotas.iter().flat_map(|quota| quota.find_exceeded(self, &all.placements));
         all.findings.extend(exceeded.collect::<Vec<_>>());
         all
     }
 
-    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        if let Some(quota) = self.quota(placement) {
-            return quota.variants(placement);
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+        if let Some(quota) = self.find_quota(placement) {
+            return quota.group_manifests(placement);
         }
-        match self.template(&placement.object) {
-            Some(template) => manifest::variants(self, placement, template),
+        match self.find_template(&placement.object) {
+            Some(template) => manifest::render_variants(self, placement, template),
             None => Vec::new(),
         }
     }
 
-    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        if let Some(quota) = self.quota(placement) {
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        if let Some(quota) = self.find_quota(placement) {
             return member::reconcile_quota(self, quota, &cluster.name, live);
         }
-        member::reconcile(self, placement, self.template(&placement.object)?, cluster, live)
+        member::reconcile_object(self, placement, self.find_template(&placement.object)?, cluster, live)
     }
 
     fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
-        placement.clusters.has(&cluster.name)
+        placement.clusters.contains_cluster(&cluster.name)
             && !placement.suspended.contains(&cluster.name)
-            && self.quota(placement).is_none()
-            && !self.interpreter.retains(&placement.object)
+            && self.find_quota(placement).is_none()
+            && !self.interpreter.has_retention_script(&placement.object)
     }
 
-    fn alike(&self, subject: &ObjectRef) -> Option<String> {
-        decide::key(self, &self.template(subject)?.object)
+    fn decision_key(&self, subject: &ObjectRef) -> Option<String> {
+        decision::decision_key(self, &self.find_template(subject)?.object)
     }
 
-    fn is_complete(&self) -> bool {
+    fn never_adds_followers(&self) -> bool {
         !self.policies.iter().any(|policy| policy.spec.propagate_deps)
     }
 
-    fn fail_over(&self, placement: &Placement, evicted: &Evictions, moment: &Moment<'_>) -> FailedOver {
+    fn simulate_failover(
+        &self,
+        placement: &Placement,
+        evicted: &Evictions,
+        moment: &ScenarioMoment<'_>,
+    ) -> FailoverOutcome {
         failover::scenario::fail_over(self, placement, evicted, moment)
     }
 
-    fn health(&self, live: &Object) -> Option<Health> {
-        self.interpreter.health(live)
+    fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
+        self.interpreter.interpret_health(live)
     }
 
-    fn examine(&self) -> Vec<Finding> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
         let templates = self.templates.iter().map(|template| &template.object);
-        let scripts =
-            templates.flat_map(|object| self.interpreter.examine(object, &self.running(&object.id)));
-        scripts.chain(ineffective::findings(self)).collect()
+        let scripts = templates
+            .flat_map(|object| self.interpreter.check_scripts(object, &self.find_live_objects(&object.id)));
+        scripts.chain(ineffective_settings::find_ineffective_settings(self)).collect()
     }
 
-    fn explain(
+    fn explain_placement(
         &self,
         object: &ObjectRef,
-        previous: &Previous,
+        previous: &PreviousPlan,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
-        if let Some(quota) = placed.and_then(|placed| self.quota(placed)) {
-            return Some(quota.explain(self.clusters, placed));
+        if let Some(quota) = placed.and_then(|placed| self.find_quota(placed)) {
+            return Some(quota.explain_placement(self.clusters, placed));
         }
-        explain::explain(self, &self.template(object)?.object, previous, placed)
+        explanation::explain_placement(self, &self.find_template(object)?.object, previous, placed)
     }
 }

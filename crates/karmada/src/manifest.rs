@@ -9,15 +9,17 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::api::PropagationSpec;
-use super::decide::ties_descend;
-use super::groups::{Group, RuleIds};
-use super::interpreter::Failed;
+use super::decision::ties_descend;
+use super::groups::{ClusterGroup, RuleIds};
+use super::interpreter::InterpreterFailure;
 use super::memory::{SchedulerMemory, is_scheduled};
-use super::overrides::{Failure, OverridePolicy};
-use super::revise::{self, Revision};
-use super::version::{Completions, ConflictResolution, Revised};
-use super::{Karmadas, defaults, prune, schedule, stored};
-use federate_dialect::{ClusterNames, OverrideChange, Placed, Placement, Rendered, Variant, Withheld};
+use super::overrides::{CompiledOverridePolicy, OverrideRuleFailure};
+use super::revision::{self, ReplicaRevision};
+use super::version::{CompletionDivision, ConflictResolution, RevisedObjects};
+use super::{KarmadaPlanner, defaults, pruning, schedule, server_defaults};
+use federate_dialect::{
+    ClusterNames, ManifestVariant, NotSent, OverrideChange, Placed, Placement, RenderedManifest,
+};
 use federate_kubernetes::patch;
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, finding, work};
 use federate_repo::Template;
@@ -26,118 +28,136 @@ use federate_repo::Template;
 pub(super) const EVICTING: &str = "Evicting";
 
 /// The variants of a placement.
-pub(super) fn variants(plane: &Karmadas<'_>, placement: &Placement, template: &Template) -> Vec<Variant> {
-    let (overwrite, claim) = (overwrites(plane, placement), placement.policy.clone());
+pub(super) fn render_variants(
+    plane: &KarmadaPlanner<'_>,
+    placement: &Placement,
+    template: &Template,
+) -> Vec<ManifestVariant> {
+    let (overwrite, claim) = (allows_overwrite(plane, placement), placement.policy.clone());
     let render = Render { plane, template, overwrite, claim };
     let mut variants = Vec::new();
-    let revises = revises(plane, placement);
+    let revises = writes_replicas(plane, placement);
     if template.per_cluster.is_none()
-        && completions(plane, placement, &template.object).is_none()
+        && cluster_completions(plane, placement, &template.object).is_none()
         && required_replicas(plane, placement, &template.object).is_empty()
     {
-        for (revision, group) in plane.groups.of(plane, &placement.clusters, revises).iter() {
-            render.revision(*revision, group, &mut variants);
+        for (revision, group) in plane.groups.group_clusters(plane, &placement.clusters, revises).iter() {
+            render.render_revision(*revision, group, &mut variants);
         }
     } else {
         // Each cluster has its own rendering of a `*.j2` file.
         let own = |placed: &'_ Placed| template.per_cluster.is_some().then(|| placed.name.clone());
-        let keys = revisions(plane, placement, &template.object).into_iter();
+        let keys = compute_revisions(plane, placement, &template.object).into_iter();
         let keys = keys.zip(placement.clusters.iter().map(own));
-        for ((revision, _), group) in Group::all(plane, &placement.clusters).by(plane, keys).iter() {
-            render.revision(*revision, group, &mut variants);
+        for ((revision, _), group) in
+            ClusterGroup::for_placement(plane, &placement.clusters).group_by_keys(plane, keys).iter()
+        {
+            render.render_revision(*revision, group, &mut variants);
         }
     }
     if !placement.withdrawn.is_empty() {
-        let withheld = Withheld { status: EVICTING, finding: None };
+        let withheld = NotSent { status: EVICTING, finding: None };
         let clusters = placement.withdrawn.iter().cloned().collect();
-        variants.push(Variant { clusters, rendered: Err(withheld) });
+        variants.push(ManifestVariant { clusters, rendered: Err(withheld) });
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
 }
 
 /// The manifest of one cluster; `None` where the object is not placed.
-pub(super) fn variant(
-    plane: &Karmadas<'_>,
+pub(super) fn render_for_cluster(
+    plane: &KarmadaPlanner<'_>,
     placement: &Placement,
     template: &Template,
     cluster: &str,
-) -> Option<Variant> {
+) -> Option<ManifestVariant> {
     let at = placement.clusters.iter().position(|placed| placed.name.as_ref() == cluster)?;
-    let revision = *revisions(plane, placement, &template.object).get(at)?;
-    let group = Group::all(plane, &placement.clusters).one(at)?;
-    let (overwrite, claim) = (overwrites(plane, placement), placement.policy.clone());
+    let revision = *compute_revisions(plane, placement, &template.object).get(at)?;
+    let group = ClusterGroup::for_placement(plane, &placement.clusters).single_cluster(at)?;
+    let (overwrite, claim) = (allows_overwrite(plane, placement), placement.policy.clone());
     let render = Render { plane, template, overwrite, claim };
     let mut variants = Vec::new();
-    render.revision(revision, &group, &mut variants);
+    render.render_revision(revision, &group, &mut variants);
     variants.pop()
 }
 
 /// Whether replicas are written into the manifests of a placement.
-fn revises(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    divides(plane, placement) || plane.behaviour.revised == Revised::All
+fn writes_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
+    divides_replicas(plane, placement) || plane.behaviour.revised == RevisedObjects::All
 }
 
 /// Whether the policy divides replicas.
-fn divides(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    let strategy = if let Some(policy) = plane.policy(placement).filter(|policy| !policy.is_lazy()) {
-        schedule::Strategy::of(policy.spec.placement.replica_scheduling.as_ref())
+fn divides_replicas(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
+    let strategy = if let Some(policy) = plane.find_policy(placement).filter(|policy| !policy.is_lazy()) {
+        schedule::DivisionStrategy::from_scheduling(policy.spec.placement.replica_scheduling.as_ref())
     } else {
         // The placement that was applied last counts.
-        let applied = SchedulerMemory::of(&placement.memory).applied_placement;
-        let applied = applied.and_then(|applied| defaults::placement(&applied, &plane.behaviour));
-        schedule::Strategy::of(applied.and_then(|applied| applied.replica_scheduling).as_ref())
+        let applied = SchedulerMemory::from_memory(&placement.memory).applied_placement;
+        let applied = applied.and_then(|applied| defaults::read_placement(&applied, &plane.behaviour));
+        schedule::DivisionStrategy::from_scheduling(
+            applied.and_then(|applied| applied.replica_scheduling).as_ref(),
+        )
     };
-    strategy != schedule::Strategy::Duplicated
+    strategy != schedule::DivisionStrategy::Duplicated
 }
 
 /// The replicas of a workload in clusters where only others need it: those that the others have there.
 fn required_replicas(
-    plane: &Karmadas<'_>,
+    plane: &KarmadaPlanner<'_>,
     placement: &Placement,
     template: &Object,
 ) -> BTreeMap<ClusterName, i64> {
     if placement.required_by.is_empty() || !is_scheduled(placement) {
         return BTreeMap::new();
     }
-    let workload = plane.interpreter.workload(template).ok();
+    let workload = plane.interpreter.interpret_workload(template).ok();
     if !workload.is_some_and(|workload| workload.is_workload()) {
         return BTreeMap::new();
     }
-    SchedulerMemory::of(&placement.memory).required_on
+    SchedulerMemory::from_memory(&placement.memory).required_on
 }
 
 /// The completions of a Job for each cluster of the placement, where they are divided.
-fn completions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> Option<Vec<i64>> {
-    if !divides(plane, placement) || placement.clusters.iter().all(|p| p.replicas.is_none_or(|r| r <= 0)) {
+fn cluster_completions(
+    plane: &KarmadaPlanner<'_>,
+    placement: &Placement,
+    template: &Object,
+) -> Option<Vec<i64>> {
+    if !divides_replicas(plane, placement)
+        || placement.clusters.iter().all(|p| p.replicas.is_none_or(|r| r <= 0))
+    {
         return None;
     }
     let replicas: Vec<i64> = placement.clusters.iter().map(|p| p.replicas.unwrap_or(0)).collect();
-    revise::completions(&template.body, &replicas, plane.behaviour.division, ties_descend(template))
+    revision::divide_completions(&template.body, &replicas, plane.behaviour.division, ties_descend(template))
 }
 
 /// The numbers to write for each cluster of the placement, in its order.
-fn revisions(plane: &Karmadas<'_>, placement: &Placement, template: &Object) -> Vec<Option<Revision>> {
-    let completions = completions(plane, placement, template);
-    let revises = revises(plane, placement);
+fn compute_revisions(
+    plane: &KarmadaPlanner<'_>,
+    placement: &Placement,
+    template: &Object,
+) -> Vec<Option<ReplicaRevision>> {
+    let completions = cluster_completions(plane, placement, template);
+    let revises = writes_replicas(plane, placement);
     let required = required_replicas(plane, placement, template);
     let revision = |(at, placed): (usize, &Placed)| {
         let completions = completions.as_ref().and_then(|all| all.get(at).copied());
         let replicas = placed.replicas.or_else(|| required.get(&placed.name).copied());
-        replicas.filter(|_| revises).map(|replicas| Revision { replicas, completions })
+        replicas.filter(|_| revises).map(|replicas| ReplicaRevision { replicas, completions })
     };
     placement.clusters.iter().enumerate().map(revision).collect()
 }
 
 /// The step that says what chance decides about the completions of a Job in old releases.
 pub(super) fn random_completions(
-    plane: &Karmadas<'_>,
+    plane: &KarmadaPlanner<'_>,
     placement: &Placement,
     template: &Object,
 ) -> Option<String> {
     let placed: Vec<&Placed> = placement.clusters.iter().collect();
     let replicas: Vec<i64> = placed.iter().map(|p| p.replicas.unwrap_or(0)).collect();
-    let revisions = revisions(plane, placement, template);
+    let revisions = compute_revisions(plane, placement, template);
     let total: i64 = revisions.iter().flatten().filter_map(|revision| revision.completions).sum();
     let release = plane.behaviour.release;
     if total == 0 || replicas.len() < 2 {
@@ -152,7 +172,7 @@ pub(super) fn random_completions(
             names.join(", ")
         ));
     }
-    (plane.behaviour.completions == Completions::ByPosition).then(|| {
+    (plane.behaviour.completions == CompletionDivision::ByPosition).then(|| {
         format!(
             "Karmada {release} gives completions out by the order of its own list of clusters, which chance \
              decides after a scale-up: here each cluster gets its own"
@@ -161,25 +181,29 @@ pub(super) fn random_completions(
 }
 
 /// Whether objects that exist already are adopted.
-pub(super) fn overwrites(plane: &Karmadas<'_>, placement: &Placement) -> bool {
-    asks(plane, placement, |spec| spec.conflict_resolution.as_deref() == Some("Overwrite"))
+pub(super) fn allows_overwrite(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
+    has_setting(plane, placement, |spec| spec.conflict_resolution.as_deref() == Some("Overwrite"))
 }
 
 /// Whether the object stays in its clusters when its policy is deleted.
-pub(super) fn preserves(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+pub(super) fn is_preserved(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
     let preserves = |spec: &PropagationSpec| spec.preserve_resources_on_deletion == Some(true);
     if plane.behaviour.conflict_resolution == ConflictResolution::OneReferrer
         && let Some(last) = placement.required_by.last()
     {
         return of_referrer(plane, last).is_some_and(preserves);
     }
-    asks(plane, placement, preserves)
+    has_setting(plane, placement, preserves)
 }
 
 /// Whether the object's policy has a setting; without a policy, that of any referrer.
-fn asks(plane: &Karmadas<'_>, placement: &Placement, what: impl Fn(&PropagationSpec) -> bool) -> bool {
+fn has_setting(
+    plane: &KarmadaPlanner<'_>,
+    placement: &Placement,
+    what: impl Fn(&PropagationSpec) -> bool,
+) -> bool {
     if placement.policy.is_some() {
-        return plane.policy(placement).is_some_and(|policy| what(&policy.spec));
+        return plane.find_policy(placement).is_some_and(|policy| what(&policy.spec));
     }
     let referrers = match plane.behaviour.conflict_resolution {
         ConflictResolution::AnyReferrer => placement.required_by.as_slice(),
@@ -189,14 +213,14 @@ fn asks(plane: &Karmadas<'_>, placement: &Placement, what: impl Fn(&PropagationS
 }
 
 /// The spec of a referrer's policy.
-fn of_referrer<'p>(plane: &'p Karmadas<'_>, referrer: &ObjectRef) -> Option<&'p PropagationSpec> {
-    let matches = plane.policies.matches(&plane.template(referrer)?.object);
+fn of_referrer<'p>(plane: &'p KarmadaPlanner<'_>, referrer: &ObjectRef) -> Option<&'p PropagationSpec> {
+    let matches = plane.policies.find_matches(&plane.find_template(referrer)?.object);
     matches.first().map(|first| &first.policy.spec)
 }
 
 /// Whether chance decides in this release how conflicts about an object that several refer to are resolved, or
 /// whether it is preserved. Here the last referrer by name decides.
-pub(super) fn is_random_resolution(plane: &Karmadas<'_>, placement: &Placement) -> bool {
+pub(super) fn is_random_resolution(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
     let says = |referrer: &ObjectRef| {
         let spec = of_referrer(plane, referrer)?;
         Some((spec.conflict_resolution.clone(), spec.preserve_resources_on_deletion))
@@ -209,7 +233,7 @@ pub(super) fn is_random_resolution(plane: &Karmadas<'_>, placement: &Placement) 
 
 /// Renders the clusters of one placement.
 struct Render<'r, 'a> {
-    plane: &'r Karmadas<'a>,
+    plane: &'r KarmadaPlanner<'a>,
     template: &'r Template,
     overwrite: bool,
     /// The policy that claims the template.
@@ -218,7 +242,12 @@ struct Render<'r, 'a> {
 
 impl<'a> Render<'_, 'a> {
     /// Clusters for which the same numbers are written.
-    fn revision(&self, revision: Option<Revision>, group: &Group, variants: &mut Vec<Variant>) {
+    fn render_revision(
+        &self,
+        revision: Option<ReplicaRevision>,
+        group: &ClusterGroup,
+        variants: &mut Vec<ManifestVariant>,
+    ) {
         let Some(first) = group.names.first() else { return };
         let mut object = Cow::Borrowed(self.template.for_cluster(first));
         let interpreter = &self.plane.interpreter;
@@ -226,59 +255,68 @@ impl<'a> Render<'_, 'a> {
             let object = object.to_mut();
             let original = object.clone();
             let seen = self.plane.as_scripts_see(&original, self.claim.as_ref());
-            revise::written(interpreter, object, &seen, revision)
+            revision::write_revision(interpreter, object, &seen, revision)
         });
         match written.unwrap_or(Ok(())) {
-            Ok(()) => self.overrides(object, group, variants),
-            Err(failed) => variants.push(unrevised(&self.template.object, &failed, group)),
+            Ok(()) => self.apply_overrides(object, group, variants),
+            Err(failed) => variants.push(unrevised_variant(&self.template.object, &failed, group)),
         }
     }
 
     /// Cluster-wide overrides first, then those of the namespace, which see the result of the former.
-    fn overrides(&self, object: Cow<'_, Object>, group: &Group, variants: &mut Vec<Variant>) {
-        let wide = self.plane.overrides.matching(None, &object);
-        let own = object.id.namespace.as_deref().map(|own| self.plane.overrides.matching(Some(own), &object));
+    fn apply_overrides(
+        &self,
+        object: Cow<'_, Object>,
+        group: &ClusterGroup,
+        variants: &mut Vec<ManifestVariant>,
+    ) {
+        let wide = self.plane.overrides.matching_policies(None, &object);
+        let own = object
+            .id
+            .namespace
+            .as_deref()
+            .map(|own| self.plane.overrides.matching_policies(Some(own), &object));
         if wide.is_empty() && own.is_none_or(|own| own.is_empty()) {
-            variants.push(self.finished((object, Vec::new()), group, None));
+            variants.push(self.finish_variant((object, Vec::new()), group, None));
             return;
         }
         // Overrides see the object with its defaults.
-        let written = stored::with_encoded_data(&object);
+        let written = server_defaults::with_encoded_data(&object);
         let mut seen = written.clone().into_owned();
-        if let Some(body) = stored::with_defaults(&seen) {
+        if let Some(body) = server_defaults::with_defaults(&seen) {
             seen.body = body;
         }
         let mut written = written.into_owned().body;
         let mut defaulted = seen.body.clone();
         if self.claim.is_some() {
             for body in [&mut written, &mut defaulted, &mut seen.body] {
-                stored::add_metadata_maps(body);
+                server_defaults::add_metadata_maps(body);
             }
         }
         let bodies = (&written, &defaulted);
-        let own = |former: Former<'_>, group: &Group, variants: &mut Vec<Variant>| {
+        let own = |former: Former<'_>, group: &ClusterGroup, variants: &mut Vec<ManifestVariant>| {
             // The cluster-wide policies may have renamed the object.
-            let renamed = Object::of(former.0.body.clone(), "");
+            let renamed = Object::from_manifest(former.0.body.clone(), "");
             let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-            let own = namespace.map(|own| self.plane.overrides.matching(Some(own), &renamed));
-            let finish = |former: Former<'_>, group: &Group, variants: &mut Vec<Variant>| {
-                variants.push(self.finished(former, group, Some(bodies)));
+            let own = namespace.map(|own| self.plane.overrides.matching_policies(Some(own), &renamed));
+            let finish = |former: Former<'_>, group: &ClusterGroup, variants: &mut Vec<ManifestVariant>| {
+                variants.push(self.finish_variant(former, group, Some(bodies)));
             };
-            self.each((former, group), &own.unwrap_or_default(), variants, finish);
+            self.apply_policies((former, group), &own.unwrap_or_default(), variants, finish);
         };
-        self.each(((Cow::Owned(seen), Vec::new()), group), &wide, variants, own);
+        self.apply_policies(((Cow::Owned(seen), Vec::new()), group), &wide, variants, own);
     }
 
     /// Applies the rules of policies, and calls `next` with the result for each part of the clusters. If a rule fails, the
     /// clusters receive nothing, which is added to `variants`.
-    fn each(
+    fn apply_policies(
         &self,
-        ((object, changes), group): (Former<'_>, &Group),
-        policies: &[&OverridePolicy<'a>],
-        variants: &mut Vec<Variant>,
-        next: impl Fn(Former<'_>, &Group, &mut Vec<Variant>),
+        ((object, changes), group): (Former<'_>, &ClusterGroup),
+        policies: &[&CompiledOverridePolicy<'a>],
+        variants: &mut Vec<ManifestVariant>,
+        next: impl Fn(Former<'_>, &ClusterGroup, &mut Vec<ManifestVariant>),
     ) {
-        let parts = group.split(self.plane, policies);
+        let parts = group.split_by_rules(self.plane, policies);
         if let [(rules, group)] = &*parts
             && rules.is_empty()
         {
@@ -286,32 +324,33 @@ impl<'a> Render<'_, 'a> {
         }
         for (rules, group) in parts.iter() {
             let former = (Cow::Borrowed(&*object), changes.clone());
-            match apply(policies, rules, former, &group.names) {
+            match apply_rules(policies, rules, former, &group.names) {
                 Ok(result) => next(result, group, variants),
                 Err(finding) => {
-                    let withheld = Withheld { status: "ApplyOverridesFailed", finding: Some(finding) };
-                    variants.push(Variant { clusters: group.names.clone(), rendered: Err(withheld) });
+                    let withheld = NotSent { status: "ApplyOverridesFailed", finding: Some(finding) };
+                    variants.push(ManifestVariant { clusters: group.names.clone(), rendered: Err(withheld) });
                 }
             }
         }
     }
 
     /// The variant of an object. `bodies` are the object as it is written and with its defaults, if overrides have seen it.
-    fn finished(
+    fn finish_variant(
         &self,
         (object, changes): Former<'_>,
-        group: &Group,
+        group: &ClusterGroup,
         bodies: Option<(&Value, &Value)>,
-    ) -> Variant {
+    ) -> ManifestVariant {
         let mut body = match object {
             Cow::Owned(object) => object.body,
             Cow::Borrowed(object) => object.body.clone(),
         };
         if let Some((written, defaulted)) = bodies {
-            body = stored::without_defaults(Some(written), Some(defaulted), body).unwrap_or_default();
+            body =
+                server_defaults::without_defaults(Some(written), Some(defaulted), body).unwrap_or_default();
         }
-        prune::prune(&mut body, self.overwrite);
-        Variant { clusters: group.names.clone(), rendered: Ok(Rendered { body, changes }) }
+        pruning::prune_manifest(&mut body, self.overwrite);
+        ManifestVariant { clusters: group.names.clone(), rendered: Ok(RenderedManifest { body, changes }) }
     }
 }
 
@@ -319,22 +358,22 @@ impl<'a> Render<'_, 'a> {
 type Former<'o> = (Cow<'o, Object>, Vec<OverrideChange>);
 
 /// The variant of clusters whose replicas no script could write.
-fn unrevised(object: &Object, failed: &Failed, group: &Group) -> Variant {
-    let what = format!("cannot be rendered for {}", named(&group.names));
-    let finding = failed.finding(Severity::Error, "revise-failed", &object.id, &what);
-    let withheld = Withheld { status: "ReviseReplicaFailed", finding: Some(finding) };
-    Variant { clusters: group.names.clone(), rendered: Err(withheld) }
+fn unrevised_variant(object: &Object, failed: &InterpreterFailure, group: &ClusterGroup) -> ManifestVariant {
+    let what = format!("cannot be rendered for {}", list_clusters(&group.names));
+    let finding = failed.to_finding(Severity::Error, "revise-failed", &object.id, &what);
+    let withheld = NotSent { status: "ReviseReplicaFailed", finding: Some(finding) };
+    ManifestVariant { clusters: group.names.clone(), rendered: Err(withheld) }
 }
 
 /// The clusters in a message.
-fn named(clusters: &ClusterNames) -> String {
+fn list_clusters(clusters: &ClusterNames) -> String {
     let shown: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
-    finding::list(&shown, 3)
+    finding::join_names(&shown, 3)
 }
 
 /// The object with the rules applied, and with their changes.
-fn apply<'o>(
-    policies: &[&OverridePolicy<'_>],
+fn apply_rules<'o>(
+    policies: &[&CompiledOverridePolicy<'_>],
     rules: &RuleIds,
     (mut object, mut changes): Former<'o>,
     clusters: &ClusterNames,
@@ -345,13 +384,13 @@ fn apply<'o>(
             break;
         }
         let mut changed = Object::clone(&object);
-        if let Err(failure) = policy.rules[*rule].apply(&mut changed.body) {
+        if let Err(failure) = policy.rules[*rule].apply_to_manifest(&mut changed.body) {
             return Err(override_failed(policy, &failure, &changed, clusters));
         }
         changes.push(OverrideChange {
             policy: policy.object.id.clone(),
             origin: policy.object.origin.to_string(),
-            paths: differences(&object.body, &changed.body),
+            paths: list_changed_paths(&object.body, &changed.body),
         });
         object = Cow::Owned(changed);
     }
@@ -359,17 +398,17 @@ fn apply<'o>(
 }
 
 /// Removes empty maps of labels and annotations.
-fn differences(before: &Value, after: &Value) -> Vec<String> {
+fn list_changed_paths(before: &Value, after: &Value) -> Vec<String> {
     let empty = |path: &String| {
         matches!(path.as_str(), "/metadata/labels" | "/metadata/annotations")
             && after.pointer(path).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
     };
-    patch::differences(before, after).into_iter().filter(|path| !empty(path)).collect()
+    patch::find_differences(before, after).into_iter().filter(|path| !empty(path)).collect()
 }
 
 fn override_failed(
-    policy: &OverridePolicy<'_>,
-    failure: &Failure,
+    policy: &CompiledOverridePolicy<'_>,
+    failure: &OverrideRuleFailure,
     object: &Object,
     clusters: &ClusterNames,
 ) -> Finding {
@@ -378,10 +417,10 @@ fn override_failed(
     let message = format!(
         "{} cannot be rendered for {}: {} fails: {why}",
         object.id,
-        named(clusters),
+        list_clusters(clusters),
         policy.object.id,
     );
-    let mut finding = Finding::error("override-failed", object, message).at(&failure.pointer);
+    let mut finding = Finding::error("override-failed", object, message).with_pointer(&failure.pointer);
     finding.origin = Some(policy.object.origin.clone());
     finding
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use federate_dialect::{Memory, Placement};
+use federate_dialect::{Placement, SchedulerState};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The key of [`SchedulerMemory::evicting`].
@@ -28,64 +28,64 @@ const UNCLAIMED_FROM: &str = "unclaimedFrom";
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulerMemory {
     /// The name of the ordered cluster affinity that was used last.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_or_default")]
     pub affinity: Option<String>,
     /// The names of the rebalancers that list the object and have been obeyed.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "read_or_default")]
     pub rebalanced: Vec<String>,
     /// The placement of the policy at the last scheduling, with its defaults.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_or_default")]
     pub applied_placement: Option<Value>,
     /// Whether the control plane cannot read the placement of the last scheduling, which then counts as unchanged.
     #[serde(rename = "placementUnreadable")]
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "read_or_default")]
     pub unreadable: bool,
     /// Whether somebody has suspended the scheduling of the binding.
     #[serde(rename = "schedulingSuspended")]
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "read_or_default")]
     pub suspended: bool,
     /// Whether a new scheduling is requested that has not happened yet.
-    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "read_or_default")]
     pub reschedule: bool,
     /// The clusters that the object is being evicted from.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "read_or_default")]
     pub evicting: Vec<String>,
     /// The clusters that the object's own scheduling has not chosen, but objects in `requiredBy` need, each with the
     /// replicas that the first of those has there.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "read_or_default")]
     pub required_on: BTreeMap<ClusterName, i64>,
     /// The clusters of a duplicated workload in the scheduler's order, where that is not the order of names.
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "read_or_default")]
     pub order: Vec<ClusterName>,
     /// The policy that had claimed the object, if no policy claims it any more.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_or_default")]
     pub unclaimed_from: Option<ObjectRef>,
     /// The digest of the policy that selects the object by labels. As long as the policy is the same, its claim
     /// outlives a change of the object's labels.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_or_default")]
     pub policy_digest: Option<String>,
     /// The digest of the object at the time when a lazy policy was last applied to it.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "readable")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_or_default")]
     pub template_digest: Option<String>,
 }
 
 impl SchedulerMemory {
     /// Reads the memory of a row.
-    pub fn of(memory: &Memory) -> Self {
+    pub fn from_memory(memory: &SchedulerState) -> Self {
         // Each entry tolerates any value, so that the whole cannot fail.
         Self::deserialize(&**memory).unwrap_or_default()
     }
 
     /// Whether the object's own scheduling has chosen a cluster of its row.
-    pub fn chose(&self, cluster: &str) -> bool {
+    pub fn has_chosen(&self, cluster: &str) -> bool {
         !self.required_on.contains_key(cluster)
     }
 
     /// The memory as a row keeps it.
-    pub fn into_memory(self) -> Memory {
+    pub fn into_memory(self) -> SchedulerState {
         match serde_json::to_value(self) {
             Ok(Value::Object(memory)) => memory.into(),
-            _ => Memory::new(),
+            _ => SchedulerState::new(),
         }
     }
 }
@@ -95,7 +95,7 @@ pub(crate) fn is_scheduled(row: &Placement) -> bool {
     row.policy.is_some() || row.memory.contains_key(UNCLAIMED_FROM)
 }
 
-fn readable<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(from: D) -> Result<T, D::Error> {
+fn read_or_default<'de, D: Deserializer<'de>, T: Default + DeserializeOwned>(from: D) -> Result<T, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn memory(value: Value) -> Memory {
+    fn memory(value: Value) -> SchedulerState {
         serde_json::from_value(value).unwrap()
     }
 
@@ -123,7 +123,7 @@ mod tests {
                 "policyDigest": "0a", "templateDigest": "0b",
             }),
         ] {
-            let read = SchedulerMemory::of(&memory(written.clone()));
+            let read = SchedulerMemory::from_memory(&memory(written.clone()));
             let again = serde_json::to_value(read.into_memory()).unwrap();
             assert_eq!(again.to_string(), written.to_string());
         }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_empty_and_hides_nothing_else() {
-        let read = SchedulerMemory::of(&memory(json!({
+        let read = SchedulerMemory::from_memory(&memory(json!({
             "affinity": "near", "appliedPlacement": null, "reschedule": "yes", "evicting": "m1", "other": 1,
         })));
         let expected = SchedulerMemory { affinity: Some("near".to_owned()), ..SchedulerMemory::default() };

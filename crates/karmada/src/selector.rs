@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::api::ResourceSelector;
+use super::api::KarmadaResourceSelector;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, work};
 
@@ -42,10 +42,10 @@ struct LabelSelectors {
 impl SelectorIndex {
     /// Adds the selectors of a policy. A selector without a namespace selects in `default_namespace`, or in any namespace if
     /// that is `None`.
-    pub(super) fn add(
+    pub(super) fn add_selectors(
         &mut self,
         policy: usize,
-        selectors: &[ResourceSelector],
+        selectors: &[KarmadaResourceSelector],
         default_namespace: Option<&str>,
     ) {
         let mut known = BTreeSet::new();
@@ -64,7 +64,7 @@ impl SelectorIndex {
                 continue;
             };
             // A selector that is written several times is one.
-            if labels.invalid().is_some() || !known.insert((key(""), format!("{labels:?}"))) {
+            if labels.find_mistake().is_some() || !known.insert((key(""), format!("{labels:?}"))) {
                 continue;
             }
             let place = self.labelled.entry(key("")).or_default();
@@ -79,7 +79,7 @@ impl SelectorIndex {
     }
 
     /// The policies that select an object, each with its most specific match.
-    pub(super) fn matches(&self, object: &Object) -> BTreeMap<usize, ImplicitPriority> {
+    pub(super) fn find_matches(&self, object: &Object) -> BTreeMap<usize, ImplicitPriority> {
         let id = &object.id;
         let mut found: BTreeMap<usize, ImplicitPriority> = BTreeMap::new();
         let mut note = |policy: usize, priority: ImplicitPriority| {
@@ -101,7 +101,7 @@ impl SelectorIndex {
                 labels.iter().filter_map(|(name, value)| place.by_label.get(&(name.clone(), value.clone())));
             let candidates = by_label.flatten().chain(&place.others);
             for (policy, selector) in candidates {
-                work::charge(STEPS_OF_SELECTOR);
+                work::charge_steps(STEPS_OF_SELECTOR);
                 if selector.matches(labels) {
                     note(*policy, ImplicitPriority::Label);
                 }
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    fn selectors(list: &Value) -> Vec<ResourceSelector> {
+    fn selectors(list: &Value) -> Vec<KarmadaResourceSelector> {
         serde_json::from_value(list.clone()).unwrap()
     }
 
@@ -145,13 +145,13 @@ mod tests {
             json!([app("not/valid")]),
         ];
         for (policy, list) in all.iter().enumerate() {
-            index.add(policy, &selectors(list), None);
+            index.add_selectors(policy, &selectors(list), None);
         }
-        index.add(7, &selectors(&json!([kind])), Some("shop"));
-        index.add(8, &selectors(&json!([kind])), Some("elsewhere"));
+        index.add_selectors(7, &selectors(&json!([kind])), Some("shop"));
+        index.add_selectors(8, &selectors(&json!([kind])), Some("elsewhere"));
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "shop", "labels": {"app": "web"}}});
-        let found = index.matches(&Object::of(body, "a.yaml"));
+        let found = index.find_matches(&Object::from_manifest(body, "a.yaml"));
         let expected = [
             (0, ImplicitPriority::Name),
             (1, ImplicitPriority::Label),

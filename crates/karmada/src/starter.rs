@@ -9,7 +9,7 @@ use federate_kubernetes::ObjectRef;
 use federate_repo::config::ConfiguredCluster;
 
 /// A policy that selects the kinds of the templates, or common kinds if there are none. Namespaces need no policy.
-pub(super) fn starter(clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+pub(super) fn build_starter(clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
     let mut kinds: BTreeSet<(&str, &str)> =
         templates.iter().map(|id| (id.api_version.as_str(), id.kind.as_str())).collect();
     kinds.remove(&("v1", "Namespace"));

@@ -7,15 +7,18 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::interpret::BuiltInFailure;
-use super::version::{Behaviour, FlinkReplicas};
+use super::builtin_workload::BuiltInFailure;
+use super::version::{FlinkReplicas, KarmadaBehaviour};
 use super::workload::{Requirements, Workload};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Object, object, pods};
 
 /// Interprets an object of a third-party kind; `None` for unknown kinds and those without replicas. The error
 /// is why the interpreter fails.
-pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<Workload>, BuiltInFailure> {
+pub(super) fn interpret_thirdparty(
+    object: &Object,
+    behaviour: &KarmadaBehaviour,
+) -> Result<Option<Workload>, BuiltInFailure> {
     let workload = match (object.id.api_version.as_str(), object.id.kind.as_str()) {
         ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")
         | ("apps.kruise.io/v1beta1", "StatefulSet") => {
@@ -32,12 +35,12 @@ pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<
         ("apps.kruise.io/v1alpha1", "SidecarSet") => Workload::default(),
         ("argoproj.io/v1alpha1", "Workflow") => Workload {
             replicas: read_count(object, "parallelism")?.unwrap_or(1),
-            requirements: object.at(&["spec"]).and_then(node_claim),
+            requirements: object.value_at(&["spec"]).and_then(node_claim),
         },
         ("ray.io/v1", "RayService") => ray_service(object),
         ("kubeflow.org/v1", "Notebook") => Workload { replicas: 1, requirements: read_pod(object)? },
         ("flink.apache.org/v1beta1", "FlinkDeployment") => {
-            let flink = flink(object);
+            let flink = interpret_flink(object);
             match behaviour.flink_replicas {
                 FlinkReplicas::WithDefaults => flink,
                 FlinkReplicas::OfWhole => whole_flink(object, behaviour, flink)?,
@@ -50,14 +53,16 @@ pub(super) fn workload(object: &Object, behaviour: &Behaviour) -> Result<Option<
 
 /// The requirements of the pod template, which must be there.
 fn read_pod(object: &Object) -> Result<Option<Requirements>, BuiltInFailure> {
-    let template = object.at(&["spec", "template"]).filter(|template| template.is_object());
-    let template = template.ok_or_else(|| BuiltInFailure::runtime("`spec.template` is missing"))?;
+    let template = object.value_at(&["spec", "template"]).filter(|template| template.is_object());
+    let template = template.ok_or_else(|| BuiltInFailure::runtime_error("`spec.template` is missing"))?;
     Ok(template.get("spec").and_then(Requirements::of_pod))
 }
 
 /// A number of replicas as scripts return it: cut to an integer.
 fn read_count(object: &Object, field: &str) -> Result<Option<i64>, BuiltInFailure> {
-    let Some(value) = object.at(&["spec", field]).filter(|value| !value.is_null()) else { return Ok(None) };
+    let Some(value) = object.value_at(&["spec", field]).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
     let number = value.as_f64();
     let number =
         number.ok_or_else(|| BuiltInFailure::wrong_type(format!("`spec.{field}` is not a number")))?;
@@ -74,17 +79,17 @@ fn node_claim(spec: &Value) -> Option<Requirements> {
 /// One head and all workers. Without a template of the head it is no workload. Without requirements of the head there
 /// are none; otherwise cpu and memory are those of the largest template.
 fn ray_service(object: &Object) -> Workload {
-    let cluster = object.at(&["spec", "rayClusterConfig"]).unwrap_or(&Value::Null);
-    if object::at(cluster, &["headGroupSpec", "template"]).is_none_or(Value::is_null) {
+    let cluster = object.value_at(&["spec", "rayClusterConfig"]).unwrap_or(&Value::Null);
+    if object::value_at(cluster, &["headGroupSpec", "template"]).is_none_or(Value::is_null) {
         return Workload::default();
     }
     let groups = cluster.get("workerGroupSpecs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let workers: i64 = groups.iter().filter_map(|g| g.get("replicas")?.as_i64()).sum();
-    let head = object::at(cluster, &["headGroupSpec", "template", "spec"]);
+    let head = object::value_at(cluster, &["headGroupSpec", "template", "spec"]);
     let mut requirements = head.and_then(Requirements::of_pod);
     if let Some(Requirements { requests }) = &mut requirements {
-        for worker in groups.iter().filter_map(|g| object::at(g, &["template", "spec"])) {
-            for (name, amount) in pods::requests(worker) {
+        for worker in groups.iter().filter_map(|g| object::value_at(g, &["template", "spec"])) {
+            for (name, amount) in pods::compute_requests(worker) {
                 if matches!(name.as_str(), "cpu" | "memory") {
                     let most = requests.entry(name).or_default();
                     *most = (*most).max(amount);
@@ -96,9 +101,9 @@ fn ray_service(object: &Object) -> Workload {
 }
 
 /// Job managers and task managers, each of which may need the larger of both.
-fn flink(object: &Object) -> Workload {
-    let integer = |path: &[&str]| object.at(path).and_then(Value::as_i64);
-    let slots = object.at(&["spec", "flinkConfiguration", "taskmanager.numberOfTaskSlots"]);
+fn interpret_flink(object: &Object) -> Workload {
+    let integer = |path: &[&str]| object.value_at(path).and_then(Value::as_i64);
+    let slots = object.value_at(&["spec", "flinkConfiguration", "taskmanager.numberOfTaskSlots"]);
     let slots = slots.and_then(|v| v.as_i64().or_else(|| v.as_str()?.parse().ok())).filter(|s| *s != 0);
     let by_slots = || integer(&["spec", "job", "parallelism"]).zip(slots);
     let task_managers = integer(&["spec", "taskManager", "replicas"])
@@ -108,7 +113,7 @@ fn flink(object: &Object) -> Workload {
     let mut requests = BTreeMap::new();
     for resource in ["cpu", "memory"] {
         let amount =
-            |manager| object.at(&["spec", manager, "resource", resource]).and_then(Quantity::from_json);
+            |manager| object.value_at(&["spec", manager, "resource", resource]).and_then(Quantity::from_json);
         let most = amount("taskManager").into_iter().chain(amount("jobManager")).max();
         if let Some(most) = most.filter(|amount| amount.value() > 0) {
             requests.insert(resource.to_owned(), most);
@@ -121,10 +126,10 @@ fn flink(object: &Object) -> Workload {
 /// letter by letter.
 fn whole_flink(
     object: &Object,
-    behaviour: &Behaviour,
+    behaviour: &KarmadaBehaviour,
     mut flink: Workload,
 ) -> Result<Workload, BuiltInFailure> {
-    const PARTS: [&[&str]; 6] = [
+    const REQUIRED_FIELDS: [&[&str]; 6] = [
         &["spec", "job"],
         &["spec", "flinkConfiguration"],
         &["spec", "jobManager", "resource", "cpu"],
@@ -132,12 +137,12 @@ fn whole_flink(
         &["spec", "taskManager", "resource", "cpu"],
         &["spec", "taskManager", "resource", "memory"],
     ];
-    let given = |path: &[&str]| object.at(path).filter(|value| !value.is_null());
-    if let Some(missing) = PARTS.iter().find(|path| given(path).is_none()) {
+    let given = |path: &[&str]| object.value_at(path).filter(|value| !value.is_null());
+    if let Some(missing) = REQUIRED_FIELDS.iter().find(|path| given(path).is_none()) {
         let missing = missing.join(".");
         let why =
             format!("that of FlinkDeployment in Karmada {} fails without `{missing}`", behaviour.release);
-        return Err(BuiltInFailure::runtime(why));
+        return Err(BuiltInFailure::runtime_error(why));
     }
     for resource in ["cpu", "memory"] {
         let amount = |manager| given(&["spec", manager, "resource", resource]).and_then(Value::as_str);
@@ -158,8 +163,11 @@ mod tests {
     use crate::RELEASES;
 
     fn of(release: &str, kind: (&str, &str), spec: &Value) -> Result<Option<Workload>, BuiltInFailure> {
-        let object = Object::named(kind.0, kind.1, "a/x", json!({"spec": spec}));
-        workload(&object, &Behaviour::of(RELEASES.read(release).unwrap()))
+        let object = Object::from_path(kind.0, kind.1, "a/x", json!({"spec": spec}));
+        interpret_thirdparty(
+            &object,
+            &KarmadaBehaviour::for_release(RELEASES.parse_release(release).unwrap()),
+        )
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::version::ZeroReplicas;
-use federate_apiserver::normalize;
+use federate_apiserver::normalization;
 use federate_kubernetes::pods;
 use federate_kubernetes::quantity::Quantity;
 
@@ -61,7 +61,7 @@ impl Requirements {
     /// Writes them as the API does, without node claims.
     pub(super) fn to_json(&self) -> Value {
         let amount = |(name, amount): (&String, &Quantity)| {
-            (name.clone(), Value::from(normalize::amount(amount.nanos(), false)))
+            (name.clone(), Value::from(normalization::format_amount(amount.as_nanos(), false)))
         };
         let requests: Map<String, Value> = self.requests.iter().map(amount).collect();
         if requests.is_empty() { json!({}) } else { json!({"resourceRequest": requests}) }
@@ -69,7 +69,7 @@ impl Requirements {
 
     /// Reads a pod spec; `None` without requests and node claims.
     pub(super) fn of_pod(spec: &Value) -> Option<Self> {
-        let requests = pods::requests(spec);
+        let requests = pods::compute_requests(spec);
         (pods::claims_nodes(spec) || !requests.is_empty()).then_some(Self { requests })
     }
 }

@@ -3,42 +3,42 @@
 //! Facts: the label requirements of Kubernetes, with `Gt` and `Lt`, and its toleration rules. Terms are
 //! evaluated in order: a matching term accepts the cluster, a malformed one refuses it.
 
-use super::api::{Term, Toleration};
-use federate_kubernetes::selector::{Requirement, invalid_key, invalid_value};
+use super::api::{PolicyAffinityTerm, Toleration};
+use federate_kubernetes::selector::{SelectorRequirement, invalid_key, invalid_value};
 use federate_kubernetes::{Labels, Taint, work};
 
 /// Why a requirement cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) String);
+pub(super) struct MalformedRequirement(pub(super) String);
 
 /// Affinity terms, checked once for all clusters.
 #[derive(Clone, Debug)]
-pub(super) struct Terms<'t>(Vec<Checked<'t>>);
+pub(super) struct CheckedTerms<'t>(Vec<Checked<'t>>);
 
 #[derive(Clone, Debug)]
 struct Checked<'t> {
-    term: &'t Term,
-    labels: Option<Malformed>,
-    fields: Option<Malformed>,
+    term: &'t PolicyAffinityTerm,
+    labels: Option<MalformedRequirement>,
+    fields: Option<MalformedRequirement>,
 }
 
-impl<'t> Terms<'t> {
+impl<'t> CheckedTerms<'t> {
     /// Checks the terms. Terms without requirements match nothing and are left out.
-    pub(super) fn new(terms: &'t [Term]) -> Self {
+    pub(super) fn new(terms: &'t [PolicyAffinityTerm]) -> Self {
         let filled = terms.iter().filter(|t| !t.match_expressions.is_empty() || !t.match_fields.is_empty());
         Self(
             filled
                 .map(|term| Checked {
                     term,
-                    labels: term.match_expressions.iter().find_map(|r| well_formed(r).err()),
-                    fields: term.match_fields.iter().find_map(|r| field(r).err()),
+                    labels: term.match_expressions.iter().find_map(|r| check_requirement(r).err()),
+                    fields: term.match_fields.iter().find_map(|r| check_field(r).err()),
                 })
                 .collect(),
         )
     }
 
     /// Whether any term accepts a cluster with this name and these labels. No terms accept no cluster.
-    pub(super) fn accepts(&self, name: &str, labels: &Labels) -> Result<bool, Malformed> {
+    pub(super) fn accepts_cluster(&self, name: &str, labels: &Labels) -> Result<bool, MalformedRequirement> {
         for Checked { term, labels: malformed_labels, fields } in &self.0 {
             work::charge_items(term.match_fields.len());
             if work::is_exceeded() {
@@ -47,7 +47,7 @@ impl<'t> Terms<'t> {
             if let Some(malformed) = malformed_labels {
                 return Err(malformed.clone());
             }
-            if !term.match_expressions.iter().all(|r| holds(r, labels)) {
+            if !term.match_expressions.iter().all(|r| requirement_holds(r, labels)) {
                 continue;
             }
             if let Some(malformed) = fields {
@@ -62,13 +62,13 @@ impl<'t> Terms<'t> {
 }
 
 /// Whether all requirements hold. An empty list holds for no cluster.
-pub(super) fn all_hold(requirements: &[Requirement], labels: &Labels) -> bool {
-    !requirements.is_empty() && requirements.iter().all(|r| holds(r, labels))
+pub(super) fn all_hold(requirements: &[SelectorRequirement], labels: &Labels) -> bool {
+    !requirements.is_empty() && requirements.iter().all(|r| requirement_holds(r, labels))
 }
 
 /// Why a requirement is malformed, if it is.
-pub(super) fn well_formed(requirement: &Requirement) -> Result<(), Malformed> {
-    let Requirement { key, operator, values } = requirement;
+pub(super) fn check_requirement(requirement: &SelectorRequirement) -> Result<(), MalformedRequirement> {
+    let SelectorRequirement { key, operator, values } = requirement;
     let wrong = match operator.as_str() {
         "In" | "NotIn" => values.is_empty().then(|| format!("`{operator}` needs at least one value")),
         "Exists" | "DoesNotExist" => (!values.is_empty()).then(|| format!("`{operator}` takes no values")),
@@ -79,10 +79,10 @@ pub(super) fn well_formed(requirement: &Requirement) -> Result<(), Malformed> {
         other => Some(format!("`{other}` is not one of In, NotIn, Exists, DoesNotExist, Gt, Lt")),
     };
     let wrong = invalid_key(key).or(wrong).or_else(|| values.iter().find_map(|value| invalid_value(value)));
-    wrong.map_or(Ok(()), |why| Err(Malformed(why)))
+    wrong.map_or(Ok(()), |why| Err(MalformedRequirement(why)))
 }
 
-fn holds(requirement: &Requirement, labels: &Labels) -> bool {
+fn requirement_holds(requirement: &SelectorRequirement, labels: &Labels) -> bool {
     let beyond = |compare: fn(&i64, &i64) -> bool| {
         let label = labels.get(&requirement.key).and_then(|l| l.parse::<i64>().ok());
         let bound = requirement.values.first().and_then(|v| v.parse::<i64>().ok());
@@ -96,32 +96,32 @@ fn holds(requirement: &Requirement, labels: &Labels) -> bool {
 }
 
 /// Why a requirement on a field is malformed, if it is.
-fn field(requirement: &Requirement) -> Result<(), Malformed> {
+fn check_field(requirement: &SelectorRequirement) -> Result<(), MalformedRequirement> {
     if requirement.values.len() != 1 {
-        return Err(Malformed("a field takes exactly one value".to_owned()));
+        return Err(MalformedRequirement("a field takes exactly one value".to_owned()));
     }
     match requirement.operator.as_str() {
         "In" | "NotIn" => Ok(()),
-        other => Err(Malformed(format!("`{other}` is not one of In, NotIn"))),
+        other => Err(MalformedRequirement(format!("`{other}` is not one of In, NotIn"))),
     }
 }
 
 /// The only field is the name of the cluster. Any other field is empty.
-fn field_holds(requirement: &Requirement, name: &str) -> bool {
+fn field_holds(requirement: &SelectorRequirement, name: &str) -> bool {
     let field = if requirement.key == "metadata.name" { name } else { "" };
     let equal = requirement.values.iter().any(|value| value == field);
     equal == (requirement.operator == "In")
 }
 
 /// Whether the labels have every pair.
-pub(super) fn selected(selector: &Labels, labels: &Labels) -> bool {
+pub(super) fn is_selected(selector: &Labels, labels: &Labels) -> bool {
     selector.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
 /// Whether any toleration tolerates the taint.
-pub(super) fn tolerated<'t>(mut tolerations: impl Iterator<Item = &'t Toleration>, taint: &Taint) -> bool {
+pub(super) fn is_tolerated<'t>(mut tolerations: impl Iterator<Item = &'t Toleration>, taint: &Taint) -> bool {
     tolerations.any(|t| {
-        work::charge(1);
+        work::charge_steps(1);
         let value = match t.operator.as_str() {
             "Exists" => true,
             "" | "Equal" => t.value == taint.value,
@@ -138,10 +138,13 @@ mod tests {
 
     use super::*;
 
-    fn accepts_labels(terms: serde_json::Value, labels: &[(&str, &str)]) -> Result<bool, Malformed> {
-        let terms: Vec<Term> = serde_json::from_value(terms).unwrap();
+    fn accepts_labels(
+        terms: serde_json::Value,
+        labels: &[(&str, &str)],
+    ) -> Result<bool, MalformedRequirement> {
+        let terms: Vec<PolicyAffinityTerm> = serde_json::from_value(terms).unwrap();
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Terms::new(&terms).accepts("m1", &labels)
+        CheckedTerms::new(&terms).accepts_cluster("m1", &labels)
     }
 
     #[test]
@@ -179,7 +182,7 @@ mod tests {
         let taint = |effect: &str| Taint { key: "k".into(), value: "v".into(), effect: effect.into() };
         let by = |value: serde_json::Value, taint: &Taint| {
             let toleration: Toleration = serde_json::from_value(value).unwrap();
-            tolerated(std::iter::once(&toleration), taint)
+            is_tolerated(std::iter::once(&toleration), taint)
         };
         assert!(by(json!({"operator": "Exists"}), &taint("NoExecute")));
         assert!(!by(json!({"key": ""}), &taint("NoExecute")));

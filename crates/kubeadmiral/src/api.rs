@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use federate_kubernetes::Labels;
 use federate_kubernetes::schema::{Field, Schema, Shape};
-use federate_kubernetes::selector::Requirement;
+use federate_kubernetes::selector::SelectorRequirement;
 
 mod cluster;
 mod profile;
 mod type_config;
 
-pub(super) use cluster::{ClusterSpec, ClusterStatus, Resources};
+pub(super) use cluster::{FederatedClusterResources, FederatedClusterSpec, FederatedClusterStatus};
 pub(super) use profile::{PluginSet, ProfileSpec};
-pub(super) use type_config::{SourceType, TypeConfigSpec};
+pub(super) use type_config::{KubeAdmiralTypeConfigSpec, SourceType};
 
 const COUNT: Shape = Shape::Integer(0, i64::MAX);
 
@@ -38,7 +38,7 @@ federate_kubernetes::crd! {
         /// `Binpack`; anything else spreads.
         pub(super) replicas_strategy: String = optional("replicasStrategy", Shape::OneOf(&["Binpack", "Spread"])),
         pub(super) cluster_selector: Labels = optional("clusterSelector"),
-        pub(super) cluster_affinity: Vec<Term> = optional("clusterAffinity"),
+        pub(super) cluster_affinity: Vec<PolicyAffinityTerm> = optional("clusterAffinity"),
         pub(super) tolerations: Vec<Toleration> = optional("tolerations"),
         pub(super) max_clusters: Option<i64> = optional("maxClusters"),
         pub(super) placement: Vec<DesiredPlacement> = optional("placement"),
@@ -49,7 +49,7 @@ federate_kubernetes::crd! {
 }
 
 impl PolicySpec {
-    pub(super) fn divides(&self) -> bool {
+    pub(super) fn divides_replicas(&self) -> bool {
         self.scheduling_mode == "Divide"
     }
 }
@@ -57,9 +57,9 @@ impl PolicySpec {
 federate_kubernetes::crd! {
     /// A cluster affinity term: labels and fields. If there are both, both must match.
     #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-    pub(super) struct Term {
-        pub(super) match_expressions: Vec<Requirement> = optional("matchExpressions", Shape::List(0, &REQUIREMENT)),
-        pub(super) match_fields: Vec<Requirement> = optional("matchFields", Shape::List(0, &REQUIREMENT)),
+    pub(super) struct PolicyAffinityTerm {
+        pub(super) match_expressions: Vec<SelectorRequirement> = optional("matchExpressions", Shape::List(0, &REQUIREMENT)),
+        pub(super) match_fields: Vec<SelectorRequirement> = optional("matchFields", Shape::List(0, &REQUIREMENT)),
     }
 }
 
@@ -82,14 +82,14 @@ federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, Deserialize, Serialize)]
     pub(super) struct DesiredPlacement {
         pub(super) cluster: String = required("cluster"),
-        pub(super) preferences: Preferences = optional("preferences"),
+        pub(super) preferences: DesiredPreferences = optional("preferences"),
     }
 }
 
 federate_kubernetes::crd! {
     /// The preferences for one cluster.
     #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-    pub(super) struct Preferences {
+    pub(super) struct DesiredPreferences {
         pub(super) min_replicas: i64 = optional("minReplicas", COUNT),
         pub(super) max_replicas: Option<i64> = optional("maxReplicas", COUNT),
         pub(super) weight: Option<i64> = optional("weight", COUNT),
@@ -117,7 +117,7 @@ federate_kubernetes::crd! {
 
 impl AutoMigration {
     /// How long pods may be unschedulable; `None` if it is not a duration.
-    pub(super) fn threshold(&self) -> Option<SignedDuration> {
+    pub(super) fn parse_threshold(&self) -> Option<SignedDuration> {
         goduration::parse(self.when.pod_unschedulable_for.as_deref().unwrap_or("1m"))
     }
 }

@@ -7,14 +7,14 @@ use serde_json::Value;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NotReady, Object, Taint, schema};
 
-use super::api::{ClusterSpec, ClusterStatus, Resources};
+use super::api::{FederatedClusterResources, FederatedClusterSpec, FederatedClusterStatus};
 
 /// Reads a valid inventory object. Without `status` the cluster is joined, ready and serves every API; with
 /// `strict` it is and does none of that.
-pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
-    let known = strict || object.at(&["status"]).is_some_and(|status| !status.is_null());
-    let spec: ClusterSpec = schema::read(object, "spec", "invalid-cluster")?;
-    let status: ClusterStatus = schema::read(object, "status", "invalid-cluster")?;
+pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Finding> {
+    let known = strict || object.value_at(&["status"]).is_some_and(|status| !status.is_null());
+    let spec: FederatedClusterSpec = schema::read_field(object, "spec", "invalid-cluster")?;
+    let status: FederatedClusterStatus = schema::read_field(object, "status", "invalid-cluster")?;
     let holds = |kind: &str| status.conditions.iter().any(|c| c.kind == kind && c.status == "True");
     let (joined, ready) = (!known || holds("Joined"), !known || holds("Ready"));
     let served = status.api_resource_types.into_iter().map(|api| {
@@ -26,16 +26,16 @@ pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     Ok(Cluster {
         taints: taints.map(|t| Taint { key: t.key, value: t.value, effect: t.effect }).collect(),
         apis: if known { Apis::Listed(served.collect()) } else { Apis::All },
-        capacity: status.resources.map(capacity),
+        capacity: status.resources.map(to_capacity),
         joined,
         ready,
-        unready_condition: NotReady::from_conditions(object.at(&["status", "conditions"]), "Ready"),
-        ..Cluster::of(object)
+        unready_condition: NotReady::from_conditions(object.value_at(&["status", "conditions"]), "Ready"),
+        ..Cluster::from_object(object)
     })
 }
 
 /// The resources that a `FederatedCluster`'s status states.
-pub(super) fn capacity(resources: Resources) -> Capacity {
+pub(super) fn to_capacity(resources: FederatedClusterResources) -> Capacity {
     let amounts = |entries: BTreeMap<String, Value>| {
         entries.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
     };

@@ -52,15 +52,15 @@ impl ClusterPreferences {
 
 /// Which values of an annotation are valid: those without negative numbers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usable {
+pub(super) struct UsablePreferences {
     pub(super) min: bool,
     pub(super) max: bool,
     pub(super) weight: bool,
     pub(super) priority: bool,
 }
 
-impl Usable {
-    pub(super) fn of(placement: &[DesiredPlacement]) -> Self {
+impl UsablePreferences {
+    pub(super) fn from_placement(placement: &[DesiredPlacement]) -> Self {
         let all = |value: fn(&DesiredPlacement) -> i64| placement.iter().all(|p| value(p) >= 0);
         Self {
             min: all(|p| p.preferences.min_replicas),

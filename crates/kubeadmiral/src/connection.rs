@@ -5,24 +5,24 @@
 //! is set, it holds `certificate-authority-data`, too. Without a Secret the controllers use files of their own,
 //! which federate cannot read.
 
-use super::namespaces::SYSTEM;
+use super::namespaces::SYSTEM_NAMESPACE;
 use federate_kubernetes::Object;
-use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
+use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
 
 /// Reads a `FederatedCluster`, or returns what is missing.
-pub(super) fn read(object: &Object) -> Result<Connection, String> {
-    let text = |path: &[&str], field: &str| match object.text(path) {
+pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
+    let text = |path: &[&str], field: &str| match object.text_at(path) {
         "" => Err(format!("its FederatedCluster has no {field}")),
         text => Ok(text.to_owned()),
     };
-    let set = |field: &str| object.at(&["spec", field]).is_some_and(|value| value == true);
-    let token = Credentials::Token("service-account-token-data");
+    let set = |field: &str| object.value_at(&["spec", field]).is_some_and(|value| value == true);
+    let token = CredentialKeys::Token("service-account-token-data");
     let certificate =
-        Credentials::Certificate { certificate: "client-certificate-data", key: "client-key-data" };
+        CredentialKeys::Certificate { certificate: "client-certificate-data", key: "client-key-data" };
     Ok(Connection {
         endpoint: text(&["spec", "apiEndpoint"], "spec.apiEndpoint")?,
         secret: SecretName {
-            namespace: SYSTEM.to_owned(),
+            namespace: SYSTEM_NAMESPACE.to_owned(),
             name: text(&["spec", "secretRef", "name"], "spec.secretRef.name")?,
         },
         credentials: if set("useServiceAccount") { token } else { certificate },

@@ -10,8 +10,8 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::api::{DesiredPlacement, PolicySpec, Term, Toleration};
-use super::cluster_preferences::{ClusterPreferences, Usable};
+use super::api::{DesiredPlacement, PolicyAffinityTerm, PolicySpec, Toleration};
+use super::cluster_preferences::{ClusterPreferences, UsablePreferences};
 use super::keys;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Cluster, Labels, Object};
@@ -29,24 +29,24 @@ pub(super) struct EffectivePolicy<'p> {
     pub(super) avoid_disruption: bool,
     pub(super) selector: Cow<'p, Labels>,
     /// The affinity terms, one of which must match; `None` accepts every cluster.
-    pub(super) required: Option<Cow<'p, [Term]>>,
+    pub(super) required: Option<Cow<'p, [PolicyAffinityTerm]>>,
     /// Affinity terms that add to the score.
-    pub(super) preferred: Vec<Preferred>,
+    pub(super) preferred: Vec<PreferredTerm>,
     pub(super) tolerations: Cow<'p, [Toleration]>,
     pub(super) max_clusters: Option<i64>,
     /// The placement lists of the policy and of the template.
     listed: &'p ClusterPreferences,
-    own: Option<(Usable, ClusterPreferences)>,
+    own: Option<(UsablePreferences, ClusterPreferences)>,
 }
 
 /// An affinity term with a weight.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Preferred {
+pub(super) struct PreferredTerm {
     #[serde(deserialize_with = "null_default")]
     pub(super) weight: i32,
     #[serde(deserialize_with = "null_default")]
-    pub(super) preference: Term,
+    pub(super) preference: PolicyAffinityTerm,
 }
 
 #[derive(Deserialize, Default)]
@@ -62,14 +62,14 @@ struct ClusterAffinity {
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     required: Option<Required>,
     #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution", deserialize_with = "null_default")]
-    preferred: Vec<Preferred>,
+    preferred: Vec<PreferredTerm>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Required {
     #[serde(deserialize_with = "null_default")]
-    cluster_selector_terms: Vec<Term>,
+    cluster_selector_terms: Vec<PolicyAffinityTerm>,
 }
 
 impl<'p> EffectivePolicy<'p> {
@@ -83,56 +83,57 @@ impl<'p> EffectivePolicy<'p> {
         divisible: bool,
     ) -> Self {
         let rescheduling = &policy.reschedule_policy;
-        let (required, preferred) = affinity(template, policy);
-        let own: Option<Vec<DesiredPlacement>> = list(template, keys::PLACEMENTS);
-        let own = own.map(|list| (Usable::of(&list), ClusterPreferences::new(&list, clusters)));
+        let (required, preferred) = read_affinity(template, policy);
+        let own: Option<Vec<DesiredPlacement>> = read_list(template, keys::PLACEMENTS);
+        let own = own
+            .map(|list| (UsablePreferences::from_placement(&list), ClusterPreferences::new(&list, clusters)));
         Self {
-            divide: divisible && divides(template).unwrap_or_else(|| policy.divides()),
+            divide: divisible && read_divides(template).unwrap_or_else(|| policy.divides_replicas()),
             binpack: policy.replicas_strategy == "Binpack",
-            sticky: flag(template, keys::STICKY).unwrap_or(rescheduling.disable_rescheduling),
+            sticky: read_flag(template, keys::STICKY_CLUSTER).unwrap_or(rescheduling.disable_rescheduling),
             avoid_disruption: rescheduling.replica_rescheduling.avoid_disruption.0,
-            selector: match json::<Option<Labels>>(template, keys::CLUSTER_SELECTOR) {
+            selector: match read_json::<Option<Labels>>(template, keys::CLUSTER_SELECTOR) {
                 Some(own) => Cow::Owned(own.unwrap_or_default()),
                 None => Cow::Borrowed(&policy.cluster_selector),
             },
             required,
             preferred,
-            tolerations: match list(template, keys::TOLERATIONS) {
+            tolerations: match read_list(template, keys::TOLERATIONS) {
                 Some(own) => Cow::Owned(own),
                 None => Cow::Borrowed(&policy.tolerations),
             },
-            max_clusters: whole(template, keys::MAX_CLUSTERS).or(policy.max_clusters),
+            max_clusters: read_count(template, keys::MAX_CLUSTERS).or(policy.max_clusters),
             listed,
             own,
         }
     }
 
     /// The placement list that names clusters.
-    pub(super) fn names(&self) -> &ClusterPreferences {
-        self.value(|_| true)
+    pub(super) fn named_clusters(&self) -> &ClusterPreferences {
+        self.select_preferences(|_| true)
     }
 
     /// The placement list that sets minimums.
-    pub(super) fn min(&self) -> &ClusterPreferences {
-        self.value(|usable| usable.min)
+    pub(super) fn min_replicas(&self) -> &ClusterPreferences {
+        self.select_preferences(|usable| usable.min)
     }
 
     /// The placement list that sets maximums.
-    pub(super) fn max(&self) -> &ClusterPreferences {
-        self.value(|usable| usable.max)
+    pub(super) fn max_replicas(&self) -> &ClusterPreferences {
+        self.select_preferences(|usable| usable.max)
     }
 
     /// The placement list that sets weights.
-    pub(super) fn weights(&self) -> &ClusterPreferences {
-        self.value(|usable| usable.weight)
+    pub(super) fn cluster_weights(&self) -> &ClusterPreferences {
+        self.select_preferences(|usable| usable.weight)
     }
 
     /// The placement list that sets priorities.
-    pub(super) fn priorities(&self) -> &ClusterPreferences {
-        self.value(|usable| usable.priority)
+    pub(super) fn cluster_priorities(&self) -> &ClusterPreferences {
+        self.select_preferences(|usable| usable.priority)
     }
 
-    fn value(&self, usable: fn(&Usable) -> bool) -> &ClusterPreferences {
+    fn select_preferences(&self, usable: fn(&UsablePreferences) -> bool) -> &ClusterPreferences {
         match &self.own {
             Some((how, own)) if usable(how) => own,
             _ => self.listed,
@@ -140,8 +141,11 @@ impl<'p> EffectivePolicy<'p> {
     }
 }
 
-fn affinity<'p>(template: &Object, policy: &'p PolicySpec) -> (Option<Cow<'p, [Term]>>, Vec<Preferred>) {
-    match json::<Option<Affinity>>(template, keys::AFFINITY) {
+fn read_affinity<'p>(
+    template: &Object,
+    policy: &'p PolicySpec,
+) -> (Option<Cow<'p, [PolicyAffinityTerm]>>, Vec<PreferredTerm>) {
+    match read_json::<Option<Affinity>>(template, keys::AFFINITY) {
         Some(own) => {
             let own = own.unwrap_or_default().cluster_affinity;
             (own.required.map(|r| Cow::Owned(r.cluster_selector_terms)), own.preferred)
@@ -151,7 +155,7 @@ fn affinity<'p>(template: &Object, policy: &'p PolicySpec) -> (Option<Cow<'p, [T
     }
 }
 
-fn divides(template: &Object) -> Option<bool> {
+fn read_divides(template: &Object) -> Option<bool> {
     match template.annotation(keys::SCHEDULING_MODE)? {
         "Divide" => Some(true),
         "Duplicate" => Some(false),
@@ -159,7 +163,7 @@ fn divides(template: &Object) -> Option<bool> {
     }
 }
 
-fn flag(template: &Object, key: &str) -> Option<bool> {
+fn read_flag(template: &Object, key: &str) -> Option<bool> {
     match template.annotation(key)? {
         "true" => Some(true),
         "false" => Some(false),
@@ -167,46 +171,46 @@ fn flag(template: &Object, key: &str) -> Option<bool> {
     }
 }
 
-fn whole(template: &Object, key: &str) -> Option<i64> {
+fn read_count(template: &Object, key: &str) -> Option<i64> {
     i64::from_str(template.annotation(key)?).ok().filter(|n| *n >= 0)
 }
 
 /// An annotation of a template that takes the place of a field of its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Replacement {
+pub(super) struct FieldReplacement {
     /// The annotation.
     pub(super) annotation: &'static str,
     /// The field in the policy's `spec`.
     pub(super) field: &'static str,
 }
 
-impl Replacement {
+impl FieldReplacement {
     /// The place of the annotation in the template.
-    pub(super) fn pointer(self) -> String {
+    pub(super) fn annotation_pointer(self) -> String {
         format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(self.annotation))
     }
 }
 
 /// The annotations that take the place of fields of the policy. Those that cannot be read do not.
-pub(super) fn replacements(template: &Object) -> Vec<Replacement> {
+pub(super) fn find_replacements(template: &Object) -> Vec<FieldReplacement> {
     const ALL: [(&str, &str); 7] = [
         (keys::SCHEDULING_MODE, "schedulingMode"),
-        (keys::STICKY, "reschedulePolicy.disableRescheduling"),
+        (keys::STICKY_CLUSTER, "reschedulePolicy.disableRescheduling"),
         (keys::CLUSTER_SELECTOR, "clusterSelector"),
         (keys::AFFINITY, "clusterAffinity"),
         (keys::TOLERATIONS, "tolerations"),
         (keys::MAX_CLUSTERS, "maxClusters"),
         (keys::PLACEMENTS, "placement"),
     ];
-    let unreadable = unreadable(template);
+    let unreadable = unreadable_annotations(template);
     let is_read =
         |key: &str| template.annotation(key).is_some() && unreadable.iter().all(|(other, _)| *other != key);
     let read = ALL.into_iter().filter(|(annotation, _)| is_read(annotation));
-    read.map(|(annotation, field)| Replacement { annotation, field }).collect()
+    read.map(|(annotation, field)| FieldReplacement { annotation, field }).collect()
 }
 
 /// The annotations that cannot be read, with the reason.
-pub(super) fn unreadable(template: &Object) -> Vec<(&'static str, String)> {
+pub(super) fn unreadable_annotations(template: &Object) -> Vec<(&'static str, String)> {
     let json_error = |key: &'static str| {
         let text = template.annotation(key)?;
         let error = match key {
@@ -222,19 +226,19 @@ pub(super) fn unreadable(template: &Object) -> Vec<(&'static str, String)> {
         Some((key, format!("`{text}` is not {expected}")))
     };
     let words = [
-        word(keys::SCHEDULING_MODE, divides(template).is_some(), "`Duplicate` or `Divide`"),
-        word(keys::STICKY, flag(template, keys::STICKY).is_some(), "`true` or `false`"),
+        word(keys::SCHEDULING_MODE, read_divides(template).is_some(), "`Duplicate` or `Divide`"),
+        word(keys::STICKY_CLUSTER, read_flag(template, keys::STICKY_CLUSTER).is_some(), "`true` or `false`"),
         word(keys::CONFLICTS, template.annotation(keys::CONFLICTS) == Some("adopt"), "`adopt`"),
-        word(keys::MAX_CLUSTERS, whole(template, keys::MAX_CLUSTERS).is_some(), "an integer from 0"),
+        word(keys::MAX_CLUSTERS, read_count(template, keys::MAX_CLUSTERS).is_some(), "an integer from 0"),
     ];
     let json = [keys::CLUSTER_SELECTOR, keys::AFFINITY, keys::TOLERATIONS, keys::PLACEMENTS].map(json_error);
     words.into_iter().chain(json).flatten().collect()
 }
 
-fn json<T: DeserializeOwned>(template: &Object, key: &str) -> Option<T> {
+fn read_json<T: DeserializeOwned>(template: &Object, key: &str) -> Option<T> {
     serde_json::from_str(template.annotation(key)?).ok()
 }
 
-fn list<T: DeserializeOwned>(template: &Object, key: &str) -> Option<Vec<T>> {
-    json::<Option<Vec<T>>>(template, key).map(Option::unwrap_or_default)
+fn read_list<T: DeserializeOwned>(template: &Object, key: &str) -> Option<Vec<T>> {
+    read_json::<Option<Vec<T>>>(template, key).map(Option::unwrap_or_default)
 }

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::memory::Memory;
-use super::types::Types;
+use super::state::KubeAdmiralState;
+use super::types::FederatedKinds;
 use super::{keys, podspec};
 use federate_dialect::Placement;
-use federate_kubernetes::pods::References;
+use federate_kubernetes::pods::PodReferences;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Object, ObjectRef};
 
@@ -28,15 +28,15 @@ const FOLLOWERS: [(&str, &str); 6] = [
 ];
 
 /// A reference within the leader's namespace: API group, kind, name.
-pub(super) type Reference = (String, String, String);
+pub(super) type FollowerReference = (String, String, String);
 
 /// Whether an object's followers go where it goes: a kind that leads, with a pod spec.
-pub(super) fn leads(object: &Object) -> bool {
-    podspec::path(&object.id).is_some()
+pub(super) fn can_lead(object: &Object) -> bool {
+    podspec::pod_spec_path(&object.id).is_some()
 }
 
 /// Whether objects of that kind can be followers.
-pub(super) fn follows(id: &ObjectRef, types: &Types) -> bool {
+pub(super) fn can_follow(id: &ObjectRef, types: &FederatedKinds) -> bool {
     FOLLOWERS.contains(&(id.group(), id.kind.as_str()))
         || types.get(&id.api_version, &id.kind).is_some_and(|t| t.scales)
 }
@@ -53,17 +53,17 @@ struct WrittenReference {
 }
 
 /// The references in the annotation of a leader, or why it cannot be read.
-pub(super) fn annotated(leader: &Object) -> Result<BTreeSet<Reference>, String> {
+pub(super) fn read_annotation(leader: &Object) -> Result<BTreeSet<FollowerReference>, String> {
     let Some(text) = leader.annotation(keys::FOLLOWERS) else { return Ok(BTreeSet::new()) };
     let written: Option<Vec<WrittenReference>> = serde_json::from_str(text).map_err(|e| e.to_string())?;
     Ok(written.into_iter().flatten().map(|w| (w.group, w.kind, w.name)).collect())
 }
 
 /// The references of a leader, or why its annotation cannot be read.
-pub(super) fn references(leader: &Object) -> Result<BTreeSet<Reference>, String> {
-    let mut all = annotated(leader)?;
-    let Some(spec) = podspec::of(leader) else { return Ok(all) };
-    let References { secrets, config_maps, claims, mut service_accounts } = pod_references(spec);
+pub(super) fn find_references(leader: &Object) -> Result<BTreeSet<FollowerReference>, String> {
+    let mut all = read_annotation(leader)?;
+    let Some(spec) = podspec::find_pod_spec(leader) else { return Ok(all) };
+    let PodReferences { secrets, config_maps, claims, mut service_accounts } = pod_references(spec);
     let account = spec.get("serviceAccountName").and_then(Value::as_str).filter(|name| !name.is_empty());
     service_accounts.extend(account.map(str::to_owned));
     let kinds = [
@@ -79,9 +79,9 @@ pub(super) fn references(leader: &Object) -> Result<BTreeSet<Reference>, String>
 }
 
 /// The references of containers, init containers, volumes and pull secrets. Ephemeral containers do not count.
-fn pod_references(spec: &Value) -> References {
+fn pod_references(spec: &Value) -> PodReferences {
     let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
-    let mut references = References::default();
+    let mut references = PodReferences::default();
     for container in list("containers").chain(list("initContainers")) {
         references.add_container(container);
     }
@@ -95,6 +95,6 @@ fn pod_references(spec: &Value) -> References {
 
 /// Whether the object is a dry run: it is not sent before it has been sent once.
 pub(super) fn is_dry_run(object: &Object, row: Option<&Placement>) -> bool {
-    let sent = || row.and_then(|row| Memory::of(row).propagated);
+    let sent = || row.and_then(|row| KubeAdmiralState::from_row(row).propagated);
     object.annotation(keys::DRY_RUN) == Some("true") && sent().is_none_or(|sent| sent.is_empty())
 }

@@ -8,38 +8,38 @@ use federate_dialect::gojson;
 use federate_kubernetes::{Labels, Taint};
 
 /// The digest of a text.
-fn fnv(text: &str) -> String {
+fn fnv_digest(text: &str) -> String {
     let hash =
         text.bytes().fold(0x811c_9dc5_u32, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte));
     hash.to_string()
 }
 
 /// The digest of annotations by name; without any, that of an empty map.
-pub(super) fn annotations(annotations: &BTreeMap<&str, &str>) -> String {
-    fnv(&gojson::write(&json!(annotations)))
+pub(super) fn hash_annotations(annotations: &BTreeMap<&str, &str>) -> String {
+    fnv_digest(&gojson::write_sorted(&json!(annotations)))
 }
 
 /// The digest of a cluster's labels. An empty map is stored as absent.
-pub(super) fn labels(labels: &Labels) -> String {
-    fnv(&if labels.is_empty() { "null".to_owned() } else { gojson::write(&json!(labels)) })
+pub(super) fn hash_labels(labels: &Labels) -> String {
+    fnv_digest(&if labels.is_empty() { "null".to_owned() } else { gojson::write_sorted(&json!(labels)) })
 }
 
 /// The digest of a cluster's taints. Taints with equal key and value stay in the order given.
-pub(super) fn taints(taints: &[Taint]) -> String {
+pub(super) fn hash_taints(taints: &[Taint]) -> String {
     let mut taints: Vec<&Taint> = taints.iter().collect();
     taints.sort_by(|a, b| (&a.key, &a.value).cmp(&(&b.key, &b.value)));
     let list = taints.into_iter().map(|taint| {
         let mut map = Map::new();
         map.insert("key".to_owned(), taint.key.as_str().into());
-        put(&mut map, "value", Some(&json!(taint.value)));
+        insert_filled(&mut map, "value", Some(&json!(taint.value)));
         map.insert("effect".to_owned(), taint.effect.as_str().into());
         Value::Object(map)
     });
-    fnv(&gojson::write_fields(&list.collect()))
+    fnv_digest(&gojson::write_fields(&list.collect()))
 }
 
 /// The digest of a cluster's API types, in any order.
-pub(super) fn api_types(types: &[Value]) -> String {
+pub(super) fn hash_api_types(types: &[Value]) -> String {
     const KEYS: [&str; 5] = ["group", "version", "kind", "pluralName", "scope"];
     let key =
         |api: &Value| KEYS.map(|key| api.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
@@ -51,16 +51,16 @@ pub(super) fn api_types(types: &[Value]) -> String {
         map.retain(|key, value| key != "group" || value != "");
         Value::Object(map)
     });
-    fnv(&gojson::write_fields(&list.collect()))
+    fnv_digest(&gojson::write_fields(&list.collect()))
 }
 
 /// The digest of a policy's content: its `spec` without `autoMigration`.
-pub(super) fn policy(spec: &Value) -> String {
-    fnv(&gojson::write_fields(&content(spec)))
+pub(super) fn hash_policy(spec: &Value) -> String {
+    fnv_digest(&gojson::write_fields(&policy_content(spec)))
 }
 
 /// The digest of a policy's content with the API server's defaults.
-pub(super) fn stored_policy(spec: &Value) -> String {
+pub(super) fn hash_stored_policy(spec: &Value) -> String {
     let mut spec = spec.clone();
     if let Some(map) = spec.as_object_mut() {
         map.retain(|_, value| !value.is_null());
@@ -71,11 +71,11 @@ pub(super) fn stored_policy(spec: &Value) -> String {
             policy.entry("replicaRescheduling").or_insert_with(|| json!({}));
         }
     }
-    policy(&spec)
+    hash_policy(&spec)
 }
 
 /// Adds a field, unless it is empty.
-fn put(map: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
+fn insert_filled(map: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
     let empty = |value: &Value| match value {
         Value::Null | Value::Bool(false) => true,
         Value::String(text) => text.is_empty(),
@@ -89,61 +89,62 @@ fn put(map: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
 }
 
 /// The content in the order of the fields of Go's types.
-fn content(spec: &Value) -> Value {
+fn policy_content(spec: &Value) -> Value {
     let text = |key: &str| spec.get(key).and_then(Value::as_str).unwrap_or_default();
     let mut map = Map::new();
     for key in ["schedulingProfile", "schedulingMode"] {
         map.insert(key.to_owned(), text(key).into());
     }
-    put(&mut map, "replicasStrategy", spec.get("replicasStrategy"));
-    put(&mut map, "clusterSelector", spec.get("clusterSelector").map(sorted).as_ref());
-    put(&mut map, "clusterAffinity", Some(&each(spec.get("clusterAffinity"), term)));
-    let tolerations = each(spec.get("tolerations"), |toleration| {
-        fields(toleration, &["key", "operator", "value", "effect", "tolerationSeconds"])
+    insert_filled(&mut map, "replicasStrategy", spec.get("replicasStrategy"));
+    insert_filled(&mut map, "clusterSelector", spec.get("clusterSelector").map(sort_keys).as_ref());
+    insert_filled(&mut map, "clusterAffinity", Some(&map_items(spec.get("clusterAffinity"), encode_term)));
+    let tolerations = map_items(spec.get("tolerations"), |toleration| {
+        pick_fields(toleration, &["key", "operator", "value", "effect", "tolerationSeconds"])
     });
-    put(&mut map, "tolerations", Some(&tolerations));
-    put(&mut map, "maxClusters", spec.get("maxClusters"));
-    put(&mut map, "placement", Some(&each(spec.get("placement"), placement)));
-    put(&mut map, "disableFollowerScheduling", spec.get("disableFollowerScheduling"));
+    insert_filled(&mut map, "tolerations", Some(&tolerations));
+    insert_filled(&mut map, "maxClusters", spec.get("maxClusters"));
+    insert_filled(&mut map, "placement", Some(&map_items(spec.get("placement"), encode_placement)));
+    insert_filled(&mut map, "disableFollowerScheduling", spec.get("disableFollowerScheduling"));
     if let Some(policy) = spec.get("reschedulePolicy").filter(|policy| !policy.is_null()) {
-        map.insert("reschedulePolicy".to_owned(), rescheduling(policy));
+        map.insert("reschedulePolicy".to_owned(), encode_rescheduling(policy));
     }
     Value::Object(map)
 }
 
-fn sorted(value: &Value) -> Value {
+fn sort_keys(value: &Value) -> Value {
     let entries = value.as_object().into_iter().flatten();
     json!(entries.collect::<BTreeMap<_, _>>())
 }
 
-fn each(list: Option<&Value>, made: impl Fn(&Value) -> Value) -> Value {
+fn map_items(list: Option<&Value>, made: impl Fn(&Value) -> Value) -> Value {
     list.and_then(Value::as_array).into_iter().flatten().map(made).collect()
 }
 
 /// Those fields that are not empty, in this order.
-fn fields(value: &Value, keys: &[&str]) -> Value {
+fn pick_fields(value: &Value, keys: &[&str]) -> Value {
     let mut map = Map::new();
     for key in keys {
-        put(&mut map, key, value.get(*key));
+        insert_filled(&mut map, key, value.get(*key));
     }
     Value::Object(map)
 }
 
-fn term(term: &Value) -> Value {
+fn encode_term(term: &Value) -> Value {
     let mut map = Map::new();
     for key in ["matchExpressions", "matchFields"] {
-        let requirements = each(term.get(key), |requirement| {
+        let requirements = map_items(term.get(key), |requirement| {
             let field = |key: &str| requirement.get(key).cloned().unwrap_or_default();
             json!({"key": field("key"), "operator": field("operator"), "values": field("values")})
         });
-        put(&mut map, key, Some(&requirements));
+        insert_filled(&mut map, key, Some(&requirements));
     }
     Value::Object(map)
 }
 
-fn placement(entry: &Value) -> Value {
+fn encode_placement(entry: &Value) -> Value {
     let preferences = entry.get("preferences").cloned().unwrap_or_default();
-    let mut cluster_preferences = fields(&preferences, &["minReplicas", "maxReplicas", "weight", "priority"]);
+    let mut cluster_preferences =
+        pick_fields(&preferences, &["minReplicas", "maxReplicas", "weight", "priority"]);
     if let Some(map) =
         cluster_preferences.as_object_mut().filter(|map| map.get("minReplicas") == Some(&json!(0)))
     {
@@ -152,9 +153,9 @@ fn placement(entry: &Value) -> Value {
     json!({"cluster": entry.get("cluster"), "preferences": cluster_preferences})
 }
 
-fn rescheduling(policy: &Value) -> Value {
+fn encode_rescheduling(policy: &Value) -> Value {
     let mut map = Map::new();
-    put(&mut map, "disableRescheduling", policy.get("disableRescheduling"));
+    insert_filled(&mut map, "disableRescheduling", policy.get("disableRescheduling"));
     let is =
         |value: &Value, key: &str, default: bool| value.get(key).and_then(Value::as_bool).unwrap_or(default);
     if let Some(when) = policy.get("rescheduleWhen").filter(|when| !when.is_null()) {
@@ -179,15 +180,15 @@ mod tests {
 
     #[test]
     fn digests_are_the_control_planes_own() {
-        assert_eq!(annotations(&BTreeMap::new()), "1450640401");
+        assert_eq!(hash_annotations(&BTreeMap::new()), "1450640401");
         let pairs = [("tier", "gold"), ("region", "us")];
         let map: Labels = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        assert_eq!(labels(&map), "2248568751");
+        assert_eq!(hash_labels(&map), "2248568751");
         let taint = Taint { key: "edge".into(), value: "true".into(), effect: "NoSchedule".into() };
-        assert_eq!((taints(&[]).as_str(), taints(&[taint]).as_str()), ("913756753", "3686999531"));
+        assert_eq!((hash_taints(&[]).as_str(), hash_taints(&[taint]).as_str()), ("913756753", "3686999531"));
         let deployments = json!({"group": "apps", "kind": "Deployment", "pluralName": "deployments",
             "scope": "Namespaced", "version": "v1"});
-        assert_eq!(api_types(&[deployments]), "315140452");
+        assert_eq!(hash_api_types(&[deployments]), "315140452");
     }
 
     #[test]
@@ -196,7 +197,7 @@ mod tests {
             "clusterLabelsChanged": false, "policyContentChanged": true});
         let spec = json!({"autoMigration": {}, "maxClusters": 3, "replicasStrategy": "Spread",
             "reschedulePolicy": {"rescheduleWhen": when}, "schedulingMode": "Divide", "schedulingProfile": ""});
-        assert_eq!(policy(&spec), "470811617");
+        assert_eq!(hash_policy(&spec), "470811617");
         let (silent, stored) = (
             json!({"schedulingMode": "Divide"}),
             json!({
@@ -204,7 +205,7 @@ mod tests {
             "reschedulePolicy": {"rescheduleWhen": {"policyContentChanged": true},
                 "replicaRescheduling": {"avoidDisruption": true}}}),
         );
-        assert_eq!(stored_policy(&silent), policy(&stored));
-        assert_eq!(stored_policy(&stored), policy(&stored));
+        assert_eq!(hash_stored_policy(&silent), hash_policy(&stored));
+        assert_eq!(hash_stored_policy(&stored), hash_policy(&stored));
     }
 }

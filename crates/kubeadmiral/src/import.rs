@@ -8,22 +8,24 @@
 use serde_json::json;
 
 use federate_dialect::clean;
-use federate_dialect::import::{Edits, Import, Imported, Importer, PolicyName, refusal};
+use federate_dialect::import::{
+    ImportEdits, ImportOutcome, Importer, ObjectImportOptions, PolicyName, check_importable,
+};
 use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Finding, Object};
 
 /// The importer.
 pub(super) const IMPORTER: Importer =
-    Importer { take: import, unnamed: None, wraps: false, note: None, retain: None };
+    Importer { import_object: import_object, unnamed: None, wraps: false, note: None, retain: None };
 
 const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
 const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";
 const CONFLICTS: &str = "kubeadmiral.io/conflict-resolution";
-const ADOPTING: &str = "kubeadmiral.io/clusters-to-adopt";
+const CLUSTERS_TO_ADOPT_ANNOTATION: &str = "kubeadmiral.io/clusters-to-adopt";
 
 /// Annotations of an object that was propagated before. Those of clients and workload controllers stay, as in
 /// the guide.
-const PROPAGATED: [&str; 4] = [
+const SYNC_ANNOTATIONS: [&str; 4] = [
     "kubeadmiral.io/adopted",
     "kubeadmiral.io/propagated-annotation-keys",
     "kubeadmiral.io/propagated-label-keys",
@@ -34,41 +36,42 @@ const PROPAGATED: [&str; 4] = [
 const MANAGED: &str = "kubeadmiral.io/managed";
 
 /// Imports an object.
-fn import(object: &Object, options: &Import) -> Result<Imported, Vec<Finding>> {
+fn import_object(object: &Object, options: &ObjectImportOptions) -> Result<ImportOutcome, Vec<Finding>> {
     let Some(policy) = &options.policy else {
         let message = format!("no policy is named for {}", object.id);
         return Err(vec![
-            Finding::error("no-policy", object, message).help("name it with --policy or --cluster-policy"),
+            Finding::error("no-policy", object, message)
+                .with_help("name it with --policy or --cluster-policy"),
         ]);
     };
-    if let Some(refused) = refusal(object, options.dialects) {
+    if let Some(refused) = check_importable(object, options.dialects) {
         return Err(vec![refused]);
     }
-    let mut edits = Edits::of(object);
-    clean::server_fields(&mut edits);
-    edits.remove_keys("annotations", &PROPAGATED);
+    let mut edits = ImportEdits::for_object(object);
+    clean::remove_server_fields(&mut edits);
+    edits.remove_keys("annotations", &SYNC_ANNOTATIONS);
     edits.remove_keys("labels", &[MANAGED]);
     let (label, other, name) = match policy {
-        PolicyName::Beside(name) if namespaced(object) => (POLICY, CLUSTER_POLICY, name),
+        PolicyName::Beside(name) if is_namespaced(object) => (POLICY, CLUSTER_POLICY, name),
         PolicyName::Beside(name) | PolicyName::OfCluster(name) => (CLUSTER_POLICY, POLICY, name),
     };
     edits.remove_keys("labels", &[other]);
-    edits.set("labels", label, name);
-    edits.set("annotations", ADOPTING, &clusters(&options.clusters));
-    edits.set("annotations", CONFLICTS, "adopt");
-    Ok(Imported::Edits(edits.done()))
+    edits.set_key("labels", label, name);
+    edits.set_key("annotations", CLUSTERS_TO_ADOPT_ANNOTATION, &clusters_to_adopt(&options.clusters));
+    edits.set_key("annotations", CONFLICTS, "adopt");
+    Ok(ImportOutcome::Edits(edits.into_edits()))
 }
 
 /// The scope of an unknown kind follows from the object.
-fn namespaced(object: &Object) -> bool {
-    match kinds::scope(object.id.group(), &object.id.kind) {
+fn is_namespaced(object: &Object) -> bool {
+    match kinds::find_scope(object.id.group(), &object.id.kind) {
         Some(scope) => scope == Scope::Namespaced,
         None => object.id.namespace.is_some(),
     }
 }
 
 /// The value of the annotation: the clusters in which the object is adopted.
-fn clusters(names: &[String]) -> String {
+fn clusters_to_adopt(names: &[String]) -> String {
     if names.is_empty() { json!({"regexp": ".*"}) } else { json!({"clusters": names}) }.to_string()
 }
 
@@ -79,14 +82,16 @@ mod tests {
     use super::*;
     use federate_dialect::Dialects;
 
-    fn named(policy: PolicyName) -> Import {
+    fn named(policy: PolicyName) -> ObjectImportOptions {
         let dialects = Dialects::new(&[&crate::KubeAdmiral]);
-        Import { policy: Some(policy), dialects, ..Import::default() }
+        ObjectImportOptions { policy: Some(policy), dialects, ..ObjectImportOptions::default() }
     }
 
     /// The edits.
-    fn edits(body: Value, options: &Import) -> (Vec<String>, Vec<(String, String)>) {
-        let Imported::Edits(edits) = import(&Object::of(body, "a.yaml"), options).unwrap() else {
+    fn edits(body: Value, options: &ObjectImportOptions) -> (Vec<String>, Vec<(String, String)>) {
+        let ImportOutcome::Edits(edits) =
+            import_object(&Object::from_manifest(body, "a.yaml"), options).unwrap()
+        else {
             panic!("no edits")
         };
         let gone = edits.iter().filter(|e| e.value.is_none()).map(|e| e.pointer.clone()).collect();
@@ -124,8 +129,10 @@ mod tests {
     fn one_label_decides_and_adoption_names_clusters() {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "x",
             "labels": {"kubeadmiral.io/cluster-propagation-policy-name": "old", "kubeadmiral.io/managed": "true"}}});
-        let options =
-            Import { clusters: vec!["m1".into(), "m2".into()], ..named(PolicyName::Beside("p".into())) };
+        let options = ObjectImportOptions {
+            clusters: vec!["m1".into(), "m2".into()],
+            ..named(PolicyName::Beside("p".into()))
+        };
         let (gone, come) = edits(body, &options);
         assert_eq!(gone, ["/metadata/labels/kubeadmiral.io~1managed", CLUSTER_LABEL]);
         let adopting = "/metadata/annotations/kubeadmiral.io~1clusters-to-adopt";
@@ -171,8 +178,9 @@ mod tests {
 
     #[test]
     fn what_is_no_template_is_refused() {
-        let refused =
-            |body: Value, options: &Import| import(&Object::of(body, "a.yaml"), options).unwrap_err()[0].code;
+        let refused = |body: Value, options: &ObjectImportOptions| {
+            import_object(&Object::from_manifest(body, "a.yaml"), options).unwrap_err()[0].code
+        };
         let options = named(PolicyName::Beside("p".into()));
         let owner = json!([{"kind": "ReplicaSet", "name": "web-1", "controller": true}]);
         let pod =
@@ -180,6 +188,6 @@ mod tests {
         assert_eq!(refused(pod.clone(), &options), "controlled");
         let policy = json!({"apiVersion": "core.kubeadmiral.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "a"}});
         assert_eq!(refused(policy, &options), "not-a-template");
-        assert_eq!(refused(pod, &Import::default()), "no-policy");
+        assert_eq!(refused(pod, &ObjectImportOptions::default()), "no-policy");
     }
 }

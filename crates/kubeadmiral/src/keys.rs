@@ -13,7 +13,7 @@ pub(super) const MOVED_LABELS: [&str; 4] = [POLICY, CLUSTER_POLICY, OVERRIDE, CL
 
 /// Annotations that replace a policy's values.
 pub(super) const SCHEDULING_MODE: &str = "kubeadmiral.io/scheduling-mode";
-pub(super) const STICKY: &str = "kubeadmiral.io/sticky-cluster";
+pub(super) const STICKY_CLUSTER: &str = "kubeadmiral.io/sticky-cluster";
 pub(super) const TOLERATIONS: &str = "kubeadmiral.io/tolerations";
 pub(super) const PLACEMENTS: &str = "kubeadmiral.io/placements";
 pub(super) const CLUSTER_SELECTOR: &str = "kubeadmiral.io/clusterSelector";
@@ -34,7 +34,7 @@ pub(super) const DRY_RUN: &str = "kubeadmiral.io/dry-run";
 pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
     "kubeadmiral.io/retain-replicas",
     SCHEDULING_MODE,
-    STICKY,
+    STICKY_CLUSTER,
     "kubeadmiral.io/no-auto-propagation",
     "kubeadmiral.io/orphan",
     CONFLICTS,
@@ -53,13 +53,13 @@ pub(super) const MOVED_ANNOTATIONS: [&str; 18] = [
 ];
 
 /// The labels that are read, and the annotation that is read and sent.
-const OTHERS: [&str; 5] = [POLICY, CLUSTER_POLICY, OVERRIDE, CLUSTER_OVERRIDE, NO_FEDERATED];
+const OTHER_READ_KEYS: [&str; 5] = [POLICY, CLUSTER_POLICY, OVERRIDE, CLUSTER_OVERRIDE, NO_FEDERATED];
 
 /// Every label and annotation of templates that is read.
-pub(super) const READ: [&str; OTHERS.len() + MOVED_ANNOTATIONS.len()] = {
-    let mut all = [""; OTHERS.len() + MOVED_ANNOTATIONS.len()];
-    let (others, moved) = all.split_at_mut(OTHERS.len());
-    others.copy_from_slice(&OTHERS);
+pub(super) const READ_KEYS: [&str; OTHER_READ_KEYS.len() + MOVED_ANNOTATIONS.len()] = {
+    let mut all = [""; OTHER_READ_KEYS.len() + MOVED_ANNOTATIONS.len()];
+    let (others, moved) = all.split_at_mut(OTHER_READ_KEYS.len());
+    others.copy_from_slice(&OTHER_READ_KEYS);
     moved.copy_from_slice(&MOVED_ANNOTATIONS);
     all
 };
@@ -99,7 +99,7 @@ pub(super) const CENTRAL_HPA: &str = "kubeadmiral.io/centralized-hpa-enabled";
 /// Whether a template has labels or annotations for `KubeAdmiral`.
 pub(super) fn has_own_keys(template: &federate_kubernetes::Object) -> bool {
     let has = |field: &str, own: &[&str]| {
-        let map = template.at(&["metadata", field]).and_then(Value::as_object);
+        let map = template.value_at(&["metadata", field]).and_then(Value::as_object);
         map.into_iter().flatten().any(|(key, value)| own.contains(&key.as_str()) && value.is_string())
     };
     has("labels", &MOVED_LABELS) || has("annotations", &MOVED_ANNOTATIONS)

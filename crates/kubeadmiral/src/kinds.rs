@@ -9,4 +9,4 @@ pub(super) const KINDS: [GroupKinds; 1] = [GroupKinds::new(
          SchedulerPluginWebhookConfiguration SchedulingProfile",
     "CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy",
 )
-.versions("v1alpha1")];
+.with_versions("v1alpha1")];

@@ -13,17 +13,18 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, Live, Object, ObjectRef, schema};
+use federate_kubernetes::{Capacity, Cluster, Connection, Finding, LiveObjects, Object, ObjectRef, schema};
 use federate_repo::config::ConfiguredCluster;
-use federate_repo::{Claimed, Config, Repo, Role, Template};
+use federate_repo::{ClaimedObject, Config, Repo, Role, Template};
 
-use federate_dialect::admitted::Admitted;
+use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
-use federate_dialect::served::Served;
+use federate_dialect::serving_clusters::ServingClusters;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Depends, Dialect, Explanation, HubKinds, Input, LossStep,
-    MemberManager, Migrated, ObjectScope, Observation, Placement, PodCounts, Previous, Reads, References,
-    Starter, Subject, Unfollowed, Unschedulable, Variant,
+    ClusterDependency, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionSubject, Dialect,
+    DialectDecisions, Explanation, HubKinds, ManifestVariant, MemberManager, MigrationOutcome,
+    ObjectReferences, ObjectScope, OutageStep, Placement, PlannerInput, PodCounts, PolicyPlanner,
+    PreviousPlan, Starter, TemplateReads, UnplacedFollower, Unschedulable,
 };
 
 mod advice;
@@ -32,11 +33,11 @@ mod api;
 pub mod capacity;
 mod cluster;
 mod cluster_preferences;
-mod complete;
 mod connection;
-mod decide;
+mod decision;
 mod effective_policy;
-mod explain;
+mod explanation;
+mod follower_placement;
 mod followers;
 mod hash;
 pub mod hub;
@@ -45,7 +46,6 @@ mod keys;
 mod kinds;
 mod manifest;
 mod member;
-mod memory;
 pub mod migration;
 mod namespaces;
 mod overrides;
@@ -56,20 +56,21 @@ mod references;
 mod schedule;
 mod source;
 mod starter;
+mod state;
 mod trigger;
 mod types;
-mod validate;
+mod validation;
 
-use api::Resources;
-use decide::{Decision, TemplateDecision};
-use memory::Memory;
-use namespaces::Namespaces;
+use api::FederatedClusterResources;
+use decision::{TemplateDecider, TemplateDecision};
+use namespaces::NamespaceExclusions;
 use overrides::{OverridePolicy, OverrideSpec};
-use policies::{Policies, Policy};
+use policies::{KubeAdmiralPolicies, KubeAdmiralPolicy};
 use profile::Plugins;
-use schedule::Member;
-use trigger::Clusters;
-use types::Types;
+use schedule::JoinedCluster;
+use state::KubeAdmiralState;
+use trigger::TriggerClusters;
+use types::FederatedKinds;
 
 const NAME: &str = "kubeadmiral";
 const GROUP: &str = "core.kubeadmiral.io";
@@ -82,7 +83,7 @@ impl Dialect for KubeAdmiral {
         NAME
     }
 
-    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
             (GROUP, "FederatedCluster") => Some(Role::Inventory),
@@ -93,15 +94,15 @@ impl Dialect for KubeAdmiral {
         }
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[namespaces::EXCLUDE]
+    fn setting_keys(&self) -> &'static [&'static str] {
+        &[namespaces::EXCLUDE_SETTING]
     }
 
-    fn kinds(&self) -> &'static [GroupKinds] {
+    fn own_kinds(&self) -> &'static [GroupKinds] {
         &kinds::KINDS
     }
 
-    fn domains(&self) -> &'static [&'static str] {
+    fn own_domains(&self) -> &'static [&'static str] {
         &["kubeadmiral.io"]
     }
 
@@ -109,12 +110,12 @@ impl Dialect for KubeAdmiral {
         const { &[MemberManager { name: "kubeadmiral-controller-manager", label: None }] }
     }
 
-    fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
-        Ok(hub::memory_of(hub))
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+        Ok(hub::read_plan(hub))
     }
 
-    fn starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
-        starter::starter(clusters)
+    fn build_starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters)
     }
 
     fn importer(&self) -> Option<Importer> {
@@ -122,56 +123,56 @@ impl Dialect for KubeAdmiral {
     }
 
     /// The conditions change once the cluster was unreachable at every probe for a while. They move nothing.
-    fn loss(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+    fn outage_steps(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
-        self.lose(&mut lost);
+        self.mark_unreachable(&mut lost);
         let what = format!("{}: Offline is True, Ready is Unknown", cluster.name);
-        vec![LossStep { seconds: PROBE_PERIOD + STATUS_THRESHOLD, what, cluster: lost }]
+        vec![OutageStep { seconds: PROBE_PERIOD + STATUS_THRESHOLD, what, cluster: lost }]
     }
 
-    fn mark(&self, live: &mut Object) {
+    fn mark_as_managed(&self, live: &mut Object) {
         live.set_label(keys::MANAGED, "true");
     }
 
     fn metadata_keys(&self) -> &'static [&'static str] {
-        &keys::READ
+        &keys::READ_KEYS
     }
 
     fn selected_by(&self) -> &'static str {
         "name a policy in its label `kubeadmiral.io/propagation-policy-name` or `…/cluster-propagation-policy-name`"
     }
 
-    fn references(&self, object: &Object) -> References {
-        references::of(object)
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::find_references(object)
     }
 
-    fn validate(&self, claimed: &Claimed, _: &Config) -> Vec<Finding> {
-        validate::check(&claimed.object)
+    fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
+        validation::check_object(&claimed.object)
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
-        cluster::read(object, strict)
+    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
     }
 
-    fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
-        let written = capacity::resources(nodes, pods, &[]).write();
-        Some(cluster::capacity(Resources::deserialize(&written).ok()?))
+    fn compute_capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        let written = capacity::compute_resources(nodes, pods, &[]).to_value();
+        Some(cluster::to_capacity(FederatedClusterResources::deserialize(&written).ok()?))
     }
 
-    fn cluster_status(&self, object: &Object, seen: &Observation) -> Option<Value> {
-        Some(capacity::status(object, seen))
+    fn compute_cluster_status(&self, object: &Object, seen: &ClusterObservation) -> Option<Value> {
+        Some(capacity::observed_status(object, seen))
     }
 
     fn hub_kinds(&self) -> &'static [HubKinds] {
         &hub::HUB_KINDS
     }
 
-    fn connection(&self, object: &Object) -> Result<Connection, String> {
-        connection::read(object)
+    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read_connection(object)
     }
 
-    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(KubeAdmiralPlane::new(input))
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(KubeAdmiralPlanner::new(input))
     }
 }
 
@@ -181,50 +182,50 @@ const PROBE_PERIOD: i64 = 30;
 const STATUS_THRESHOLD: i64 = 100;
 
 /// `KubeAdmiral`'s control plane over one repo.
-struct KubeAdmiralPlane<'a> {
+struct KubeAdmiralPlanner<'a> {
     repo: &'a Repo,
     templates: &'a [Template],
     clusters: &'a [Cluster],
-    members: Vec<Member<'a>>,
-    types: Types,
-    policies: Policies<'a>,
+    members: Vec<JoinedCluster<'a>>,
+    types: FederatedKinds,
+    policies: KubeAdmiralPolicies<'a>,
     overrides: BTreeMap<ObjectRef, OverridePolicy<'a>>,
-    namespaces: Namespaces,
+    namespaces: NamespaceExclusions,
     /// The joined clusters for the memory, and their digest.
-    snapshot: Clusters,
+    snapshot: TriggerClusters,
     snapshot_digest: String,
-    served: Served<'a>,
+    served: ServingClusters<'a>,
     now: Option<Timestamp>,
-    live: &'a Live,
+    live: &'a LiveObjects,
     implicit: bool,
     findings: Vec<Finding>,
 }
 
-impl KubeAdmiralPlane<'_> {
+impl KubeAdmiralPlanner<'_> {
     /// How replicas of a template migrate by themselves, by its policy.
     fn auto_migration(&self, template: &Object) -> Option<&api::AutoMigration> {
-        self.policies.get(&policies::named(template)?)?.spec.auto_migration.as_ref()
+        self.policies.get(&policies::named_policy(template)?)?.spec.auto_migration.as_ref()
     }
 }
 
-impl<'a> KubeAdmiralPlane<'a> {
-    fn new(input: Input<'a>) -> Self {
-        let Input { repo, clusters, .. } = input;
-        let (admitted, mut findings) = Admitted::of(repo, &KubeAdmiral);
-        let of = |role| admitted.role(role);
-        let mut policies = Policies::default();
+impl<'a> KubeAdmiralPlanner<'a> {
+    fn new(input: PlannerInput<'a>) -> Self {
+        let PlannerInput { repo, clusters, .. } = input;
+        let (admitted, mut findings) = AdmittedObjects::from_repo(repo, &KubeAdmiral);
+        let of = |role| admitted.with_role(role);
+        let mut policies = KubeAdmiralPolicies::default();
         for object in of(Role::Placement) {
-            match Policy::new(object, clusters) {
+            match KubeAdmiralPolicy::new(object, clusters) {
                 Ok(policy) => drop(policies.policies.insert(object.id.clone(), policy)),
                 Err(finding) => findings.push(finding),
             }
         }
         for profile in of(Role::Other).filter(|o| o.id.kind == "SchedulingProfile") {
-            policies.profiles.insert(&profile.id.name, Plugins::of(profile));
+            policies.profiles.insert(&profile.id.name, Plugins::from_profile(profile));
         }
         let mut overrides = BTreeMap::new();
         for object in of(Role::Override) {
-            match schema::read::<OverrideSpec>(object, "spec", "invalid-policy") {
+            match schema::read_field::<OverrideSpec>(object, "spec", "invalid-policy") {
                 Ok(spec) => {
                     let rules = spec.override_rules;
                     overrides.insert(object.id.clone(), OverridePolicy { object, rules });
@@ -233,22 +234,22 @@ impl<'a> KubeAdmiralPlane<'a> {
             }
         }
         let configs: Vec<&Object> = of(Role::Other).filter(|o| o.id.kind == "FederatedTypeConfig").collect();
-        let (namespaces, unclear) = Namespaces::new(repo, NAME);
+        let (namespaces, unclear) = NamespaceExclusions::new(repo, NAME);
         findings.extend(unclear);
         let templates = repo.templates.as_slice();
-        let snapshot = Clusters::of(repo, clusters);
+        let snapshot = TriggerClusters::from_inventory(repo, clusters);
         Self {
             repo,
             templates,
             clusters,
-            members: Member::all(clusters),
-            types: Types::new(configs.into_iter()),
+            members: JoinedCluster::joined_clusters(clusters),
+            types: FederatedKinds::new(configs.into_iter()),
             policies,
             overrides,
             namespaces,
-            snapshot_digest: snapshot.digest(),
+            snapshot_digest: snapshot.compute_digest(),
             snapshot,
-            served: Served::of(templates, clusters),
+            served: ServingClusters::from_clusters(templates, clusters),
             now: input.now,
             live: input.live,
             implicit: input.implicit,
@@ -256,45 +257,45 @@ impl<'a> KubeAdmiralPlane<'a> {
         }
     }
 
-    fn template(&self, id: &ObjectRef) -> Option<&'a Template> {
+    fn find_template(&self, id: &ObjectRef) -> Option<&'a Template> {
         let at = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(at)
     }
 
-    fn cluster(&self, name: &str) -> Option<&'a Cluster> {
+    fn find_cluster(&self, name: &str) -> Option<&'a Cluster> {
         let at = self.clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()?;
         self.clusters.get(at)
     }
 
     /// Whether the policy of a placement let others follow it when it was last scheduled.
-    fn leads(placement: &Placement) -> bool {
-        placement.policy.is_some() && !Memory::of(placement).is_unfollowed
+    fn allows_followers(placement: &Placement) -> bool {
+        placement.policy.is_some() && !KubeAdmiralState::from_row(placement).is_unfollowed
     }
 
     /// Decides about one template, without dependencies on others.
-    fn decide_template(&self, template: &Object, previous: &Previous) -> Decided {
-        let mut decided = Decided::default();
+    fn decide_template(&self, template: &Object, previous: &PreviousPlan) -> DialectDecisions {
+        let mut decided = DialectDecisions::default();
         if !self.implicit && !keys::has_own_keys(template) {
-            decided.depends = Depends::Placed;
+            decided.depends = ClusterDependency::Placed;
             return decided;
         }
         let config = self.types.get(&template.id.api_version, &template.id.kind);
         let withheld = template.annotation(keys::NO_FEDERATED).is_some_and(|value| !value.is_empty());
         let Some(config) = config.filter(|_| !withheld) else {
-            decided.placements.push(not_federated(template, withheld));
+            decided.placements.push(not_federated_row(template, withheld));
             return decided;
         };
-        let decision = Decision::new(self, template, config, previous);
+        let decision = TemplateDecider::new(self, template, config, previous);
         decided.findings = advice::ignored_annotations(template, &decision);
         let TemplateDecision { mut placement, stays, .. } = decision.place_until_stable();
         // The scheduler states it once, in an Event. A plan says why the object runs nowhere for as long as it does.
         let remaining = decision.remaining_problem(&placement);
         if stays && remaining.is_none() && !self.namespaces.goes_to_every_cluster(template) {
-            decided.depends = Depends::Placed;
+            decided.depends = ClusterDependency::Placed;
         }
         placement.unschedulable = placement.unschedulable.or(remaining);
         if self.namespaces.goes_to_every_cluster(template) {
-            decide::extend(&mut placement, &namespaces::all(self.clusters));
+            decision::add_clusters(&mut placement, &namespaces::all_clusters(self.clusters));
             placement.policy = None;
             if placement.unschedulable.as_ref().is_some_and(|u| u.reason == "NoPolicy") {
                 placement.unschedulable = None;
@@ -302,14 +303,14 @@ impl<'a> KubeAdmiralPlane<'a> {
         }
         placement.implicit = placement.policy.is_none();
         if placement.unschedulable.is_none() && !placement.clusters.is_empty() {
-            placement.unschedulable = decide::override_problem(self, template, &placement);
+            placement.unschedulable = decision::override_problem(self, template, &placement);
         }
         decided.placements.push(placement);
         decided
     }
 }
 
-fn not_federated(template: &Object, requested: bool) -> Placement {
+fn not_federated_row(template: &Object, requested: bool) -> Placement {
     let mut placement = Placement::new(NAME, template.id.clone(), None);
     placement.implicit = true;
     let message = if requested {
@@ -321,8 +322,8 @@ fn not_federated(template: &Object, requested: bool) -> Placement {
     placement
 }
 
-impl ControlPlane for KubeAdmiralPlane<'_> {
-    fn check(&self) -> Vec<Finding> {
+impl PolicyPlanner for KubeAdmiralPlanner<'_> {
+    fn check_policies(&self) -> Vec<Finding> {
         let policies = self.policies.policies.values();
         let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
         let missing = |leader: &Template| advice::missing_followers(&leader.object, self.templates);
@@ -334,10 +335,11 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
         self.types.get(&object.id.api_version, &object.id.kind)?.replicas_of(&object.body)
     }
 
-    fn examine(&self) -> Vec<Finding> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
         let replaced = |template: &Template| {
-            let policy = policies::named(&template.object).filter(|id| self.policies.get(id).is_some());
-            advice::replaced_policy(&template.object, policy.as_ref())
+            let policy =
+                policies::named_policy(&template.object).filter(|id| self.policies.get(id).is_some());
+            advice::find_replaced_policy(&template.object, policy.as_ref())
         };
         self.templates.par_iter().flat_map_iter(replaced).collect()
     }
@@ -361,28 +363,32 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
         reads
     }
 
-    fn subjects(&self) -> Vec<Subject> {
-        let subject =
-            |template: &Template| Subject { object: template.object.id.clone(), reads: Reads::Subject };
+    fn decision_subjects(&self) -> Vec<DecisionSubject> {
+        let subject = |template: &Template| DecisionSubject {
+            object: template.object.id.clone(),
+            reads: TemplateReads::Subject,
+        };
         self.templates.iter().map(subject).collect()
     }
 
-    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
-        self.template(subject)
-            .map_or_else(Decided::default, |template| self.decide_template(&template.object, previous))
+    fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {
+        self.find_template(subject).map_or_else(DialectDecisions::default, |template| {
+            self.decide_template(&template.object, previous)
+        })
     }
 
-    fn unfollowed(
+    fn unplaced_followers(
         &self,
         templates: &[ObjectRef],
         placements: &[Placement],
-    ) -> BTreeMap<ObjectRef, Unfollowed> {
-        complete::unfollowed(templates, placements)
+    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
+        follower_placement::unplaced_followers(templates, placements)
     }
 
-    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
-        let mut all = complete::complete(self, decided);
-        all.shared = trigger::shared(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
+    fn add_followers(&self, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
+        let mut all = follower_placement::add_followers(self, decided);
+        all.shared =
+            trigger::shared_clusters(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
         all
     }
 
@@ -393,38 +399,51 @@ impl ControlPlane for KubeAdmiralPlane<'_> {
 
     fn counts_pods_after(&self) -> Option<i64> {
         let mut policies = self.policies.policies.values();
-        policies.any(|policy| policy.spec.auto_migration.is_some()).then_some(migration::scenario::DELAY)
+        policies
+            .any(|policy| policy.spec.auto_migration.is_some())
+            .then_some(migration::scenario::RECONCILE_DELAY)
     }
 
     /// Only pods of Deployments are counted.
-    fn migrate(&self, object: &ObjectRef, placement: &Placement, pods: &PodCounts, seconds: i64) -> Migrated {
+    fn record_unschedulable(
+        &self,
+        object: &ObjectRef,
+        placement: &Placement,
+        pods: &PodCounts,
+        seconds: i64,
+    ) -> MigrationOutcome {
         let config = self.types.get(&object.api_version, &object.kind).filter(|config| config.migrates);
         let is_counted = migration::is_counted(object);
         let policy = placement.policy.as_ref().and_then(|policy| self.policies.get(policy));
         let policy = policy.and_then(|policy| policy.spec.auto_migration.as_ref());
         match policy.filter(|_| is_counted && config.is_some()) {
-            Some(policy) => migration::scenario::migrate(policy, placement, pods, seconds),
-            None => Migrated::default(),
+            Some(policy) => migration::scenario::record_estimates(policy, placement, pods, seconds),
+            None => MigrationOutcome::default(),
         }
     }
 
-    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        match self.template(&placement.object) {
-            Some(template) => manifest::variants(self, placement, template),
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+        match self.find_template(&placement.object) {
+            Some(template) => manifest::render_variants(self, placement, template),
             None => Vec::new(),
         }
     }
 
-    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        member::reconcile(self, placement, cluster, live)
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        member::reconcile_member(self, placement, cluster, live)
     }
 
-    fn explain(
+    fn explain_placement(
         &self,
         object: &ObjectRef,
-        previous: &Previous,
+        previous: &PreviousPlan,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
-        explain::explain(self, &self.template(object)?.object, previous, placed)
+        explanation::explain_template(self, &self.find_template(object)?.object, previous, placed)
     }
 }

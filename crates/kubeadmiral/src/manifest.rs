@@ -7,51 +7,51 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::memory::Memory;
-use super::overrides::{self, Class, Failed, Patch};
+use super::overrides::{self, FailedPolicy, OverrideGroup, Patch};
+use super::state::KubeAdmiralState;
 use super::types::TypeConfig;
-use super::{KubeAdmiralPlane, followers, keys, namespaces, source};
-use federate_dialect::{Placed, Placement, Rendered, Variant, Withheld};
-use federate_kubernetes::schema::similar;
+use super::{KubeAdmiralPlanner, followers, keys, namespaces, source};
+use federate_dialect::{ManifestVariant, NotSent, Placed, Placement, RenderedManifest};
+use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, pointer};
 use federate_repo::Template;
 
 /// The variants of a placement.
-pub(super) fn variants(
-    plane: &KubeAdmiralPlane<'_>,
+pub(super) fn render_variants(
+    plane: &KubeAdmiralPlanner<'_>,
     placement: &Placement,
     template: &Template,
-) -> Vec<Variant> {
+) -> Vec<ManifestVariant> {
     let object = &template.object;
     let Some(config) = plane.types.get(&object.id.api_version, &object.id.kind) else { return Vec::new() };
-    let memory = Memory::of(placement);
-    let mut held: Vec<Variant> = Vec::new();
+    let memory = KubeAdmiralState::from_row(placement);
+    let mut held: Vec<ManifestVariant> = Vec::new();
     if !memory.held.is_empty() {
-        held.push(withheld(memory.held.clone(), "Waiting", None));
+        held.push(not_sent(memory.held.clone(), "Waiting", None));
     }
     if placement.clusters.is_empty() {
         return held;
     }
-    if let Some(status) = withheld_reason(object, placement) {
-        return vec![withheld(names(&placement.clusters), status, None)];
+    if let Some(status) = not_sent_reason(object, placement) {
+        return vec![not_sent(cluster_names(&placement.clusters), status, None)];
     }
-    let (ready, mut variants) = reachable(plane, &placement.clusters);
+    let (ready, mut variants) = split_reachable(plane, &placement.clusters);
     variants.extend(held);
-    match classes(plane, object, &placement.clusters) {
+    match group_by_overrides(plane, object, &placement.clusters) {
         Err((status, finding)) => {
             // Without patches it goes to clusters that did not have it when the overrides were good.
             let is_overridden = |placed: &Placed| {
                 memory.overridden.as_ref().is_none_or(|overridden| overridden.contains(&placed.name))
             };
             let (stay, new): (Vec<Placed>, Vec<Placed>) = ready.into_iter().partition(is_overridden);
-            variants.push(withheld(names(&stay), status, Some(finding)));
-            let class = Class { clusters: new.clone(), patches: Vec::new(), changes: Vec::new() };
-            render(config, template, &class, &new, &mut variants);
+            variants.push(not_sent(cluster_names(&stay), status, Some(finding)));
+            let class = OverrideGroup { clusters: new.clone(), patches: Vec::new(), changes: Vec::new() };
+            render_group(config, template, &class, &new, &mut variants);
         }
-        Ok(_) if memory.pending.is_some() => variants.push(withheld(names(&ready), "Waiting", None)),
+        Ok(_) if memory.pending.is_some() => variants.push(not_sent(cluster_names(&ready), "Waiting", None)),
         Ok(classes) => {
             for class in classes {
-                render(config, template, &class, &ready, &mut variants);
+                render_group(config, template, &class, &ready, &mut variants);
             }
         }
     }
@@ -61,8 +61,8 @@ pub(super) fn variants(
 }
 
 /// Why no cluster receives the object, if none does.
-pub(super) fn withheld_reason(object: &Object, placement: &Placement) -> Option<&'static str> {
-    if namespaces::excluded(object) {
+pub(super) fn not_sent_reason(object: &Object, placement: &Placement) -> Option<&'static str> {
+    if namespaces::is_excluded(object) {
         return Some("SystemNamespace");
     }
     if followers::is_dry_run(object, Some(placement)) {
@@ -73,7 +73,10 @@ pub(super) fn withheld_reason(object: &Object, placement: &Placement) -> Option<
 }
 
 /// The clusters that can be written to, and the others with reasons.
-fn reachable(plane: &KubeAdmiralPlane<'_>, clusters: &[Placed]) -> (Vec<Placed>, Vec<Variant>) {
+fn split_reachable(
+    plane: &KubeAdmiralPlanner<'_>,
+    clusters: &[Placed],
+) -> (Vec<Placed>, Vec<ManifestVariant>) {
     let status = |cluster: Option<&Cluster>| match cluster {
         None => Some("ClusterNotFound"),
         Some(cluster) if !cluster.joined => Some("ClusterNotJoined"),
@@ -84,59 +87,61 @@ fn reachable(plane: &KubeAdmiralPlane<'_>, clusters: &[Placed]) -> (Vec<Placed>,
     let mut ready = Vec::with_capacity(clusters.len());
     let mut others: BTreeMap<&'static str, Vec<ClusterName>> = BTreeMap::new();
     for placed in clusters {
-        match status(plane.cluster(&placed.name)) {
+        match status(plane.find_cluster(&placed.name)) {
             None => ready.push(placed.clone()),
             Some(status) => others.entry(status).or_default().push(placed.name.clone()),
         }
     }
-    (ready, others.into_iter().map(|(status, clusters)| withheld(clusters, status, None)).collect())
+    (ready, others.into_iter().map(|(status, clusters)| not_sent(clusters, status, None)).collect())
 }
 
-fn names(clusters: &[Placed]) -> Vec<ClusterName> {
+fn cluster_names(clusters: &[Placed]) -> Vec<ClusterName> {
     clusters.iter().map(|p| p.name.clone()).collect()
 }
 
-fn withheld(clusters: Vec<ClusterName>, status: &'static str, finding: Option<Finding>) -> Variant {
-    Variant { clusters: clusters.into(), rendered: Err(Withheld { status, finding }) }
+fn not_sent(clusters: Vec<ClusterName>, status: &'static str, finding: Option<Finding>) -> ManifestVariant {
+    ManifestVariant { clusters: clusters.into(), rendered: Err(NotSent { status, finding }) }
 }
 
 /// The clusters, grouped by the result of their overrides.
-fn classes(
-    plane: &KubeAdmiralPlane<'_>,
+fn group_by_overrides(
+    plane: &KubeAdmiralPlanner<'_>,
     object: &Object,
     clusters: &[Placed],
-) -> Result<Vec<Class>, (&'static str, Finding)> {
-    let policies = overrides::named(plane, object).map_err(|missing| {
+) -> Result<Vec<OverrideGroup>, (&'static str, Finding)> {
+    let policies = overrides::named_policies(plane, object).map_err(|missing| {
         let message = format!("{} waits for {missing}, which is not in the repo", object.id);
         let of_scope = |id: &&ObjectRef| id.kind == missing.kind && id.namespace == missing.namespace;
         let there: Vec<&str> = plane.overrides.keys().filter(of_scope).map(|id| id.name.as_str()).collect();
         let key = if missing.namespace.is_some() { keys::OVERRIDE } else { keys::CLUSTER_OVERRIDE };
         let finding = Finding::error("override-policy-not-found", object, message)
-            .at(format!("/metadata/labels/{}", pointer::escape(key)))
-            .help(match similar(&missing.name, &there) {
+            .with_pointer(format!("/metadata/labels/{}", pointer::escape(key)))
+            .with_help(match find_similar(&missing.name, &there) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "add the policy, or remove the label".to_owned(),
             });
         ("OverridePolicyNotFound", finding)
     })?;
-    overrides::evaluate(plane, object, &policies, clusters)
-        .map_err(|failed| ("OverrideFailed", failure(object, &failed)))
+    overrides::evaluate_policies(plane, object, &policies, clusters)
+        .map_err(|failed| ("OverrideFailed", override_failure(object, &failed)))
 }
 
-fn failure(object: &Object, failed: &Failed<'_>) -> Finding {
-    let message = format!("{} cannot be rendered for any cluster: {}", object.id, failed.message(object));
-    let mut finding = Finding::error("override-failed", object, message).at(&failed.failure.pointer);
+fn override_failure(object: &Object, failed: &FailedPolicy<'_>) -> Finding {
+    let message =
+        format!("{} cannot be rendered for any cluster: {}", object.id, failed.describe_failure(object));
+    let mut finding =
+        Finding::error("override-failed", object, message).with_pointer(&failed.failure.pointer);
     finding.origin = Some(failed.policy.origin.clone());
     finding
 }
 
 /// Renders one group of clusters that can be written to.
-fn render(
+fn render_group(
     config: &TypeConfig,
     template: &Template,
-    class: &Class,
+    class: &OverrideGroup,
     ready: &[Placed],
-    variants: &mut Vec<Variant>,
+    variants: &mut Vec<ManifestVariant>,
 ) {
     let mut by_replicas: BTreeMap<Option<i64>, Vec<ClusterName>> = BTreeMap::new();
     for placed in class.clusters.iter().filter(|p| ready.binary_search_by(|r| r.name.cmp(&p.name)).is_ok()) {
@@ -145,42 +150,42 @@ fn render(
     for (replicas, clusters) in by_replicas {
         let Some(first) = clusters.first() else { continue };
         let object = template.for_cluster(first);
-        let rendered = match body(config, object, replicas, &class.patches) {
-            Ok(body) => Ok(Rendered { body, changes: class.changes.clone() }),
-            Err(why) => Err(Withheld {
+        let rendered = match render_body(config, object, replicas, &class.patches) {
+            Ok(body) => Ok(RenderedManifest { body, changes: class.changes.clone() }),
+            Err(why) => Err(NotSent {
                 status: "ApplyOverridesFailed",
-                finding: Some(unfit(object, class, &clusters, &why)),
+                finding: Some(unfit_finding(object, class, &clusters, &why)),
             }),
         };
-        variants.push(Variant { clusters: clusters.into(), rendered });
+        variants.push(ManifestVariant { clusters: clusters.into(), rendered });
     }
 }
 
 /// The object as it is sent, without the labels and annotations that every object gets.
-fn body(
+fn render_body(
     config: &TypeConfig,
     object: &Object,
     replicas: Option<i64>,
     patches: &[Patch],
 ) -> Result<Value, String> {
-    let mut body = source::template(&object.body);
+    let mut body = source::sent_template(&object.body);
     source::drop_member_fields(&object.id, &mut body);
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("finalizers".to_owned(), json!([]));
     }
-    apply(config, replicas, patches, &mut body)?;
-    source::without_stamps(&mut body);
+    apply_changes(config, replicas, patches, &mut body)?;
+    source::remove_stamps(&mut body);
     Ok(body)
 }
 
 /// Applies the scheduler's replicas and the overrides, in the order of the kind's controllers.
-pub(super) fn apply(
+pub(super) fn apply_changes(
     config: &TypeConfig,
     replicas: Option<i64>,
     patches: &[Patch],
     body: &mut Value,
 ) -> Result<(), String> {
-    if let Some(patch) = patches.iter().find(|patch| overrides::refused(patch)) {
+    if let Some(patch) = patches.iter().find(|patch| overrides::is_refused(patch)) {
         return Err(format!("`{}` must not be overridden", patch.path));
     }
     let number = replicas.map(|replicas| Patch {
@@ -190,19 +195,19 @@ pub(super) fn apply(
     });
     let (before, after) = if config.overrides_first() { (None, number) } else { (number, None) };
     for patch in before.iter().chain(patches).chain(&after) {
-        patch.apply(body).map_err(|e| e.to_string())?;
+        patch.apply_to(body).map_err(|e| e.to_string())?;
     }
     Ok(())
 }
 
-fn unfit(object: &Object, class: &Class, clusters: &[ClusterName], why: &str) -> Finding {
+fn unfit_finding(object: &Object, class: &OverrideGroup, clusters: &[ClusterName], why: &str) -> Finding {
     let shown: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
     let policies: Vec<String> = class.changes.iter().map(|c| c.policy.to_string()).collect();
     let why = if object.id.kind == "Secret" { "they do not fit this Secret" } else { why };
     let message = format!(
         "{} cannot be rendered for {}: its overrides ({}) fail: {why}",
         object.id,
-        finding::list(&shown, 3),
+        finding::join_names(&shown, 3),
         policies.join(", ")
     );
     Finding::error("override-failed", object, message)

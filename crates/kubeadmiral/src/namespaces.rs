@@ -7,18 +7,18 @@ use federate_kubernetes::{Cluster, Finding, Object};
 use federate_repo::Repo;
 
 /// The control plane's own namespace.
-pub(super) const SYSTEM: &str = "kube-admiral-system";
+pub(super) const SYSTEM_NAMESPACE: &str = "kube-admiral-system";
 
 /// The key in `federate.yaml` for the control plane's flag that excludes namespaces.
-pub(super) const EXCLUDE: &str = "excludeNamespaces";
+pub(super) const EXCLUDE_SETTING: &str = "excludeNamespaces";
 
 /// Which namespaces go to every cluster.
 #[derive(Debug, Default)]
-pub(super) struct Namespaces {
+pub(super) struct NamespaceExclusions {
     excluded: Option<Regex>,
 }
 
-impl Namespaces {
+impl NamespaceExclusions {
     /// Reads the exclusions from `federate.yaml`, with findings about them.
     pub(super) fn new(repo: &Repo, dialect: &str) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
@@ -30,9 +30,9 @@ impl Namespaces {
         let mut excluded = None;
         for (key, value) in settings.into_iter().flatten() {
             match (key.as_str(), value.as_str().map(Regex::new)) {
-                (EXCLUDE, Some(Ok(regex))) => excluded = Some(regex),
-                (EXCLUDE, Some(Err(_))) => refuse(key, "this is not a regular expression"),
-                (EXCLUDE, None) => refuse(key, "this is not a string"),
+                (EXCLUDE_SETTING, Some(Ok(regex))) => excluded = Some(regex),
+                (EXCLUDE_SETTING, Some(Err(_))) => refuse(key, "this is not a regular expression"),
+                (EXCLUDE_SETTING, None) => refuse(key, "this is not a string"),
                 _ => {}
             }
         }
@@ -44,15 +44,15 @@ impl Namespaces {
         let name = &object.id.name;
         is_namespace(object)
             && !name.starts_with("kube-")
-            && name != SYSTEM
+            && name != SYSTEM_NAMESPACE
             && !self.excluded.as_ref().is_some_and(|regex| regex.is_match(name))
     }
 }
 
 /// Whether the object is a Namespace that is placed, but never written.
-pub(super) fn excluded(object: &Object) -> bool {
+pub(super) fn is_excluded(object: &Object) -> bool {
     is_namespace(object)
-        && matches!(object.id.name.as_str(), "kube-system" | "kube-public" | "default" | SYSTEM)
+        && matches!(object.id.name.as_str(), "kube-system" | "kube-public" | "default" | SYSTEM_NAMESPACE)
 }
 
 fn is_namespace(object: &Object) -> bool {
@@ -60,6 +60,6 @@ fn is_namespace(object: &Object) -> bool {
 }
 
 /// Every cluster, whether it has joined or not.
-pub(super) fn all(clusters: &[Cluster]) -> Vec<Placed> {
+pub(super) fn all_clusters(clusters: &[Cluster]) -> Vec<Placed> {
     clusters.iter().map(|c| Placed { name: c.name.clone(), replicas: None }).collect()
 }

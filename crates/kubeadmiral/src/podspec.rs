@@ -5,7 +5,7 @@ use serde_json::Value;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The path to the pod spec of a kind; `None` for kinds for which `KubeAdmiral` does not know pods.
-pub(super) fn path(id: &ObjectRef) -> Option<&'static [&'static str]> {
+pub(super) fn pod_spec_path(id: &ObjectRef) -> Option<&'static [&'static str]> {
     match (id.group(), id.kind.as_str()) {
         ("", "Pod") => Some(&["spec"]),
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => {
@@ -17,6 +17,6 @@ pub(super) fn path(id: &ObjectRef) -> Option<&'static [&'static str]> {
 }
 
 /// The object's pod spec, if there is one.
-pub(super) fn of(object: &Object) -> Option<&Value> {
-    object.at(path(&object.id)?).filter(|spec| spec.is_object())
+pub(super) fn find_pod_spec(object: &Object) -> Option<&Value> {
+    object.value_at(pod_spec_path(&object.id)?).filter(|spec| spec.is_object())
 }

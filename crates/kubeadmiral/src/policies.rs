@@ -14,7 +14,7 @@ const API_VERSION: &str = "core.kubeadmiral.io/v1alpha1";
 
 /// A propagation policy.
 #[derive(Debug)]
-pub(super) struct Policy<'a> {
+pub(super) struct KubeAdmiralPolicy<'a> {
     pub(super) object: &'a Object,
     pub(super) spec: PolicySpec,
     /// Its placement list over the inventory.
@@ -25,12 +25,12 @@ pub(super) struct Policy<'a> {
     stored_content: String,
 }
 
-impl<'a> Policy<'a> {
+impl<'a> KubeAdmiralPolicy<'a> {
     /// Reads a policy that passed validation.
     pub(super) fn new(object: &'a Object, clusters: &[Cluster]) -> Result<Self, Finding> {
-        let spec: PolicySpec = schema::read(object, "spec", "invalid-policy")?;
-        let raw = object.at(&["spec"]).unwrap_or(&Value::Null);
-        let (content, stored_content) = (hash::policy(raw), hash::stored_policy(raw));
+        let spec: PolicySpec = schema::read_field(object, "spec", "invalid-policy")?;
+        let raw = object.value_at(&["spec"]).unwrap_or(&Value::Null);
+        let (content, stored_content) = (hash::hash_policy(raw), hash::hash_stored_policy(raw));
         Ok(Self {
             object,
             cluster_preferences: ClusterPreferences::new(&spec.placement, clusters),
@@ -43,7 +43,7 @@ impl<'a> Policy<'a> {
     /// Treats the policy as one from a hub. The API server has filled in defaults, so that absent fields are
     /// absent for the scheduler.
     pub(super) fn use_stored_digest(&mut self) {
-        let rescheduling = self.object.at(&["spec", "reschedulePolicy", "replicaRescheduling"]);
+        let rescheduling = self.object.value_at(&["spec", "reschedulePolicy", "replicaRescheduling"]);
         if rescheduling.is_none_or(Value::is_null) {
             self.spec.reschedule_policy.replica_rescheduling.avoid_disruption.0 = false;
         }
@@ -52,23 +52,25 @@ impl<'a> Policy<'a> {
 
     /// The digest of its content with the API server's defaults. It is the one without them if that is the
     /// `remembered` one, as in plans of earlier versions.
-    pub(super) fn content(&self, remembered: Option<&str>) -> &str {
+    pub(super) fn content_digest(&self, remembered: Option<&str>) -> &str {
         if remembered == Some(self.content.as_str()) { &self.content } else { &self.stored_content }
     }
 }
 
 /// The policy that a template names. A namespaced one takes precedence over a cluster-scoped one, even if it
 /// does not exist.
-pub(super) fn named(template: &Object) -> Option<ObjectRef> {
+pub(super) fn named_policy(template: &Object) -> Option<ObjectRef> {
     let own = template.id.namespace.as_deref().zip(template.label(keys::POLICY));
     match own {
-        Some((namespace, name)) => Some(reference("PropagationPolicy", Some(namespace), name)),
-        None => Some(reference("ClusterPropagationPolicy", None, template.label(keys::CLUSTER_POLICY)?)),
+        Some((namespace, name)) => Some(policy_reference("PropagationPolicy", Some(namespace), name)),
+        None => {
+            Some(policy_reference("ClusterPropagationPolicy", None, template.label(keys::CLUSTER_POLICY)?))
+        }
     }
 }
 
 /// The id of a policy.
-pub(super) fn reference(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
+pub(super) fn policy_reference(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
     ObjectRef {
         api_version: API_VERSION.to_owned(),
         kind: kind.to_owned(),
@@ -79,37 +81,37 @@ pub(super) fn reference(kind: &str, namespace: Option<&str>, name: &str) -> Obje
 
 /// Policies by id, and profiles by name.
 #[derive(Debug, Default)]
-pub(super) struct Policies<'a> {
-    pub(super) policies: BTreeMap<ObjectRef, Policy<'a>>,
+pub(super) struct KubeAdmiralPolicies<'a> {
+    pub(super) policies: BTreeMap<ObjectRef, KubeAdmiralPolicy<'a>>,
     pub(super) profiles: BTreeMap<&'a str, Result<Plugins, String>>,
     pub(super) default: Plugins,
 }
 
 /// Why a policy cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unusable {
+pub(super) enum UnusablePolicy {
     /// Its profile does not exist.
     NoProfile(String),
     /// The profile cannot be built.
     BadProfile(String),
 }
 
-impl<'a> Policies<'a> {
+impl<'a> KubeAdmiralPolicies<'a> {
     /// The plugins of a policy.
-    pub(super) fn plugins(&self, policy: &Policy<'_>) -> Result<&Plugins, Unusable> {
+    pub(super) fn select_plugins(&self, policy: &KubeAdmiralPolicy<'_>) -> Result<&Plugins, UnusablePolicy> {
         let name = policy.spec.scheduling_profile.as_str();
         if name.is_empty() {
             return Ok(&self.default);
         }
         match self.profiles.get(name) {
-            None => Err(Unusable::NoProfile(name.to_owned())),
+            None => Err(UnusablePolicy::NoProfile(name.to_owned())),
             Some(Ok(plugins)) => Ok(plugins),
-            Some(Err(why)) => Err(Unusable::BadProfile(why.clone())),
+            Some(Err(why)) => Err(UnusablePolicy::BadProfile(why.clone())),
         }
     }
 
     /// The policy with that id.
-    pub(super) fn get(&self, id: &ObjectRef) -> Option<&Policy<'a>> {
+    pub(super) fn get(&self, id: &ObjectRef) -> Option<&KubeAdmiralPolicy<'a>> {
         self.policies.get(id)
     }
 }

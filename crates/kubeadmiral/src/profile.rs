@@ -10,7 +10,7 @@ use super::api::{PluginSet, ProfileSpec};
 
 /// A plugin that refuses clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Filter {
+pub(super) enum FilterPlugin {
     ApiResources,
     TaintToleration,
     Placement,
@@ -23,7 +23,7 @@ pub(super) enum Filter {
 
 /// A plugin that scores clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Score {
+pub(super) enum ScorePlugin {
     TaintToleration,
     Balanced,
     Least,
@@ -33,7 +33,7 @@ pub(super) enum Score {
 
 /// A plugin that selects among scored clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Select {
+pub(super) enum SelectPlugin {
     Priority,
     MaxCluster,
 }
@@ -41,30 +41,35 @@ pub(super) enum Select {
 /// The plugins of one decision, in the order they run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Plugins {
-    pub(super) filters: Vec<Filter>,
-    pub(super) scores: Vec<Score>,
-    pub(super) selects: Vec<Select>,
+    pub(super) filters: Vec<FilterPlugin>,
+    pub(super) scores: Vec<ScorePlugin>,
+    pub(super) selects: Vec<SelectPlugin>,
 }
 
 impl Default for Plugins {
     fn default() -> Self {
         Self {
             filters: vec![
-                Filter::ApiResources,
-                Filter::TaintToleration,
-                Filter::Placement,
-                Filter::Affinity,
-                Filter::Ready,
-                Filter::Terminating,
-                Filter::Evicted,
+                FilterPlugin::ApiResources,
+                FilterPlugin::TaintToleration,
+                FilterPlugin::Placement,
+                FilterPlugin::Affinity,
+                FilterPlugin::Ready,
+                FilterPlugin::Terminating,
+                FilterPlugin::Evicted,
             ],
-            scores: vec![Score::TaintToleration, Score::Balanced, Score::Least, Score::Affinity],
-            selects: vec![Select::Priority, Select::MaxCluster],
+            scores: vec![
+                ScorePlugin::TaintToleration,
+                ScorePlugin::Balanced,
+                ScorePlugin::Least,
+                ScorePlugin::Affinity,
+            ],
+            selects: vec![SelectPlugin::Priority, SelectPlugin::MaxCluster],
         }
     }
 }
 
-impl Filter {
+impl FilterPlugin {
     pub(super) const ALL: [Self; 8] = [
         Self::ApiResources,
         Self::TaintToleration,
@@ -91,7 +96,7 @@ impl Filter {
     }
 }
 
-impl Score {
+impl ScorePlugin {
     pub(super) const ALL: [Self; 5] =
         [Self::TaintToleration, Self::Balanced, Self::Least, Self::Affinity, Self::Most];
 
@@ -107,7 +112,7 @@ impl Score {
     }
 }
 
-impl Select {
+impl SelectPlugin {
     pub(super) const ALL: [Self; 2] = [Self::Priority, Self::MaxCluster];
 
     /// The plugin's name in profiles.
@@ -121,25 +126,26 @@ impl Select {
 
 impl Plugins {
     /// The plugins of a `SchedulingProfile`, or why it cannot be used.
-    pub(super) fn of(profile: &Object) -> Result<Self, String> {
+    pub(super) fn from_profile(profile: &Object) -> Result<Self, String> {
         let default = Self::default();
-        let spec: ProfileSpec = schema::read(profile, "spec", "invalid-policy").map_err(|e| e.message)?;
+        let spec: ProfileSpec =
+            schema::read_field(profile, "spec", "invalid-policy").map_err(|e| e.message)?;
         let points = spec.plugins;
         Ok(Self {
-            filters: configured("filter", default.filters, &points.filter, |name| {
-                Filter::ALL.into_iter().find(|f| f.name() == name)
+            filters: configure_plugins("filter", default.filters, &points.filter, |name| {
+                FilterPlugin::ALL.into_iter().find(|f| f.name() == name)
             })?,
-            scores: configured("score", default.scores, &points.score, |name| {
-                Score::ALL.into_iter().find(|s| s.name() == name)
+            scores: configure_plugins("score", default.scores, &points.score, |name| {
+                ScorePlugin::ALL.into_iter().find(|s| s.name() == name)
             })?,
-            selects: configured("select", default.selects, &points.select, |name| {
-                Select::ALL.into_iter().find(|s| s.name() == name)
+            selects: configure_plugins("select", default.selects, &points.select, |name| {
+                SelectPlugin::ALL.into_iter().find(|s| s.name() == name)
             })?,
         })
     }
 }
 
-fn configured<P: Copy + PartialEq>(
+fn configure_plugins<P: Copy + PartialEq>(
     point: &str,
     default: Vec<P>,
     settings: &PluginSet,
@@ -169,7 +175,12 @@ mod tests {
 
     fn plugins(spec: &Value) -> Result<Plugins, String> {
         let body = json!({"spec": {"plugins": spec}});
-        Plugins::of(&Object::named("core.kubeadmiral.io/v1alpha1", "SchedulingProfile", "p", body))
+        Plugins::from_profile(&Object::from_path(
+            "core.kubeadmiral.io/v1alpha1",
+            "SchedulingProfile",
+            "p",
+            body,
+        ))
     }
 
     #[test]
@@ -184,8 +195,8 @@ mod tests {
             "filter": {"disabled": [{"name": "APIResources"}], "enabled": [{"name": "ClusterResourcesFit"}, {"name": "APIResources"}]}}),
         );
         let got = got.unwrap();
-        assert_eq!(got.scores, [Score::Most]);
-        assert_eq!(got.filters.last(), Some(&Filter::ApiResources));
+        assert_eq!(got.scores, [ScorePlugin::Most]);
+        assert_eq!(got.filters.last(), Some(&FilterPlugin::ApiResources));
         assert_eq!(got.filters.len(), 8);
     }
 

@@ -20,14 +20,14 @@ const SERVER_FIELDS: [&str; 8] = [
 
 /// The body that is sent, from which overrides are computed. Labels and annotations are always there, if only empty, so that
 /// patches can add to them.
-pub(super) fn template(body: &Value) -> Value {
+pub(super) fn sent_template(body: &Value) -> Value {
     let mut body = body.clone();
     let Value::Object(map) = &mut body else { return body };
     map.shift_remove("status");
     if let Some(Value::Object(metadata)) = map.get_mut("metadata") {
         metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
-        without(metadata, "labels", |key| keys::MOVED_LABELS.contains(&key));
-        without(metadata, "annotations", |key| {
+        retain_keys(metadata, "labels", |key| keys::MOVED_LABELS.contains(&key));
+        retain_keys(metadata, "annotations", |key| {
             keys::MOVED_ANNOTATIONS.contains(&key) || keys::DROPPED_ANNOTATIONS.contains(&key)
         });
     }
@@ -35,7 +35,7 @@ pub(super) fn template(body: &Value) -> Value {
 }
 
 /// Removes keys of a map, which is there then.
-fn without(metadata: &mut Map<String, Value>, field: &str, gone: impl Fn(&str) -> bool) {
+fn retain_keys(metadata: &mut Map<String, Value>, field: &str, gone: impl Fn(&str) -> bool) {
     let map = metadata.entry(field).or_insert(Value::Null);
     if map.is_null() {
         *map = Map::new().into();
@@ -73,7 +73,7 @@ pub(super) fn drop_member_fields(id: &ObjectRef, body: &mut Value) {
 
 /// Removes the labels and annotations that every object gets, and maps and lists that are then empty, so that a
 /// rendered file contains only the template and its overrides.
-pub(super) fn without_stamps(body: &mut Value) {
+pub(super) fn remove_stamps(body: &mut Value) {
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.shift_remove("generation");
     for field in ["labels", "annotations"] {

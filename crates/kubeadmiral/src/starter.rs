@@ -6,7 +6,7 @@ use federate_dialect::{Starter, starter_labels};
 use federate_repo::config::ConfiguredCluster;
 
 /// A policy that templates name in a label.
-pub(super) fn starter(clusters: &[ConfiguredCluster]) -> Starter {
+pub(super) fn build_starter(clusters: &[ConfiguredCluster]) -> Starter {
     let policy = json!({
         "apiVersion": "core.kubeadmiral.io/v1alpha1",
         "kind": "ClusterPropagationPolicy",

@@ -13,9 +13,9 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::api::PolicySpec;
-use super::memory::Memory;
+use super::state::KubeAdmiralState;
 use super::{hash, keys, podspec};
-use federate_dialect::{Placement, Previous, gojson};
+use federate_dialect::{Placement, PreviousPlan, gojson};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Apis, Cluster, Object, pods};
@@ -23,7 +23,7 @@ use federate_repo::Repo;
 
 /// The inputs of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct SchedulingTriggers {
     /// A digest of the template's scheduling annotations.
     annotations: String,
     replicas: i64,
@@ -56,14 +56,15 @@ impl Request {
         *self == Self::default()
     }
 
-    fn of(template: &Object) -> Self {
-        let mut amounts = podspec::of(template).map(pods::requests_without_init_limits).unwrap_or_default();
+    fn from_template(template: &Object) -> Self {
+        let mut amounts =
+            podspec::find_pod_spec(template).map(pods::requests_without_init_limits).unwrap_or_default();
         let mut take = |name: &str| amounts.remove(name);
         let (cpu, memory, storage) = (take("cpu"), take("memory"), take("ephemeral-storage"));
         let others: BTreeMap<String, i64> =
             amounts.into_iter().map(|(name, amount)| (name, amount.value())).collect();
         Self {
-            millicpu: cpu.map_or(0, Quantity::milli),
+            millicpu: cpu.map_or(0, Quantity::milli_value),
             memory: memory.map_or(0, Quantity::value),
             ephemeral_storage: storage.map_or(0, Quantity::value),
             scalar_resources: (!others.is_empty()).then_some(others),
@@ -74,53 +75,53 @@ impl Request {
 /// The clusters of a decision, each with digests of its labels, taints and API types.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Clusters(BTreeMap<String, [String; 3]>);
+pub(super) struct TriggerClusters(BTreeMap<String, [String; 3]>);
 
-impl Clusters {
+impl TriggerClusters {
     /// The joined clusters of the inventory.
-    pub(super) fn of(repo: &Repo, clusters: &[Cluster]) -> Self {
+    pub(super) fn from_inventory(repo: &Repo, clusters: &[Cluster]) -> Self {
         let known = |cluster: &Cluster| {
-            let types = hash::api_types(&api_types(repo, cluster));
-            let digests = [hash::labels(&cluster.labels), hash::taints(&cluster.taints), types];
+            let types = hash::hash_api_types(&api_types(repo, cluster));
+            let digests = [hash::hash_labels(&cluster.labels), hash::hash_taints(&cluster.taints), types];
             (cluster.name.to_string(), digests)
         };
         Self(clusters.iter().filter(|c| c.joined).map(known).collect())
     }
 
     /// The digest of all of them.
-    pub(super) fn digest(&self) -> String {
-        digest(&self)
+    pub(super) fn compute_digest(&self) -> String {
+        sha256_digest(&self)
     }
 
-    fn lost(&self, now: &Self) -> bool {
+    fn lacks_known(&self, now: &Self) -> bool {
         self.0.keys().any(|name| !now.0.contains_key(name))
     }
 
     /// Whether a known cluster is gone, or its digest at this index differs.
-    fn changed(&self, now: &Self, respect: usize) -> bool {
-        self.lost(now)
+    fn has_changed(&self, now: &Self, respect: usize) -> bool {
+        self.lacks_known(now)
             || self.0.iter().any(|(name, was)| now.0.get(name).map(|is| &is[respect]) != Some(&was[respect]))
     }
 
-    fn joined(&self, now: &Self) -> bool {
-        !self.lost(now) && now.0.len() > self.0.len()
+    fn has_joined(&self, now: &Self) -> bool {
+        !self.lacks_known(now) && now.0.len() > self.0.len()
     }
 }
 
 /// The control plane stores its clusters in the order of a hash map, which starts at a random place of eight.
 /// From this many clusters on, the order usually differs from the last one. The control plane then finds a
 /// change, and reports it unless it compares further.
-const SHUFFLED: usize = 4;
+const SHUFFLED_FROM: usize = 4;
 
-const LABELS: usize = 0;
-const TAINTS: usize = 1;
-const API_TYPES: usize = 2;
+const LABELS_DIGEST: usize = 0;
+const TAINTS_DIGEST: usize = 1;
+const API_TYPES_DIGEST: usize = 2;
 
 /// The API types as the inventory lists them, else the neutral ones.
 fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<Value> {
     let at = repo.claimed.binary_search_by(|c| c.object.id.cmp(&cluster.id)).ok();
     let object = at.and_then(|at| repo.claimed.get(at)).map(|c| &c.object);
-    let listed = object.and_then(|o| o.at(&["status", "apiResourceTypes"])?.as_array());
+    let listed = object.and_then(|o| o.value_at(&["status", "apiResourceTypes"])?.as_array());
     let neutral = |(api_version, kind): &(String, String)| {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         json!({"group": group, "version": version, "kind": kind})
@@ -133,14 +134,14 @@ fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<Value> {
 }
 
 /// A digest of a value, in sixteen hexadecimal digits.
-fn digest<T: Serialize>(value: &T) -> String {
+fn sha256_digest<T: Serialize>(value: &T) -> String {
     let text = serde_json::to_vec(value).unwrap_or_default();
     let first = Sha256::digest(text).iter().take(8).fold(0, |all: u64, byte| all << 8 | u64::from(*byte));
     format!("{first:016x}")
 }
 
 /// The inputs from the template and its policy.
-pub(super) struct Subject<'s> {
+pub(super) struct TriggerInput<'s> {
     pub(super) template: &'s Object,
     pub(super) replicas: i64,
     pub(super) policy: Option<(&'s str, &'s PolicySpec)>,
@@ -152,11 +153,11 @@ pub(super) struct Subject<'s> {
     pub(super) migration: Option<&'s str>,
 }
 
-impl State {
-    pub(super) fn new(subject: &Subject<'_>, clusters: &str) -> Self {
+impl SchedulingTriggers {
+    pub(super) fn new(subject: &TriggerInput<'_>, clusters: &str) -> Self {
         const COUNTED: [&str; 9] = [
             keys::SCHEDULING_MODE,
-            keys::STICKY,
+            keys::STICKY_CLUSTER,
             keys::TOLERATIONS,
             keys::PLACEMENTS,
             keys::CLUSTER_SELECTOR,
@@ -170,9 +171,9 @@ impl State {
         annotations.extend(subject.migration.map(|text| (keys::APPLIED_MIGRATION, text)));
         let migrates = subject.policy.is_some_and(|(_, spec)| spec.auto_migration.is_some());
         Self {
-            annotations: hash::annotations(&annotations),
+            annotations: hash::hash_annotations(&annotations),
             replicas: subject.replicas,
-            request: Request::of(subject.template),
+            request: Request::from_template(subject.template),
             migration: subject.estimates.filter(|_| migrates).map(str::to_owned),
             policy: subject.policy.map(|(name, _)| name.to_owned()).unwrap_or_default(),
             content: subject.content.to_owned(),
@@ -181,12 +182,12 @@ impl State {
     }
 
     /// The digest of the policy's content.
-    pub(super) fn content(&self) -> &str {
+    pub(super) fn policy_content(&self) -> &str {
         &self.content
     }
 
     /// Reads the text that the scheduler writes to a federated object.
-    pub(super) fn parse(text: &str) -> Option<(Self, Clusters)> {
+    pub(super) fn parse_annotation(text: &str) -> Option<(Self, TriggerClusters)> {
         let stored: Stored = serde_json::from_str(text).ok()?;
         let digest = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
         let known = |name: &String| {
@@ -197,7 +198,7 @@ impl State {
             ];
             (name.clone(), maps.map(|map| digest(map, name)))
         };
-        let clusters = Clusters(stored.clusters.iter().map(known).collect());
+        let clusters = TriggerClusters(stored.clusters.iter().map(known).collect());
         let state = Self {
             annotations: stored.scheduling_annotations_hash,
             replicas: stored.replica_count,
@@ -205,13 +206,13 @@ impl State {
             migration: stored.auto_migration_info,
             policy: stored.policy_name,
             content: stored.policy_content_hash,
-            clusters: clusters.digest(),
+            clusters: clusters.compute_digest(),
         };
         Some((state, clusters))
     }
 
     /// Writes that text, for the clusters that the state refers to.
-    pub(super) fn text(&self, clusters: &Clusters) -> String {
+    pub(super) fn to_annotation(&self, clusters: &TriggerClusters) -> String {
         let of = |respect: usize| {
             clusters.0.iter().map(|(name, digests)| (name.clone(), digests[respect].clone())).collect()
         };
@@ -223,25 +224,25 @@ impl State {
             policy_name: self.policy.clone(),
             policy_content_hash: self.content.clone(),
             clusters: clusters.0.keys().cloned().collect(),
-            cluster_labels_hashes: of(LABELS),
-            cluster_taints_hashes: of(TAINTS),
-            cluster_api_resource_types_hashes: of(API_TYPES),
+            cluster_labels_hashes: of(LABELS_DIGEST),
+            cluster_taints_hashes: of(TAINTS_DIGEST),
+            cluster_api_resource_types_hashes: of(API_TYPES_DIGEST),
         };
         gojson::write_fields(&json!(stored))
     }
 
     /// The remembered state, with the clusters to which it refers.
-    pub(super) fn recall(
+    pub(super) fn with_clusters(
         remembered: Option<&Self>,
         shared: impl Fn(&str) -> Option<Value>,
-    ) -> Option<(Self, Clusters)> {
+    ) -> Option<(Self, TriggerClusters)> {
         let state = remembered?;
         let clusters = serde_json::from_value(shared(&state.clusters)?).ok()?;
         Some((state.clone(), clusters))
     }
 
     /// The inputs whose changes always count.
-    fn stable(&self) -> (&str, i64, &Request, &Option<String>, &str) {
+    fn stable_inputs(&self) -> (&str, i64, &Request, &Option<String>, &str) {
         (&self.annotations, self.replicas, &self.request, &self.migration, &self.policy)
     }
 }
@@ -269,7 +270,7 @@ struct Stored {
 
 /// Whether the scheduler acts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum TriggerVerdict {
     /// The scheduler acts.
     Schedule,
     /// It does not act. The text lists the changes that it ignores; it is empty if there are none.
@@ -277,52 +278,60 @@ pub(super) enum Verdict {
 }
 
 /// Compares the inputs of the last decision with the current ones.
-pub(super) fn compare(
-    was: Option<(&State, &Clusters)>,
-    now: (&State, &Clusters),
+pub(super) fn compare_triggers(
+    was: Option<(&SchedulingTriggers, &TriggerClusters)>,
+    now: (&SchedulingTriggers, &TriggerClusters),
     policy: Option<&PolicySpec>,
-) -> Verdict {
-    let ((now, there), Some((was, were))) = (now, was) else { return Verdict::Schedule };
-    if was == now && (policy.is_none() || there.0.len() < SHUFFLED) {
-        return Verdict::Stay(String::new());
+) -> TriggerVerdict {
+    let ((now, there), Some((was, were))) = (now, was) else { return TriggerVerdict::Schedule };
+    if was == now && (policy.is_none() || there.0.len() < SHUFFLED_FROM) {
+        return TriggerVerdict::Stay(String::new());
     }
-    let Some(policy) = policy else { return Verdict::Schedule };
-    if was.stable() != now.stable() {
-        return Verdict::Schedule;
+    let Some(policy) = policy else { return TriggerVerdict::Schedule };
+    if was.stable_inputs() != now.stable_inputs() {
+        return TriggerVerdict::Schedule;
     }
     let rescheduling = &policy.reschedule_policy;
     if rescheduling.disable_rescheduling {
-        return Verdict::Stay("disableRescheduling:true".to_owned());
+        return TriggerVerdict::Stay("disableRescheduling:true".to_owned());
     }
     let Some(when) = &rescheduling.reschedule_when else {
-        return Verdict::Stay("rescheduleWhen:nil".to_owned());
+        return TriggerVerdict::Stay("rescheduleWhen:nil".to_owned());
     };
     let changes = [
         (was.content != now.content, when.policy_content_changed.0, "policyContentChanged"),
-        (were.changed(there, LABELS), when.cluster_labels_changed, "clusterLabelsChanged"),
-        (were.changed(there, TAINTS), true, "clusterTaintsChanged"),
-        (were.changed(there, API_TYPES), when.cluster_api_resources_changed, "clusterAPIResourcesChanged"),
-        (were.joined(there), when.cluster_joined, "clusterJoined"),
+        (were.has_changed(there, LABELS_DIGEST), when.cluster_labels_changed, "clusterLabelsChanged"),
+        (were.has_changed(there, TAINTS_DIGEST), true, "clusterTaintsChanged"),
+        (
+            were.has_changed(there, API_TYPES_DIGEST),
+            when.cluster_api_resources_changed,
+            "clusterAPIResourcesChanged",
+        ),
+        (were.has_joined(there), when.cluster_joined, "clusterJoined"),
     ];
     if changes.iter().any(|(changed, permitted, _)| *changed && *permitted) {
-        return Verdict::Schedule;
+        return TriggerVerdict::Schedule;
     }
     let deferred = changes.iter().filter(|(changed, ..)| *changed).map(|(.., name)| format!("{name}:false"));
-    Verdict::Stay(deferred.collect::<Vec<_>>().join("; "))
+    TriggerVerdict::Stay(deferred.collect::<Vec<_>>().join("; "))
 }
 
 /// The clusters that placements refer to, each list once.
-pub(super) fn shared(
+pub(super) fn shared_clusters(
     placements: &[Placement],
-    now: &Clusters,
+    now: &TriggerClusters,
     digest: &str,
-    previous: &Previous,
+    previous: &PreviousPlan,
 ) -> Map<String, Value> {
     let mut shared = Map::new();
-    let referred = placements.iter().filter_map(|row| Some(Memory::of(row).trigger?.clusters));
+    let referred =
+        placements.iter().filter_map(|row| Some(KubeAdmiralState::from_row(row).trigger?.clusters));
     for wanted in referred.collect::<BTreeSet<_>>() {
-        let clusters =
-            if wanted == digest { serde_json::to_value(now).ok() } else { previous.shared(&wanted).cloned() };
+        let clusters = if wanted == digest {
+            serde_json::to_value(now).ok()
+        } else {
+            previous.find_shared(&wanted).cloned()
+        };
         shared.extend(clusters.map(|clusters| (wanted, clusters)));
     }
     shared

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::api::{SourceType, TypeConfigSpec};
+use super::api::{KubeAdmiralTypeConfigSpec, SourceType};
 use super::keys;
 use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{Object, schema};
@@ -50,18 +50,18 @@ impl TypeConfig {
 
 /// Every federated kind, by API version and kind.
 #[derive(Debug, Default)]
-pub(super) struct Types(BTreeMap<(String, String), TypeConfig>);
+pub(super) struct FederatedKinds(BTreeMap<(String, String), TypeConfig>);
 
-impl Types {
+impl FederatedKinds {
     /// Reads the type configurations of the repo, and adds the shipped ones with other names.
     pub(super) fn new<'o>(own: impl Iterator<Item = &'o Object> + Clone) -> Self {
         let mut types = BTreeMap::new();
         for (name, api_version, kind) in SHIPPED {
             if !own.clone().any(|o| o.id.name == name) {
-                types.insert((api_version.to_owned(), kind.to_owned()), shipped(kind));
+                types.insert((api_version.to_owned(), kind.to_owned()), shipped_config(kind));
             }
         }
-        types.extend(own.map(read));
+        types.extend(own.map(read_config));
         Self(types)
     }
 
@@ -72,8 +72,9 @@ impl Types {
 }
 
 /// Reads a type configuration that passed validation: the kind that is federated, and how.
-fn read(object: &Object) -> ((String, String), TypeConfig) {
-    let spec: TypeConfigSpec = schema::read(object, "spec", "invalid-type-config").unwrap_or_default();
+fn read_config(object: &Object) -> ((String, String), TypeConfig) {
+    let spec: KubeAdmiralTypeConfigSpec =
+        schema::read_field(object, "spec", "invalid-type-config").unwrap_or_default();
     let path = &spec.path_definition.replicas_spec;
     let config = TypeConfig {
         replicas: path.split('.').filter(|key| !key.is_empty()).map(str::to_owned).collect(),
@@ -87,7 +88,7 @@ fn read(object: &Object) -> ((String, String), TypeConfig) {
 }
 
 /// The shipped configuration of a kind.
-fn shipped(kind: &str) -> TypeConfig {
+fn shipped_config(kind: &str) -> TypeConfig {
     let replicas = match kind {
         "Deployment" => vec!["spec".to_owned(), "replicas".to_owned()],
         _ => Vec::new(),

@@ -48,14 +48,14 @@ federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(super) struct ClusterOverrides {
         pub cluster_name: String = optional("clusterName"),
-        pub cluster_overrides: Vec<Override> = optional("clusterOverrides"),
+        pub cluster_overrides: Vec<OverrideOperation> = optional("clusterOverrides"),
     }
 }
 
 federate_kubernetes::crd! {
     /// One operation of a JSON patch.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(super) struct Override {
+    pub(super) struct OverrideOperation {
         pub op: String = optional("op"),
         pub path: String = required("path"),
         pub value: Option<Value> = optional("value"),
@@ -118,20 +118,20 @@ federate_kubernetes::crd! {
 federate_kubernetes::crd! {
     /// `spec` of a `FederatedTypeConfig`.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(super) struct TypeConfigSpec {
-        pub target_type: ApiResource = required("targetType"),
-        pub federated_type: ApiResource = required("federatedType", Shape::Object(&[&[Field::required("group", Shape::Filled)], ApiResource::FIELDS])),
+    pub(super) struct KubeFedTypeConfigSpec {
+        pub target_type: ConfiguredApiResource = required("targetType"),
+        pub federated_type: ConfiguredApiResource = required("federatedType", Shape::Object(&[&[Field::required("group", Shape::Filled)], ConfiguredApiResource::FIELDS])),
         pub propagation: String = required("propagation", SWITCH),
     }
     unread {
         optional("statusCollection", SWITCH),
-        optional("statusType", ApiResource::SHAPE),
+        optional("statusType", ConfiguredApiResource::SHAPE),
     }
 }
 
 federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(super) struct ApiResource {
+    pub(super) struct ConfiguredApiResource {
         pub group: String = optional("group"),
         pub version: String = required("version", Shape::Filled),
         pub kind: String = required("kind", Shape::Filled),
@@ -145,8 +145,8 @@ federate_kubernetes::crd! {
 federate_kubernetes::crd! {
     /// The `status` of a cluster.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(super) struct ClusterStatus {
-        pub conditions: Vec<ClusterCondition> = optional("conditions", Shape::List(0, &ANY_MAP)),
+    pub(super) struct KubeFedClusterStatus {
+        pub conditions: Vec<KubeFedClusterCondition> = optional("conditions", Shape::List(0, &ANY_MAP)),
         pub region: String = optional("region"),
         pub zones: Vec<String> = optional("zones"),
     }
@@ -154,7 +154,7 @@ federate_kubernetes::crd! {
 
 federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(super) struct ClusterCondition {
+    pub(super) struct KubeFedClusterCondition {
         pub kind: String = optional("type"),
         pub status: String = optional("status"),
     }
@@ -193,6 +193,6 @@ federate_kubernetes::crd! {
 }
 
 /// An object's `spec`; one that is absent reads as empty.
-pub(super) fn spec<T: Default + DeserializeOwned>(object: &Object) -> Result<T, Finding> {
-    schema::read(object, "spec", "invalid-policy")
+pub(super) fn read_spec<T: Default + DeserializeOwned>(object: &Object) -> Result<T, Finding> {
+    schema::read_field(object, "spec", "invalid-policy")
 }

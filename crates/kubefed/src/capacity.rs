@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use federate_dialect::Observation;
+use federate_dialect::ClusterObservation;
 use federate_dialect::probe::{ClusterCondition, Healthz};
 use federate_kubernetes::Object;
 
@@ -19,7 +19,7 @@ const REGION: &str = "failure-domain.beta.kubernetes.io/region";
 
 /// One probe of a member cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub enum KubeFedProbe {
     /// There is no client: the endpoint, the Secret or the CA is invalid.
     Malformed,
     /// The answers of the API server.
@@ -33,14 +33,14 @@ pub enum Probe {
 
 /// How often a readiness must have been written before it changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thresholds {
+pub struct ProbeThresholds {
     /// Before a cluster becomes not ready.
     pub failure: u32,
     /// Before it becomes ready again.
     pub success: u32,
 }
 
-impl Default for Thresholds {
+impl Default for ProbeThresholds {
     fn default() -> Self {
         Self { failure: 3, success: 1 }
     }
@@ -49,7 +49,7 @@ impl Default for Thresholds {
 /// The last status, and how often in a row the controller has written the same readiness. The controller loses
 /// it when it restarts, and when the cluster's spec, labels or annotations change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct ProbedStatus {
     /// The conditions, in their order.
     pub conditions: Vec<ClusterCondition>,
     /// The version of the member, if it is known.
@@ -57,16 +57,19 @@ pub struct Memory {
     run: u32,
 }
 
-impl Memory {
+impl ProbedStatus {
     /// Whether the cluster counts as ready.
-    pub fn ready(&self) -> bool {
-        ready(&self.conditions)
+    pub fn is_ready(&self) -> bool {
+        has_ready_condition(&self.conditions)
     }
 
     /// The status as it is written.
-    pub fn status(&self) -> Value {
+    pub fn to_status(&self) -> Value {
         let mut status = Map::new();
-        status.insert("conditions".to_owned(), self.conditions.iter().map(ClusterCondition::write).collect());
+        status.insert(
+            "conditions".to_owned(),
+            self.conditions.iter().map(ClusterCondition::to_value).collect(),
+        );
         if let Some(version) = &self.version {
             status.insert("kubernetesVersion".to_owned(), version.as_str().into());
         }
@@ -76,34 +79,35 @@ impl Memory {
 
 /// Computes the status after a probe.
 pub fn cluster_status(
-    memory: Option<&Memory>,
-    probe: &Probe,
-    thresholds: Thresholds,
+    memory: Option<&ProbedStatus>,
+    probe: &KubeFedProbe,
+    thresholds: ProbeThresholds,
     now: Timestamp,
-) -> Memory {
-    let (mut conditions, version) = observed(probe, now);
-    let Some(before) = memory else { return Memory { conditions, version, run: 1 } };
-    let threshold = if ready(&conditions) { thresholds.success } else { thresholds.failure };
+) -> ProbedStatus {
+    let (mut conditions, version) = probe_conditions(probe, now);
+    let Some(before) = memory else { return ProbedStatus { conditions, version, run: 1 } };
+    let threshold = if has_ready_condition(&conditions) { thresholds.success } else { thresholds.failure };
     if before.run < threshold {
         conditions.clone_from(&before.conditions);
         for condition in &mut conditions {
             condition.last_probe_time = Some(now);
         }
-    } else if ready(&conditions) == before.ready() {
+    } else if has_ready_condition(&conditions) == before.is_ready() {
         let since = before.conditions.first().and_then(|first| first.last_transition_time);
         for condition in &mut conditions {
             condition.last_transition_time = since;
         }
     }
-    let run = if ready(&conditions) == before.ready() { before.run.saturating_add(1) } else { 1 };
-    Memory { conditions, version, run }
+    let run =
+        if has_ready_condition(&conditions) == before.is_ready() { before.run.saturating_add(1) } else { 1 };
+    ProbedStatus { conditions, version, run }
 }
 
 /// The status of a cluster in what federate observes of it, with the region and the zones of its nodes.
-pub(crate) fn status(seen: &Observation) -> Value {
-    let probe = Probe::Answered { healthz: seen.healthz.clone(), version: seen.version.clone() };
-    let mut status = cluster_status(None, &probe, Thresholds::default(), seen.now).status();
-    if let (Some(status), Value::Object(zones)) = (status.as_object_mut(), zones(&seen.nodes)) {
+pub(crate) fn observed_status(seen: &ClusterObservation) -> Value {
+    let probe = KubeFedProbe::Answered { healthz: seen.healthz.clone(), version: seen.version.clone() };
+    let mut status = cluster_status(None, &probe, ProbeThresholds::default(), seen.now).to_status();
+    if let (Some(status), Value::Object(zones)) = (status.as_object_mut(), region_and_zones(&seen.nodes)) {
         let known =
             |value: &Value| value.as_str() != Some("") && value.as_array().is_none_or(|l| !l.is_empty());
         status.extend(zones.into_iter().filter(|(_, value)| known(value)));
@@ -111,12 +115,12 @@ pub(crate) fn status(seen: &Observation) -> Value {
     status
 }
 
-fn ready(conditions: &[ClusterCondition]) -> bool {
+fn has_ready_condition(conditions: &[ClusterCondition]) -> bool {
     conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
 }
 
 /// The conditions of one probe by itself, and the version.
-fn observed(probe: &Probe, now: Timestamp) -> (Vec<ClusterCondition>, Option<String>) {
+fn probe_conditions(probe: &KubeFedProbe, now: Timestamp) -> (Vec<ClusterCondition>, Option<String>) {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| ClusterCondition {
         kind: kind.to_owned(),
         status: status.to_owned(),
@@ -125,11 +129,11 @@ fn observed(probe: &Probe, now: Timestamp) -> (Vec<ClusterCondition>, Option<Str
         last_probe_time: Some(now),
         last_transition_time: Some(now),
     };
-    let Probe::Answered { healthz, version } = probe else {
+    let KubeFedProbe::Answered { healthz, version } = probe else {
         let why = "cluster's configuration may be malformed";
         return (vec![condition("ConfigMalformed", "True", "ClusterConfigMalformed", why)], None);
     };
-    if let Some(failure) = healthz.failure() {
+    if let Some(failure) = healthz.describe_failure() {
         let why = format!("cluster is not reachable: {failure}");
         return (vec![condition("Offline", "True", "ClusterNotReachable", &why)], None);
     }
@@ -143,7 +147,7 @@ fn observed(probe: &Probe, now: Timestamp) -> (Vec<ClusterCondition>, Option<Str
 
 /// The region and the zones of a cluster, from its nodes in the order listed: the region of the first node, and
 /// all zones. The controller has this rule, but does not write the result.
-pub fn zones(nodes: &[Object]) -> Value {
+pub fn region_and_zones(nodes: &[Object]) -> Value {
     let zones: BTreeSet<&str> =
         nodes.iter().filter_map(|node| node.label(ZONE)).filter(|zone| !zone.is_empty()).collect();
     let region = nodes.first().and_then(|node| node.label(REGION)).unwrap_or_default();
@@ -157,15 +161,15 @@ mod tests {
     #[test]
     fn a_long_ready_cluster_fails_at_once_and_a_new_one_does_not() {
         let now = Timestamp::UNIX_EPOCH;
-        let answer = |body: &str| Probe::Answered {
+        let answer = |body: &str| KubeFedProbe::Answered {
             healthz: Healthz::Answered { code: 200, body: body.to_owned() },
             version: None,
         };
-        let mut memory: Option<Memory> = None;
+        let mut memory: Option<ProbedStatus> = None;
         let mut ready = Vec::new();
         for body in ["ok", "no", "ok", "no", "ok", "ok", "ok", "no"] {
-            memory = Some(cluster_status(memory.as_ref(), &answer(body), Thresholds::default(), now));
-            ready.extend(memory.as_ref().map(Memory::ready));
+            memory = Some(cluster_status(memory.as_ref(), &answer(body), ProbeThresholds::default(), now));
+            ready.extend(memory.as_ref().map(ProbedStatus::is_ready));
         }
         assert_eq!(ready, [true, true, true, false, true, true, true, false]);
     }

@@ -5,26 +5,26 @@
 
 use federate_kubernetes::{Cluster, Finding, NotReady, Object, schema};
 
-use crate::api::ClusterStatus;
+use crate::api::KubeFedClusterStatus;
 
 /// Reads an inventory object; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
-pub(super) fn read(object: &Object, strict: bool) -> Result<Cluster, Finding> {
-    let reported = object.at(&["status"]).is_some_and(|status| !status.is_null());
-    let status: ClusterStatus = schema::read(object, "status", "invalid-cluster")?;
+pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Finding> {
+    let reported = object.value_at(&["status"]).is_some_and(|status| !status.is_null());
+    let status: KubeFedClusterStatus = schema::read_field(object, "status", "invalid-cluster")?;
     let ready = status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
     Ok(Cluster {
         region: status.region,
         zones: status.zones,
-        kubernetes: version(object),
+        kubernetes: reported_version(object),
         ready: if reported { ready } else { !strict },
-        unready_condition: NotReady::from_conditions(object.at(&["status", "conditions"]), "Ready"),
-        ..Cluster::of(object)
+        unready_condition: NotReady::from_conditions(object.value_at(&["status", "conditions"]), "Ready"),
+        ..Cluster::from_object(object)
     })
 }
 
 /// The version of Kubernetes that the cluster reports.
-fn version(object: &Object) -> Option<String> {
-    Some(object.text(&["status", "kubernetesVersion"]).to_owned()).filter(|version| !version.is_empty())
+fn reported_version(object: &Object) -> Option<String> {
+    Some(object.text_at(&["status", "kubernetesVersion"]).to_owned()).filter(|version| !version.is_empty())
 }
 
 #[cfg(test)]
@@ -33,11 +33,11 @@ mod tests {
     use serde_json::{Value, json};
 
     fn cluster(body: Value) -> Object {
-        Object::named("core.kubefed.io/v1beta1", "KubeFedCluster", "kube-federation-system/a", body)
+        Object::from_path("core.kubefed.io/v1beta1", "KubeFedCluster", "kube-federation-system/a", body)
     }
 
     fn ready(object: &Object, strict: bool) -> bool {
-        read(object, strict).unwrap().ready
+        read_cluster(object, strict).unwrap().ready
     }
 
     #[test]

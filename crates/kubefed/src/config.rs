@@ -13,7 +13,7 @@ const DEFAULT_NAMESPACE: &str = "kube-federation-system";
 
 /// The values of a `KubeFedConfig`.
 #[derive(Clone, Debug)]
-pub(super) struct Config {
+pub(super) struct ControlPlaneConfig {
     /// The namespace of the control plane.
     pub namespace: String,
     /// Whether it federates this namespace only.
@@ -37,10 +37,10 @@ pub(super) struct Timing {
 
 impl Timing {
     /// Reads the configuration among `objects`, or returns the defaults.
-    pub(super) fn of<'o>(mut objects: impl Iterator<Item = &'o Object>) -> Self {
+    pub(super) fn from_objects<'o>(mut objects: impl Iterator<Item = &'o Object>) -> Self {
         let object = objects.find(|o| o.id.kind == "KubeFedConfig" && o.id.name == "kubefed");
         let seconds = |path: [&str; 2], default: i64| {
-            let written = object.and_then(|o| o.at(&["spec", path[0], path[1]])?.as_str());
+            let written = object.and_then(|o| o.value_at(&["spec", path[0], path[1]])?.as_str());
             written.and_then(goduration::parse).map_or(default, |duration| duration.as_secs())
         };
         Self {
@@ -50,12 +50,12 @@ impl Timing {
     }
 }
 
-impl Config {
+impl ControlPlaneConfig {
     /// Reads the configuration among `objects`, or returns the defaults.
-    pub(super) fn of<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
+    pub(super) fn from_objects<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
         let mut configs = objects.filter(|o| o.id.kind == "KubeFedConfig" && o.id.name == "kubefed");
         let object = configs.next();
-        let spec: ConfigSpec = object.and_then(|o| api::spec(o).ok()).unwrap_or_default();
+        let spec: ConfigSpec = object.and_then(|o| api::read_spec(o).ok()).unwrap_or_default();
         let on =
             |gate: &str| !spec.feature_gates.iter().any(|g| g.name == gate && g.configuration == "Disabled");
         Self {
@@ -71,7 +71,7 @@ impl Config {
 
     /// Whether the control plane sees a cluster. Its own inventory counts only in its namespace; that of other
     /// control planes always counts.
-    pub(super) fn sees(&self, cluster: &Cluster) -> bool {
+    pub(super) fn sees_cluster(&self, cluster: &Cluster) -> bool {
         cluster.id.kind != "KubeFedCluster" || cluster.id.namespace.as_deref() == Some(&self.namespace)
     }
 }

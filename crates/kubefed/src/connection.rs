@@ -8,16 +8,16 @@
 use serde_json::Value;
 
 use federate_kubernetes::Object;
-use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
+use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
 
 /// Reads a `KubeFedCluster`, or returns what is missing.
-pub(super) fn read(object: &Object) -> Result<Connection, String> {
+pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
     if object.id.kind != "KubeFedCluster" {
         return Err("Federation v1's Cluster contains no connection details that federate can use".to_owned());
     }
-    let text = |path: &[&str]| Some(object.text(path).to_owned()).filter(|text| !text.is_empty());
+    let text = |path: &[&str]| Some(object.text_at(path).to_owned()).filter(|text| !text.is_empty());
     let lacks = |field: &str| format!("its KubeFedCluster has no {field}");
-    let disabled = object.at(&["spec", "disabledTLSValidations"]).and_then(Value::as_array);
+    let disabled = object.value_at(&["spec", "disabledTLSValidations"]).and_then(Value::as_array);
     let mut disabled = disabled.into_iter().flatten().filter_map(Value::as_str).peekable();
     let authority = if disabled.peek().is_none() {
         text(&["spec", "caBundle"]).map_or(Authority::System, Authority::Bundle)
@@ -34,7 +34,7 @@ pub(super) fn read(object: &Object) -> Result<Connection, String> {
             namespace: object.id.namespace.clone().ok_or_else(|| lacks("metadata.namespace"))?,
             name: text(&["spec", "secretRef", "name"]).ok_or_else(|| lacks("spec.secretRef.name"))?,
         },
-        credentials: Credentials::Token("token"),
+        credentials: CredentialKeys::Token("token"),
         authority,
         impersonator: None,
         proxy: text(&["spec", "proxyURL"]),
@@ -55,7 +55,12 @@ mod tests {
                 "disabledTLSValidations": disabled,
             });
             let path = "kube-federation-system/a";
-            read(&Object::named("core.kubefed.io/v1beta1", "KubeFedCluster", path, json!({"spec": spec})))
+            read_connection(&Object::from_path(
+                "core.kubefed.io/v1beta1",
+                "KubeFedCluster",
+                path,
+                json!({"spec": spec}),
+            ))
         };
         assert_eq!(of(json!([])).unwrap().authority, Authority::Bundle("Zm9v".to_owned()));
         assert_eq!(of(json!(["SubjectName", "*"])).unwrap().authority, Authority::Unverified);

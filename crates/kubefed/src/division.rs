@@ -15,10 +15,10 @@ use super::api::ClusterPreference;
 const MAX_ROUNDS: usize = 10_000;
 
 /// The most rounds in a trace.
-const TOLD_ROUNDS: usize = 20;
+const MAX_TRACED_ROUNDS: usize = 20;
 
 /// The input of a division.
-pub(super) struct Division<'d> {
+pub(super) struct DivisionInput<'d> {
     /// The replicas to divide.
     pub total: i64,
     /// Whether running replicas do not count.
@@ -29,7 +29,7 @@ pub(super) struct Division<'d> {
 
 /// A cluster of a division.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Party<'d> {
+pub(super) struct DivisionParticipant<'d> {
     pub cluster: &'d str,
     /// Its preference; a cluster without a preference gets nothing.
     pub preference: Option<ClusterPreference>,
@@ -41,16 +41,16 @@ pub(super) struct Party<'d> {
 
 /// The steps of the computation, one line each, if they are recorded.
 #[derive(Debug, Default)]
-pub(super) struct Trace(Option<Vec<String>>);
+pub(super) struct DivisionTrace(Option<Vec<String>>);
 
-impl Trace {
+impl DivisionTrace {
     /// Returns a trace that records.
     pub(super) fn recording() -> Self {
         Self(Some(Vec::new()))
     }
 
     /// Records a step.
-    pub(super) fn step(&mut self, words: impl FnOnce() -> String) {
+    pub(super) fn record_step(&mut self, words: impl FnOnce() -> String) {
         if let Some(steps) = &mut self.0 {
             steps.push(words());
         }
@@ -75,45 +75,45 @@ struct Share<'d> {
 }
 
 /// Divides replicas. Every party is in the result.
-pub(super) fn divide<'d>(
-    division: &Division<'_>,
-    parties: &[Party<'d>],
-    trace: &mut Trace,
+pub(super) fn divide_by_weight<'d>(
+    division: &DivisionInput<'_>,
+    parties: &[DivisionParticipant<'d>],
+    trace: &mut DivisionTrace,
 ) -> BTreeMap<&'d str, i64> {
     let mut result: BTreeMap<&str, i64> = parties.iter().map(|p| (p.cluster, 0)).collect();
-    let mut shares = shares(parties, division.key);
-    trace.step(|| format!("{} replicas for {}", division.total, order(&shares)));
+    let mut shares = order_shares(parties, division.key);
+    trace.record_step(|| format!("{} replicas for {}", division.total, describe_order(&shares)));
     let mut left = division.total;
-    minimums(&mut shares, &mut left, trace);
+    give_minimums(&mut shares, &mut left, trace);
     if !division.rebalance {
-        keep(&mut shares, &mut left, trace);
+        keep_running(&mut shares, &mut left, trace);
     }
-    rounds(&mut shares, &mut left, trace);
+    run_rounds(&mut shares, &mut left, trace);
     for share in &mut shares {
         if !division.rebalance {
             share.overflow = share.overflow.min(left).max(0);
         }
         if share.overflow != 0 {
             let (cluster, overflow) = (share.cluster, share.overflow);
-            trace.step(|| format!("beyond capacity: {cluster} still gets {overflow} more"));
+            trace.record_step(|| format!("beyond capacity: {cluster} still gets {overflow} more"));
         }
         result.insert(share.cluster, share.plan.wrapping_add(share.overflow));
     }
     if left > 0 {
-        trace.step(|| format!("{left} replicas fit nowhere within minimums, maximums and capacity"));
+        trace.record_step(|| format!("{left} replicas fit nowhere within minimums, maximums and capacity"));
     }
     result
 }
 
 /// The parties with a preference, in order.
-fn shares<'d>(parties: &[Party<'d>], key: &str) -> Vec<Share<'d>> {
-    let share = |party: &Party<'d>| {
+fn order_shares<'d>(parties: &[DivisionParticipant<'d>], key: &str) -> Vec<Share<'d>> {
+    let share = |party: &DivisionParticipant<'d>| {
         Some(Share {
             cluster: party.cluster,
             preference: party.preference?,
             current: party.current,
             capacity: party.capacity,
-            hash: fnv1(party.cluster.bytes().chain(key.bytes())),
+            hash: fnv1_hash(party.cluster.bytes().chain(key.bytes())),
             plan: 0,
             kept: 0,
             overflow: 0,
@@ -125,11 +125,11 @@ fn shares<'d>(parties: &[Party<'d>], key: &str) -> Vec<Share<'d>> {
 }
 
 /// FNV-1 with 32 bits: multiplies, then mixes in a byte.
-fn fnv1(bytes: impl Iterator<Item = u8>) -> u32 {
+fn fnv1_hash(bytes: impl Iterator<Item = u8>) -> u32 {
     bytes.fold(2_166_136_261, |hash: u32, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
 }
 
-fn order(shares: &[Share<'_>]) -> String {
+fn describe_order(shares: &[Share<'_>]) -> String {
     let words = |s: &Share<'_>| {
         let p = s.preference;
         let most = p.max_replicas.map(|m| format!(", at most {m}")).unwrap_or_default();
@@ -143,12 +143,12 @@ fn order(shares: &[Share<'_>]) -> String {
 }
 
 /// Formats `cluster number` for every share for which `number` returns one.
-fn listed(shares: &[Share<'_>], number: impl Fn(&Share<'_>) -> Option<i64>) -> String {
+fn list_numbers(shares: &[Share<'_>], number: impl Fn(&Share<'_>) -> Option<i64>) -> String {
     let words = shares.iter().filter_map(|s| Some(format!("{} {}", s.cluster, number(s)?)));
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn minimums(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
+fn give_minimums(shares: &mut [Share<'_>], left: &mut i64, trace: &mut DivisionTrace) {
     for share in &mut *shares {
         let mut least = share.preference.min_replicas.min(*left);
         if let Some(capacity) = share.capacity {
@@ -158,13 +158,13 @@ fn minimums(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
         *left = left.wrapping_sub(least);
     }
     if shares.iter().any(|s| s.plan != 0) {
-        trace.step(|| format!("minimums: {}; {left} left", listed(shares, |s| Some(s.plan))));
+        trace.record_step(|| format!("minimums: {}; {left} left", list_numbers(shares, |s| Some(s.plan))));
     }
 }
 
 /// Keeps running replicas above the minimum, as far as replicas are left. They count against the cluster's
 /// share later.
-fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
+fn keep_running(shares: &mut [Share<'_>], left: &mut i64, trace: &mut DivisionTrace) {
     for share in &mut *shares {
         let Some(current) = share.current.filter(|current| *current > share.plan) else { continue };
         let bounds = [share.preference.max_replicas, share.capacity];
@@ -175,13 +175,14 @@ fn keep(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
     }
     if shares.iter().any(|s| s.kept != 0) {
         let kept = |s: &Share<'_>| (s.kept != 0).then_some(s.kept);
-        trace.step(|| format!("kept of running replicas: {}; {left} left", listed(shares, kept)));
+        trace
+            .record_step(|| format!("kept of running replicas: {}; {left} left", list_numbers(shares, kept)));
     }
 }
 
 /// Divides the rest, round by round, until a round changes nothing. The number of rounds is limited because
 /// hostile input could make it infinite.
-fn rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
+fn run_rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut DivisionTrace) {
     let mut active: Vec<usize> = (0..shares.len()).collect();
     for round in 1..=MAX_ROUNDS {
         let divided = *left;
@@ -193,25 +194,25 @@ fn rounds(shares: &mut [Share<'_>], left: &mut i64, trace: &mut Trace) {
         let before: Vec<(usize, i64, i64)> =
             active.iter().map(|at| (*at, shares[*at].plan, shares[*at].kept)).collect();
         active.retain(|at| {
-            let (changed, full) = serve(&mut shares[*at], divided, weights, left);
+            let (changed, full) = serve_share(&mut shares[*at], divided, weights, left);
             modified |= changed;
             !full
         });
-        if round <= TOLD_ROUNDS {
-            trace.step(|| round_words(round, divided, weights, shares, &before, *left));
+        if round <= MAX_TRACED_ROUNDS {
+            trace.record_step(|| describe_round(round, divided, weights, shares, &before, *left));
         }
         if !modified {
             return;
         }
         if *left == divided && active.len() == before.len() {
-            repeat(shares, &before);
+            skip_equal_rounds(shares, &before);
         }
     }
 }
 
 /// A round that only counts shares against kept replicas is followed by equal rounds while enough are kept.
 /// They are computed at once.
-fn repeat(shares: &mut [Share<'_>], before: &[(usize, i64, i64)]) {
+fn skip_equal_rounds(shares: &mut [Share<'_>], before: &[(usize, i64, i64)]) {
     let charged: Vec<(usize, i64)> =
         before.iter().map(|(at, _, kept)| (*at, kept.wrapping_sub(shares[*at].kept))).collect();
     let unchanged = before.iter().all(|(at, plan, _)| shares[*at].plan == *plan);
@@ -225,7 +226,7 @@ fn repeat(shares: &mut [Share<'_>], before: &[(usize, i64, i64)]) {
     }
 }
 
-fn round_words(
+fn describe_round(
     round: usize,
     divided: i64,
     weights: i64,
@@ -245,7 +246,7 @@ fn round_words(
 
 /// Gives one cluster its share of a round. Returns whether that changed anything, and whether the cluster is
 /// full.
-fn serve(share: &mut Share<'_>, divided: i64, weights: i64, left: &mut i64) -> (bool, bool) {
+fn serve_share(share: &mut Share<'_>, divided: i64, weights: i64, left: &mut i64) -> (bool, bool) {
     let start = share.plan;
     let rounded_up = divided.wrapping_mul(share.preference.weight).wrapping_add(weights - 1) / weights;
     let mut extra = rounded_up.min(*left);
@@ -278,19 +279,23 @@ mod tests {
         ClusterPreference { weight, min_replicas: min, max_replicas: max }
     }
 
-    fn party(cluster: &str, preference: ClusterPreference, current: Option<i64>) -> Party<'_> {
-        Party { cluster, preference: Some(preference), current, capacity: None }
+    fn party(cluster: &str, preference: ClusterPreference, current: Option<i64>) -> DivisionParticipant<'_> {
+        DivisionParticipant { cluster, preference: Some(preference), current, capacity: None }
     }
 
-    fn divided(total: i64, rebalance: bool, parties: &[Party<'_>]) -> Vec<i64> {
-        divide(&Division { total, rebalance, key: KEY }, parties, &mut Trace::default())
-            .into_values()
-            .collect()
+    fn divided(total: i64, rebalance: bool, parties: &[DivisionParticipant<'_>]) -> Vec<i64> {
+        divide_by_weight(
+            &DivisionInput { total, rebalance, key: KEY },
+            parties,
+            &mut DivisionTrace::default(),
+        )
+        .into_values()
+        .collect()
     }
 
     #[test]
     fn the_hash_is_fnv_1() {
-        let of = |name: &str| fnv1(name.bytes().chain(KEY.bytes()));
+        let of = |name: &str| fnv1_hash(name.bytes().chain(KEY.bytes()));
         assert_eq!([of("B"), of("A"), of("C")], [1_063_602_982, 1_330_018_495, 4_038_548_405]);
     }
 
@@ -312,8 +317,11 @@ mod tests {
         let even = |name| party(name, preference(0, None, 1), None);
         assert_eq!(divided(9, false, &[even("A"), even("B")]), [4, 5]);
         assert_eq!(divided(9, false, &[even("A"), even("B"), even("C")]), [3, 3, 3]);
-        let uneven =
-            [even("A"), party("B", preference(0, None, 2), None), Party { cluster: "C", ..Party::default() }];
+        let uneven = [
+            even("A"),
+            party("B", preference(0, None, 2), None),
+            DivisionParticipant { cluster: "C", ..DivisionParticipant::default() },
+        ];
         assert_eq!(divided(9, false, &uneven), [3, 6, 0]);
     }
 
@@ -333,7 +341,7 @@ mod tests {
 
     #[test]
     fn overflow_comes_on_top_of_what_is_kept() {
-        let parties = [Party {
+        let parties = [DivisionParticipant {
             cluster: "A",
             preference: Some(preference(0, None, 1)),
             current: Some(1),
@@ -353,8 +361,8 @@ mod tests {
     fn steps_tell_the_arithmetic() {
         let parties =
             [party("A", preference(4, Some(6), 1), Some(6)), party("B", preference(4, Some(8), 2), Some(3))];
-        let mut trace = Trace::recording();
-        divide(&Division { total: 9, rebalance: false, key: KEY }, &parties, &mut trace);
+        let mut trace = DivisionTrace::recording();
+        divide_by_weight(&DivisionInput { total: 9, rebalance: false, key: KEY }, &parties, &mut trace);
         assert_eq!(
             trace.into_steps(),
             [
@@ -375,7 +383,7 @@ mod tests {
         ) {
             let names: Vec<String> = (0..weights.len()).map(|at| format!("c{at}")).collect();
             let rows = names.iter().zip(&weights).zip(&current);
-            let parties: Vec<Party<'_>> =
+            let parties: Vec<DivisionParticipant<'_>> =
                 rows.map(|((name, weight), current)| party(name, preference(0, None, *weight), *current)).collect();
             let result = divided(total, rebalance, &parties);
             proptest::prop_assert_eq!(result.iter().sum::<i64>(), total);
@@ -386,8 +394,8 @@ mod tests {
         fn nothing_a_repo_can_say_overflows(numbers in proptest::collection::vec(proptest::num::i64::ANY, 12), rebalance: bool) {
             let [a, b, c, d, e, f, g, h, i, j, total, _] = numbers[..] else { return Ok(()) };
             let parties = [
-                Party { cluster: "A", preference: Some(preference(a, Some(b), c)), current: Some(d), capacity: Some(e) },
-                Party { cluster: "B", preference: Some(preference(f, Some(g), h)), current: Some(i), capacity: Some(j) },
+                DivisionParticipant { cluster: "A", preference: Some(preference(a, Some(b), c)), current: Some(d), capacity: Some(e) },
+                DivisionParticipant { cluster: "B", preference: Some(preference(f, Some(g), h)), current: Some(i), capacity: Some(j) },
             ];
             proptest::prop_assert_eq!(divided(total, rebalance, &parties).len(), 2);
         }

@@ -6,14 +6,14 @@
 
 use serde_json::{Value, json};
 
-use super::config::Config;
-use super::explain;
-use super::federated::Federated;
+use super::config::ControlPlaneConfig;
+use super::explanation;
+use super::federated_object::FederatedObject;
 use super::member::version;
-use super::overrides::REPLICAS;
-use super::{KubeFedPlane, NAME, division::Trace, preference, types::Types};
-use federate_dialect::{HubKinds, Input, Placed, Placement, Plan, Previous};
-use federate_kubernetes::object::at;
+use super::overrides::REPLICAS_PATH;
+use super::{KubeFedPlanner, NAME, division::DivisionTrace, preference, types::FederatedTypeIndex};
+use federate_dialect::{HubKinds, Placed, Placement, Plan, PlannerInput, PreviousPlan};
+use federate_kubernetes::object::value_at;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The kinds that the memory is read from, and the inventory.
@@ -24,7 +24,7 @@ pub(crate) const HUB_KINDS: [HubKinds; 2] = [
 
 /// How a run of the scheduler ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ScheduleRunOutcome {
     /// Nothing is left to do.
     Done,
     /// Unscheduled pods are too young to count, so the scheduler runs again soon.
@@ -35,40 +35,42 @@ pub enum Outcome {
 
 /// The outcome of one run of the scheduler for a federated object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reconciled {
+pub struct ScheduleRun {
     /// The object as it is written; `None` when nothing changes.
     pub written: Option<Value>,
     /// How the run ends.
-    pub outcome: Outcome,
+    pub outcome: ScheduleRunOutcome,
 }
 
 /// Runs the replica scheduler once for a federated object; `None` where no preference is about it.
-pub fn reconcile(input: Input<'_>, federated: &ObjectRef) -> Option<Reconciled> {
-    let plane = KubeFedPlane::new(input);
+pub fn run_scheduler(input: PlannerInput<'_>, federated: &ObjectRef) -> Option<ScheduleRun> {
+    let plane = KubeFedPlanner::new(input);
     let federated = plane.federated.iter().find(|f| f.object.id == *federated)?;
     let preference = plane.preference_of(federated)?;
-    let previous = Previous::default();
-    let failed = Reconciled { written: None, outcome: Outcome::Failed };
+    let previous = PreviousPlan::default();
+    let failed = ScheduleRun { written: None, outcome: ScheduleRunOutcome::Failed };
     if federated.overrides.is_err() {
         return Some(failed);
     }
-    let observed = preference::observe(&plane, preference, federated, &previous).unwrap_or_default();
+    let observed =
+        preference::observe_participants(&plane, preference, federated, &previous).unwrap_or_default();
     let waiting = observed.iter().filter_map(|(_, observed)| observed.waiting).next_back();
-    let outcome = if waiting == Some(true) { Outcome::Recheck } else { Outcome::Done };
-    let schedule = preference::schedule(&plane, preference, federated, &previous, &mut Trace::default());
-    let written = schedule.ok().map(|schedule| explain::rewritten(federated, &schedule));
-    let written = written.filter(|body| differs(&federated.object.body, body)).map(|mut body| {
-        let generation = federated.object.at(&["metadata", "generation"]).and_then(Value::as_i64);
+    let outcome = if waiting == Some(true) { ScheduleRunOutcome::Recheck } else { ScheduleRunOutcome::Done };
+    let schedule =
+        preference::compute_schedule(&plane, preference, federated, &previous, &mut DivisionTrace::default());
+    let written = schedule.ok().map(|schedule| explanation::rewrite_federated(federated, &schedule));
+    let written = written.filter(|body| placement_differs(&federated.object.body, body)).map(|mut body| {
+        let generation = federated.object.value_at(&["metadata", "generation"]).and_then(Value::as_i64);
         body["metadata"]["generation"] = generation.unwrap_or(0).saturating_add(1).into();
         body
     });
-    Some(Reconciled { written, outcome })
+    Some(ScheduleRun { written, outcome })
 }
 
 /// Whether the placement or the overrides differ. The order of overrides does not matter.
-fn differs(before: &Value, after: &Value) -> bool {
+fn placement_differs(before: &Value, after: &Value) -> bool {
     let overrides = |body: &Value| {
-        let list = at(body, &["spec", "overrides"]).and_then(Value::as_array).cloned();
+        let list = value_at(body, &["spec", "overrides"]).and_then(Value::as_array).cloned();
         let mut list = list.unwrap_or_default();
         list.sort_by(|a, b| a["clusterName"].as_str().cmp(&b["clusterName"].as_str()));
         for entry in &mut list {
@@ -78,27 +80,30 @@ fn differs(before: &Value, after: &Value) -> bool {
         }
         list
     };
-    at(before, &["spec", "placement"]) != at(after, &["spec", "placement"])
+    value_at(before, &["spec", "placement"]) != value_at(after, &["spec", "placement"])
         || overrides(before) != overrides(after)
 }
 
 /// The versions of a federated object's template and overrides. The control plane compares them to know whether
 /// it has to send the object again.
-pub fn versions(federated: &Object) -> (String, String) {
-    version::of(&federated.body)
+pub fn propagated_versions(federated: &Object) -> (String, String) {
+    version::compute_versions(&federated.body)
 }
 
 /// Reads the memory of a plan from the federated objects of a hub: for each one the clusters of its placement,
 /// with the replicas in its overrides.
-pub fn memory_of(objects: &[Object]) -> Plan {
-    let types = Types::of(objects.iter(), &Config::of(objects.iter()).namespace);
+pub fn read_plan(objects: &[Object]) -> Plan {
+    let types = FederatedTypeIndex::from_configs(
+        objects.iter(),
+        &ControlPlaneConfig::from_objects(objects.iter()).namespace,
+    );
     let row = |object: &Object| {
-        let federated = Federated::new(object, types.get(&object.id)?).ok()?;
+        let federated = FederatedObject::new(object, types.get(&object.id)?).ok()?;
         let named = federated.spec.placement.clusters.as_ref()?;
         let mut row = Placement::new(NAME, federated.target.clone(), Some(object.id.clone()));
         row.clusters = named
             .iter()
-            .map(|c| Placed { name: c.name.as_str().into(), replicas: replicas(object, &c.name) })
+            .map(|c| Placed { name: c.name.as_str().into(), replicas: overridden_replicas(object, &c.name) })
             .collect();
         Some(row)
     };
@@ -106,9 +111,13 @@ pub fn memory_of(objects: &[Object]) -> Plan {
 }
 
 /// The replicas that a federated object's overrides give a cluster.
-fn replicas(object: &Object, cluster: &str) -> Option<i64> {
-    let entries = object.at(&["spec", "overrides"])?.as_array()?;
+fn overridden_replicas(object: &Object, cluster: &str) -> Option<i64> {
+    let entries = object.value_at(&["spec", "overrides"])?.as_array()?;
     let entry = entries.iter().find(|entry| entry.get("clusterName").is_some_and(|name| name == cluster))?;
     let steps = entry.get("clusterOverrides")?.as_array()?;
-    steps.iter().find(|step| step.get("path").is_some_and(|path| path == REPLICAS))?.get("value")?.as_i64()
+    steps
+        .iter()
+        .find(|step| step.get("path").is_some_and(|path| path == REPLICAS_PATH))?
+        .get("value")?
+        .as_i64()
 }

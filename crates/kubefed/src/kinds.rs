@@ -8,25 +8,25 @@ pub(super) const KINDS: [GroupKinds; 5] = [
         "ClusterPropagatedVersion",
         "EnableTypeDirective FederatedServiceStatus FederatedTypeConfig KubeFedCluster KubeFedConfig PropagatedVersion",
     )
-    .versions("v1beta1 v1alpha1"),
+    .with_versions("v1beta1 v1alpha1"),
     GroupKinds::new("multiclusterdns.kubefed.io", "", "DNSEndpoint Domain IngressDNSRecord ServiceDNSRecord")
-        .versions("v1alpha1"),
-    GroupKinds::new("scheduling.kubefed.io", "", "ReplicaSchedulingPreference").versions("v1alpha1"),
-    GroupKinds::new("federation", "Cluster", "").versions("v1beta1"),
+        .with_versions("v1alpha1"),
+    GroupKinds::new("scheduling.kubefed.io", "", "ReplicaSchedulingPreference").with_versions("v1alpha1"),
+    GroupKinds::new("federation", "Cluster", "").with_versions("v1beta1"),
     GroupKinds::new(
         "types.kubefed.io",
         "FederatedClusterRole",
         "FederatedConfigMap FederatedDeployment FederatedIngress FederatedJob FederatedNamespace \
          FederatedReplicaSet FederatedSecret FederatedService FederatedServiceAccount",
     )
-    .versions("v1beta1"),
+    .with_versions("v1beta1"),
 ];
 
 /// The scope of a kind. A federated type has the scope of its target, but `FederatedNamespace` is namespaced.
 /// Unknown targets count as namespaced.
-pub(super) fn scope(group: &str, kind: &str) -> Option<Scope> {
+pub(super) fn scope_of_kind(group: &str, kind: &str) -> Option<Scope> {
     if group != "types.kubefed.io" {
-        return KINDS.iter().find(|known| known.group == group)?.scope(kind);
+        return KINDS.iter().find(|known| known.group == group)?.find_scope(kind);
     }
     let target = kind.strip_prefix("Federated").filter(|target| !target.is_empty())?;
     // The group of the target is not part of the kind.
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn federated_types_take_their_targets_scope() {
-        let of = |kind| scope("types.kubefed.io", kind);
+        let of = |kind| scope_of_kind("types.kubefed.io", kind);
         assert_eq!(of("FederatedDeployment"), Some(Scope::Namespaced));
         assert_eq!(of("FederatedNamespace"), Some(Scope::Namespaced));
         assert_eq!(of("FederatedClusterRole"), Some(Scope::Cluster));
@@ -51,6 +51,6 @@ mod tests {
 
     #[test]
     fn a_type_config_lives_in_a_namespace() {
-        assert_eq!(scope("core.kubefed.io", "FederatedTypeConfig"), Some(Scope::Namespaced));
+        assert_eq!(scope_of_kind("core.kubefed.io", "FederatedTypeConfig"), Some(Scope::Namespaced));
     }
 }

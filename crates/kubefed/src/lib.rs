@@ -18,13 +18,14 @@ use serde_json::Value;
 use federate_kubernetes::kinds::{GroupKinds, Scope};
 use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
 use federate_repo::config::ConfiguredCluster;
-use federate_repo::{Claimed, Declared, Repo, Role, Template};
+use federate_repo::{ClaimedObject, DeclaredKind, Repo, Role, Template};
 
-use federate_dialect::admitted::Admitted;
+use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    Action, ClusterReads, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, LossStep,
-    MemberManager, Observation, Placement, Previous, Reads, References, Starter, Variant,
+    ClusterObservation, ClusterReads, ControlPlaneAction, Dialect, DialectDecisions, Explanation, HubKinds,
+    ManifestVariant, MemberManager, ObjectReferences, OutageStep, Placement, PlannerInput, PolicyPlanner,
+    PreviousPlan, Starter, TemplateReads,
 };
 
 mod api;
@@ -32,36 +33,36 @@ pub mod capacity;
 mod cluster;
 mod config;
 mod connection;
-mod decide;
+mod decision;
 mod division;
 mod dns;
-mod explain;
-mod federated;
+mod explanation;
+mod federated_object;
 pub mod hub;
 mod import;
 mod kinds;
 mod manifest;
 mod member;
-mod memory;
-mod observe;
+mod observation;
 mod overrides;
 mod placement;
 mod preference;
 mod references;
 mod starter;
+mod state;
 mod types;
 mod v1;
-mod validate;
+mod validation;
 
-use config::Config;
-use federated::Federated;
-use preference::Preference;
-use types::Types;
+use config::ControlPlaneConfig;
+use federated_object::FederatedObject;
+use preference::SchedulingPreference;
+use types::FederatedTypeIndex;
 
 const NAME: &str = "kubefed";
 
 /// The status of a selected cluster that is not ready.
-const NOT_READY: &str = "ClusterNotReady";
+const CLUSTER_NOT_READY: &str = "ClusterNotReady";
 
 /// The dialect.
 pub struct KubeFed;
@@ -71,7 +72,7 @@ impl Dialect for KubeFed {
         NAME
     }
 
-    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
             ("core.kubefed.io" | "core.kubefed.k8s.io", "KubeFedCluster") | ("federation", "Cluster") => {
@@ -91,25 +92,25 @@ impl Dialect for KubeFed {
         }
     }
 
-    fn declares(&self, object: &Object) -> Option<Declared> {
-        if self.role(&object.id.api_version, &object.id.kind)? != Role::Other
+    fn declared_kind(&self, object: &Object) -> Option<DeclaredKind> {
+        if self.role_of_kind(&object.id.api_version, &object.id.kind)? != Role::Other
             || object.id.kind != "FederatedTypeConfig"
         {
             return None;
         }
-        let (group, kind, scope) = types::declared(object)?;
-        Some(Declared { group, kind, role: Role::Bundle, scope })
+        let (group, kind, scope) = types::declared_type(object)?;
+        Some(DeclaredKind { group, kind, role: Role::Bundle, scope })
     }
 
-    fn kinds(&self) -> &'static [GroupKinds] {
+    fn own_kinds(&self) -> &'static [GroupKinds] {
         &kinds::KINDS
     }
 
-    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
-        kinds::scope(group, kind)
+    fn scope_of_kind(&self, group: &str, kind: &str) -> Option<Scope> {
+        kinds::scope_of_kind(group, kind)
     }
 
-    fn domains(&self) -> &'static [&'static str] {
+    fn own_domains(&self) -> &'static [&'static str] {
         &[
             "kubefed.io",
             "kubefed.k8s.io",
@@ -123,59 +124,64 @@ impl Dialect for KubeFed {
         // The program is one of several symbolic links to `hyperfed`; other projects have one of that name as well.
         const {
             &[
-                MemberManager { name: "controller-manager", label: Some(manifest::MANAGED) },
+                MemberManager { name: "controller-manager", label: Some(manifest::MANAGED_LABEL) },
                 MemberManager { name: "hyperfed", label: None },
             ]
         }
     }
 
-    fn memory(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
-        Ok(hub::memory_of(hub))
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+        Ok(hub::read_plan(hub))
     }
 
-    fn starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
-        starter::starter(clusters)
+    fn build_starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters)
     }
 
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
     }
 
-    fn mark(&self, live: &mut Object) {
-        live.set_label(manifest::MANAGED, "true");
+    fn mark_as_managed(&self, live: &mut Object) {
+        live.set_label(manifest::MANAGED_LABEL, "true");
     }
 
     fn metadata_keys(&self) -> &'static [&'static str] {
-        &references::KEYS
+        &references::METADATA_KEYS
     }
 
     fn selected_by(&self) -> &'static str {
         "wrap it in a federated object (as `federate import` does)"
     }
 
-    fn references(&self, object: &Object) -> References {
-        references::of(object)
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::find_references(object)
     }
 
-    fn validate(&self, claimed: &Claimed, _: &federate_repo::Config) -> Vec<Finding> {
-        validate::check(&claimed.object, claimed.role)
+    fn validate_object(&self, claimed: &ClaimedObject, _: &federate_repo::Config) -> Vec<Finding> {
+        validation::check_object(&claimed.object, claimed.role)
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &federate_repo::Config) -> Result<Cluster, Finding> {
-        cluster::read(object, strict)
+    fn read_cluster(
+        &self,
+        object: &Object,
+        strict: bool,
+        _: &federate_repo::Config,
+    ) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
     }
 
-    fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
-        Some(capacity::status(seen))
+    fn compute_cluster_status(&self, _: &Object, seen: &ClusterObservation) -> Option<Value> {
+        Some(capacity::observed_status(seen))
     }
 
     /// A cluster that was ready is not ready at its first failed probe. Schedulers look again after a delay, so that short
     /// failures move nothing.
-    fn loss(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
-        self.lose(&mut lost);
-        let timing = config::Timing::of(repo.claimed(NAME, Role::Other));
-        let step = |seconds, what: &str, cluster| LossStep {
+        self.mark_unreachable(&mut lost);
+        let timing = config::Timing::from_objects(repo.claimed_objects(NAME, Role::Other));
+        let step = |seconds, what: &str, cluster| OutageStep {
             seconds,
             what: format!("{}: {what}", lost.name),
             cluster,
@@ -190,28 +196,28 @@ impl Dialect for KubeFed {
         &hub::HUB_KINDS
     }
 
-    fn connection(&self, object: &Object) -> Result<Connection, String> {
-        connection::read(object)
+    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read_connection(object)
     }
 
-    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
-        Box::new(KubeFedPlane::new(input))
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(KubeFedPlanner::new(input))
     }
 }
 
 /// `KubeFed`'s control plane over one repo.
-struct KubeFedPlane<'a> {
-    input: Input<'a>,
+struct KubeFedPlanner<'a> {
+    input: PlannerInput<'a>,
     /// The clock, in seconds.
     now: Option<i64>,
-    config: Config,
+    config: ControlPlaneConfig,
     /// The clusters that it sees, sorted by name.
     clusters: Vec<&'a Cluster>,
-    federated: Vec<Federated<'a>>,
+    federated: Vec<FederatedObject<'a>>,
     /// Federated objects by the namespace that they federate.
     namespaces: BTreeMap<&'a str, usize>,
     /// By namespace and name.
-    preferences: BTreeMap<&'a str, BTreeMap<&'a str, Preference<'a>>>,
+    preferences: BTreeMap<&'a str, BTreeMap<&'a str, SchedulingPreference<'a>>>,
     /// Domains of DNS records by name.
     domains: BTreeMap<&'a str, api::Domain>,
     /// DNS records.
@@ -227,18 +233,18 @@ struct KubeFedPlane<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> KubeFedPlane<'a> {
-    fn new(input: Input<'a>) -> Self {
+impl<'a> KubeFedPlanner<'a> {
+    fn new(input: PlannerInput<'a>) -> Self {
         let repo = input.repo;
-        let (admitted, mut findings) = Admitted::of(repo, &KubeFed);
-        let valid = |role| admitted.role(role);
-        let config = Config::of(valid(Role::Other));
-        let types = Types::of(valid(Role::Other), &config.namespace);
+        let (admitted, mut findings) = AdmittedObjects::from_repo(repo, &KubeFed);
+        let valid = |role| admitted.with_role(role);
+        let config = ControlPlaneConfig::from_objects(valid(Role::Other));
+        let types = FederatedTypeIndex::from_configs(valid(Role::Other), &config.namespace);
         let mut federated = Vec::new();
         for object in valid(Role::Bundle) {
             let read = match types.get(&object.id) {
-                Some(kind) => Federated::new(object, kind),
-                None => Err(validate::unknown_type(object, &config, &types)),
+                Some(kind) => FederatedObject::new(object, kind),
+                None => Err(validation::unknown_type(object, &config, &types)),
             };
             match read {
                 Ok(one) => federated.push(one),
@@ -248,7 +254,7 @@ impl<'a> KubeFedPlane<'a> {
         let mut plane = Self {
             input,
             now: input.now.map(Timestamp::as_second),
-            clusters: input.clusters.iter().filter(|c| config.sees(c)).collect(),
+            clusters: input.clusters.iter().filter(|c| config.sees_cluster(c)).collect(),
             namespaces: BTreeMap::new(),
             preferences: BTreeMap::new(),
             domains: valid(Role::Other)
@@ -265,7 +271,7 @@ impl<'a> KubeFedPlane<'a> {
             findings,
         };
         for object in valid(Role::Placement).filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
-            plane.prefer(object);
+            plane.add_preference(object);
         }
         let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
         // A template without annotations belongs to Federation v1 only where something else does, and nothing belongs
@@ -273,92 +279,96 @@ impl<'a> KubeFedPlane<'a> {
         let implicit = input.implicit && mine.all(|c| c.role == Role::Inventory) && v1::is_used(repo);
         plane.templates = repo.templates.par_iter().filter(|t| v1::handles_template(t, implicit)).collect();
         plane.findings.par_extend(repo.templates.par_iter().filter_map(v1::ignored_annotations));
-        plane.index();
+        plane.index_subjects();
         plane
     }
 
-    fn prefer(&mut self, object: &'a Object) {
+    fn add_preference(&mut self, object: &'a Object) {
         let namespace = object.id.namespace.as_deref().unwrap_or_default();
-        match api::spec(object) {
+        match api::read_spec(object) {
             Ok(spec) => {
                 let of_namespace = self.preferences.entry(namespace).or_default();
-                of_namespace.insert(object.id.name.as_str(), Preference { object, spec });
+                of_namespace.insert(object.id.name.as_str(), SchedulingPreference { object, spec });
             }
             Err(finding) => self.findings.push(finding),
         }
     }
 
     /// Two federated objects can have the same target. Then the active one counts.
-    fn index(&mut self) {
+    fn index_subjects(&mut self) {
         for (unit, federated) in self.federated.iter().enumerate() {
             if federated.federates_namespace() {
                 self.namespaces.insert(federated.object.id.name.as_str(), unit);
             }
-            if !self.about.contains_key(&federated.target) || decide::inactive(self, federated).is_none() {
+            if !self.about.contains_key(&federated.target)
+                || decision::inactive_refusal(self, federated).is_none()
+            {
                 self.about.insert(federated.target.clone(), unit);
             }
         }
-        let records = self.records.iter().map(|record| dns::target(record));
+        let records = self.records.iter().map(|record| dns::endpoint_ref(record));
         let others = records.chain(self.templates.iter().map(|template| template.object.id.clone()));
         for (unit, id) in (self.federated.len()..).zip(others) {
             self.about.entry(id).or_insert(unit);
         }
-        let own = |(unit, subject): (usize, Subject<'_, '_>)| (subject.object().id.clone(), unit);
-        self.subjects = self.all().enumerate().map(own).collect();
+        let own = |(unit, subject): (usize, KubeFedSubject<'_, '_>)| (subject.object().id.clone(), unit);
+        self.subjects = self.all_subjects().enumerate().map(own).collect();
     }
 
     /// All subjects of decisions.
-    fn all(&self) -> impl Iterator<Item = Subject<'_, 'a>> {
-        let federated = self.federated.iter().map(Subject::Federated);
-        let records = self.records.iter().map(|record| Subject::Record(record));
-        federated.chain(records).chain(self.templates.iter().map(|template| Subject::Template(template)))
+    fn all_subjects(&self) -> impl Iterator<Item = KubeFedSubject<'_, 'a>> {
+        let federated = self.federated.iter().map(KubeFedSubject::Federated);
+        let records = self.records.iter().map(|record| KubeFedSubject::Record(record));
+        federated
+            .chain(records)
+            .chain(self.templates.iter().map(|template| KubeFedSubject::Template(template)))
     }
 
     /// The subject that decides about an object of the plan.
-    fn about(&self, object: &ObjectRef) -> Option<Subject<'_, 'a>> {
-        self.subject(*self.about.get(object)?)
+    fn subject_about(&self, object: &ObjectRef) -> Option<KubeFedSubject<'_, 'a>> {
+        self.subject_at(*self.about.get(object)?)
     }
 
     /// The subject at index `unit`.
-    fn subject(&self, unit: usize) -> Option<Subject<'_, 'a>> {
-        let federated = || self.federated.get(unit).map(Subject::Federated);
-        let record = |at: usize| self.records.get(at).map(|record| Subject::Record(record));
-        let template = |at: usize| self.templates.get(at).map(|template| Subject::Template(template));
+    fn subject_at(&self, unit: usize) -> Option<KubeFedSubject<'_, 'a>> {
+        let federated = || self.federated.get(unit).map(KubeFedSubject::Federated);
+        let record = |at: usize| self.records.get(at).map(|record| KubeFedSubject::Record(record));
+        let template = |at: usize| self.templates.get(at).map(|template| KubeFedSubject::Template(template));
         let after = unit.checked_sub(self.federated.len());
         federated().or_else(|| record(after?)).or_else(|| template(after?.checked_sub(self.records.len())?))
     }
 
     /// The cluster of that name, if it is seen.
-    fn cluster(&self, name: &str) -> Option<&'a Cluster> {
+    fn find_cluster(&self, name: &str) -> Option<&'a Cluster> {
         let at = self.clusters.binary_search_by(|c| c.name.as_ref().cmp(name)).ok()?;
         self.clusters.get(at).copied()
     }
 
     /// The federated namespace that limits an object.
-    fn namespace_of(&self, federated: &Federated<'_>) -> Option<&Federated<'a>> {
+    fn namespace_of(&self, federated: &FederatedObject<'_>) -> Option<&FederatedObject<'a>> {
         self.federated.get(*self.namespaces.get(federated.namespace())?)
     }
 
     /// The preference for an object: of its namespace and name, and for its kind.
-    fn preference_of(&self, federated: &Federated<'_>) -> Option<&Preference<'a>> {
+    fn preference_of(&self, federated: &FederatedObject<'_>) -> Option<&SchedulingPreference<'a>> {
         let named = self.preferences.get(federated.namespace())?.get(federated.object.id.name.as_str());
         named.filter(|preference| preference.spec.target_kind == federated.object.id.kind)
     }
 
     /// Whether the decision at index `unit` is the one that counts for an object.
-    fn counts(&self, unit: usize, object: &ObjectRef) -> bool {
+    fn is_authoritative(&self, unit: usize, object: &ObjectRef) -> bool {
         self.about.get(object) == Some(&unit)
     }
 }
 
 /// What one decision is about.
-enum Subject<'p, 'a> {
-    Federated(&'p Federated<'a>),
+enum KubeFedSubject<'p, 'a> {
+    Federated(&'p FederatedObject<'a>),
     Record(&'a Object),
     Template(&'a Template),
 }
 
-impl<'p> Subject<'p, '_> {
+impl<'p> KubeFedSubject<'p, '_> {
     /// The object of the repo.
     fn object(&self) -> &'p Object {
         match *self {
@@ -369,21 +379,23 @@ impl<'p> Subject<'p, '_> {
     }
 }
 
-impl ControlPlane for KubeFedPlane<'_> {
-    fn check(&self) -> Vec<Finding> {
+impl PolicyPlanner for KubeFedPlanner<'_> {
+    fn check_policies(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
         if !self.subjects.is_empty() {
-            findings.extend(validate::ineffective(self));
+            findings.extend(validation::find_ineffective(self));
         }
         findings
     }
 
-    fn examine(&self) -> Vec<Finding> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
         let keys = self.templates.iter().flat_map(|template| v1::unknown_keys(template));
-        keys.chain(validate::outvoted(self)).chain(validate::placements::findings(self)).collect()
+        keys.chain(validation::find_overruled_selectors(self))
+            .chain(validation::placements::check_placements(self))
+            .collect()
     }
 
-    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
         self.federated.iter().map(|one| (one.object.id.clone(), one.target.clone())).collect()
     }
 
@@ -392,66 +404,83 @@ impl ControlPlane for KubeFedPlane<'_> {
         for federated in self.federated.iter().filter(|f| self.preference_of(f).is_some()) {
             reads.add_workload(&federated.target);
         }
-        for template in self.templates.iter().filter(|template| v1::observes(template)) {
+        for template in self.templates.iter().filter(|template| v1::observes_clusters(template)) {
             reads.add_workload(&template.object.id);
         }
         reads
     }
 
-    fn subjects(&self) -> Vec<federate_dialect::Subject> {
-        let subject = |subject: Subject<'_, '_>| federate_dialect::Subject {
+    fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
+        let subject = |subject: KubeFedSubject<'_, '_>| federate_dialect::DecisionSubject {
             object: subject.object().id.clone(),
-            reads: Reads::Subject,
+            reads: TemplateReads::Subject,
         };
-        self.all().map(subject).collect()
+        self.all_subjects().map(subject).collect()
     }
 
-    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
-        match self.subjects.get(subject).and_then(|unit| Some((*unit, self.subject(*unit)?))) {
-            Some((unit, Subject::Federated(federated))) => {
-                let mut decided = decide::decide(self, federated, previous);
-                if decide::inactive(self, federated).is_some() && !self.counts(unit, &federated.target) {
+    fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {
+        match self.subjects.get(subject).and_then(|unit| Some((*unit, self.subject_at(*unit)?))) {
+            Some((unit, KubeFedSubject::Federated(federated))) => {
+                let mut decided = decision::decide_federated(self, federated, previous);
+                if decision::inactive_refusal(self, federated).is_some()
+                    && !self.is_authoritative(unit, &federated.target)
+                {
                     decided.placements.clear();
                 }
                 decided
             }
-            Some((_, Subject::Record(record))) => dns::decide(self, record),
-            Some((_, Subject::Template(template))) => v1::decide(self, template, previous),
-            None => Decided::default(),
+            Some((_, KubeFedSubject::Record(record))) => dns::decide_record(self, record),
+            Some((_, KubeFedSubject::Template(template))) => v1::decide_template(self, template, previous),
+            None => DialectDecisions::default(),
         }
     }
 
-    fn is_complete(&self) -> bool {
+    fn never_adds_followers(&self) -> bool {
         true
     }
 
-    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        match self.about(&placement.object) {
-            Some(Subject::Federated(federated)) => manifest::variants(self, placement, federated),
-            Some(Subject::Record(record)) => dns::variants(self, placement, record),
-            Some(Subject::Template(template)) => v1::manifest::variants(placement, template),
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+        match self.subject_about(&placement.object) {
+            Some(KubeFedSubject::Federated(federated)) => {
+                manifest::render_variants(self, placement, federated)
+            }
+            Some(KubeFedSubject::Record(record)) => dns::render_endpoint(self, placement, record),
+            Some(KubeFedSubject::Template(template)) => v1::manifest::render_variants(placement, template),
             None => Vec::new(),
         }
     }
 
-    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        match self.about(&placement.object)? {
-            Subject::Federated(federated) => member::reconcile(self, placement, federated, cluster, live),
-            Subject::Template(template) => v1::member::reconcile(self, placement, template, cluster, live),
-            Subject::Record(_) => None,
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        match self.subject_about(&placement.object)? {
+            KubeFedSubject::Federated(federated) => {
+                member::reconcile_member(self, placement, federated, cluster, live)
+            }
+            KubeFedSubject::Template(template) => {
+                v1::member::reconcile_member(self, placement, template, cluster, live)
+            }
+            KubeFedSubject::Record(_) => None,
         }
     }
 
-    fn explain(
+    fn explain_placement(
         &self,
         object: &ObjectRef,
-        previous: &Previous,
+        previous: &PreviousPlan,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
-        Some(match self.about(object)? {
-            Subject::Federated(federated) => explain::explain(self, federated, previous, placed),
-            Subject::Record(record) => dns::explain(self, record, placed),
-            Subject::Template(template) => v1::explain::explain(self, template, previous, placed),
+        Some(match self.subject_about(object)? {
+            KubeFedSubject::Federated(federated) => {
+                explanation::explain_federated(self, federated, previous, placed)
+            }
+            KubeFedSubject::Record(record) => dns::explain_record(self, record, placed),
+            KubeFedSubject::Template(template) => {
+                v1::explanation::explain_template(self, template, previous, placed)
+            }
         })
     }
 }

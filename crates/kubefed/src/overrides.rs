@@ -8,25 +8,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Number, Value};
 
-use super::api::{ClusterOverrides, Override};
-use federate_kubernetes::patch::{self, Operation, Rules};
+use super::api::{ClusterOverrides, OverrideOperation};
+use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
 
 /// The path of the replicas in every kind that is scheduled.
-pub(super) const REPLICAS: &str = "/spec/replicas";
+pub(super) const REPLICAS_PATH: &str = "/spec/replicas";
 
 /// The identity of an object cannot be overridden. Only exactly these paths are refused.
-const REFUSED: [&str; 4] = ["/metadata/namespace", "/metadata/name", "/metadata/generateName", "/kind"];
+const IDENTITY_PATHS: [&str; 4] =
+    ["/metadata/namespace", "/metadata/name", "/metadata/generateName", "/kind"];
 
 /// Why overrides are invalid or fail, and the place in the federated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct InvalidOverride {
     pub pointer: String,
     pub message: String,
 }
 
 /// One operation for one cluster.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Step {
+pub(super) struct OverrideStep {
     name: String,
     path: String,
     value: Value,
@@ -36,44 +37,47 @@ pub(super) struct Step {
     pub scheduled: bool,
 }
 
-impl Step {
-    fn new(entry: &Override, pointer: String) -> Self {
+impl OverrideStep {
+    fn new(entry: &OverrideOperation, pointer: String) -> Self {
         let name = if entry.op.is_empty() { "replace" } else { &entry.op };
-        let value = float64(entry.value.as_ref().unwrap_or(&Value::Null));
+        let value = to_float64(entry.value.as_ref().unwrap_or(&Value::Null));
         Self { name: name.to_owned(), path: entry.path.clone(), value, pointer, scheduled: false }
     }
 
     /// A key that is equal for equal steps.
-    pub(super) fn key(&self) -> String {
+    pub(super) fn comparison_key(&self) -> String {
         format!("{} {:?} {}", self.name, self.path, self.value)
     }
 }
 
 /// The steps by cluster.
-pub(super) type Steps = BTreeMap<String, Vec<Step>>;
+pub(super) type StepsByCluster = BTreeMap<String, Vec<OverrideStep>>;
 
 /// Reads the overrides of all clusters.
-pub(super) fn read(overrides: &[ClusterOverrides]) -> Result<Steps, Failure> {
-    let mut all = Steps::new();
+pub(super) fn read_overrides(overrides: &[ClusterOverrides]) -> Result<StepsByCluster, InvalidOverride> {
+    let mut all = StepsByCluster::new();
     for (index, entry) in overrides.iter().enumerate() {
         let pointer = format!("/spec/overrides/{index}");
         let mut paths = BTreeSet::new();
         let mut steps = Vec::new();
         for (at, one) in entry.cluster_overrides.iter().enumerate() {
             let pointer = format!("{pointer}/clusterOverrides/{at}");
-            if REFUSED.contains(&one.path.as_str()) {
-                return Err(Failure { message: format!("`{}` cannot be overridden", one.path), pointer });
+            if IDENTITY_PATHS.contains(&one.path.as_str()) {
+                return Err(InvalidOverride {
+                    message: format!("`{}` cannot be overridden", one.path),
+                    pointer,
+                });
             }
             if !paths.insert(one.path.as_str()) {
                 let message =
                     format!("`{}` is overridden twice for cluster `{}`", one.path, entry.cluster_name);
-                return Err(Failure { pointer, message });
+                return Err(InvalidOverride { pointer, message });
             }
-            steps.push(Step::new(one, pointer));
+            steps.push(OverrideStep::new(one, pointer));
         }
         if all.insert(entry.cluster_name.clone(), steps).is_some() {
             let message = format!("cluster `{}` has two entries", entry.cluster_name);
-            return Err(Failure { pointer, message });
+            return Err(InvalidOverride { pointer, message });
         }
     }
     Ok(all)
@@ -81,16 +85,16 @@ pub(super) fn read(overrides: &[ClusterOverrides]) -> Result<Steps, Failure> {
 
 /// The steps with the scheduler's number of replicas: in the step that overrides replicas, else as the last
 /// step.
-pub(super) fn with_replicas(steps: &[Step], replicas: i64) -> Vec<Step> {
+pub(super) fn with_replicas(steps: &[OverrideStep], replicas: i64) -> Vec<OverrideStep> {
     let mut steps = steps.to_vec();
-    match steps.iter_mut().find(|s| s.path == REPLICAS) {
+    match steps.iter_mut().find(|s| s.path == REPLICAS_PATH) {
         Some(step) => {
             step.value = replicas.into();
             step.scheduled = true;
         }
-        None => steps.push(Step {
+        None => steps.push(OverrideStep {
             name: "replace".to_owned(),
-            path: REPLICAS.to_owned(),
+            path: REPLICAS_PATH.to_owned(),
             value: replicas.into(),
             pointer: "/spec/overrides".to_owned(),
             scheduled: true,
@@ -100,39 +104,40 @@ pub(super) fn with_replicas(steps: &[Step], replicas: i64) -> Vec<Step> {
 }
 
 /// Applies one step.
-pub(super) fn apply(step: &Step, body: &mut Value) -> Result<(), Failure> {
-    let operation = Operation { name: &step.name, path: &step.path, value: Some(&step.value) };
-    patch::apply_by(Rules::Lenient, body, operation).map_err(|error| Failure {
+pub(super) fn apply_step(step: &OverrideStep, body: &mut Value) -> Result<(), InvalidOverride> {
+    let operation = JsonPatchOperation { name: &step.name, path: &step.path, value: Some(&step.value) };
+    patch::apply_by(PatchRules::Lenient, body, operation).map_err(|error| InvalidOverride {
         pointer: step.pointer.clone(),
         message: format!("{} {}: {error}", step.name, step.path),
     })
 }
 
 /// Applies all steps. The result must have a kind.
-pub(super) fn apply_all(steps: &[Step], body: &mut Value) -> Result<(), Failure> {
+pub(super) fn apply_all(steps: &[OverrideStep], body: &mut Value) -> Result<(), InvalidOverride> {
     for step in steps {
-        apply(step, body)?;
+        apply_step(step, body)?;
     }
-    has_kind(steps, body)
+    check_kind(steps, body)
 }
 
 /// Whether the object still has a kind after `steps`.
-pub(super) fn has_kind(steps: &[Step], body: &Value) -> Result<(), Failure> {
+pub(super) fn check_kind(steps: &[OverrideStep], body: &Value) -> Result<(), InvalidOverride> {
     let kind = body.get("kind").and_then(Value::as_str).unwrap_or_default();
     match steps.last() {
-        Some(last) if kind.is_empty() => {
-            Err(Failure { pointer: last.pointer.clone(), message: "the result has no `kind`".to_owned() })
-        }
+        Some(last) if kind.is_empty() => Err(InvalidOverride {
+            pointer: last.pointer.clone(),
+            message: "the result has no `kind`".to_owned(),
+        }),
         _ => Ok(()),
     }
 }
 
 /// The value with every number as a Go `float64`. Integers that fit are integers again.
-pub(super) fn float64(value: &Value) -> Value {
+pub(super) fn to_float64(value: &Value) -> Value {
     match value {
-        Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), whole),
-        Value::Array(items) => Value::Array(items.iter().map(float64).collect()),
-        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), float64(v))).collect()),
+        Value::Number(number) => number.as_f64().map_or_else(|| value.clone(), number_from_float),
+        Value::Array(items) => Value::Array(items.iter().map(to_float64).collect()),
+        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), to_float64(v))).collect()),
         other => other.clone(),
     }
 }
@@ -142,7 +147,7 @@ pub(super) fn float64(value: &Value) -> Value {
     clippy::cast_precision_loss,
     reason = "checked to be whole and in range"
 )]
-fn whole(float: f64) -> Value {
+fn number_from_float(float: f64) -> Value {
     if float.fract() == 0.0 && float.abs() < i64::MAX as f64 {
         return Value::from(float as i64);
     }
@@ -154,8 +159,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn steps(overrides: Value) -> Result<Steps, Failure> {
-        read(&serde_json::from_value::<Vec<ClusterOverrides>>(overrides).unwrap())
+    fn steps(overrides: Value) -> Result<StepsByCluster, InvalidOverride> {
+        read_overrides(&serde_json::from_value::<Vec<ClusterOverrides>>(overrides).unwrap())
     }
 
     #[test]
@@ -167,7 +172,7 @@ mod tests {
             (json!(12_345_678_901_234_567_890_u64), json!(12_345_678_901_234_567_000.0)),
             (json!([{"a": 0.5}]), json!([{"a": 0.5}])),
         ] {
-            assert_eq!(float64(&given), want);
+            assert_eq!(to_float64(&given), want);
         }
     }
 
@@ -195,10 +200,10 @@ mod tests {
         ]}]));
         let with = with_replicas(&own.unwrap()["a"], 2);
         assert_eq!(
-            with.iter().map(Step::key).collect::<Vec<_>>(),
+            with.iter().map(OverrideStep::comparison_key).collect::<Vec<_>>(),
             [r#"add "/spec/replicas" 2"#, r#"replace "/x" 1"#]
         );
-        let keys: Vec<_> = with_replicas(&[], 0).iter().map(Step::key).collect();
+        let keys: Vec<_> = with_replicas(&[], 0).iter().map(OverrideStep::comparison_key).collect();
         assert_eq!(keys, [r#"replace "/spec/replicas" 0"#]);
     }
 

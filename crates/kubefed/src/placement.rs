@@ -10,33 +10,39 @@ use federate_kubernetes::selector::LabelSelector;
 
 /// Why a selector is invalid, and its place in the federated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Invalid {
+pub(super) struct InvalidSelector {
     pub pointer: String,
     pub why: String,
 }
 
 /// For each of `clusters`, whether it is selected.
-pub(super) fn selected(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<Vec<bool>, Invalid> {
+pub(super) fn selected_clusters(
+    spec: &PlacementSpec,
+    clusters: &[&Cluster],
+) -> Result<Vec<bool>, InvalidSelector> {
     match &spec.clusters {
         Some(named) => {
             let named: std::collections::BTreeSet<&str> = named.iter().map(|c| c.name.as_str()).collect();
             Ok(clusters.iter().map(|c| named.contains(c.name.as_ref())).collect())
         }
-        None => by_labels(spec, clusters),
+        None => selected_by_labels(spec, clusters),
     }
 }
 
 /// The same by the selector alone, without the list.
-pub(super) fn by_labels(spec: &PlacementSpec, clusters: &[&Cluster]) -> Result<Vec<bool>, Invalid> {
+pub(super) fn selected_by_labels(
+    spec: &PlacementSpec,
+    clusters: &[&Cluster],
+) -> Result<Vec<bool>, InvalidSelector> {
     let Some(selector) = &spec.cluster_selector else { return Ok(vec![false; clusters.len()]) };
-    if let Some((below, why)) = selector.invalid() {
-        return Err(Invalid { pointer: format!("/spec/placement/clusterSelector{below}"), why });
+    if let Some((below, why)) = selector.find_mistake() {
+        return Err(InvalidSelector { pointer: format!("/spec/placement/clusterSelector{below}"), why });
     }
     Ok(clusters.iter().map(|c| selector.matches(&c.labels)).collect())
 }
 
 /// Why a placement selects a cluster or does not, in a sentence.
-pub(super) fn words(spec: &PlacementSpec, cluster: &Cluster) -> String {
+pub(super) fn describe_placement(spec: &PlacementSpec, cluster: &Cluster) -> String {
     match (&spec.clusters, &spec.cluster_selector) {
         (Some(named), _) if named.iter().any(|c| c.name == cluster.name.as_ref()) => {
             "named in `placement.clusters`".to_owned()
@@ -46,11 +52,11 @@ pub(super) fn words(spec: &PlacementSpec, cluster: &Cluster) -> String {
         }
         (Some(_), None) => "not named in `placement.clusters`".to_owned(),
         (None, None) => "the placement has neither `clusters` nor `clusterSelector`".to_owned(),
-        (None, Some(selector)) => selector_words(selector, cluster),
+        (None, Some(selector)) => describe_selector(selector, cluster),
     }
 }
 
-fn selector_words(selector: &LabelSelector, cluster: &Cluster) -> String {
+fn describe_selector(selector: &LabelSelector, cluster: &Cluster) -> String {
     if *selector == LabelSelector::default() {
         return "selected by the empty `clusterSelector`".to_owned();
     }
@@ -86,12 +92,12 @@ mod tests {
 
     fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
         let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Cluster { labels, ..Cluster::of(&Object::named("v1", "C", name, Value::Null)) }
+        Cluster { labels, ..Cluster::from_object(&Object::from_path("v1", "C", name, Value::Null)) }
     }
 
-    fn of(spec: Value) -> Result<Vec<bool>, Invalid> {
+    fn of(spec: Value) -> Result<Vec<bool>, InvalidSelector> {
         let (a, b) = (cluster("a", &[("env", "prod")]), cluster("b", &[]));
-        selected(&serde_json::from_value(spec).unwrap(), &[&a, &b])
+        selected_clusters(&serde_json::from_value(spec).unwrap(), &[&a, &b])
     }
 
     #[test]

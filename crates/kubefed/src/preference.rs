@@ -7,22 +7,22 @@
 use std::collections::BTreeMap;
 
 use super::api::{ClusterPreference, PreferenceSpec};
-use super::division::{Division, Party, Trace, divide};
-use super::federated::Federated;
-use super::observe::{Observed, Observer};
-use super::{KubeFedPlane, manifest, overrides, placement};
-use federate_dialect::Previous;
+use super::division::{DivisionInput, DivisionParticipant, DivisionTrace, divide_by_weight};
+use super::federated_object::FederatedObject;
+use super::observation::{ObservedReplicas, Observer};
+use super::{KubeFedPlanner, manifest, overrides, placement};
+use federate_dialect::PreviousPlan;
 use federate_kubernetes::{Cluster, ClusterName, Object};
 
 /// The kinds that can be scheduled.
 pub(super) const KINDS: [&str; 2] = ["FederatedDeployment", "FederatedReplicaSet"];
 
 /// The name that stands for all clusters that are not listed.
-const EVERY_OTHER: &str = "*";
+const ANY_OTHER_CLUSTER: &str = "*";
 
 /// A valid preference.
 #[derive(Debug)]
-pub(super) struct Preference<'a> {
+pub(super) struct SchedulingPreference<'a> {
     pub object: &'a Object,
     pub spec: PreferenceSpec,
 }
@@ -30,39 +30,42 @@ pub(super) struct Preference<'a> {
 /// The decision of the scheduler: the replicas of each cluster that takes part.
 pub(super) type Schedule = BTreeMap<ClusterName, i64>;
 
-impl Preference<'_> {
+impl SchedulingPreference<'_> {
     /// The preference for a cluster.
-    fn of(&self, cluster: &str) -> Option<ClusterPreference> {
+    fn for_cluster(&self, cluster: &str) -> Option<ClusterPreference> {
         let named = &self.spec.clusters;
         if named.is_empty() {
             return Some(ClusterPreference { weight: 1, ..ClusterPreference::default() });
         }
-        named.get(cluster).or_else(|| named.get(EVERY_OTHER)).copied()
+        named.get(cluster).or_else(|| named.get(ANY_OTHER_CLUSTER)).copied()
     }
 }
 
 /// The replicas that the preference gives each cluster, or why it has no effect.
-pub(super) fn schedule(
-    plane: &KubeFedPlane<'_>,
-    preference: &Preference<'_>,
-    federated: &Federated<'_>,
-    previous: &Previous,
-    trace: &mut Trace,
+pub(super) fn compute_schedule(
+    plane: &KubeFedPlanner<'_>,
+    preference: &SchedulingPreference<'_>,
+    federated: &FederatedObject<'_>,
+    previous: &PreviousPlan,
+    trace: &mut DivisionTrace,
 ) -> Result<Schedule, String> {
-    let observed = observe(plane, preference, federated, previous)?;
-    let parties: Vec<Party<'_>> = observed
+    let observed = observe_participants(plane, preference, federated, previous)?;
+    let parties: Vec<DivisionParticipant<'_>> = observed
         .iter()
-        .map(|(name, observed)| Party {
+        .map(|(name, observed)| DivisionParticipant {
             cluster: name,
-            preference: preference.of(name),
+            preference: preference.for_cluster(name),
             current: observed.current,
             capacity: observed.capacity,
         })
         .collect();
-    let key = preference.object.id.path();
-    let division =
-        Division { total: preference.spec.total_replicas, rebalance: preference.spec.rebalance, key: &key };
-    let replicas = divide(&division, &parties, trace);
+    let key = preference.object.id.namespaced_name();
+    let division = DivisionInput {
+        total: preference.spec.total_replicas,
+        rebalance: preference.spec.rebalance,
+        key: &key,
+    };
+    let replicas = divide_by_weight(&division, &parties, trace);
     Ok(observed
         .iter()
         .map(|(name, _)| (name.clone(), replicas.get(name.as_ref()).copied().unwrap_or(0)))
@@ -70,24 +73,24 @@ pub(super) fn schedule(
 }
 
 /// The observations in the clusters that take part, or why the preference has no effect.
-pub(super) fn observe(
-    plane: &KubeFedPlane<'_>,
-    preference: &Preference<'_>,
-    federated: &Federated<'_>,
-    previous: &Previous,
-) -> Result<Vec<(ClusterName, Observed)>, String> {
+pub(super) fn observe_participants(
+    plane: &KubeFedPlanner<'_>,
+    preference: &SchedulingPreference<'_>,
+    federated: &FederatedObject<'_>,
+    previous: &PreviousPlan,
+) -> Result<Vec<(ClusterName, ObservedReplicas)>, String> {
     let observer = Observer {
         live: plane.input.live,
-        previous: previous.of(&federated.target),
+        previous: previous.find_row(&federated.target),
         now: plane.now,
         target: &federated.target,
         managed_only: true,
     };
-    let clusters = participants(plane, preference, federated)?;
+    let clusters = select_participants(plane, preference, federated)?;
     observer.check_selectors(clusters.iter().map(|cluster| cluster.name.as_ref()))?;
     let party = |cluster: &Cluster| {
-        let mut observed = observer.observe(&cluster.name);
-        if observed.exists && observed.current.is_none() && !plane.input.live.knows(&cluster.name) {
+        let mut observed = observer.observe_cluster(&cluster.name);
+        if observed.exists && observed.current.is_none() && !plane.input.live.knows_cluster(&cluster.name) {
             // Placed by something else than a preference, with its own number of replicas.
             observed.current = replicas_of_overrides(federated, &cluster.name);
             observed.wanted = observed.current.unwrap_or(0);
@@ -98,18 +101,18 @@ pub(super) fn observe(
 }
 
 /// The replicas of a cluster by the template and the overrides alone.
-fn replicas_of_overrides(federated: &Federated<'_>, cluster: &str) -> Option<i64> {
-    let mut body = manifest::base(federated);
+fn replicas_of_overrides(federated: &FederatedObject<'_>, cluster: &str) -> Option<i64> {
+    let mut body = manifest::base_manifest(federated);
     let steps = federated.overrides.as_ref().ok()?.get(cluster);
     overrides::apply_all(steps.map_or(&[][..], Vec::as_slice), &mut body).ok()?;
-    body.pointer(overrides::REPLICAS).and_then(serde_json::Value::as_i64)
+    body.pointer(overrides::REPLICAS_PATH).and_then(serde_json::Value::as_i64)
 }
 
 /// The clusters that take part, or why the preference has no effect.
-fn participants<'p>(
-    plane: &'p KubeFedPlane<'_>,
-    preference: &Preference<'_>,
-    federated: &Federated<'_>,
+fn select_participants<'p>(
+    plane: &'p KubeFedPlanner<'_>,
+    preference: &SchedulingPreference<'_>,
+    federated: &FederatedObject<'_>,
 ) -> Result<Vec<&'p Cluster>, String> {
     let spec = &preference.spec;
     if !plane.config.schedules {
@@ -131,10 +134,9 @@ fn participants<'p>(
     if spec.intersect_with_cluster_selector {
         let namespace = plane.namespace_of(federated).ok_or("its namespace is not federated")?;
         for placed in [federated, namespace] {
-            let selected =
-                placement::by_labels(&placed.spec.placement, &plane.clusters).map_err(|invalid| {
-                    format!("the selector of {} is invalid: {}", placed.object.id, invalid.why)
-                })?;
+            let selected = placement::selected_by_labels(&placed.spec.placement, &plane.clusters).map_err(
+                |invalid| format!("the selector of {} is invalid: {}", placed.object.id, invalid.why),
+            )?;
             wanted.iter_mut().zip(selected).for_each(|(wanted, selected)| *wanted &= selected);
         }
         if !wanted.contains(&true) {

@@ -2,54 +2,53 @@
 
 use serde_json::Value;
 
-use federate_dialect::References;
-use federate_dialect::references::{ClusterTerm, Name, Selector};
+use federate_dialect::ObjectReferences;
+use federate_dialect::references::{ClusterTerm, LocatedName, TemplateSelector};
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
 /// Annotations of Federation v1 with preferences for clusters by name.
-const PREFERENCES: [&str; 3] = [
+const PREFERENCES_ANNOTATIONS: [&str; 3] = [
     "federation.kubernetes.io/deployment-preferences",
     "federation.kubernetes.io/replica-set-preferences",
     "federation.kubernetes.io/job-preferences",
 ];
 
 /// The annotations of templates that Federation v1 reads.
-pub(super) const KEYS: [&str; 5] = [
-    PREFERENCES[0],
-    PREFERENCES[1],
-    PREFERENCES[2],
-    super::v1::SELECTOR,
+pub(super) const METADATA_KEYS: [&str; 5] = [
+    PREFERENCES_ANNOTATIONS[0],
+    PREFERENCES_ANNOTATIONS[1],
+    PREFERENCES_ANNOTATIONS[2],
+    super::v1::SELECTOR_ANNOTATION,
     "federation.kubernetes.io/hpa-target-cluster-list",
 ];
 
 /// The references of a federated object, a preference or a template of Federation v1.
-pub(super) fn of(object: &Object) -> References {
-    let mut all = References::default();
+pub(super) fn find_references(object: &Object) -> ObjectReferences {
+    let mut all = ObjectReferences::default();
     let body = Cursor::new(&object.body);
     let spec = body.field("spec");
     if object.id.kind == "ReplicaSchedulingPreference" {
-        all.selectors.push(target(object, &spec));
+        all.selectors.push(preference_target(object, &spec));
         let clusters = spec.field("clusters");
         let names = clusters.value().as_object().into_iter().flatten().map(|(name, _)| name);
         // `*` stands for every cluster that is not named.
-        all.clusters.extend(
-            names
-                .filter(|name| *name != "*")
-                .map(|name| Name { name: name.clone(), pointer: clusters.entry(name).pointer().to_owned() }),
-        );
-    } else if spec.field("template").present() && spec.field("placement").present() {
+        all.clusters.extend(names.filter(|name| *name != "*").map(|name| LocatedName {
+            name: name.clone(),
+            pointer: clusters.entry(name).pointer().to_owned(),
+        }));
+    } else if spec.field("template").is_present() && spec.field("placement").is_present() {
         // A FederatedTypeConfig can give a federated kind any name.
-        federated(&mut all, &spec);
+        add_federated(&mut all, &spec);
     }
     let annotations = body.field("metadata").field("annotations");
-    let selector = annotations.field(super::v1::SELECTOR);
-    let document: Option<Value> = serde_json::from_str(selector.text()).ok();
-    let mut required = References::default();
+    let selector = annotations.field(super::v1::SELECTOR_ANNOTATION);
+    let document: Option<Value> = serde_json::from_str(selector.as_text()).ok();
+    let mut required = ObjectReferences::default();
     let requirements = Cursor::new(document.as_ref().unwrap_or(&Value::Null));
-    required.cluster_requirements(&requirements);
+    required.add_label_requirements(&requirements);
     if document.is_some() {
-        all.cluster_terms.push(ClusterTerm::default().labelled_by(&requirements));
+        all.cluster_terms.push(ClusterTerm::default().with_label_requirements(&requirements));
     }
     // The annotation contains a document of its own, in which the keys have no place.
     for requirement in &mut required.cluster_labels {
@@ -57,43 +56,43 @@ pub(super) fn of(object: &Object) -> References {
         requirement.values.iter_mut().for_each(|value| selector.pointer().clone_into(&mut value.pointer));
     }
     all.cluster_labels.append(&mut required.cluster_labels);
-    for key in PREFERENCES {
+    for key in PREFERENCES_ANNOTATIONS {
         let annotation = annotations.field(key);
-        let document: Option<Value> = serde_json::from_str(annotation.text()).ok();
+        let document: Option<Value> = serde_json::from_str(annotation.as_text()).ok();
         let clusters = document.as_ref().and_then(|d| d.get("clusters")?.as_object());
         all.clusters.extend(
-            clusters
-                .into_iter()
-                .flatten()
-                .filter(|(name, _)| *name != "*")
-                .map(|(name, _)| Name { name: name.clone(), pointer: annotation.pointer().to_owned() }),
+            clusters.into_iter().flatten().filter(|(name, _)| *name != "*").map(|(name, _)| LocatedName {
+                name: name.clone(),
+                pointer: annotation.pointer().to_owned(),
+            }),
         );
     }
     all
 }
 
 /// The federated object of a preference: that of its namespace and name.
-fn target(preference: &Object, spec: &Cursor<'_>) -> Selector {
-    let own = |name: &str, key: &str| Name { name: name.to_owned(), pointer: format!("/metadata/{key}") };
-    Selector {
+fn preference_target(preference: &Object, spec: &Cursor<'_>) -> TemplateSelector {
+    let own =
+        |name: &str, key: &str| LocatedName { name: name.to_owned(), pointer: format!("/metadata/{key}") };
+    TemplateSelector {
         pointer: spec.pointer().to_owned(),
-        kind: Name::at(&spec.field("targetKind")).unwrap_or_default(),
+        kind: LocatedName::from_cursor(&spec.field("targetKind")).unwrap_or_default(),
         namespace: preference.id.namespace.as_deref().map(|namespace| own(namespace, "namespace")),
         name: Some(own(&preference.id.name, "name")),
-        ..Selector::default()
+        ..TemplateSelector::default()
     }
 }
 
-fn federated(all: &mut References, spec: &Cursor<'_>) {
+fn add_federated(all: &mut ObjectReferences, spec: &Cursor<'_>) {
     let placement = spec.field("placement");
     let clusters = placement.field("clusters");
-    clusters.items().for_each(|cluster| all.cluster(&cluster.field("name")));
+    clusters.items().for_each(|cluster| all.add_cluster(&cluster.field("name")));
     let selector = placement.field("clusterSelector");
-    if !clusters.present() {
-        all.cluster_selector(&selector);
-        if selector.present() {
-            all.cluster_terms.push(ClusterTerm::default().labelled(&selector));
+    if !clusters.is_present() {
+        all.add_cluster_selector(&selector);
+        if selector.is_present() {
+            all.cluster_terms.push(ClusterTerm::default().with_label_selector(&selector));
         }
     }
-    spec.field("overrides").items().for_each(|one| all.cluster(&one.field("clusterName")));
+    spec.field("overrides").items().for_each(|one| all.add_cluster(&one.field("clusterName")));
 }

@@ -6,7 +6,7 @@ use federate_dialect::{Starter, starter_labels};
 use federate_repo::config::ConfiguredCluster;
 
 /// Clusters only: federated objects contain their placement.
-pub(super) fn starter(clusters: &[ConfiguredCluster]) -> Starter {
+pub(super) fn build_starter(clusters: &[ConfiguredCluster]) -> Starter {
     let cluster = |cluster: &ConfiguredCluster| {
         let name = &cluster.name;
         json!({

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::api::{self, TypeConfigSpec};
+use super::api::{self, KubeFedTypeConfigSpec};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 
@@ -54,7 +54,7 @@ impl FederatedType {
     }
 
     /// The target of a federated object.
-    pub(super) fn target(&self, federated: &ObjectRef) -> ObjectRef {
+    pub(super) fn target_of(&self, federated: &ObjectRef) -> ObjectRef {
         let namespace = match self.scope {
             Scope::Namespaced => federated.namespace.clone(),
             Scope::Cluster => None,
@@ -70,11 +70,11 @@ impl FederatedType {
 
 /// All federated types, by group and kind of the federated object.
 #[derive(Debug)]
-pub(super) struct Types(BTreeMap<(String, String), FederatedType>);
+pub(super) struct FederatedTypeIndex(BTreeMap<(String, String), FederatedType>);
 
-impl Types {
+impl FederatedTypeIndex {
     /// Reads the configurations among `objects`, and adds the others of a default installation.
-    pub(super) fn of<'o>(objects: impl Iterator<Item = &'o Object>, namespace: &str) -> Self {
+    pub(super) fn from_configs<'o>(objects: impl Iterator<Item = &'o Object>, namespace: &str) -> Self {
         let mut by_name: BTreeMap<String, ((String, String), FederatedType)> = DEFAULTS
             .into_iter()
             .map(|(name, api_version, kind, scope)| {
@@ -91,12 +91,12 @@ impl Types {
             .collect();
         let own = objects
             .filter(|o| o.id.kind == "FederatedTypeConfig" && o.id.namespace.as_deref() == Some(namespace));
-        by_name.extend(own.filter_map(|o| Some((o.id.name.clone(), configured(o)?))));
+        by_name.extend(own.filter_map(|o| Some((o.id.name.clone(), read_type(o)?))));
         Self(by_name.into_values().collect())
     }
 
     /// The kinds of federated objects.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn federated_kinds(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(|(_, kind)| kind.as_str())
     }
 
@@ -107,8 +107,8 @@ impl Types {
 }
 
 /// The federated group and kind of a configuration, and the type.
-fn configured(object: &Object) -> Option<((String, String), FederatedType)> {
-    let spec: TypeConfigSpec = api::spec(object).ok()?;
+fn read_type(object: &Object) -> Option<((String, String), FederatedType)> {
+    let spec: KubeFedTypeConfigSpec = api::read_spec(object).ok()?;
     let target = spec.target_type;
     let group = match target.group.as_str() {
         "" => object.id.name.split_once('.').map_or("", |(_, group)| group),
@@ -127,8 +127,8 @@ fn configured(object: &Object) -> Option<((String, String), FederatedType)> {
 }
 
 /// The federated group, kind and scope that a configuration declares.
-pub(super) fn declared(object: &Object) -> Option<(String, String, Option<Scope>)> {
-    let federated = api::spec::<TypeConfigSpec>(object).ok()?.federated_type;
+pub(super) fn declared_type(object: &Object) -> Option<(String, String, Option<Scope>)> {
+    let federated = api::read_spec::<KubeFedTypeConfigSpec>(object).ok()?.federated_type;
     let scope = match federated.scope.as_str() {
         "Cluster" => Some(Scope::Cluster),
         "Namespaced" => Some(Scope::Namespaced),

@@ -4,8 +4,8 @@
 //! error. A term does not match a cluster without the property, whatever the operator.
 
 use super::api;
-use super::failure::Failure;
-use super::properties::{Property, compare};
+use super::failure::SchedulingError;
+use super::properties::{PropertyName, compare_quantities};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Cluster, Labels, work};
@@ -18,13 +18,13 @@ pub(super) struct LabelTerm<'p> {
 
 impl<'p> LabelTerm<'p> {
     pub(super) fn new(selector: &'p LabelSelector) -> Self {
-        Self { selector, invalid: selector.invalid().map(|(_, why)| why) }
+        Self { selector, invalid: selector.find_mistake().map(|(_, why)| why) }
     }
 
-    pub(super) fn matches(&self, labels: &Labels) -> Result<bool, Failure> {
+    pub(super) fn matches_labels(&self, labels: &Labels) -> Result<bool, SchedulingError> {
         if let Some(why) = &self.invalid {
             let message = format!("a label selector is invalid: {why}");
-            return Err(Failure { reason: "InvalidLabelSelector", message });
+            return Err(SchedulingError { reason: "InvalidLabelSelector", message });
         }
         work::charge_items(self.selector.match_labels.len());
         if work::is_exceeded() {
@@ -36,20 +36,20 @@ impl<'p> LabelTerm<'p> {
 }
 
 /// A term of required affinity.
-pub(super) struct Term<'p> {
+pub(super) struct RequiredTerm<'p> {
     labels: Option<LabelTerm<'p>>,
     properties: Vec<Requirement<'p>>,
 }
 
 struct Requirement<'p> {
-    property: Property,
+    property: PropertyName,
     written: &'p api::PropertyRequirement,
     /// The one value, if there is one and it is a quantity.
     expected: Option<Quantity>,
 }
 
-impl<'p> Term<'p> {
-    pub(super) fn new(term: &'p api::Term) -> Self {
+impl<'p> RequiredTerm<'p> {
+    pub(super) fn new(term: &'p api::ClusterSelectorTerm) -> Self {
         let requirements = term.property_selector.as_ref().map_or(&[][..], |s| &s.match_expressions);
         Self {
             labels: term.label_selector.as_ref().map(LabelTerm::new),
@@ -57,14 +57,14 @@ impl<'p> Term<'p> {
         }
     }
 
-    pub(super) fn matches(&self, cluster: &Cluster) -> Result<bool, Failure> {
+    pub(super) fn matches_cluster(&self, cluster: &Cluster) -> Result<bool, SchedulingError> {
         if let Some(labels) = &self.labels
-            && !labels.matches(&cluster.labels)?
+            && !labels.matches_labels(&cluster.labels)?
         {
             return Ok(false);
         }
         for requirement in &self.properties {
-            if !requirement.holds(cluster)? {
+            if !requirement.is_met_by(cluster)? {
                 return Ok(false);
             }
         }
@@ -78,16 +78,18 @@ impl<'p> Requirement<'p> {
             [value] => Quantity::parse(value),
             _ => None,
         };
-        Self { property: Property::named(&written.name), written, expected }
+        Self { property: PropertyName::parse(&written.name), written, expected }
     }
 
-    fn holds(&self, cluster: &Cluster) -> Result<bool, Failure> {
-        let Some(observed) = self.property.of(cluster)? else { return Ok(false) };
+    fn is_met_by(&self, cluster: &Cluster) -> Result<bool, SchedulingError> {
+        let Some(observed) = self.property.read_amount(cluster)? else { return Ok(false) };
         let api::PropertyRequirement { name, operator, values } = self.written;
         let expected = self.expected.ok_or_else(|| {
-            Failure::property(format!("the requirement on `{name}` must have one quantity, not {values:?}"))
+            SchedulingError::invalid_property(format!(
+                "the requirement on `{name}` must have one quantity, not {values:?}"
+            ))
         })?;
-        compare(observed.exact, operator, expected).ok_or_else(|| Failure {
+        compare_quantities(observed.exact, operator, expected).ok_or_else(|| SchedulingError {
             reason: "InvalidPropertyOperator",
             message: format!("the requirement on `{name}` has the unknown operator `{operator}`"),
         })

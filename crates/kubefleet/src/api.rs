@@ -11,18 +11,18 @@ use federate_kubernetes::selector::LabelSelector;
 
 mod cluster;
 
-pub(super) use cluster::{ClusterSpec, ClusterStatus, Condition, Time, Usage};
+pub(super) use cluster::{GoTime, MemberClusterSpec, MemberClusterStatus, ReportedCondition, ReportedUsage};
 
 federate_kubernetes::crd! {
     /// `spec.policy`. Policies that differ only in `numberOfClusters` share a snapshot.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(super) struct Policy {
+    pub(super) struct PlacementPolicy {
         pub(super) placement_type: PlacementType = optional("placementType", Shape::OneOf(&["PickAll", "PickN", "PickFixed"])),
         pub(super) cluster_names: Vec<String> = optional("clusterNames"),
         pub(super) number_of_clusters: Option<i64> = optional("numberOfClusters", Shape::Integer(0, i32::MAX as i64)),
         pub(super) affinity: Option<Affinity> = optional("affinity"),
-        pub(super) topology_spread_constraints: Vec<SpreadConstraint> = optional("topologySpreadConstraints"),
-        pub(super) tolerations: Vec<Toleration> = optional("tolerations"),
+        pub(super) topology_spread_constraints: Vec<TopologySpreadConstraint> = optional("topologySpreadConstraints"),
+        pub(super) tolerations: Vec<PlacementToleration> = optional("tolerations"),
     }
 }
 
@@ -38,29 +38,29 @@ pub(super) enum PlacementType {
 federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
     pub(super) struct Affinity {
-        pub(super) cluster_affinity: Option<ClusterAffinity> = optional("clusterAffinity"),
+        pub(super) cluster_affinity: Option<KubeFleetClusterAffinity> = optional("clusterAffinity"),
     }
 }
 
 federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(super) struct ClusterAffinity {
+    pub(super) struct KubeFleetClusterAffinity {
         pub(super) required: Option<ClusterSelector> = optional("requiredDuringSchedulingIgnoredDuringExecution"),
-        pub(super) preferred: Vec<Preference> = optional("preferredDuringSchedulingIgnoredDuringExecution"),
+        pub(super) preferred: Vec<PreferredClusterSelector> = optional("preferredDuringSchedulingIgnoredDuringExecution"),
     }
 }
 
 federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
     pub(super) struct ClusterSelector {
-        pub(super) cluster_selector_terms: Vec<Term> = required("clusterSelectorTerms"),
+        pub(super) cluster_selector_terms: Vec<ClusterSelectorTerm> = required("clusterSelectorTerms"),
     }
 }
 
 federate_kubernetes::crd! {
     /// A term of required affinity, or of a preference.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(super) struct Term {
+    pub(super) struct ClusterSelectorTerm {
         pub(super) label_selector: Option<LabelSelector> = optional("labelSelector"),
         pub(super) property_selector: Option<PropertySelector> = optional("propertySelector"),
         pub(super) property_sorter: Option<PropertySorter> = optional("propertySorter"),
@@ -100,16 +100,16 @@ pub(super) enum SortOrder {
 
 federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(super) struct Preference {
+    pub(super) struct PreferredClusterSelector {
         pub(super) weight: i64 = required("weight", Shape::Integer(-100, 100)),
-        pub(super) preference: Term = required("preference"),
+        pub(super) preference: ClusterSelectorTerm = required("preference"),
     }
 }
 
 federate_kubernetes::crd! {
     /// A topology spread constraint.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-    pub(super) struct SpreadConstraint {
+    pub(super) struct TopologySpreadConstraint {
         pub(super) max_skew: MaxSkew = optional("maxSkew"),
         pub(super) topology_key: String = required("topologyKey", Shape::Filled),
         pub(super) when_unsatisfiable: WhenUnsatisfiable =
@@ -142,7 +142,7 @@ pub(super) enum WhenUnsatisfiable {
 federate_kubernetes::crd! {
     /// A toleration of a taint.
     #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-    pub(super) struct Toleration {
+    pub(super) struct PlacementToleration {
         pub(super) key: String = optional("key"),
         pub(super) operator: TolerationOperator = optional("operator"),
         pub(super) value: String = optional("value"),
@@ -178,9 +178,9 @@ impl Schema for TolerationOperator {
     const SHAPE: Shape = Shape::OneOf(&["Equal", "Exists"]);
 }
 
-impl Policy {
+impl PlacementPolicy {
     /// Reads `spec.policy`. An absent one is the default policy.
-    pub(super) fn read(value: Option<&Value>) -> Result<Self, serde_json::Error> {
+    pub(super) fn from_json(value: Option<&Value>) -> Result<Self, serde_json::Error> {
         Ok(Option::deserialize(value.unwrap_or(&Value::Null))?.unwrap_or_default())
     }
 
@@ -191,16 +191,16 @@ impl Policy {
     }
 
     /// The terms of required affinity. A cluster must match one of them; no terms match every cluster.
-    pub(super) fn required(&self) -> &[Term] {
+    pub(super) fn required_terms(&self) -> &[ClusterSelectorTerm] {
         let required = self.cluster_affinity().and_then(|a| a.required.as_ref());
         required.map_or(&[], |selector| &selector.cluster_selector_terms)
     }
 
-    pub(super) fn preferred(&self) -> &[Preference] {
+    pub(super) fn preferred_selectors(&self) -> &[PreferredClusterSelector] {
         self.cluster_affinity().map_or(&[], |a| &a.preferred)
     }
 
-    fn cluster_affinity(&self) -> Option<&ClusterAffinity> {
+    fn cluster_affinity(&self) -> Option<&KubeFleetClusterAffinity> {
         self.affinity.as_ref()?.cluster_affinity.as_ref()
     }
 }
@@ -210,13 +210,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn policy(value: &Value) -> Policy {
-        Policy::read(Some(value)).unwrap()
+    fn policy(value: &Value) -> PlacementPolicy {
+        PlacementPolicy::from_json(Some(value)).unwrap()
     }
 
     #[test]
     fn absent_fields_are_defaulted() {
-        assert_eq!(Policy::read(None).unwrap().placement_type, PlacementType::PickAll);
+        assert_eq!(PlacementPolicy::from_json(None).unwrap().placement_type, PlacementType::PickAll);
         let p = policy(
             &json!({"placementType": "PickN", "tolerations": [{"key": "a"}], "topologySpreadConstraints": [{"topologyKey": "zone"}]}),
         );

@@ -10,34 +10,35 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::api::{ClusterSpec, ClusterStatus, Condition, Time, Usage};
-use super::version::Behaviour;
+use super::api::{GoTime, MemberClusterSpec, MemberClusterStatus, ReportedCondition, ReportedUsage};
+use super::version::KubeFleetBehaviour;
 use federate_kubernetes::cluster::MAX_SILENCE;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Capacity, Cluster, Liveness, NotReady, Object, Taint, schema};
 
 /// The label with the name of the cluster, which the hub adds to every `MemberCluster`.
-const MEMBER_NAME: &str = "kubernetes-fleet.io/member-name";
+const MEMBER_NAME_LABEL: &str = "kubernetes-fleet.io/member-name";
 
 /// The property with the version of Kubernetes in a cluster.
-const VERSION: &str = "k8s.io/k8s-version";
+const VERSION_PROPERTY: &str = "k8s.io/k8s-version";
 
 /// Reads an inventory object. One in git has no agent status; without `strict` it then counts as joined and
 /// healthy.
-pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Cluster {
-    let spec: ClusterSpec = schema::read(object, "spec", "invalid-cluster").unwrap_or_default();
-    let status: ClusterStatus = schema::read(object, "status", "invalid-cluster").unwrap_or_default();
+pub(super) fn read_cluster(object: &Object, strict: bool, behaviour: &KubeFleetBehaviour) -> Cluster {
+    let spec: MemberClusterSpec = schema::read_field(object, "spec", "invalid-cluster").unwrap_or_default();
+    let status: MemberClusterStatus =
+        schema::read_field(object, "status", "invalid-cluster").unwrap_or_default();
     let known = status.agent_status.is_some() || strict;
     let agent = status.agent_status.iter().flatten().find(|agent| agent.kind == "MemberAgent");
-    let joined = agent.and_then(|a| condition(&a.conditions, "Joined"));
-    let healthy = agent.and_then(|a| condition(&a.conditions, "Healthy"));
-    let is_true = |c: Option<&Condition>| c.is_some_and(|c| c.status == "True");
+    let joined = agent.and_then(|a| find_condition(&a.conditions, "Joined"));
+    let healthy = agent.and_then(|a| find_condition(&a.conditions, "Healthy"));
+    let is_true = |c: Option<&ReportedCondition>| c.is_some_and(|c| c.status == "True");
     let unhealthy = healthy.filter(|c| c.status != "True");
     // They count once the cluster has the condition of their collection.
-    let namespaces = condition(&status.conditions, "NamespaceCollectionSucceeded");
-    let mut cluster = Cluster::of(object);
+    let namespaces = find_condition(&status.conditions, "NamespaceCollectionSucceeded");
+    let mut cluster = Cluster::from_object(object);
     if behaviour.member_name_label {
-        cluster.labels.insert(MEMBER_NAME.to_owned(), object.id.name.clone());
+        cluster.labels.insert(MEMBER_NAME_LABEL.to_owned(), object.id.name.clone());
     }
     Cluster {
         taints: spec
@@ -45,7 +46,7 @@ pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Clus
             .into_iter()
             .map(|t| Taint { key: t.key, value: t.value, effect: t.effect })
             .collect(),
-        kubernetes: status.properties.get(VERSION).map(|property| property.value.clone()),
+        kubernetes: status.properties.get(VERSION_PROPERTY).map(|property| property.value.clone()),
         properties: status.properties.into_iter().map(|(name, property)| (name, property.value)).collect(),
         joined: !known || is_true(joined),
         ready: !known || is_true(healthy),
@@ -55,14 +56,14 @@ pub(super) fn read(object: &Object, strict: bool, behaviour: &Behaviour) -> Clus
         },
         unready_condition: NotReady::from_conditions(agent_conditions(object), "Healthy"),
         namespaces: namespaces.map(|_| status.namespaces.into_keys().collect()),
-        capacity: status.resource_usage.map(capacity),
+        capacity: status.resource_usage.map(read_capacity),
         ..cluster
     }
 }
 
 /// Why a cluster is not eligible for placements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ineligible {
+pub(super) enum Ineligibility {
     /// It is being deleted.
     Leaving,
     /// No agent reports.
@@ -78,27 +79,27 @@ pub(super) enum Ineligible {
 }
 
 /// Why a cluster is not eligible for placements, if it is not. Without a clock, ages do not count.
-pub(super) fn ineligible(cluster: &Cluster, now: Option<Timestamp>) -> Option<Ineligible> {
+pub(super) fn check_eligibility(cluster: &Cluster, now: Option<Timestamp>) -> Option<Ineligibility> {
     let age = |since: Option<Timestamp>| Some(now?.duration_since(since?));
     let silent = age(cluster.liveness.heartbeat).filter(|age| *age > MAX_SILENCE);
     let unhealthy = age(cluster.liveness.unready_since);
     if cluster.deleting {
-        Some(Ineligible::Leaving)
+        Some(Ineligibility::Leaving)
     } else if !cluster.joined && cluster.liveness.heartbeat.is_none() {
-        Some(Ineligible::Offline)
+        Some(Ineligibility::Offline)
     } else if let Some(age) = silent {
-        let never = cluster.liveness.heartbeat == Some(Time::ZERO.0);
-        Some(if never { Ineligible::NeverHeard } else { Ineligible::Silent(age) })
+        let never = cluster.liveness.heartbeat == Some(GoTime::ZERO.0);
+        Some(if never { Ineligibility::NeverHeard } else { Ineligibility::Silent(age) })
     } else if !cluster.joined {
-        Some(Ineligible::NotJoined)
+        Some(Ineligibility::NotJoined)
     } else if cluster.ready || unhealthy.is_some_and(|age| age <= MAX_SILENCE) {
         None
     } else {
-        Some(Ineligible::Unhealthy(unhealthy))
+        Some(Ineligibility::Unhealthy(unhealthy))
     }
 }
 
-impl fmt::Display for Ineligible {
+impl fmt::Display for Ineligibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Leaving => f.write_str("it is leaving the fleet"),
@@ -112,12 +113,12 @@ impl fmt::Display for Ineligible {
     }
 }
 
-impl Ineligible {
+impl Ineligibility {
     /// The same in the words of the scheduler's own status.
-    pub(super) fn status(&self) -> String {
+    pub(super) fn scheduler_message(&self) -> String {
         /// The longest duration that Go has.
-        const FOR_EVER: SignedDuration = SignedDuration::from_nanos(i64::MAX);
-        let minutes = |age: SignedDuration| age.min(FOR_EVER).as_secs_f64() / 60.0;
+        const MAX_GO_DURATION: SignedDuration = SignedDuration::from_nanos(i64::MAX);
+        let minutes = |age: SignedDuration| age.min(MAX_GO_DURATION).as_secs_f64() / 60.0;
         let offline = match self {
             Self::Leaving => return "cluster has left the fleet".to_owned(),
             Self::Offline => "member agent not online yet".to_owned(),
@@ -126,7 +127,10 @@ impl Ineligible {
                 format!("no recent heartbeat signals (last received {:.2} minutes ago)", minutes(*age))
             }
             Self::NeverHeard => {
-                format!("no recent heartbeat signals (last received {:.2} minutes ago)", minutes(FOR_EVER))
+                format!(
+                    "no recent heartbeat signals (last received {:.2} minutes ago)",
+                    minutes(MAX_GO_DURATION)
+                )
             }
             Self::Unhealthy(None) => "health condition not available".to_owned(),
             Self::Unhealthy(Some(age)) => format!(
@@ -140,16 +144,16 @@ impl Ineligible {
 
 /// The conditions that the member agent reports.
 fn agent_conditions(object: &Object) -> Option<&Value> {
-    let agents = object.at(&["status", "agentStatus"])?.as_array()?;
+    let agents = object.value_at(&["status", "agentStatus"])?.as_array()?;
     agents.iter().find(|agent| agent["type"] == "MemberAgent")?.get("conditions")
 }
 
-fn condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
+fn find_condition<'c>(conditions: &'c [ReportedCondition], kind: &str) -> Option<&'c ReportedCondition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
 /// The resources of `status.resourceUsage`.
-pub(super) fn capacity(usage: Usage) -> Capacity {
+pub(super) fn read_capacity(usage: ReportedUsage) -> Capacity {
     let amounts = |entries: BTreeMap<String, Value>| {
         entries.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
     };
@@ -169,25 +173,25 @@ mod tests {
     const NOW: &str = "2026-11-20T12:00:00Z";
 
     fn member(status: &Value) -> Object {
-        Object::named("cluster.kubernetes-fleet.io/v1", "MemberCluster", "a", json!({"status": status}))
+        Object::from_path("cluster.kubernetes-fleet.io/v1", "MemberCluster", "a", json!({"status": status}))
     }
 
     fn reporting(heartbeat: &str, healthy: &str, since: &str) -> Cluster {
         let conditions = json!([{"type": "Joined", "status": "True"}, {"type": "Healthy", "status": healthy, "lastTransitionTime": since}]);
         let agent =
             json!({"type": "MemberAgent", "lastReceivedHeartbeat": heartbeat, "conditions": conditions});
-        read(&member(&json!({"agentStatus": [agent]})), true, &Behaviour::newest())
+        read_cluster(&member(&json!({"agentStatus": [agent]})), true, &KubeFleetBehaviour::for_newest())
     }
 
     fn eligible(cluster: &Cluster) -> bool {
-        ineligible(cluster, Some(NOW.parse().unwrap())).is_none()
+        check_eligibility(cluster, Some(NOW.parse().unwrap())).is_none()
     }
 
     #[test]
     fn the_hub_labels_clusters_with_their_names() {
         let label = |release: &str| {
-            let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
-            read(&member(&json!({})), false, &behaviour).labels.get(MEMBER_NAME).cloned()
+            let behaviour = KubeFleetBehaviour::for_release(crate::RELEASES.parse_release(release).unwrap());
+            read_cluster(&member(&json!({})), false, &behaviour).labels.get(MEMBER_NAME_LABEL).cloned()
         };
         assert_eq!(
             [label("0.3.0"), label("0.3.1"), label("main")],
@@ -200,7 +204,7 @@ mod tests {
         assert!(eligible(&reporting("2026-11-20T11:55:00Z", "True", "")));
         assert!(!eligible(&reporting("2026-11-20T11:54:59Z", "True", "")));
         assert!(!eligible(&reporting("", "True", "")));
-        assert!(ineligible(&reporting("", "True", ""), None).is_none(), "no clock, no age");
+        assert!(check_eligibility(&reporting("", "True", ""), None).is_none(), "no clock, no age");
     }
 
     #[test]
@@ -208,7 +212,7 @@ mod tests {
         for bad in ["False", "Unknown"] {
             assert!(eligible(&reporting(NOW, bad, "2026-11-20T11:55:00Z")));
             assert!(!eligible(&reporting(NOW, bad, "2026-11-20T11:54:59Z")));
-            assert!(ineligible(&reporting(NOW, bad, NOW), None).is_some());
+            assert!(check_eligibility(&reporting(NOW, bad, NOW), None).is_some());
         }
     }
 
@@ -216,17 +220,24 @@ mod tests {
     fn without_an_agent_the_mode_decides() {
         let bare = member(&json!({"properties": {"a/b": {"value": "1"}}}));
         assert!(
-            eligible(&read(&bare, false, &Behaviour::newest()))
-                && !eligible(&read(&bare, true, &Behaviour::newest()))
+            eligible(&read_cluster(&bare, false, &KubeFleetBehaviour::for_newest()))
+                && !eligible(&read_cluster(&bare, true, &KubeFleetBehaviour::for_newest()))
         );
-        assert!(!eligible(&read(&member(&json!({"agentStatus": []})), false, &Behaviour::newest())));
+        assert!(!eligible(&read_cluster(
+            &member(&json!({"agentStatus": []})),
+            false,
+            &KubeFleetBehaviour::for_newest()
+        )));
     }
 
     #[test]
     fn namespaces_count_once_collected() {
         let collected = json!([{"type": "NamespaceCollectionSucceeded", "status": "False"}]);
-        let of =
-            |status: Value| read(&member(&status), true, &Behaviour::newest()).namespaces.map(|n| n.len());
+        let of = |status: Value| {
+            read_cluster(&member(&status), true, &KubeFleetBehaviour::for_newest())
+                .namespaces
+                .map(|n| n.len())
+        };
         assert_eq!(of(json!({"namespaces": {"a": "w"}})), None);
         assert_eq!(of(json!({"conditions": collected})), Some(0));
         assert_eq!(of(json!({"conditions": collected, "namespaces": {"a": "w"}})), Some(1));

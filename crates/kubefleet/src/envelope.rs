@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use federate_kubernetes::object::at;
+use federate_kubernetes::object::value_at;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 
 /// The API group of envelopes, placements and overrides.
@@ -27,7 +27,7 @@ pub(crate) fn is_envelope(id: &ObjectRef) -> bool {
 
 /// An object in an envelope.
 #[derive(Clone, Debug)]
-pub(crate) struct Wrapped<'a> {
+pub(crate) struct EnvelopedObject<'a> {
     /// The key.
     pub key: &'a str,
     /// The object.
@@ -38,7 +38,7 @@ pub(crate) struct Wrapped<'a> {
 
 /// Why an envelope is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct EnvelopeError {
     /// The code.
     pub reason: &'static str,
     /// The key of the invalid object.
@@ -47,9 +47,9 @@ pub(crate) struct Failure {
     pub message: String,
 }
 
-impl Failure {
+impl EnvelopeError {
     /// The same as a finding about the envelope.
-    pub(crate) fn finding(&self, envelope: &Object) -> Finding {
+    pub(crate) fn to_finding(&self, envelope: &Object) -> Finding {
         let (message, help) = match self.reason {
             "FoundGenerateName" => {
                 (format!("{}: {}, and apply the rest", envelope.id, self.message), "write `metadata.name`")
@@ -60,28 +60,28 @@ impl Failure {
             ),
         };
         Finding::error("invalid-envelope", envelope, message)
-            .at(format!("/data/{}", federate_kubernetes::pointer::escape(&self.key)))
-            .help(help)
+            .with_pointer(format!("/data/{}", federate_kubernetes::pointer::escape(&self.key)))
+            .with_help(help)
     }
 }
 
 /// What an envelope holds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Content<'a> {
+pub(crate) struct EnvelopeContent<'a> {
     /// The objects, in the order in which they are sent.
-    pub objects: Vec<Wrapped<'a>>,
+    pub objects: Vec<EnvelopedObject<'a>>,
     /// Why members refuse others.
-    pub refused: Vec<Failure>,
+    pub refused: Vec<EnvelopeError>,
 }
 
 /// Reads the objects in an envelope.
-pub(crate) fn open(envelope: &Object) -> Result<Content<'_>, Failure> {
-    let data = envelope.at(&["data"]).and_then(Value::as_object);
-    let mut content = Content::default();
+pub(crate) fn open_envelope(envelope: &Object) -> Result<EnvelopeContent<'_>, EnvelopeError> {
+    let data = envelope.value_at(&["data"]).and_then(Value::as_object);
+    let mut content = EnvelopeContent::default();
     for (key, body) in data.into_iter().flatten() {
-        let wrapped = read(envelope, key, body)?;
+        let wrapped = read_object(envelope, key, body)?;
         if wrapped.id.name.is_empty() {
-            content.refused.push(Failure {
+            content.refused.push(EnvelopeError {
                 reason: "FoundGenerateName",
                 key: key.clone(),
                 message: format!("members refuse `{key}`, which has a `generateName` and no name"),
@@ -90,13 +90,17 @@ pub(crate) fn open(envelope: &Object) -> Result<Content<'_>, Failure> {
             content.objects.push(wrapped);
         }
     }
-    content.objects.sort_by_cached_key(|one| std::cmp::Reverse(canonical(one.body)));
+    content.objects.sort_by_cached_key(|one| std::cmp::Reverse(sorted_json(one.body)));
     Ok(content)
 }
 
-fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<'a>, Failure> {
-    let text = |path: &[&str]| at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let failure = |reason, message| Err(Failure { reason, key: key.to_owned(), message });
+fn read_object<'a>(
+    envelope: &Object,
+    key: &'a str,
+    body: &'a Value,
+) -> Result<EnvelopedObject<'a>, EnvelopeError> {
+    let text = |path: &[&str]| value_at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let failure = |reason, message| Err(EnvelopeError { reason, key: key.to_owned(), message });
     let name = text(&["metadata", "name"]).or_else(|| text(&["metadata", "generateName"]).map(|_| ""));
     let (Some(api_version), Some(kind), Some(name)) = (text(&["apiVersion"]), text(&["kind"]), name) else {
         return failure(
@@ -121,12 +125,12 @@ fn read<'a>(envelope: &Object, key: &'a str, body: &'a Value) -> Result<Wrapped<
         (OF_NAMESPACE, namespace) if namespace != envelope.id.namespace.as_deref() => {
             failure("NamespaceMismatchInResourceEnvelope", format!("{id} belongs to another namespace"))
         }
-        _ => Ok(Wrapped { key, id, body }),
+        _ => Ok(EnvelopedObject { key, id, body }),
     }
 }
 
 /// Compact JSON with sorted keys.
-fn canonical(value: &Value) -> String {
+fn sorted_json(value: &Value) -> String {
     let mut value = value.clone();
     value.sort_all_objects();
     value.to_string()
@@ -138,7 +142,7 @@ mod tests {
     use serde_json::json;
 
     fn envelope(kind: &str, path: &str, data: &Value) -> Object {
-        Object::named(&format!("{GROUP}/v1beta1"), kind, path, json!({"data": data}))
+        Object::from_path(&format!("{GROUP}/v1beta1"), kind, path, json!({"data": data}))
     }
 
     fn object(kind: &str, namespace: Option<&str>) -> Value {
@@ -149,7 +153,7 @@ mod tests {
     fn what_it_holds_comes_in_descending_order() {
         let held = json!({"b": object("ConfigMap", Some("a")), "a": object("Secret", Some("a"))});
         let envelope = envelope(OF_NAMESPACE, "a/e", &held);
-        let held = open(&envelope).unwrap().objects;
+        let held = open_envelope(&envelope).unwrap().objects;
         assert_eq!(held.iter().map(|one| one.id.kind.as_str()).collect::<Vec<_>>(), ["Secret", "ConfigMap"]);
     }
 
@@ -163,9 +167,9 @@ mod tests {
             (OF_NAMESPACE, "a/e", Some("a"), None),
         ] {
             let envelope = envelope(kind, path, &json!({"k/1": object("X", held)}));
-            let failure = open(&envelope).err();
+            let failure = open_envelope(&envelope).err();
             assert_eq!(failure.as_ref().map(|f| f.reason), reason, "{kind} {held:?}");
-            let pointer = failure.map(|f| f.finding(&envelope).pointer);
+            let pointer = failure.map(|f| f.to_finding(&envelope).pointer);
             assert!(pointer.is_none_or(|p| p == "/data/k~11"));
         }
     }

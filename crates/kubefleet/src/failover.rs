@@ -10,15 +10,15 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::Behaviour;
-use crate::api::{PlacementType, Policy};
-use crate::hub::{Binding, State};
+use crate::KubeFleetBehaviour;
+use crate::api::{PlacementPolicy, PlacementType};
+use crate::hub::{BindingState, HubBinding};
 use crate::rollout::{api, budget};
-use federate_dialect::stages::Amount;
+use federate_dialect::stages::ClusterAmount;
 
 /// The outcome of an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Eviction {
+pub struct EvictionOutcome {
     /// The conditions of the eviction object.
     pub conditions: Vec<Condition>,
     /// The binding that is deleted.
@@ -27,7 +27,7 @@ pub struct Eviction {
 
 /// Why an eviction is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Invalid {
+enum InvalidEviction {
     NoPlacement,
     PlacementDeleting,
     PickFixed,
@@ -35,7 +35,7 @@ enum Invalid {
     NoBinding,
 }
 
-impl Invalid {
+impl InvalidEviction {
     fn message(self) -> &'static str {
         match self {
             Self::NoPlacement => "Failed to find ClusterResourcePlacement targeted by eviction",
@@ -54,74 +54,75 @@ impl Invalid {
 }
 
 /// Executes an eviction of a placement with these bindings.
-pub fn evict(
+pub fn evict_placement(
     eviction: &Object,
     placement: Option<&Object>,
-    bindings: &[Binding],
+    bindings: &[HubBinding],
     budget: Option<&Object>,
     now: Timestamp,
-    behaviour: &Behaviour,
-) -> Result<Eviction, serde_json::Error> {
-    let before = eviction.at(&["status", "conditions"]).filter(|c| !c.is_null());
+    behaviour: &KubeFleetBehaviour,
+) -> Result<EvictionOutcome, serde_json::Error> {
+    let before = eviction.value_at(&["status", "conditions"]).filter(|c| !c.is_null());
     let mut conditions: Vec<Condition> = before.map_or(Ok(Vec::new()), Vec::deserialize)?;
-    let refused = condition::find(&conditions, "Valid").is_some_and(Condition::is_false);
-    if refused || condition::find(&conditions, "Executed").is_some() {
-        return Ok(Eviction { conditions, deletes: None });
+    let refused = condition::find_condition(&conditions, "Valid").is_some_and(Condition::is_false);
+    if refused || condition::find_condition(&conditions, "Executed").is_some() {
+        return Ok(EvictionOutcome { conditions, deletes: None });
     }
-    let generation = eviction.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    let generation = eviction.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
     let mut report = |kind: &str, is: bool, reason: &str, message: String| {
         let reason = format!("ClusterResourcePlacementEviction{reason}");
         let status = if is { "True" } else { "False" };
         let condition = Condition::new(kind, status, &reason, message).at_generation(generation);
-        condition::set(&mut conditions, condition, now);
+        condition::set_condition(&mut conditions, condition, now);
     };
-    let (placement, policy, target) = match target(eviction, placement, bindings)? {
+    let (placement, policy, target) = match find_target(eviction, placement, bindings)? {
         Ok(target) => target,
         Err(invalid) => {
             report("Valid", false, "Invalid", invalid.message().to_owned());
-            return Ok(Eviction { conditions, deletes: None });
+            return Ok(EvictionOutcome { conditions, deletes: None });
         }
     };
     report("Valid", true, "Valid", "Eviction is valid".to_owned());
-    let (allowed, message) = verdict((placement, policy, target), bindings, budget, behaviour)?;
+    let (allowed, message) = check_eviction((placement, policy, target), bindings, budget, behaviour)?;
     report("Executed", allowed, if allowed { "Executed" } else { "NotExecuted" }, message);
     let deletes = (allowed && !target.deleting).then(|| target.name.clone());
-    Ok(Eviction { conditions, deletes })
+    Ok(EvictionOutcome { conditions, deletes })
 }
 
-type Target<'o> = (&'o Object, PlacementType, &'o Binding);
+type EvictionTarget<'o> = (&'o Object, PlacementType, &'o HubBinding);
 
 /// The binding that an eviction targets.
-fn target<'o>(
+fn find_target<'o>(
     eviction: &Object,
     placement: Option<&'o Object>,
-    bindings: &'o [Binding],
-) -> Result<Result<Target<'o>, Invalid>, serde_json::Error> {
-    let Some(placement) = placement else { return Ok(Err(Invalid::NoPlacement)) };
-    if placement.deleting() {
-        return Ok(Err(Invalid::PlacementDeleting));
+    bindings: &'o [HubBinding],
+) -> Result<Result<EvictionTarget<'o>, InvalidEviction>, serde_json::Error> {
+    let Some(placement) = placement else { return Ok(Err(InvalidEviction::NoPlacement)) };
+    if placement.is_deleting() {
+        return Ok(Err(InvalidEviction::PlacementDeleting));
     }
-    let policy = Policy::read(placement.at(&["spec", "policy"]))?.placement_type;
+    let policy = PlacementPolicy::from_json(placement.value_at(&["spec", "policy"]))?.placement_type;
     if policy == PlacementType::PickFixed {
-        return Ok(Err(Invalid::PickFixed));
+        return Ok(Err(InvalidEviction::PickFixed));
     }
-    let cluster = eviction.text(&["spec", "clusterName"]);
+    let cluster = eviction.text_at(&["spec", "clusterName"]);
     let mut here = bindings.iter().filter(|binding| *binding.cluster == *cluster);
     Ok(match (here.next(), here.next()) {
-        (None, _) => Err(Invalid::NoBinding),
-        (Some(_), Some(_)) => Err(Invalid::SeveralBindings),
+        (None, _) => Err(InvalidEviction::NoBinding),
+        (Some(_), Some(_)) => Err(InvalidEviction::SeveralBindings),
         (Some(binding), None) => Ok((placement, policy, binding)),
     })
 }
 
 /// Whether a row may be evicted, and why.
-fn verdict(
-    (placement, policy, target): Target<'_>,
-    bindings: &[Binding],
+fn check_eviction(
+    (placement, policy, target): EvictionTarget<'_>,
+    bindings: &[HubBinding],
     budget: Option<&Object>,
-    behaviour: &Behaviour,
+    behaviour: &KubeFleetBehaviour,
 ) -> Result<(bool, String), serde_json::Error> {
-    let was_bound = target.state == State::Unscheduled && target.previous_state == Some(State::Bound);
+    let was_bound =
+        target.state == BindingState::Unscheduled && target.previous_state == Some(BindingState::Bound);
     let said = |allowed: bool, why: &str| {
         let is = if allowed { "allowed" } else { "blocked" };
         Ok((allowed, format!("Eviction is {is}{why}")))
@@ -132,18 +133,18 @@ fn verdict(
             ", resources propagated by placement is currently being removed from cluster targeted by eviction",
         );
     }
-    if target.state != State::Bound && !was_bound {
+    if target.state != BindingState::Bound && !was_bound {
         return said(false, ", placement has not propagated resources to target cluster yet");
     }
-    if target.failed(behaviour) || target.reports_diff() {
+    if target.has_failed(behaviour) || target.reports_diff() {
         return said(true, ", placement has failed");
     }
     let Some(budget) = budget else {
         return said(true, ", no ClusterResourcePlacementDisruptionBudget specified");
     };
-    let limits = api::budget(budget)?;
+    let limits = api::read_budget(budget)?;
     let unclear =
-        limits.max_unavailable.is_some() || matches!(limits.min_available, Some(Amount::Percent(_)));
+        limits.max_unavailable.is_some() || matches!(limits.min_available, Some(ClusterAmount::Percent(_)));
     if policy == PlacementType::PickAll && unclear {
         return said(
             false,
@@ -151,10 +152,10 @@ fn verdict(
              MinAvailable is specified as a percentage for PickAll ClusterResourcePlacement",
         );
     }
-    let is_available = |b: &Binding| b.condition("Available").is_some_and(Condition::is_true);
+    let is_available = |b: &HubBinding| b.find_condition("Available").is_some_and(Condition::is_true);
     let available: Vec<bool> = bindings.iter().map(is_available).collect();
-    let budget::Eviction { allowed, available: count } =
-        budget::eviction(placement, Some(budget), &available)?;
+    let budget::BudgetVerdict { allowed, available: count } =
+        budget::check_budget(placement, Some(budget), &available)?;
     said(
         allowed,
         &format!(

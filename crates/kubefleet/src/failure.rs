@@ -2,14 +2,14 @@
 
 /// Why a cycle was aborted.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
+pub(super) struct SchedulingError {
     pub(super) reason: &'static str,
     pub(super) message: String,
 }
 
-impl Failure {
+impl SchedulingError {
     /// A property that cannot be compared.
-    pub(super) fn property(message: String) -> Self {
+    pub(super) fn invalid_property(message: String) -> Self {
         Self { reason: "InvalidPropertyValue", message }
     }
 }

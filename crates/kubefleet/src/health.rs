@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// Whether an object is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Health {
+pub(crate) enum Availability {
     /// The object is available.
     Available,
     /// The object is not, or not yet, available.
@@ -19,10 +19,10 @@ pub(crate) enum Health {
 
 /// The verdict in neutral terms.
 pub(super) fn neutral_health(live: &Object) -> federate_dialect::Health {
-    match health(live) {
-        Health::Available => federate_dialect::Health::healthy(),
-        Health::NotAvailableYet => federate_dialect::Health::unhealthy("it is not available yet"),
-        Health::NotTrackable => {
+    match check_availability(live) {
+        Availability::Available => federate_dialect::Health::healthy(),
+        Availability::NotAvailableYet => federate_dialect::Health::unhealthy("it is not available yet"),
+        Availability::NotTrackable => {
             federate_dialect::Health::unknown("the availability of this kind is not tracked")
         }
     }
@@ -31,26 +31,27 @@ pub(super) fn neutral_health(live: &Object) -> federate_dialect::Health {
 /// Whether the availability of objects of this kind can be tracked.
 pub(super) fn is_tracked(object: &ObjectRef) -> bool {
     let id = object.clone();
-    health(&Object { id, ..Object::of(Value::Null, "member") }) != Health::NotTrackable
+    check_availability(&Object { id, ..Object::from_manifest(Value::Null, "member") })
+        != Availability::NotTrackable
 }
 
 /// The health of an object as it is in a member cluster.
-pub(crate) fn health(live: &Object) -> Health {
+pub(crate) fn check_availability(live: &Object) -> Availability {
     let available = match (live.id.api_version.as_str(), live.id.kind.as_str()) {
-        ("apps/v1", "Deployment") => deployment(live),
-        ("apps/v1", "StatefulSet") => stateful_set(live),
-        ("apps/v1", "DaemonSet") => daemon_set(live),
-        ("v1", "Service") => return service(live),
-        ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => definition(live),
-        ("policy/v1", "PodDisruptionBudget") => disruption_budget(live),
+        ("apps/v1", "Deployment") => is_deployment_available(live),
+        ("apps/v1", "StatefulSet") => is_stateful_set_available(live),
+        ("apps/v1", "DaemonSet") => is_daemon_set_available(live),
+        ("v1", "Service") => return check_service(live),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition") => is_crd_established(live),
+        ("policy/v1", "PodDisruptionBudget") => is_disruption_budget_available(live),
         (api_version, kind) if is_data(api_version, kind) => true,
-        _ => return Health::NotTrackable,
+        _ => return Availability::NotTrackable,
     };
     available_if(available)
 }
 
-fn available_if(available: bool) -> Health {
-    if available { Health::Available } else { Health::NotAvailableYet }
+fn available_if(available: bool) -> Availability {
+    if available { Availability::Available } else { Availability::NotAvailableYet }
 }
 
 /// Whether objects of a kind are available as soon as they are there.
@@ -73,48 +74,48 @@ fn is_data(api_version: &str, kind: &str) -> bool {
     }
 }
 
-fn number(live: &Object, path: &[&str]) -> i64 {
-    live.at(path).and_then(Value::as_i64).unwrap_or(0)
+fn read_number(live: &Object, path: &[&str]) -> i64 {
+    live.value_at(path).and_then(Value::as_i64).unwrap_or(0)
 }
 
-fn status(live: &Object, key: &str) -> i64 {
-    number(live, &["status", key])
+fn status_number(live: &Object, key: &str) -> i64 {
+    read_number(live, &["status", key])
 }
 
-fn wanted_replicas(live: &Object) -> i64 {
-    live.at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1)
+fn desired_replicas(live: &Object) -> i64 {
+    live.value_at(&["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1)
 }
 
 /// Whether the status is about the current generation.
 fn is_observed(live: &Object) -> bool {
-    status(live, "observedGeneration") == number(live, &["metadata", "generation"])
+    status_number(live, "observedGeneration") == read_number(live, &["metadata", "generation"])
 }
 
-fn deployment(live: &Object) -> bool {
-    let wanted = wanted_replicas(live);
+fn is_deployment_available(live: &Object) -> bool {
+    let wanted = desired_replicas(live);
     is_observed(live)
-        && status(live, "availableReplicas") == wanted
-        && status(live, "updatedReplicas") == wanted
-        && status(live, "unavailableReplicas") == 0
+        && status_number(live, "availableReplicas") == wanted
+        && status_number(live, "updatedReplicas") == wanted
+        && status_number(live, "unavailableReplicas") == 0
 }
 
-fn stateful_set(live: &Object) -> bool {
-    let revision = |key: &str| live.text(&["status", key]);
+fn is_stateful_set_available(live: &Object) -> bool {
+    let revision = |key: &str| live.text_at(&["status", key]);
     is_observed(live)
-        && status(live, "availableReplicas") == wanted_replicas(live)
-        && status(live, "currentReplicas") == status(live, "updatedReplicas")
+        && status_number(live, "availableReplicas") == desired_replicas(live)
+        && status_number(live, "currentReplicas") == status_number(live, "updatedReplicas")
         && revision("currentRevision") == revision("updateRevision")
 }
 
-fn daemon_set(live: &Object) -> bool {
+fn is_daemon_set_available(live: &Object) -> bool {
     is_observed(live)
-        && status(live, "numberAvailable") == status(live, "desiredNumberScheduled")
-        && status(live, "currentNumberScheduled") == status(live, "updatedNumberScheduled")
+        && status_number(live, "numberAvailable") == status_number(live, "desiredNumberScheduled")
+        && status_number(live, "currentNumberScheduled") == status_number(live, "updatedNumberScheduled")
 }
 
-fn service(live: &Object) -> Health {
-    let first = |path: &[&str]| live.at(path).and_then(|list| list.get(0));
-    match live.text(&["spec", "type"]) {
+fn check_service(live: &Object) -> Availability {
+    let first = |path: &[&str]| live.value_at(path).and_then(|list| list.get(0));
+    match live.text_at(&["spec", "type"]) {
         "" | "ClusterIP" | "NodePort" => {
             let address = first(&["spec", "clusterIPs"]).and_then(Value::as_str);
             available_if(address.is_some_and(|address| !address.is_empty()))
@@ -127,32 +128,34 @@ fn service(live: &Object) -> Health {
             };
             available_if(has("ip") || has("hostname"))
         }
-        _ => Health::NotTrackable,
+        _ => Availability::NotTrackable,
     }
 }
 
-fn condition<'o>(live: &'o Object, kind: &str) -> Option<&'o Value> {
-    let conditions = live.at(&["status", "conditions"])?.as_array()?;
+fn find_condition<'o>(live: &'o Object, kind: &str) -> Option<&'o Value> {
+    let conditions = live.value_at(&["status", "conditions"])?.as_array()?;
     conditions.iter().find(|c| c.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-fn is(condition: Option<&Value>, key: &str, value: &str) -> bool {
+fn has_value(condition: Option<&Value>, key: &str, value: &str) -> bool {
     condition.and_then(|c| c.get(key)).and_then(Value::as_str) == Some(value)
 }
 
-fn definition(live: &Object) -> bool {
-    ["Established", "NamesAccepted"].iter().all(|kind| is(condition(live, kind), "status", "True"))
+fn is_crd_established(live: &Object) -> bool {
+    ["Established", "NamesAccepted"]
+        .iter()
+        .all(|kind| has_value(find_condition(live, kind), "status", "True"))
 }
 
 /// A budget is available once its status has the condition, whether it allows disruptions or not.
-fn disruption_budget(live: &Object) -> bool {
-    let (allowed, reason) = if status(live, "disruptionsAllowed") > 0 {
+fn is_disruption_budget_available(live: &Object) -> bool {
+    let (allowed, reason) = if status_number(live, "disruptionsAllowed") > 0 {
         ("True", "SufficientPods")
     } else {
         ("False", "InsufficientPods")
     };
-    let allowed_now = condition(live, "DisruptionAllowed");
-    is_observed(live) && is(allowed_now, "status", allowed) && is(allowed_now, "reason", reason)
+    let allowed_now = find_condition(live, "DisruptionAllowed");
+    is_observed(live) && has_value(allowed_now, "status", allowed) && has_value(allowed_now, "reason", reason)
 }
 
 #[cfg(test)]
@@ -160,26 +163,26 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(api_version: &str, kind: &str, body: Value) -> Health {
-        health(&Object::named(api_version, kind, "n", body))
+    fn of(api_version: &str, kind: &str, body: Value) -> Availability {
+        check_availability(&Object::from_path(api_version, kind, "n", body))
     }
 
     #[test]
     fn what_has_no_status_counts_as_observed() {
-        assert_eq!(of("apps/v1", "DaemonSet", json!({})), Health::Available);
-        assert_eq!(of("apps/v1", "Deployment", json!({})), Health::NotAvailableYet);
-        assert_eq!(of("apps/v1", "Deployment", json!({"spec": {"replicas": 0}})), Health::Available);
+        assert_eq!(of("apps/v1", "DaemonSet", json!({})), Availability::Available);
+        assert_eq!(of("apps/v1", "Deployment", json!({})), Availability::NotAvailableYet);
+        assert_eq!(of("apps/v1", "Deployment", json!({"spec": {"replicas": 0}})), Availability::Available);
         let behind = json!({"metadata": {"generation": 2}, "spec": {"replicas": 0}});
-        assert_eq!(of("apps/v1", "Deployment", behind), Health::NotAvailableYet);
+        assert_eq!(of("apps/v1", "Deployment", behind), Availability::NotAvailableYet);
     }
 
     #[test]
     fn services_need_an_address() {
         let service = |spec: Value| of("v1", "Service", json!({"spec": spec}));
-        assert_eq!(service(json!({"clusterIPs": ["None"]})), Health::Available);
-        assert_eq!(service(json!({"clusterIP": "10.0.0.1"})), Health::NotAvailableYet);
-        assert_eq!(service(json!({"type": "ExternalName"})), Health::NotTrackable);
-        assert_eq!(service(json!({"type": "LoadBalancer"})), Health::NotAvailableYet);
+        assert_eq!(service(json!({"clusterIPs": ["None"]})), Availability::Available);
+        assert_eq!(service(json!({"clusterIP": "10.0.0.1"})), Availability::NotAvailableYet);
+        assert_eq!(service(json!({"type": "ExternalName"})), Availability::NotTrackable);
+        assert_eq!(service(json!({"type": "LoadBalancer"})), Availability::NotAvailableYet);
     }
 
     #[test]
@@ -189,9 +192,9 @@ mod tests {
             let status = json!({"disruptionsAllowed": allowed, "conditions": [condition]});
             of("policy/v1", "PodDisruptionBudget", json!({"status": status}))
         };
-        assert_eq!(budget(0, "False", "InsufficientPods"), Health::Available);
-        assert_eq!(budget(1, "True", "SufficientPods"), Health::Available);
-        assert_eq!(budget(1, "False", "InsufficientPods"), Health::NotAvailableYet);
-        assert_eq!(of("policy/v1beta1", "PodDisruptionBudget", json!({})), Health::NotTrackable);
+        assert_eq!(budget(0, "False", "InsufficientPods"), Availability::Available);
+        assert_eq!(budget(1, "True", "SufficientPods"), Availability::Available);
+        assert_eq!(budget(1, "False", "InsufficientPods"), Availability::NotAvailableYet);
+        assert_eq!(of("policy/v1beta1", "PodDisruptionBudget", json!({})), Availability::NotTrackable);
     }
 }

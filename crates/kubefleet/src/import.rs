@@ -6,12 +6,12 @@
 
 use super::member::BOOKKEEPING;
 use federate_dialect::clean;
-use federate_dialect::import::{Edits, Import, Imported, Importer, refusal};
+use federate_dialect::import::{ImportEdits, ImportOutcome, Importer, ObjectImportOptions, check_importable};
 use federate_kubernetes::{Finding, Object};
 
 /// The importer.
 pub(super) const IMPORTER: Importer = Importer {
-    take: import,
+    import_object: import_object,
     unnamed: Some("KubeFleet's placements select objects and clusters by themselves"),
     wraps: false,
     note: Some(
@@ -23,14 +23,14 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 /// Imports an object.
-fn import(object: &Object, options: &Import) -> Result<Imported, Vec<Finding>> {
-    if let Some(refused) = refusal(object, options.dialects) {
+fn import_object(object: &Object, options: &ObjectImportOptions) -> Result<ImportOutcome, Vec<Finding>> {
+    if let Some(refused) = check_importable(object, options.dialects) {
         return Err(vec![refused]);
     }
-    let mut edits = Edits::of(object);
-    clean::server_fields(&mut edits);
+    let mut edits = ImportEdits::for_object(object);
+    clean::remove_server_fields(&mut edits);
     edits.remove_keys("annotations", &BOOKKEEPING);
-    Ok(Imported::Edits(edits.done()))
+    Ok(ImportOutcome::Edits(edits.into_edits()))
 }
 
 #[cfg(test)]
@@ -38,17 +38,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use federate_dialect::import::apply;
+    use federate_dialect::import::apply_edits;
 
     #[test]
     fn nothing_comes_and_bookkeeping_goes() {
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u",
             "ownerReferences": [{"kind": "AppliedWork", "name": "w", "uid": "1"}],
             "annotations": {"kubernetes-fleet.io/spec-hash": "h", "own": "o"}}, "data": {"k": "v"}});
-        let mut object = Object::named("v1", "ConfigMap", "x/a", body);
-        let Ok(Imported::Edits(edits)) = import(&object, &Import::default()) else { panic!("no edits") };
+        let mut object = Object::from_path("v1", "ConfigMap", "x/a", body);
+        let Ok(ImportOutcome::Edits(edits)) = import_object(&object, &ObjectImportOptions::default()) else {
+            panic!("no edits")
+        };
         assert!(edits.iter().all(|edit| edit.value.is_none()), "{edits:?}");
-        apply(&edits, &mut object.body);
+        apply_edits(&edits, &mut object.body);
         assert_eq!(object.body["metadata"], json!({"name": "a", "annotations": {"own": "o"}}));
     }
 }

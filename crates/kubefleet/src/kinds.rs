@@ -4,7 +4,7 @@ use federate_kubernetes::kinds::{self, GroupKinds, Scope};
 
 pub(super) const KINDS: [GroupKinds; 3] = [
     GroupKinds::new("cluster.kubernetes-fleet.io", "MemberCluster", "InternalMemberCluster")
-        .versions("v1 v1beta1"),
+        .with_versions("v1 v1beta1"),
     GroupKinds::new(
         "placement.kubernetes-fleet.io",
         "AppliedWork ClusterApprovalRequest ClusterResourceBinding ClusterResourceEnvelope \
@@ -16,18 +16,18 @@ pub(super) const KINDS: [GroupKinds; 3] = [
          ResourceOverride ResourceOverrideSnapshot ResourcePlacement ResourceSnapshot \
          SchedulingPolicySnapshot StagedUpdateRun StagedUpdateStrategy Work",
     )
-    .versions("v1 v1beta1 v1alpha1"),
+    .with_versions("v1 v1beta1 v1alpha1"),
     GroupKinds::new(
         "placement.kubefleet.dev",
         "ClusterPlacementBinding ClusterPlacementPolicy ClusterPlacementResourceSnapshot ClusterRequest",
         "PlacementBinding PlacementPolicy PlacementResourceSnapshot Work",
     )
-    .versions("v1alpha1"),
+    .with_versions("v1alpha1"),
 ];
 
 /// Whether a hub serves one of the kinds of Kubernetes in a version; `None` for other kinds.
-pub(super) fn serves(group: &str, kind: &str, version: &str) -> Option<bool> {
-    kinds::scope(group, kind)?;
+pub(super) fn is_version_served(group: &str, kind: &str, version: &str) -> Option<bool> {
+    kinds::find_scope(group, kind)?;
     Some(match group {
         "autoscaling" => matches!(version, "v1" | "v2"),
         "extensions" => false,
@@ -37,7 +37,7 @@ pub(super) fn serves(group: &str, kind: &str, version: &str) -> Option<bool> {
 }
 
 /// The scope of a kind that every hub serves.
-pub(super) fn scope(group: &str, kind: &str) -> Option<Scope> {
-    let own = || KINDS.iter().find(|known| known.group == group)?.scope(kind);
-    kinds::scope(group, kind).or_else(own)
+pub(super) fn find_scope(group: &str, kind: &str) -> Option<Scope> {
+    let own = || KINDS.iter().find(|known| known.group == group)?.find_scope(kind);
+    kinds::find_scope(group, kind).or_else(own)
 }

@@ -18,33 +18,35 @@ use serde_json::Value;
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
 use federate_repo::config::ConfiguredCluster;
-use federate_repo::{Claimed, Config, ImpliedScope, Repo, Role};
+use federate_repo::{ClaimedObject, Config, ImpliedScope, Repo, Role};
 
-use federate_dialect::admitted::Admitted;
+use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
-    Action, Awaited, ClusterReads, ControlPlane, Decided, Dialect, Explanation, Health, HubKinds, Input,
-    LossStep, MemberManager, Observation, Placement, Plan, PolicyRollout, Previous, Reads, References,
-    Release, Released, Rendered, RolledOut, RolloutMoment, RolloutStep, Sender, Starter, Variant, Withheld,
+    AwaitedClusters, ClusterObservation, ClusterReads, ClusterReleaseTimes, ControlPlaneAction, Dialect,
+    DialectDecisions, Explanation, Health, HubKinds, ManifestVariant, MemberManager, NotSent,
+    ObjectReferences, OutageStep, Placement, Plan, PlannerInput, PolicyClusters, PolicyPlanner,
+    PolicyRollout, PreviousPlan, Release, RenderedManifest, RolloutMoment, RolloutOutcome, RolloutStep,
+    Starter, TemplateReads,
 };
 
 mod affinity;
 mod api;
 pub mod capacity;
 mod cluster;
-mod decide;
+mod decision;
 mod envelope;
-mod explain;
+mod explanation;
 pub mod failover;
 mod failure;
 mod health;
 pub mod hub;
 mod import;
 mod kinds;
-pub mod leave;
 mod manifest;
 pub mod member;
+pub mod member_deletion;
 pub mod membership;
 mod memory;
 mod overrides;
@@ -53,26 +55,26 @@ mod references;
 pub mod rollout;
 mod schedule;
 mod selection;
-mod shared;
+mod shared_objects;
 mod starter;
 mod subject;
 mod updates;
-mod validate;
+mod validation;
 mod version;
 mod waves;
 
-use api::{PlacementType, Policy};
-use manifest::{Item, Sending};
-use memory::Memory;
+use api::{PlacementPolicy, PlacementType};
+use manifest::{PlacementManifests, SentObject};
+use memory::PlacementMemory;
 use overrides::Overrides;
 use overrides::work::{WorkInputs, WorkSources};
-use rollout::carry::Carrying;
-use rollout::prospect::UpdateRuns;
-use selection::Hub;
-use subject::Subject;
+use rollout::controller::RolloutController;
+use rollout::update_runs::UpdateRuns;
+use selection::HubIndex;
+use subject::PlacementSubject;
 
 use version::DroppedFields;
-pub use version::{Behaviour, RELEASES};
+pub use version::{KubeFleetBehaviour, RELEASES};
 
 const NAME: &str = "kubefleet";
 
@@ -88,7 +90,7 @@ impl Dialect for KubeFleet {
         NAME
     }
 
-    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
             (CLUSTER_GROUP, "MemberCluster") => Some(Role::Inventory),
@@ -109,7 +111,7 @@ impl Dialect for KubeFleet {
         }
     }
 
-    fn kinds(&self) -> &'static [GroupKinds] {
+    fn own_kinds(&self) -> &'static [GroupKinds] {
         &kinds::KINDS
     }
 
@@ -118,84 +120,84 @@ impl Dialect for KubeFleet {
         selection::implied_scopes(object)
     }
 
-    fn domains(&self) -> &'static [&'static str] {
+    fn own_domains(&self) -> &'static [&'static str] {
         &["kubernetes-fleet.io", "kubefleet.dev"]
     }
 
     fn member_managers(&self) -> &'static [MemberManager] {
-        const { &[MemberManager { name: member::MANAGER, label: None }] }
+        const { &[MemberManager { name: member::FIELD_MANAGER, label: None }] }
     }
 
-    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
-        hub::memory_of(hub).map_err(|error| error.to_string())
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
+        hub::read_memory(hub).map_err(|error| error.to_string())
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[release::SETTING, version::WEBHOOK_SETTING]
+    fn setting_keys(&self) -> &'static [&'static str] {
+        &[release::VERSION_SETTING, version::WEBHOOK_SETTING]
     }
 
-    fn installed(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
-        version::installed(objects)
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+        version::installed_release(objects)
     }
 
-    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
-        starter::starter(clusters, templates)
+    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters, templates)
     }
 
     fn importer(&self) -> Option<Importer> {
         Some(import::IMPORTER)
     }
 
-    fn mark(&self, live: &mut Object) {
-        if live.annotation(member::HASH).is_none() {
-            live.set_annotation(member::HASH, "");
+    fn mark_as_managed(&self, live: &mut Object) {
+        if live.annotation(member::HASH_ANNOTATION).is_none() {
+            live.set_annotation(member::HASH_ANNOTATION, "");
         }
     }
 
-    fn references(&self, object: &Object) -> References {
-        references::of(object)
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::collect_references(object)
     }
 
-    fn validate(&self, claimed: &Claimed, config: &Config) -> Vec<Finding> {
-        validate::check(&claimed.object, &Behaviour::configured(config))
+    fn validate_object(&self, claimed: &ClaimedObject, config: &Config) -> Vec<Finding> {
+        validation::validate_object(&claimed.object, &KubeFleetBehaviour::from_config(config))
     }
 
-    fn cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding> {
-        Ok(cluster::read(object, strict, &Behaviour::configured(config)))
+    fn read_cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding> {
+        Ok(cluster::read_cluster(object, strict, &KubeFleetBehaviour::from_config(config)))
     }
 
-    fn capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
-        capacity::of_nodes(nodes, pods)
+    fn compute_capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
+        capacity::compute_capacity(nodes, pods)
     }
 
-    fn properties(&self, nodes: &[Object]) -> BTreeMap<String, String> {
-        capacity::properties(nodes)
+    fn compute_properties(&self, nodes: &[Object]) -> BTreeMap<String, String> {
+        capacity::compute_properties(nodes)
     }
 
-    fn cluster_status(&self, _: &Object, seen: &Observation) -> Option<Value> {
-        capacity::status(seen)
+    fn compute_cluster_status(&self, _: &Object, seen: &ClusterObservation) -> Option<Value> {
+        capacity::compute_status(seen)
     }
 
     fn hub_kinds(&self) -> &'static [HubKinds] {
         &hub::HUB_KINDS
     }
 
-    fn connection(&self, _: &Object) -> Result<Connection, String> {
+    fn read_connection(&self, _: &Object) -> Result<Connection, String> {
         Err("its MemberCluster contains no connection details: an agent in the cluster connects to the hub"
             .to_owned())
     }
 
     /// The agent of a lost cluster sends no heartbeat. What is placed stays, but nothing new is placed there.
-    fn loss(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+    fn outage_steps(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
-        self.lose(&mut lost);
+        self.mark_unreachable(&mut lost);
         let what = format!("{}: no heartbeat for 5 minutes, nothing new is placed there", cluster.name);
-        vec![LossStep { seconds: HEARTBEAT_TIMEOUT, what, cluster: lost }]
+        vec![OutageStep { seconds: HEARTBEAT_TIMEOUT, what, cluster: lost }]
     }
 
     /// The agent confirms that it leaves; without an answer it is forced to.
     fn leaves_after(&self, reachable: bool) -> i64 {
-        leave::time_until_gone(reachable).as_secs()
+        member_deletion::time_until_gone(reachable).as_secs()
     }
 
     /// A cycle starts when the object is gone.
@@ -203,20 +205,21 @@ impl Dialect for KubeFleet {
         false
     }
 
-    fn health(&self, live: &Object, _: &Config) -> Health {
+    fn assess_health(&self, live: &Object, _: &Config) -> Health {
         health::neutral_health(live)
     }
 
-    fn wave(&self, object: &ObjectRef) -> u32 {
-        waves::wave(object)
+    fn wave_of(&self, object: &ObjectRef) -> u32 {
+        waves::find_wave(object)
     }
 
-    fn senders(&self, row: &Placement) -> Vec<Sender> {
-        let share = |share: memory::Share| Sender { policy: share.policy, clusters: share.clusters };
-        shared::shares(row).into_iter().map(share).collect()
+    fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
+        let share =
+            |share: memory::PlacementShare| PolicyClusters { policy: share.policy, clusters: share.clusters };
+        shared_objects::read_shares(row).into_iter().map(share).collect()
     }
 
-    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
         Box::new(KubeFleetPlane::new(input))
     }
 }
@@ -226,11 +229,11 @@ const HEARTBEAT_TIMEOUT: i64 = 300;
 
 /// `KubeFleet`'s control plane over one repo.
 struct KubeFleetPlane<'a> {
-    input: Input<'a>,
+    input: PlannerInput<'a>,
     /// The rules of the release.
-    behaviour: Behaviour,
+    behaviour: KubeFleetBehaviour,
     /// Placements that admission refuses have a row as well, which says so.
-    placements: Vec<Subject<'a>>,
+    placements: Vec<PlacementSubject<'a>>,
     overrides: Overrides<'a>,
     update_runs: UpdateRuns<'a>,
     /// Decisions by placement and by selected object; the first placement counts.
@@ -248,57 +251,58 @@ fn drop_followers(findings: &mut Vec<Finding>) {
         .map(|finding| (finding.object.clone(), selector(&finding.pointer)))
         .collect();
     findings.retain(|finding| {
-        finding.code != selection::FAILED
+        finding.code != selection::SELECTION_FAILED
             || !invalid.contains(&(finding.object.clone(), finding.pointer.clone()))
     });
 }
 
 impl<'a> KubeFleetPlane<'a> {
-    fn new(input: Input<'a>) -> Self {
-        let (behaviour, unknown) = Behaviour::chosen(input.repo);
-        let (admitted, mut findings) = Admitted::of(input.repo, &KubeFleet);
+    fn new(input: PlannerInput<'a>) -> Self {
+        let (behaviour, unknown) = KubeFleetBehaviour::from_repo(input.repo);
+        let (admitted, mut findings) = AdmittedObjects::from_repo(input.repo, &KubeFleet);
         findings.extend(unknown);
-        let mut admitted_overrides: Vec<&Object> = admitted.role(Role::Override).collect();
+        let mut admitted_overrides: Vec<&Object> = admitted.with_role(Role::Override).collect();
         if behaviour.has_webhooks {
             findings.extend(overrides::refuse_shared_targets(&mut admitted_overrides));
         }
         let (overrides, unread) = Overrides::new(admitted_overrides.into_iter());
         findings.extend(unread);
         let about = BTreeMap::new();
-        let update_runs = UpdateRuns::read(input.repo);
+        let update_runs = UpdateRuns::from_repo(input.repo);
         let placements = Vec::new();
         let mut plane = Self { input, behaviour, placements, overrides, update_runs, about, findings };
-        let hub = Hub::new(input.repo, behaviour);
-        for object in input.repo.claimed(NAME, Role::Placement) {
-            let object = DroppedFields::of(object, &behaviour).drop_from(object);
+        let hub = HubIndex::new(input.repo, behaviour);
+        for object in input.repo.claimed_objects(NAME, Role::Placement) {
+            let object = DroppedFields::for_placement(object, &behaviour).drop_from(object);
             let unserved = if behaviour.has_webhooks {
                 selection::refuse_unserved_versions(&hub, &object)
             } else {
                 Vec::new()
             };
-            let refused = admitted.refuses(&object.id) || !unserved.is_empty();
+            let refused = admitted.is_refused(&object.id) || !unserved.is_empty();
             plane.findings.extend(unserved);
             let earlier = updates::earlier_object(&object, input.previous);
-            let update = earlier.as_ref().filter(|_| !refused).and_then(|old| updates::refuse(old, &object));
+            let update =
+                earlier.as_ref().filter(|_| !refused).and_then(|old| updates::refuse_update(old, &object));
             // The API server keeps the placement before an update that it refuses.
             let stored = earlier.filter(|_| refused || update.is_some());
             plane.findings.extend(update);
             let is_admitted = !refused || stored.is_some();
             let object = stored.map_or(object, Cow::Owned);
             // The schema check reports a policy that cannot be read.
-            let mut subject = match Policy::read(object.at(&["spec", "policy"])) {
-                Ok(policy) => Subject::new(&hub, object, policy, &mut plane.findings),
-                Err(_) => Subject::unreadable(object),
+            let mut subject = match PlacementPolicy::from_json(object.value_at(&["spec", "policy"])) {
+                Ok(policy) => PlacementSubject::new(&hub, object, policy, &mut plane.findings),
+                Err(_) => PlacementSubject::with_unreadable_policy(object),
             };
             subject.admitted = is_admitted;
-            if let Some(row) = input.previous.of(&subject.object.id) {
-                subject.works = Memory::of(row).work_inputs();
+            if let Some(row) = input.previous.find_row(&subject.object.id) {
+                subject.works = PlacementMemory::from_row(row).work_inputs();
             }
             plane.placements.push(subject);
         }
         drop_followers(&mut plane.findings);
         for (unit, subject) in plane.placements.iter().enumerate() {
-            for id in std::iter::once(&subject.object.id).chain(subject.selected()) {
+            for id in std::iter::once(&subject.object.id).chain(subject.selected_objects()) {
                 plane.about.entry(id.clone()).or_insert(unit);
             }
         }
@@ -306,14 +310,18 @@ impl<'a> KubeFleetPlane<'a> {
     }
 
     /// The placement with that id.
-    fn subject(&self, id: &ObjectRef) -> Option<&Subject<'a>> {
+    fn find_subject(&self, id: &ObjectRef) -> Option<&PlacementSubject<'a>> {
         let subject = self.placements.get(*self.about.get(id)?)?;
         (subject.object.id == *id).then_some(subject)
     }
 
     /// The rollout of a placement with its row of the plan.
-    fn carrying<'c>(&'c self, subject: &'c Subject<'a>, row: &'c Placement) -> Carrying<'c> {
-        Carrying {
+    fn rollout_controller<'c>(
+        &'c self,
+        subject: &'c PlacementSubject<'a>,
+        row: &'c Placement,
+    ) -> RolloutController<'c> {
+        RolloutController {
             repo: self.input.repo,
             clusters: self.input.clusters,
             placement: &subject.object,
@@ -324,25 +332,34 @@ impl<'a> KubeFleetPlane<'a> {
     }
 
     /// The resources and overrides of a placement, if some of the overrides read the labels of clusters.
-    fn work_sources<'s>(&self, subject: &'s Subject<'a>) -> Option<&'s WorkSources> {
+    fn work_sources<'s>(&self, subject: &'s PlacementSubject<'a>) -> Option<&'s WorkSources> {
         let sources = || {
-            let targets = subject.items.iter().map(Item::overridden);
+            let targets = subject.items.iter().map(SentObject::override_target);
             let is_fixed = subject.items.iter().all(|item| !item.differs_by_cluster());
-            let bodies = || subject.items.iter().map(|item| item.body("")).collect();
-            WorkSources::read(&self.overrides, &subject.object.id, targets, bodies).filter(|_| is_fixed)
+            let bodies = || subject.items.iter().map(|item| item.render_body("")).collect();
+            WorkSources::from_overrides(&self.overrides, &subject.object.id, targets, bodies)
+                .filter(|_| is_fixed)
         };
         subject.work_sources.get_or_init(sources).as_ref()
     }
 
     /// What the works of a cluster were written with, if the same resources and overrides are in force now.
-    fn former_inputs<'s>(&self, subject: &'s Subject<'a>, cluster: &Cluster) -> Option<&'s WorkInputs> {
+    fn former_inputs<'s>(
+        &self,
+        subject: &'s PlacementSubject<'a>,
+        cluster: &Cluster,
+    ) -> Option<&'s WorkInputs> {
         let former = subject.works.get(&cluster.name)?;
-        let now = self.work_sources(subject)?.inputs(&self.overrides, cluster)?;
+        let now = self.work_sources(subject)?.compute_inputs(&self.overrides, cluster)?;
         (now.digest == former.digest).then_some(former)
     }
 
     /// The cluster as overrides see it: with the labels that its works were written with.
-    fn with_former_labels<'c>(&self, subject: &Subject<'a>, cluster: &'c Cluster) -> Cow<'c, Cluster> {
+    fn with_former_labels<'c>(
+        &self,
+        subject: &PlacementSubject<'a>,
+        cluster: &'c Cluster,
+    ) -> Cow<'c, Cluster> {
         match (self.former_inputs(subject, cluster), self.work_sources(subject)) {
             (Some(former), Some(sources)) => Cow::Owned(sources.with_former_labels(cluster, former)),
             _ => Cow::Borrowed(cluster),
@@ -352,19 +369,19 @@ impl<'a> KubeFleetPlane<'a> {
     /// What the works of clusters are written with. Works that cannot be written are left out.
     fn work_inputs<'c>(
         &self,
-        subject: &Subject<'a>,
+        subject: &PlacementSubject<'a>,
         clusters: impl Iterator<Item = &'c Cluster>,
     ) -> BTreeMap<ClusterName, WorkInputs> {
-        let Some(sources) = self.work_sources(subject).filter(|_| subject.withholds().is_none()) else {
+        let Some(sources) = self.work_sources(subject).filter(|_| subject.withheld_reason().is_none()) else {
             return BTreeMap::new();
         };
         let clusters: Vec<&Cluster> = clusters.collect();
         let names: Vec<ClusterName> = clusters.iter().map(|cluster| cluster.name.clone()).collect();
-        self.sending(subject, &names, |sending| {
-            let written = clusters.iter().filter(|cluster| sending.failure(&cluster.name).is_none());
+        self.with_manifests(subject, &names, |sending| {
+            let written = clusters.iter().filter(|cluster| sending.failure_reason(&cluster.name).is_none());
             let inputs = written.filter_map(|cluster| {
                 let former = self.former_inputs(subject, cluster).cloned();
-                let inputs = former.or_else(|| sources.inputs(&self.overrides, cluster))?;
+                let inputs = former.or_else(|| sources.compute_inputs(&self.overrides, cluster))?;
                 Some((cluster.name.clone(), inputs))
             });
             inputs.collect()
@@ -372,157 +389,178 @@ impl<'a> KubeFleetPlane<'a> {
     }
 
     /// The variants of an object that a placement selects.
-    fn variants(&self, subject: &Subject<'a>, object: &ObjectRef, clusters: &[ClusterName]) -> Vec<Variant> {
+    fn render_variants(
+        &self,
+        subject: &PlacementSubject<'a>,
+        object: &ObjectRef,
+        clusters: &[ClusterName],
+    ) -> Vec<ManifestVariant> {
         // Its own row stands for no manifest.
         if *object == subject.object.id {
             return Vec::new();
         }
-        if let Some(status) = subject.withholds() {
-            let withheld = Withheld { status, finding: None };
-            return vec![Variant { clusters: clusters.into(), rendered: Err(withheld) }];
+        if let Some(status) = subject.withheld_reason() {
+            let withheld = NotSent { status, finding: None };
+            return vec![ManifestVariant { clusters: clusters.into(), rendered: Err(withheld) }];
         }
-        let Some(index) = subject.index(object) else { return Vec::new() };
-        self.sending(subject, clusters, |sending| sending.variants(index))
+        let Some(index) = subject.find_index(object) else { return Vec::new() };
+        self.with_manifests(subject, clusters, |sending| sending.render_variants(index))
     }
 
     /// The manifest of the object for one of these clusters.
-    fn variant(
+    fn render_variant(
         &self,
-        subject: &Subject<'a>,
+        subject: &PlacementSubject<'a>,
         object: &ObjectRef,
         clusters: &[ClusterName],
         cluster: &ClusterName,
-    ) -> Option<Result<Rendered, Withheld>> {
-        if let Some(status) = subject.withholds().filter(|_| *object != subject.object.id) {
-            return Some(Err(Withheld { status, finding: None }));
+    ) -> Option<Result<RenderedManifest, NotSent>> {
+        if let Some(status) = subject.withheld_reason().filter(|_| *object != subject.object.id) {
+            return Some(Err(NotSent { status, finding: None }));
         }
-        let index = subject.index(object)?;
-        self.sending(subject, clusters, |sending| sending.variant(index, cluster))
+        let index = subject.find_index(object)?;
+        self.with_manifests(subject, clusters, |sending| sending.render_variant(index, cluster))
     }
 
     /// Calls `ask` with what a placement sends to clusters. All its objects go to the same clusters, except
     /// where two placements send the same object.
-    fn sending<T>(
+    fn with_manifests<T>(
         &self,
-        subject: &Subject<'a>,
+        subject: &PlacementSubject<'a>,
         clusters: &[ClusterName],
-        ask: impl FnOnce(&Sending<'a>) -> T,
+        ask: impl FnOnce(&PlacementManifests<'a>) -> T,
     ) -> T {
         let sending = || {
             let all = self.input.clusters.iter().filter(|c| clusters.binary_search(&c.name).is_ok());
             let placed: Vec<Cow<'_, Cluster>> =
                 all.map(|cluster| self.with_former_labels(subject, cluster)).collect();
             let placed: Vec<&Cluster> = placed.iter().map(AsRef::as_ref).collect();
-            Sending::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
+            PlacementManifests::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
         };
-        let (of, first) = subject.sending.get_or_init(|| (clusters.to_vec(), sending()));
+        let (of, first) = subject.manifests.get_or_init(|| (clusters.to_vec(), sending()));
         if of == clusters { ask(first) } else { ask(&sending()) }
     }
 }
 
-impl ControlPlane for KubeFleetPlane<'_> {
+impl PolicyPlanner for KubeFleetPlane<'_> {
     fn release(&self) -> Option<Release> {
         Some(self.behaviour.release)
     }
 
-    fn differences(&self, other: &str) -> Vec<&'static str> {
+    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
         RELEASES
-            .read(other)
-            .map(|other| self.behaviour.differences(&Behaviour::of(other)))
+            .parse_release(other)
+            .map(|other| self.behaviour.find_differences(&KubeFleetBehaviour::for_release(other)))
             .unwrap_or_default()
     }
 
-    fn check(&self) -> Vec<Finding> {
+    fn check_policies(&self) -> Vec<Finding> {
         self.findings.clone()
     }
 
-    fn examine(&self) -> Vec<Finding> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
         let fixed = self.placements.iter().filter(|one| {
             one.policy.placement_type == PlacementType::PickFixed && one.policy.cluster_names.is_empty()
         });
-        fixed.map(|one| validate::pick_fixed_without_names(&one.object)).collect()
+        fixed.map(|one| validation::pick_fixed_without_names(&one.object)).collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {
         let policies = self.placements.iter().map(|placement| &placement.policy);
-        let capacity = policies.flat_map(|policy| properties::unknown(policy, self.input.clusters)).collect();
+        let capacity = policies
+            .flat_map(|policy| properties::clusters_lacking_properties(policy, self.input.clusters))
+            .collect();
         ClusterReads { capacity, ..ClusterReads::default() }
     }
 
-    fn withheld(&self, template: &Object) -> Option<String> {
+    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
         let why = selection::stays_on_hub(template, &self.behaviour)?;
         Some(format!("KubeFleet never places it, because {why}"))
     }
 
-    fn subjects(&self) -> Vec<federate_dialect::Subject> {
-        let subject = |placement: &Subject<'_>| federate_dialect::Subject {
+    fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
+        let subject = |placement: &PlacementSubject<'_>| federate_dialect::DecisionSubject {
             object: placement.object.id.clone(),
-            reads: Reads::Templates,
+            reads: TemplateReads::Templates,
         };
         self.placements.iter().map(subject).collect()
     }
 
-    fn decide(&self, subject: &ObjectRef, previous: &Previous) -> Decided {
-        self.subject(subject).map(|subject| decide::decide(self, subject, previous)).unwrap_or_default()
+    fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {
+        self.find_subject(subject)
+            .map(|subject| decision::decide_placement(self, subject, previous))
+            .unwrap_or_default()
     }
 
-    fn complete(&self, decided: Decided, previous: &Previous) -> Decided {
-        shared::join(self.input.repo, decided, previous)
+    fn add_followers(&self, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
+        shared_objects::join_rows(self.input.repo, decided, previous)
     }
 
     /// Rows are joined only if several placements select one object.
-    fn is_complete(&self) -> bool {
-        let selected: usize = self.placements.iter().map(|subject| 1 + subject.selected().len()).sum();
+    fn never_adds_followers(&self) -> bool {
+        let selected: usize =
+            self.placements.iter().map(|subject| 1 + subject.selected_objects().len()).sum();
         selected == self.about.len()
     }
 
-    fn limits_rollouts(&self) -> bool {
+    fn has_rollout_limits(&self) -> bool {
         !self.placements.is_empty()
     }
 
-    fn roll_out(&self, placement: &Placement, released: &Released, seconds: i64) -> Option<RolledOut> {
-        let subject = self.subject(&placement.object)?;
+    fn simulate_rollout(
+        &self,
+        placement: &Placement,
+        released: &ClusterReleaseTimes,
+        seconds: i64,
+    ) -> Option<RolloutOutcome> {
+        let subject = self.find_subject(&placement.object)?;
         // A scenario says when resources are available.
-        let carrying = Carrying { trackable: true, ..self.carrying(subject, placement) };
+        let carrying = RolloutController { trackable: true, ..self.rollout_controller(subject, placement) };
         rollout::scenario::roll_out(&carrying, released, seconds)
     }
 
-    fn limits_rollout(&self, policy: &ObjectRef, rolling: bool) -> bool {
-        self.subject(policy).is_some_and(|subject| rollout::carry::limits(&subject.object, rolling))
+    fn controls_updates_of(&self, policy: &ObjectRef, rolling: bool) -> bool {
+        self.find_subject(policy)
+            .is_some_and(|subject| rollout::controller::limits_rollout(&subject.object, rolling))
     }
 
-    fn carry_out(
+    fn advance_rollout(
         &self,
         row: &Placement,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> Option<RolloutStep> {
-        let subject = self.subject(&row.object)?;
-        self.carrying(subject, row).carry_out(rollout, moment)
+        let subject = self.find_subject(&row.object)?;
+        self.rollout_controller(subject, row).carry_out(rollout, moment)
     }
 
-    fn without_awaited(&self, placement: &Placement, awaited: &Awaited) -> Option<Placement> {
+    fn remove_awaited_clusters(&self, placement: &Placement, awaited: &AwaitedClusters) -> Option<Placement> {
         rollout::scenario::without_awaited(placement, awaited)
     }
 
-    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
-        let variants = shared::shares(placement).into_iter().filter_map(|share| {
-            Some(self.variants(self.subject(&share.policy)?, &placement.object, &share.clusters))
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+        let variants = shared_objects::read_shares(placement).into_iter().filter_map(|share| {
+            Some(self.render_variants(self.find_subject(&share.policy)?, &placement.object, &share.clusters))
         });
         variants.flatten().collect()
     }
 
-    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
-        member::reconcile::reconcile(self, placement, cluster, live)
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        member::action::decide_action(self, placement, cluster, live)
     }
 
-    fn explain(
+    fn explain_placement(
         &self,
         object: &ObjectRef,
-        previous: &Previous,
+        previous: &PreviousPlan,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
         let subject = self.placements.get(*self.about.get(object)?)?;
-        Some(explain::explain(self, subject, object, previous, placed))
+        Some(explanation::explain_placement(self, subject, object, previous, placed))
     }
 }

@@ -28,13 +28,13 @@ impl AgentStatus {
     }
 
     /// Sets one of its conditions.
-    pub fn set(&mut self, condition: Condition, now: Timestamp) {
-        condition::set(&mut self.conditions, condition, now);
+    pub fn set_condition(&mut self, condition: Condition, now: Timestamp) {
+        condition::set_condition(&mut self.conditions, condition, now);
     }
 
     /// Records that the agent has joined.
-    pub fn join(&mut self, now: Timestamp) {
-        self.set(Condition::new("Joined", "True", "InternalMemberClusterJoined", ""), now);
+    pub fn mark_joined(&mut self, now: Timestamp) {
+        self.set_condition(Condition::new("Joined", "True", "InternalMemberClusterJoined", ""), now);
     }
 
     /// Records whether the cluster is healthy.
@@ -43,14 +43,14 @@ impl AgentStatus {
             None => Condition::new("Healthy", "True", "InternalMemberClusterHealthy", ""),
             Some(why) => Condition::new("Healthy", "False", "InternalMemberClusterUnhealthy", why),
         };
-        self.set(condition, now);
+        self.set_condition(condition, now);
     }
 }
 
 /// Sets `ReadyToJoin`: the hub has created everything that the agent needs.
-pub fn welcome(conditions: &mut Vec<Condition>, now: Timestamp) {
+pub fn mark_ready_to_join(conditions: &mut Vec<Condition>, now: Timestamp) {
     let message = "Member cluster is ready to join the fleet";
-    condition::set(
+    condition::set_condition(
         conditions,
         Condition::new("ReadyToJoin", "True", "MemberClusterReadyToJoin", message),
         now,
@@ -58,17 +58,17 @@ pub fn welcome(conditions: &mut Vec<Condition>, now: Timestamp) {
 }
 
 /// Aggregates whether the agents have joined.
-pub fn add_up(conditions: &mut Vec<Condition>, agent: Option<&AgentStatus>, now: Timestamp) {
-    let joined = agent.and_then(|agent| condition::find(&agent.conditions, "Joined"));
+pub fn aggregate_joined(conditions: &mut Vec<Condition>, agent: Option<&AgentStatus>, now: Timestamp) {
+    let joined = agent.and_then(|agent| condition::find_condition(&agent.conditions, "Joined"));
     let (status, reason, message) = match joined.map(|c| c.status.as_str()) {
         Some("True") => ("True", "MemberClusterJoined", "Member cluster has successfully joined the fleet"),
         Some("False") => ("False", "MemberClusterLeft", "Member cluster has left the fleet"),
         _ => ("Unknown", "MemberClusterJoinStateUnknown", "Member agents are not in a consistent state"),
     };
-    condition::set(conditions, Condition::new("Joined", status, reason, message), now);
+    condition::set_condition(conditions, Condition::new("Joined", status, reason, message), now);
     if status == "False" {
         let message = "Member cluster is not ready to join the fleet";
         let condition = Condition::new("ReadyToJoin", "False", "MemberClusterNotReadyToJoin", message);
-        condition::set(conditions, condition, now);
+        condition::set_condition(conditions, condition, now);
     }
 }

@@ -7,42 +7,42 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::Placement;
-use federate_dialect::memory::or_default;
+use federate_dialect::scheduler_state::or_default;
 use federate_kubernetes::condition::Condition;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::overrides::work::WorkInputs;
-use crate::rollout::row::{Resources, Row, State};
+use crate::rollout::row::{BindingResources, BindingRow, BindingState};
 
 /// The memory of a row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Memory {
+pub(crate) struct PlacementMemory {
     /// On the row of a placement: `spec.policy`, as written, under which its bindings were made.
-    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present_policy", skip_serializing_if = "Option::is_none")]
     pub policy: Option<Value>,
     /// On the row of a placement: the rest of its `spec`, with which an update is compared.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub spec: Option<Value>,
     /// On the row of a placement: its bindings.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub bindings: Option<Vec<Binding>>,
+    pub bindings: Option<Vec<RememberedBinding>>,
     /// On the row of an object that several placements select: the clusters of each placement.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub placements: Option<Vec<Share>>,
+    pub placements: Option<Vec<PlacementShare>>,
 }
 
 /// A binding: a placement's decision about one cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Binding {
+pub(crate) struct RememberedBinding {
     /// Its cluster.
     pub cluster: ClusterName,
     /// Whether resources are released to the cluster. A binding without a state is bound.
-    #[serde(default = "bound", deserialize_with = "known_state")]
-    pub state: State,
+    #[serde(default = "default_state", deserialize_with = "known_state")]
+    pub state: BindingState,
     /// The affinity score with which the cluster was picked.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub affinity_score: Option<i64>,
@@ -57,13 +57,13 @@ pub(crate) struct Binding {
     pub generation: Option<i64>,
     /// For a binding that is being removed, its state before.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub previous_state: Option<State>,
+    pub previous_state: Option<BindingState>,
     /// What its works were written with, if overrides read the labels of the cluster.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
     pub works: Option<WorkInputs>,
     /// Which resources it has, if that is known.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    pub resources: Option<BindingResources>,
     /// Whether the hub is deleting it.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
@@ -79,17 +79,17 @@ pub(crate) struct Binding {
 
 /// The clusters to which one placement sends an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Share {
+pub(crate) struct PlacementShare {
     /// The placement.
     pub policy: ObjectRef,
     /// Sorted by name.
     pub clusters: Vec<ClusterName>,
 }
 
-impl Memory {
+impl PlacementMemory {
     /// Reads the memory of a row.
-    pub(crate) fn of(row: &Placement) -> Self {
-        row.recall()
+    pub(crate) fn from_row(row: &Placement) -> Self {
+        row.read_scheduler_state()
     }
 
     /// What the works of clusters were written with.
@@ -99,14 +99,14 @@ impl Memory {
     }
 
     /// Writes the memory to a row.
-    pub(crate) fn write(&self, row: &mut Placement) {
-        row.remember(self);
+    pub(crate) fn write_to(&self, row: &mut Placement) {
+        row.write_scheduler_state(self);
     }
 }
 
-impl Binding {
+impl RememberedBinding {
     /// A binding without scores.
-    pub(crate) fn new(cluster: ClusterName, state: State) -> Self {
+    pub(crate) fn new(cluster: ClusterName, state: BindingState) -> Self {
         Self {
             cluster,
             state,
@@ -123,8 +123,8 @@ impl Binding {
     }
 
     /// The binding as rollouts read it. Resources that are not known count as old.
-    pub(crate) fn row(&self) -> Row {
-        Row {
+    pub(crate) fn to_row(&self) -> BindingRow {
+        BindingRow {
             cluster: self.cluster.clone(),
             state: self.state,
             resources: self.resources.unwrap_or_default(),
@@ -155,17 +155,17 @@ fn without_messages<S: Serializer>(conditions: &[Condition], serializer: S) -> R
     }))
 }
 
-fn bound() -> State {
-    State::Bound
+fn default_state() -> BindingState {
+    BindingState::Bound
 }
 
 /// A state that is not known counts as bound.
-fn known_state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<State, D::Error> {
-    Ok(or_default::<D, Option<State>>(deserializer)?.unwrap_or(State::Bound))
+fn known_state<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BindingState, D::Error> {
+    Ok(or_default::<D, Option<BindingState>>(deserializer)?.unwrap_or(BindingState::Bound))
 }
 
 /// A policy that is `null` is a policy: it is `PickAll`.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+fn present_policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
@@ -204,7 +204,7 @@ mod tests {
         let mut given = row();
         given.memory = form.as_object().unwrap().clone().into();
         let mut written = row();
-        Memory::of(&given).write(&mut written);
+        PlacementMemory::from_row(&given).write_to(&mut written);
         assert_eq!(serde_json::to_value(&written.memory).unwrap(), form);
     }
 
@@ -213,8 +213,8 @@ mod tests {
         let mut given = row();
         let memory = json!({"policy": null, "bindings": [{"cluster": "a"}, {"cluster": "b", "state": 1}]});
         given.memory = memory.as_object().unwrap().clone().into();
-        let memory = Memory::of(&given);
+        let memory = PlacementMemory::from_row(&given);
         assert_eq!(memory.policy, Some(Value::Null));
-        assert!(memory.bindings.unwrap().iter().all(|binding| binding.state == State::Bound));
+        assert!(memory.bindings.unwrap().iter().all(|binding| binding.state == BindingState::Bound));
     }
 }

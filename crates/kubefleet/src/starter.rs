@@ -10,7 +10,7 @@ use federate_repo::config::ConfiguredCluster;
 
 /// A placement that selects the namespaces of the templates, with what is in them, and cluster-scoped templates by
 /// name.
-pub(super) fn starter(clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+pub(super) fn build_starter(clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
     let mut selected: BTreeMap<(&str, &str, &str), &str> = BTreeMap::new();
     for id in templates {
         let (group, version) = id.api_version.split_once('/').unwrap_or(("", &id.api_version));

@@ -4,18 +4,18 @@
 //! strategy `External` change. A `ClusterResourcePlacement` without a policy has `PickAll`, as if it were written; the
 //! policy of a `ResourcePlacement` cannot be removed. After a refused update the former placement is in force.
 
-use federate_dialect::Previous;
+use federate_dialect::PreviousPlan;
 use federate_kubernetes::{Finding, Object};
 use serde_json::{Value, json};
 
 use super::NAME;
-use super::api::Policy;
-use super::memory::Memory;
+use super::api::PlacementPolicy;
+use super::memory::PlacementMemory;
 
 /// The `spec` of a placement as a plan remembers it: without its policy, unless that is another than the one under
 /// which its clusters were picked.
 pub(super) fn remembered_spec(placement: &Object, picked_under: &Value) -> Value {
-    let mut spec = placement.at(&["spec"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut spec = placement.value_at(&["spec"]).and_then(Value::as_object).cloned().unwrap_or_default();
     let written = spec.get("policy").filter(|policy| !policy.is_null());
     let is_same = match written {
         Some(policy) => policy == picked_under,
@@ -35,9 +35,12 @@ pub(super) fn default_policy() -> Value {
 }
 
 /// A placement as an earlier run has found it; `None` if the plan of that run does not tell.
-pub(super) fn earlier_object(placement: &Object, previous: &Previous) -> Option<Object> {
-    let row = previous.of(&placement.id).filter(|row| row.dialect == NAME)?;
-    let Memory { policy: Some(policy), spec: Some(mut spec), .. } = Memory::of(row) else { return None };
+pub(super) fn earlier_object(placement: &Object, previous: &PreviousPlan) -> Option<Object> {
+    let row = previous.find_row(&placement.id).filter(|row| row.dialect == NAME)?;
+    let PlacementMemory { policy: Some(policy), spec: Some(mut spec), .. } = PlacementMemory::from_row(row)
+    else {
+        return None;
+    };
     spec.as_object_mut()?.entry("policy").or_insert(policy);
     let mut earlier = placement.clone();
     earlier.body.as_object_mut()?.insert("spec".to_owned(), spec);
@@ -45,12 +48,13 @@ pub(super) fn earlier_object(placement: &Object, previous: &Previous) -> Option<
 }
 
 /// Why the API server refuses to replace a placement by another, if it does.
-pub(super) fn refuse(old: &Object, new: &Object) -> Option<Finding> {
+pub(super) fn refuse_update(old: &Object, new: &Object) -> Option<Finding> {
     let refuse = |pointer: &str, why: String, help: &str| {
         let message = format!("{} stays as it was: KubeFleet refuses the update, because {why}", new.id);
-        Some(Finding::error("refused-update", new, message).at(pointer).help(help.to_owned()))
+        Some(Finding::error("refused-update", new, message).with_pointer(pointer).with_help(help.to_owned()))
     };
-    let policy = |placement: &Object| Policy::read(placement.at(&["spec", "policy"])).ok();
+    let policy =
+        |placement: &Object| PlacementPolicy::from_json(placement.value_at(&["spec", "policy"])).ok();
     let (before, after) = (policy(old)?, policy(new)?);
     if before.placement_type != after.placement_type {
         let why = format!(
@@ -70,8 +74,9 @@ pub(super) fn refuse(old: &Object, new: &Object) -> Option<Finding> {
             "write the former tolerations again, or write a placement with another name and remove this one",
         );
     }
-    let written =
-        |placement: &Object| placement.at(&["spec", "policy"]).filter(|policy| !policy.is_null()).cloned();
+    let written = |placement: &Object| {
+        placement.value_at(&["spec", "policy"]).filter(|policy| !policy.is_null()).cloned()
+    };
     if new.id.kind == "ResourcePlacement"
         && written(new).is_none()
         && written(old).is_some_and(|policy| policy != default_policy())
@@ -79,7 +84,7 @@ pub(super) fn refuse(old: &Object, new: &Object) -> Option<Finding> {
         let why = "the policy of a ResourcePlacement cannot be removed".to_owned();
         return refuse("/spec", why, "write the former policy again");
     }
-    let scope = |placement: &Object| match placement.text(&["spec", "statusReportingScope"]) {
+    let scope = |placement: &Object| match placement.text_at(&["spec", "statusReportingScope"]) {
         "" => "ClusterScopeOnly".to_owned(),
         scope => scope.to_owned(),
     };
@@ -88,7 +93,7 @@ pub(super) fn refuse(old: &Object, new: &Object) -> Option<Finding> {
             format!("`statusReportingScope` never changes, here from `{}` to `{}`", scope(old), scope(new));
         return refuse("/spec/statusReportingScope", why, "undo the change");
     }
-    let is_external = |placement: &Object| placement.text(&["spec", "strategy", "type"]) == "External";
+    let is_external = |placement: &Object| placement.text_at(&["spec", "strategy", "type"]) == "External";
     if is_external(old) && !is_external(new) {
         let why = "a strategy `External` cannot be changed to another type".to_owned();
         return refuse("/spec/strategy/type", why, "keep `type: External`");

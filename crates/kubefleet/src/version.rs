@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use federate_dialect::release::{self, Release, Releases, Since};
+use federate_dialect::release::{self, FirstPatches, Release, ReleaseCatalog};
 use federate_dialect::stages::StageRules;
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
@@ -15,7 +15,7 @@ use federate_repo::{Config, Repo};
 use super::{NAME, PLACEMENT_GROUP};
 
 /// The releases that are known.
-pub static RELEASES: Releases = Releases {
+pub static RELEASES: ReleaseCatalog = ReleaseCatalog {
     product: "KubeFleet",
     major: 0,
     newest: &[(1, 2), (2, 2), (3, 1)],
@@ -26,15 +26,15 @@ pub static RELEASES: Releases = Releases {
 pub(super) const WEBHOOK_SETTING: &str = "enableWebhook";
 
 /// Changes after the newest release that Azure has.
-const AZURE: Since = &[(4, 0)];
+const AZURE: FirstPatches = &[(4, 0)];
 
 /// Changes after the newest release that Azure does not have yet.
-const MAIN: Since = &[(4, 1)];
+const MAIN: FirstPatches = &[(4, 1)];
 
 /// The release that runs, by the image tags of the hub agent. A tag that is not a known release is an error.
-pub(super) fn installed(objects: &[&Object]) -> Option<Result<Release, String>> {
+pub(super) fn installed_release(objects: &[&Object]) -> Option<Result<Release, String>> {
     let [tags] = release::image_tags(objects, ["hub-agent"]);
-    Some(RELEASES.read(tags.first()?))
+    Some(RELEASES.parse_release(tags.first()?))
 }
 
 /// Which object the overrides of an envelope change.
@@ -114,7 +114,7 @@ pub(crate) enum UnknownOperators {
 /// The rules of a release.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule that a release has or has not")]
-pub struct Behaviour {
+pub struct KubeFleetBehaviour {
     /// The release.
     pub release: Release,
     /// Whether the hub agent serves its validating webhooks, without which only the schemas refuse objects.
@@ -146,104 +146,122 @@ pub struct Behaviour {
     pub(crate) approvals_have_task_type: bool,
 }
 
-impl Behaviour {
+impl KubeFleetBehaviour {
     /// What the release knows of the stages of update runs.
-    pub(crate) fn stages(&self) -> StageRules {
+    pub(crate) fn stage_rules(&self) -> StageRules {
         StageRules { max_concurrency: self.max_concurrency, before_stage_tasks: self.before_stage_tasks }
     }
 
     /// Resolves a release. The table has for each rule the first releases with a change, and the behaviour
     /// before and since.
-    pub fn of(release: Release) -> Self {
+    pub fn for_release(release: Release) -> Self {
         let r = release;
         Self {
             release,
             has_webhooks: true,
             // Row 1, §1
-            envelope_overrides: r.pick(MAIN, EnvelopeOverrides::Envelope, EnvelopeOverrides::Content),
+            envelope_overrides: r.select_by_change(
+                MAIN,
+                EnvelopeOverrides::Envelope,
+                EnvelopeOverrides::Content,
+            ),
             // Row 2
-            run_state: r.pick(
+            run_state: r.select_by_change(
                 &[(2, 0)],
-                r.pick(&[(1, 1)], RunState::IgnoredStarted, RunState::IgnoredExecute),
+                r.select_by_change(&[(1, 1)], RunState::IgnoredStarted, RunState::IgnoredExecute),
                 RunState::Obeyed,
             ),
             // Row 3
-            max_concurrency: r.has(&[(1, 1)]),
-            max_concurrency_starts_at_one: r.has(&[(2, 0)]),
+            max_concurrency: r.includes_change(&[(1, 1)]),
+            max_concurrency_starts_at_one: r.includes_change(&[(2, 0)]),
             // Row 4
-            before_stage_tasks: r.has(&[(1, 2)]),
+            before_stage_tasks: r.includes_change(&[(1, 2)]),
             // Row 5
-            empty_stages_are_skipped: r.has(AZURE),
+            empty_stages_are_skipped: r.includes_change(AZURE),
             // Row 6
-            resource_snapshots: r.pick(&[(3, 0)], ResourceSnapshots::ByPlacement, ResourceSnapshots::ByRun),
+            resource_snapshots: r.select_by_change(
+                &[(3, 0)],
+                ResourceSnapshots::ByPlacement,
+                ResourceSnapshots::ByRun,
+            ),
             // Row 7
-            namespace_affinity: r.has(&[(3, 0)]),
+            namespace_affinity: r.includes_change(&[(3, 0)]),
             // Row 8
-            scope_of_selectors: r.has(&[(3, 0)]),
-            scope_of_selectors_in_v1: r.has(AZURE),
+            scope_of_selectors: r.includes_change(&[(3, 0)]),
+            scope_of_selectors_in_v1: r.includes_change(AZURE),
             // §2
-            v1_has_scopes: r.has(&[(3, 0)]),
+            v1_has_scopes: r.includes_change(&[(3, 0)]),
             // Row 9
-            member_name_label: r.has(&[(3, 1)]),
+            member_name_label: r.includes_change(&[(3, 1)]),
             // Row 10
-            volume_claims: r.pick(
+            volume_claims: r.select_by_change(
                 &[(2, 0)],
-                r.pick(&[(1, 2)], VolumeClaims::Leave, VolumeClaims::Stay),
+                r.select_by_change(&[(1, 2)], VolumeClaims::Leave, VolumeClaims::Stay),
                 VolumeClaims::Leave,
             ),
             // Row 11
-            owned_sets_stay: r.has(&[(1, 1)]),
+            owned_sets_stay: r.includes_change(&[(1, 1)]),
             // Row 12
-            update_runs_are_propagated: !r.has(AZURE),
+            update_runs_are_propagated: !r.includes_change(AZURE),
             // Row 13
-            pending_rows_fail: !r.has(AZURE),
+            pending_rows_fail: !r.includes_change(AZURE),
             // Row 14
-            empty_pick_fixed: r.has(AZURE),
+            empty_pick_fixed: r.includes_change(AZURE),
             // Row 15
-            contradictions: r.pick(AZURE, Contradictions::Accepted, Contradictions::Refused),
-            unknown_operators: r.pick(AZURE, UnknownOperators::Admitted, UnknownOperators::Refused),
+            contradictions: r.select_by_change(AZURE, Contradictions::Accepted, Contradictions::Refused),
+            unknown_operators: r.select_by_change(
+                AZURE,
+                UnknownOperators::Admitted,
+                UnknownOperators::Refused,
+            ),
             // Row 16
-            unavailable_period_has_minimum: r.has(MAIN),
+            unavailable_period_has_minimum: r.includes_change(MAIN),
             // Row 17
-            wait_times: r.pick(AZURE, WaitTimes::Partly, WaitTimes::Durations),
+            wait_times: r.select_by_change(AZURE, WaitTimes::Partly, WaitTimes::Durations),
             // Row 18
-            external_is_final: r.has(&[(2, 0)]),
+            external_is_final: r.includes_change(&[(2, 0)]),
             // Row 19
-            longest_run_name: r.pick(&[(2, 0)], 127, 63),
+            longest_run_name: r.select_by_change(&[(2, 0)], 127, 63),
             // Row 20
-            approval_names: r.pick(&[(1, 2)], ApprovalNames::Stage, ApprovalNames::BeforeOrAfterStage),
+            approval_names: r.select_by_change(
+                &[(1, 2)],
+                ApprovalNames::Stage,
+                ApprovalNames::BeforeOrAfterStage,
+            ),
             // Row 21
-            approvals_have_task_type: r.has(&[(2, 0)]),
+            approvals_have_task_type: r.includes_change(&[(2, 0)]),
         }
     }
 
     /// The rules of the newest release.
-    pub fn newest() -> Self {
-        Self::of(RELEASES.latest())
+    pub fn for_newest() -> Self {
+        Self::for_release(RELEASES.find_latest())
     }
 
     /// The rules of the release that the configuration names, or of the newest.
-    pub(crate) fn configured(config: &Config) -> Self {
-        let of_release = Self::of(RELEASES.configured(config, NAME).unwrap_or_else(|_| RELEASES.latest()));
+    pub(crate) fn from_config(config: &Config) -> Self {
+        let of_release = Self::for_release(
+            RELEASES.resolve_configured(config, NAME).unwrap_or_else(|_| RELEASES.find_latest()),
+        );
         let setting = config.dialects.get(NAME).and_then(|settings| settings.get(WEBHOOK_SETTING));
         Self { has_webhooks: setting.and_then(Value::as_bool).unwrap_or(true), ..of_release }
     }
 
     /// The same for a repo, with findings about settings that are not known.
-    pub(crate) fn chosen(repo: &Repo) -> (Self, Vec<Finding>) {
-        let (release, unknown) = RELEASES.chosen(repo, NAME);
+    pub(crate) fn from_repo(repo: &Repo) -> (Self, Vec<Finding>) {
+        let (release, unknown) = RELEASES.resolve_for_repo(repo, NAME);
         let mut findings = Vec::from_iter(unknown);
         let setting = repo.config.dialects.get(NAME).and_then(|settings| settings.get(WEBHOOK_SETTING));
         if setting.is_some_and(|setting| !setting.is_boolean()) {
             let message = format!("`{WEBHOOK_SETTING}` is true (the default) or false");
             findings.push(repo.invalid_config(&format!("/dialects/{NAME}/{WEBHOOK_SETTING}"), message));
         }
-        let has_webhooks = Self::configured(&repo.config).has_webhooks;
-        (Self { has_webhooks, ..Self::of(release) }, findings)
+        let has_webhooks = Self::from_config(&repo.config).has_webhooks;
+        (Self { has_webhooks, ..Self::for_release(release) }, findings)
     }
 
     /// The rules in which two releases differ, in words.
-    pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
+    pub(crate) fn find_differences(&self, other: &Self) -> Vec<&'static str> {
         let rules = [
             (self.envelope_overrides != other.envelope_overrides, "overrides of envelopes"),
             (self.run_state != other.run_state, "the state of update runs"),
@@ -275,12 +293,13 @@ impl Behaviour {
         let since = SERVED.iter().find(|served| group == PLACEMENT_GROUP && served.kinds.contains(&kind))?;
         let alpha = ALPHA.contains(&kind).then_some(ALWAYS);
         let versions = [("v1beta1", since.v1beta1), ("v1", since.v1), ("v1alpha1", alpha)];
-        let is_served = |since: Option<Since>| since.is_some_and(|since| self.release.has(since));
+        let is_served =
+            |since: Option<FirstPatches>| since.is_some_and(|since| self.release.includes_change(since));
         Some(versions.into_iter().filter(|(_, since)| is_served(*since)).map(|(name, _)| name).collect())
     }
 
     /// Whether the API server of the release serves a kind in a version.
-    pub(crate) fn serves(&self, group: &str, kind: &str, version: &str) -> bool {
+    pub(crate) fn serves_version(&self, group: &str, kind: &str, version: &str) -> bool {
         self.served_versions(group, kind).is_none_or(|served| served.contains(&version))
     }
 
@@ -298,7 +317,7 @@ impl Behaviour {
             Some(first) => format!("write `apiVersion: {group}/{first}`"),
             None => format!("use a later release, which has {}", id.kind),
         };
-        Some(Finding::error("not-served", object, message).at("/apiVersion").help(help))
+        Some(Finding::error("not-served", object, message).with_pointer("/apiVersion").with_help(help))
     }
 }
 
@@ -314,7 +333,7 @@ pub(crate) struct DroppedFields {
 
 impl DroppedFields {
     /// Returns the fields that the release drops from this placement.
-    pub(crate) fn of(placement: &Object, behaviour: &Behaviour) -> Self {
+    pub(crate) fn for_placement(placement: &Object, behaviour: &KubeFleetBehaviour) -> Self {
         let is_v1 = placement.id.api_version.ends_with("/v1");
         Self { selection_scope: is_v1 && !behaviour.v1_has_scopes, deletion_strategy: is_v1 }
     }
@@ -352,8 +371,8 @@ impl DroppedFields {
 /// Kinds with the first releases that serve them, by version.
 struct Served {
     kinds: &'static [&'static str],
-    v1beta1: Option<Since>,
-    v1: Option<Since>,
+    v1beta1: Option<FirstPatches>,
+    v1: Option<FirstPatches>,
 }
 
 /// Kinds whose first version is still served.
@@ -361,7 +380,7 @@ const ALPHA: [&str; 4] =
     ["ClusterResourceOverride", "ClusterStagedUpdateRun", "ClusterStagedUpdateStrategy", "ResourceOverride"];
 
 /// From the oldest known release on.
-const ALWAYS: Since = &[(1, 0)];
+const ALWAYS: FirstPatches = &[(1, 0)];
 
 const SERVED: [Served; 4] = [
     Served {
@@ -389,15 +408,15 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Behaviour {
-        Behaviour::of(RELEASES.read(text).unwrap())
+    fn of(text: &str) -> KubeFleetBehaviour {
+        KubeFleetBehaviour::for_release(RELEASES.parse_release(text).unwrap())
     }
 
     #[test]
     fn the_newest_is_what_is_not_released_yet() {
-        assert_eq!(RELEASES.latest().to_string(), "main");
+        assert_eq!(RELEASES.find_latest().to_string(), "main");
         assert_eq!(of("0.3").release.to_string(), "0.3.1");
-        assert!(RELEASES.read("0.0").is_err());
+        assert!(RELEASES.parse_release("0.0").is_err());
     }
 
     #[test]
@@ -438,14 +457,14 @@ mod tests {
             ("azure", "main", &["overrides of envelopes"]),
         ];
         for (from, to, changes) in upgrades {
-            assert_eq!(of(from).differences(&of(to)), changes, "{from} to {to}");
+            assert_eq!(of(from).find_differences(&of(to)), changes, "{from} to {to}");
         }
     }
 
     #[test]
     fn versions_that_are_not_served_are_refused() {
         let object = |version: &str, kind: &str| {
-            Object::named(&format!("{PLACEMENT_GROUP}/{version}"), kind, "a", json!({}))
+            Object::from_path(&format!("{PLACEMENT_GROUP}/{version}"), kind, "a", json!({}))
         };
         for (release, version, kind, served) in [
             ("0.1", "v1", "ClusterResourcePlacement", true),

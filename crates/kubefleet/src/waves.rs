@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use federate_kubernetes::ObjectRef;
 
 /// The wave of all kinds that are not listed.
-pub(crate) const LAST: u32 = 999;
+pub(crate) const LAST_WAVE: u32 = 999;
 
 /// The API groups whose resources have a wave of their own.
 const GROUPS: [&str; 12] = [
@@ -27,9 +27,9 @@ const GROUPS: [&str; 12] = [
 ];
 
 /// The wave of an object.
-pub(crate) fn wave(id: &ObjectRef) -> u32 {
+pub(crate) fn find_wave(id: &ObjectRef) -> u32 {
     if !GROUPS.contains(&id.group()) {
-        return LAST;
+        return LAST_WAVE;
     }
     match id.kind.as_str() {
         "Namespace" | "PriorityClass" => 0,
@@ -60,17 +60,17 @@ pub(crate) fn wave(id: &ObjectRef) -> u32 {
         | "CronJob"
         | "Ingress" => 4,
         "APIService" | "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => 5,
-        _ => LAST,
+        _ => LAST_WAVE,
     }
 }
 
 /// Groups objects by wave, in the order of the waves. Within a wave the order of the objects stays.
-pub(crate) fn waves<'o>(
+pub(crate) fn group_by_wave<'o>(
     objects: impl IntoIterator<Item = &'o ObjectRef>,
 ) -> BTreeMap<u32, Vec<&'o ObjectRef>> {
     let mut waves: BTreeMap<u32, Vec<&ObjectRef>> = BTreeMap::new();
     for object in objects {
-        waves.entry(wave(object)).or_default().push(object);
+        waves.entry(find_wave(object)).or_default().push(object);
     }
     waves
 }
@@ -87,7 +87,7 @@ mod tests {
     fn what_others_need_comes_first() {
         let objects =
             [id("apps/v1", "Deployment"), id("v1", "Secret"), id("v1", "Namespace"), id("v1", "Service")];
-        let waves: Vec<(u32, Vec<&str>)> = waves(&objects)
+        let waves: Vec<(u32, Vec<&str>)> = group_by_wave(&objects)
             .into_iter()
             .map(|(wave, objects)| (wave, objects.iter().map(|o| o.kind.as_str()).collect()))
             .collect();
@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn kinds_of_other_groups_come_last() {
-        assert_eq!(wave(&id("serving.example/v1", "Service")), LAST);
-        assert_eq!(wave(&id("extensions/v1beta1", "Ingress")), LAST);
-        assert_eq!(wave(&id("v1", "Endpoints")), LAST);
-        assert_eq!(wave(&id("apps/v1", "ControllerRevision")), LAST);
-        assert_eq!(wave(&id("policy/v1", "PodDisruptionBudget")), 1);
+        assert_eq!(find_wave(&id("serving.example/v1", "Service")), LAST_WAVE);
+        assert_eq!(find_wave(&id("extensions/v1beta1", "Ingress")), LAST_WAVE);
+        assert_eq!(find_wave(&id("v1", "Endpoints")), LAST_WAVE);
+        assert_eq!(find_wave(&id("apps/v1", "ControllerRevision")), LAST_WAVE);
+        assert_eq!(find_wave(&id("policy/v1", "PodDisruptionBudget")), 1);
     }
 }

@@ -65,7 +65,7 @@ impl Cluster {
     /// A cluster with the fields that inventory objects of all dialects share: name, labels, deletion. All
     /// other fields have the values for an inventory without `status`: joined, ready, serving every API, with
     /// unknown location and capacity.
-    pub fn of(object: &Object) -> Self {
+    pub fn from_object(object: &Object) -> Self {
         Self {
             name: object.id.name.as_str().into(),
             id: object.id.clone(),
@@ -81,7 +81,7 @@ impl Cluster {
             properties: BTreeMap::new(),
             joined: true,
             ready: true,
-            deleting: object.deleting(),
+            deleting: object.is_deleting(),
             liveness: Liveness::default(),
             unready_condition: None,
             kubernetes: None,
@@ -190,7 +190,7 @@ pub enum Apis {
 
 impl Apis {
     /// Whether objects of this API version and kind can be created in the cluster.
-    pub fn serves(&self, api_version: &str, kind: &str) -> bool {
+    pub fn serves_kind(&self, api_version: &str, kind: &str) -> bool {
         match self {
             Self::All => true,
             Self::Listed(set) => set.contains(&(api_version.to_owned(), kind.to_owned())),

@@ -64,18 +64,22 @@ impl Condition {
 }
 
 /// The condition of this type.
-pub fn find<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
+pub fn find_condition<'c>(conditions: &'c [Condition], kind: &str) -> Option<&'c Condition> {
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
 /// The condition of this type for this generation.
-pub fn current<'c>(conditions: &'c [Condition], kind: &str, generation: i64) -> Option<&'c Condition> {
-    find(conditions, kind).filter(|condition| condition.observed_generation == generation)
+pub fn find_current_condition<'c>(
+    conditions: &'c [Condition],
+    kind: &str,
+    generation: i64,
+) -> Option<&'c Condition> {
+    find_condition(conditions, kind).filter(|condition| condition.observed_generation == generation)
 }
 
 /// Sets a condition: replaces the one of its type, or appends it. The transition time becomes `now` only if
 /// the status changes.
-pub fn set(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
+pub fn set_condition(conditions: &mut Vec<Condition>, mut new: Condition, now: Timestamp) {
     let Some(old) = conditions.iter_mut().find(|old| old.kind == new.kind) else {
         new.last_transition_time.get_or_insert(now);
         conditions.push(new);
@@ -98,13 +102,16 @@ mod tests {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let ready = |status: &str, reason: &str| Condition::new("Ready", status, reason, "");
         let mut conditions = Vec::new();
-        set(&mut conditions, ready("True", "Started"), at(1));
-        set(&mut conditions, ready("True", "Running"), at(2));
+        set_condition(&mut conditions, ready("True", "Started"), at(1));
+        set_condition(&mut conditions, ready("True", "Running"), at(2));
         let times = |c: &[Condition]| c.first().and_then(|c| c.last_transition_time);
         assert_eq!((conditions.len(), times(&conditions)), (1, Some(at(1))));
-        assert_eq!(find(&conditions, "Ready").map(|c| c.reason.as_str()), Some("Running"));
-        set(&mut conditions, ready("False", "Crashed").at_generation(2), at(3));
+        assert_eq!(find_condition(&conditions, "Ready").map(|c| c.reason.as_str()), Some("Running"));
+        set_condition(&mut conditions, ready("False", "Crashed").at_generation(2), at(3));
         assert_eq!(times(&conditions), Some(at(3)));
-        assert!(current(&conditions, "Ready", 2).is_some() && current(&conditions, "Ready", 1).is_none());
+        assert!(
+            find_current_condition(&conditions, "Ready", 2).is_some()
+                && find_current_condition(&conditions, "Ready", 1).is_none()
+        );
     }
 }

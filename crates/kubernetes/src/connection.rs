@@ -9,7 +9,7 @@ pub struct Connection {
     /// The Secret with the credentials.
     pub secret: SecretName,
     /// The keys of the credentials in the Secret.
-    pub credentials: Credentials,
+    pub credentials: CredentialKeys,
     /// How the server's certificate is verified.
     pub authority: Authority,
     /// The Secret whose `token` may impersonate other users, if the control plane has one.
@@ -29,7 +29,7 @@ pub struct SecretName {
 
 /// The keys of a Secret that contain credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Credentials {
+pub enum CredentialKeys {
     /// A bearer token.
     Token(&'static str),
     /// A client certificate and its private key, as PEM.

@@ -14,15 +14,15 @@ use super::kinds::Scope;
 /// assert_eq!(scope("cert-manager.io", "ClusterIssuer"), Some(Scope::Cluster));
 /// assert_eq!(scope("example.org", "Widget"), None);
 /// ```
-pub fn scope(group: &str, kind: &str) -> Option<Scope> {
-    if NAMESPACED.split_whitespace().any(|known| known == group) {
+pub fn find_scope(group: &str, kind: &str) -> Option<Scope> {
+    if NAMESPACED_GROUPS.split_whitespace().any(|known| known == group) {
         return Some(Scope::Namespaced);
     }
-    if let Some((_, cluster)) = MIXED.iter().find(|(known, _)| *known == group) {
+    if let Some((_, cluster)) = MIXED_GROUPS.iter().find(|(known, _)| *known == group) {
         let is_cluster_scoped = cluster.split_whitespace().any(|known| known == kind);
         return Some(if is_cluster_scoped { Scope::Cluster } else { Scope::Namespaced });
     }
-    if CLUSTER.split_whitespace().any(|known| known == group) {
+    if CLUSTER_SCOPED_GROUPS.split_whitespace().any(|known| known == group) {
         return Some(Scope::Cluster);
     }
     None
@@ -39,17 +39,17 @@ pub fn scope(group: &str, kind: &str) -> Option<Scope> {
 /// assert_eq!(usual_scope("aws.m.upbound.io", "ClusterProviderConfig"), Some(Scope::Cluster));
 /// ```
 pub fn usual_scope(group: &str, kind: &str) -> Option<Scope> {
-    let within = PROVIDERS.iter().find_map(|domain| group.strip_suffix(domain))?;
+    let within = CROSSPLANE_PROVIDER_DOMAINS.iter().find_map(|domain| group.strip_suffix(domain))?;
     let provider = within.strip_suffix('.')?;
     let is_namespaced = provider.rsplit('.').next() == Some("m") && kind != "ClusterProviderConfig";
     Some(if is_namespaced { Scope::Namespaced } else { Scope::Cluster })
 }
 
 /// The domains of the groups of Crossplane's providers.
-const PROVIDERS: [&str; 2] = ["upbound.io", "crossplane.io"];
+const CROSSPLANE_PROVIDER_DOMAINS: [&str; 2] = ["upbound.io", "crossplane.io"];
 
 /// Groups without cluster-scoped kinds.
-const NAMESPACED: &str = "
+const NAMESPACED_GROUPS: &str = "
     access.strimzi.io acme.cert-manager.io actions.github.com actions.summerwind.dev
     addons.cluster.x-k8s.io agent.k8s.elastic.co apm.k8s.elastic.co autoscaling.internal.knative.dev
     autoscaling.k8s.io batch.volcano.sh beat.k8s.elastic.co bitnami.com bootstrap.cluster.x-k8s.io
@@ -69,7 +69,7 @@ const NAMESPACED: &str = "
 ";
 
 /// Groups without namespaced kinds.
-const CLUSTER: &str = "
+const CLUSTER_SCOPED_GROUPS: &str = "
     apiextensions.crossplane.io constraints.gatekeeper.sh expansion.gatekeeper.sh externaldata.gatekeeper.sh
     karpenter.k8s.aws karpenter.sh migration.projectcalico.org mutations.gatekeeper.sh nodeinfo.volcano.sh
     operator.tekton.dev operator.tigera.io ops.crossplane.io pkg.crossplane.io runtime.cluster.x-k8s.io
@@ -77,7 +77,7 @@ const CLUSTER: &str = "
 ";
 
 /// Other groups, with their cluster-scoped kinds.
-const MIXED: [(&str, &str); 30] = [
+const MIXED_GROUPS: [(&str, &str); 30] = [
     ("apps.kruise.io", "NodeImage NodePodProbe ResourceDistribution SidecarSet"),
     ("argoproj.io", "ClusterAnalysisTemplate ClusterWorkflowTemplate"),
     ("cert-manager.io", "ClusterIssuer"),
@@ -142,9 +142,9 @@ mod tests {
 
     #[test]
     fn each_group_stands_once_and_in_order() {
-        let namespaced: Vec<&str> = NAMESPACED.split_whitespace().collect();
-        let cluster: Vec<&str> = CLUSTER.split_whitespace().collect();
-        let mixed: Vec<&str> = MIXED.iter().map(|(group, _)| *group).collect();
+        let namespaced: Vec<&str> = NAMESPACED_GROUPS.split_whitespace().collect();
+        let cluster: Vec<&str> = CLUSTER_SCOPED_GROUPS.split_whitespace().collect();
+        let mixed: Vec<&str> = MIXED_GROUPS.iter().map(|(group, _)| *group).collect();
         for groups in [&namespaced, &cluster, &mixed] {
             assert!(groups.is_sorted(), "{groups:?}");
         }
@@ -169,7 +169,7 @@ mod tests {
             ("multicluster.x-k8s.io", "ServiceExport", Scope::Namespaced),
             ("tekton.dev", "ClusterTask", Scope::Cluster),
         ] {
-            assert_eq!(scope(group, kind), Some(want), "{group} {kind}");
+            assert_eq!(find_scope(group, kind), Some(want), "{group} {kind}");
         }
     }
 

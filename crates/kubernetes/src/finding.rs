@@ -48,12 +48,12 @@ pub struct Finding {
 impl Finding {
     /// An error about `object`.
     pub fn error(code: &'static str, object: &Object, message: impl Into<String>) -> Self {
-        Self::about(Severity::Error, code, object, message.into())
+        Self::about_object(Severity::Error, code, object, message.into())
     }
 
     /// A warning about `object`.
     pub fn warning(code: &'static str, object: &Object, message: impl Into<String>) -> Self {
-        Self::about(Severity::Warning, code, object, message.into())
+        Self::about_object(Severity::Warning, code, object, message.into())
     }
 
     /// A finding about a file, at a place in it or as a whole.
@@ -100,7 +100,7 @@ impl Finding {
 
     /// Sets the field of the object.
     #[must_use]
-    pub fn at(mut self, pointer: impl Into<String>) -> Self {
+    pub fn with_pointer(mut self, pointer: impl Into<String>) -> Self {
         self.pointer = pointer.into();
         self
     }
@@ -114,12 +114,12 @@ impl Finding {
 
     /// Sets the remedy.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    fn about(severity: Severity, code: &'static str, object: &Object, message: String) -> Self {
+    fn about_object(severity: Severity, code: &'static str, object: &Object, message: String) -> Self {
         Self {
             severity,
             origin: Some(object.origin.clone()),
@@ -135,7 +135,7 @@ impl Finding {
 }
 
 /// The first `most` names, and the number of the others: `a, b and 3 more`.
-pub fn list(names: &[&str], most: usize) -> String {
+pub fn join_names(names: &[&str], most: usize) -> String {
     let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(most) {
         0 => shown,

@@ -20,8 +20,8 @@ pub enum Scope {
 /// assert_eq!(scope("", "Namespace"), Some(Scope::Cluster));
 /// assert_eq!(scope("example.org", "Widget"), None);
 /// ```
-pub fn scope(group: &str, kind: &str) -> Option<Scope> {
-    KINDS.iter().find(|known| known.group == group)?.scope(kind)
+pub fn find_scope(group: &str, kind: &str) -> Option<Scope> {
+    KINDS.iter().find(|known| known.group == group)?.find_scope(kind)
 }
 
 /// Whether a kind with this name is known, in any group.
@@ -32,17 +32,17 @@ pub fn scope(group: &str, kind: &str) -> Option<Scope> {
 /// assert!(!is_known("Secrett"));
 /// ```
 pub fn is_known(kind: &str) -> bool {
-    KINDS.iter().any(|group| group.scope(kind).is_some())
+    KINDS.iter().any(|group| group.find_scope(kind).is_some())
 }
 
 /// The API groups of Kubernetes.
-pub fn groups() -> impl Iterator<Item = &'static GroupKinds> {
+pub fn api_groups() -> impl Iterator<Item = &'static GroupKinds> {
     KINDS.iter()
 }
 
 /// The names of all kinds; some are in several groups.
-pub fn all() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().flat_map(GroupKinds::all)
+pub fn kind_names() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().flat_map(GroupKinds::kind_names)
 }
 
 /// Whether kinds with this name are cluster-scoped, in any group.
@@ -71,17 +71,17 @@ impl GroupKinds {
 
     /// The kinds of one group, with the served versions.
     #[must_use]
-    pub const fn versions(self, versions: &'static str) -> Self {
+    pub const fn with_versions(self, versions: &'static str) -> Self {
         Self { versions, ..self }
     }
 
     /// All kinds.
-    pub fn all(&self) -> impl Iterator<Item = &'static str> {
+    pub fn kind_names(&self) -> impl Iterator<Item = &'static str> {
         self.cluster.split_whitespace().chain(self.namespaced.split_whitespace())
     }
 
     /// The scope of a kind of this group.
-    pub fn scope(&self, kind: &str) -> Option<Scope> {
+    pub fn find_scope(&self, kind: &str) -> Option<Scope> {
         let has = |kinds: &str| kinds.split_whitespace().any(|k| k == kind);
         if has(self.cluster) {
             Some(Scope::Cluster)
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(kinds.len(), all, "{group}");
             assert!(kinds.iter().all(|k| k.bytes().all(|b| b.is_ascii_alphanumeric())), "{group}");
             assert_eq!(KINDS.iter().filter(|known| known.group == group).count(), 1, "{group}");
-            assert_eq!(scope(group, ""), None, "{group}");
+            assert_eq!(find_scope(group, ""), None, "{group}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! DNS labels as namespaces, and at most 253 bytes.
 
 /// The longest name in Kubernetes, in bytes.
-const LONGEST: usize = 253;
+const MAX_NAME_BYTES: usize = 253;
 
 /// Checks that an object's name is a single path segment; the error is the reason.
 ///
@@ -22,7 +22,7 @@ pub fn safe_name(name: &str) -> Result<(), &'static str> {
         Err("the name contains a path separator")
     } else if name.chars().any(char::is_control) {
         Err("the name contains a control character")
-    } else if name.len() > LONGEST {
+    } else if name.len() > MAX_NAME_BYTES {
         Err("the name is longer than 253 bytes")
     } else {
         Ok(())
@@ -79,7 +79,7 @@ pub fn is_dns_subdomain(name: &str) -> bool {
             && bytes.last().copied().is_some_and(inner)
             && bytes.iter().all(|b| inner(*b) || *b == b'-')
     };
-    name.len() <= LONGEST && name.split('.').all(label)
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(label)
 }
 
 /// Checks an API version, `version` or `group/version`; the error is the reason.
@@ -98,7 +98,7 @@ pub fn safe_api_version(api_version: &str) -> Result<(), &'static str> {
         text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
-    let group_ok = group.is_none_or(|g| g.len() <= LONGEST && g.split('.').all(part));
+    let group_ok = group.is_none_or(|g| g.len() <= MAX_NAME_BYTES && g.split('.').all(part));
     if group_ok && version.len() <= 63 && part(version) {
         Ok(())
     } else {

@@ -34,7 +34,7 @@ impl ObjectRef {
     }
 
     /// `namespace/name`, or only the name without a namespace.
-    pub fn path(&self) -> String {
+    pub fn namespaced_name(&self) -> String {
         match &self.namespace {
             Some(namespace) => format!("{namespace}/{}", self.name),
             None => self.name.clone(),
@@ -97,45 +97,46 @@ impl Object {
     /// assert_eq!((object.id.group(), object.id.to_string()), ("apps", "Deployment shop/web".to_owned()));
     /// assert_eq!(object.origin.to_string(), "web.yaml");
     /// ```
-    pub fn of(body: Value, file: impl Into<Arc<str>>) -> Self {
-        let text = |path: &[&str]| at(&body, path).and_then(Value::as_str).unwrap_or_default().to_owned();
+    pub fn from_manifest(body: Value, file: impl Into<Arc<str>>) -> Self {
+        let text =
+            |path: &[&str]| value_at(&body, path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let id = ObjectRef {
             api_version: text(&["apiVersion"]),
             kind: text(&["kind"]),
             namespace: Some(text(&["metadata", "namespace"])).filter(|namespace| !namespace.is_empty()),
             name: text(&["metadata", "name"]),
         };
-        Self::identified(id, body, file)
+        Self::with_identity(id, body, file)
     }
 
     /// Makes an object whose identity is known; the manifest need not have it. Its place is the file as a whole.
-    pub fn identified(id: ObjectRef, body: Value, file: impl Into<Arc<str>>) -> Self {
+    pub fn with_identity(id: ObjectRef, body: Value, file: impl Into<Arc<str>>) -> Self {
         Self { id, body, origin: Origin { file: file.into(), document: 0, item: None, line: 0 } }
     }
 
     /// The value at a path of keys; `None` if a key is missing.
-    pub fn at(&self, path: &[&str]) -> Option<&Value> {
-        at(&self.body, path)
+    pub fn value_at(&self, path: &[&str]) -> Option<&Value> {
+        value_at(&self.body, path)
     }
 
     /// The string at a path of keys; empty if it is missing or not a string.
-    pub fn text(&self, path: &[&str]) -> &str {
-        self.at(path).and_then(Value::as_str).unwrap_or_default()
+    pub fn text_at(&self, path: &[&str]) -> &str {
+        self.value_at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// `metadata.labels`, without entries whose value is not a string.
     pub fn labels(&self) -> Labels {
-        string_map(self.at(&["metadata", "labels"]))
+        string_map(self.value_at(&["metadata", "labels"]))
     }
 
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.at(&["metadata", "labels", key])?.as_str()
+        self.value_at(&["metadata", "labels", key])?.as_str()
     }
 
     /// The value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
-        self.at(&["metadata", "annotations", key])?.as_str()
+        self.value_at(&["metadata", "annotations", key])?.as_str()
     }
 
     /// Sets a label.
@@ -167,14 +168,14 @@ impl Object {
     }
 
     /// Whether `metadata.deletionTimestamp` is set.
-    pub fn deleting(&self) -> bool {
-        self.at(&["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())
+    pub fn is_deleting(&self) -> bool {
+        self.value_at(&["metadata", "deletionTimestamp"]).is_some_and(|v| !v.is_null())
     }
 }
 
 impl Object {
     /// An object with this identity, whatever its body; `path` is `namespace/name`, or only the name.
-    pub fn named(api_version: &str, kind: &str, path: &str, body: Value) -> Self {
+    pub fn from_path(api_version: &str, kind: &str, path: &str, body: Value) -> Self {
         let (namespace, name) = match path.split_once('/') {
             Some((namespace, name)) => (Some(namespace.to_owned()), name),
             None => (None, path),
@@ -186,7 +187,7 @@ impl Object {
 }
 
 /// The value at a path of keys below `value`; `None` if a key is missing.
-pub fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
+pub fn value_at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, key| value.get(key))
 }
 

@@ -7,19 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::object::at;
+use super::object::value_at;
 use super::quantity::Quantity;
 
 /// The requests of one pod with this spec: positive amounts of cpu (in whole millis), memory, ephemeral
 /// storage, and extended, huge-page and attachable-volume resources (in whole units), rounded up for each
 /// container.
-pub fn requests(spec: &Value) -> BTreeMap<String, Quantity> {
+pub fn compute_requests(spec: &Value) -> BTreeMap<String, Quantity> {
     requests_by(spec, container_requests)
 }
 
 /// The same, but limits of init containers do not count.
 pub fn requests_without_init_limits(spec: &Value) -> BTreeMap<String, Quantity> {
-    requests_by(spec, |container| amounts(container.pointer("/resources/requests")))
+    requests_by(spec, |container| parse_amounts(container.pointer("/resources/requests")))
 }
 
 /// The name of the first container with an amount that is not a quantity.
@@ -30,7 +30,7 @@ pub fn find_invalid_amount(spec: &Value) -> Option<&str> {
             amounts.into_iter().any(|(_, amount)| Quantity::from_json(amount).is_none())
         })
     };
-    let mut containers = list(spec, "containers").iter().chain(list(spec, "initContainers"));
+    let mut containers = list_items(spec, "containers").iter().chain(list_items(spec, "initContainers"));
     containers
         .find(invalid)
         .map(|container| container.get("name").and_then(Value::as_str).unwrap_or_default())
@@ -41,19 +41,19 @@ fn requests_by(
     init_container_requests: fn(&Value) -> BTreeMap<String, Quantity>,
 ) -> BTreeMap<String, Quantity> {
     let mut total: BTreeMap<String, Quantity> = BTreeMap::new();
-    for (name, amount) in list(spec, "containers").iter().flat_map(container_requests) {
+    for (name, amount) in list_items(spec, "containers").iter().flat_map(container_requests) {
         let sum = total.entry(name).or_default();
         *sum = *sum + amount;
     }
-    for (name, amount) in list(spec, "initContainers").iter().flat_map(init_container_requests) {
+    for (name, amount) in list_items(spec, "initContainers").iter().flat_map(init_container_requests) {
         let most = total.entry(name).or_default();
         *most = (*most).max(amount);
     }
-    for (name, amount) in amounts(spec.get("overhead")) {
+    for (name, amount) in parse_amounts(spec.get("overhead")) {
         let sum = total.entry(name).or_default();
         *sum = *sum + amount;
     }
-    total.retain(|name, amount| counts(name) && amount.value() > 0);
+    total.retain(|name, amount| is_counted_resource(name) && amount.value() > 0);
     total
 }
 
@@ -67,27 +67,27 @@ pub fn claims_nodes(spec: &Value) -> bool {
     let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
     spec.get("nodeSelector").is_some_and(filled)
         || spec.get("tolerations").is_some_and(filled)
-        || at(spec, &required).is_some_and(|v| !v.is_null())
+        || value_at(spec, &required).is_some_and(|v| !v.is_null())
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+fn list_items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 fn container_requests(container: &Value) -> BTreeMap<String, Quantity> {
     let resources = container.get("resources");
-    let mut all = amounts(resources.and_then(|r| r.get("limits")));
-    all.extend(amounts(resources.and_then(|r| r.get("requests"))));
+    let mut all = parse_amounts(resources.and_then(|r| r.get("limits")));
+    all.extend(parse_amounts(resources.and_then(|r| r.get("requests"))));
     all
 }
 
-fn amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
+fn parse_amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     entries
         .filter_map(|(name, value)| {
             let amount = Quantity::from_json(value)?;
             let rounded = if name == "cpu" {
-                Quantity::from_milli(amount.milli())
+                Quantity::from_milli(amount.milli_value())
             } else {
                 Quantity::from_int(amount.value())
             };
@@ -97,7 +97,7 @@ fn amounts(map: Option<&Value>) -> BTreeMap<String, Quantity> {
 }
 
 /// Whether schedulers count the resource.
-fn counts(name: &str) -> bool {
+fn is_counted_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
         || name.starts_with("attachable-volumes-")
@@ -106,7 +106,7 @@ fn counts(name: &str) -> bool {
 
 /// The names of objects in the pod's namespace that it references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct References {
+pub struct PodReferences {
     /// `ConfigMaps`.
     pub config_maps: BTreeSet<String>,
     /// Secrets.
@@ -131,45 +131,47 @@ const VOLUME_SECRETS: [&[&str]; 10] = [
     &["csi", "nodePublishSecretRef", "name"],
 ];
 
-impl References {
+impl PodReferences {
     /// Adds the references of a pod spec.
     pub fn add_pod(&mut self, spec: &Value) {
         for kind in ["containers", "initContainers", "ephemeralContainers"] {
-            for container in list(spec, kind) {
+            for container in list_items(spec, kind) {
                 self.add_container(container);
             }
         }
-        for secret in list(spec, "imagePullSecrets") {
-            insert(&mut self.secrets, secret, &["name"]);
+        for secret in list_items(spec, "imagePullSecrets") {
+            insert_name(&mut self.secrets, secret, &["name"]);
         }
         self.add_account(spec.get("serviceAccountName"));
-        for volume in list(spec, "volumes") {
+        for volume in list_items(spec, "volumes") {
             self.add_volume(volume);
         }
     }
 
     /// Adds the references of a container's environment.
     pub fn add_container(&mut self, container: &Value) {
-        for variable in list(container, "env") {
-            insert(&mut self.config_maps, variable, &["valueFrom", "configMapKeyRef", "name"]);
-            insert(&mut self.secrets, variable, &["valueFrom", "secretKeyRef", "name"]);
+        for variable in list_items(container, "env") {
+            insert_name(&mut self.config_maps, variable, &["valueFrom", "configMapKeyRef", "name"]);
+            insert_name(&mut self.secrets, variable, &["valueFrom", "secretKeyRef", "name"]);
         }
-        for source in list(container, "envFrom") {
-            insert(&mut self.config_maps, source, &["configMapRef", "name"]);
-            insert(&mut self.secrets, source, &["secretRef", "name"]);
+        for source in list_items(container, "envFrom") {
+            insert_name(&mut self.config_maps, source, &["configMapRef", "name"]);
+            insert_name(&mut self.secrets, source, &["secretRef", "name"]);
         }
     }
 
     /// Adds the references of a volume.
     pub fn add_volume(&mut self, volume: &Value) {
-        insert(&mut self.config_maps, volume, &["configMap", "name"]);
-        insert(&mut self.claims, volume, &["persistentVolumeClaim", "claimName"]);
+        insert_name(&mut self.config_maps, volume, &["configMap", "name"]);
+        insert_name(&mut self.claims, volume, &["persistentVolumeClaim", "claimName"]);
         for path in VOLUME_SECRETS {
-            insert(&mut self.secrets, volume, path);
+            insert_name(&mut self.secrets, volume, path);
         }
-        for source in at(volume, &["projected", "sources"]).and_then(Value::as_array).into_iter().flatten() {
-            insert(&mut self.config_maps, source, &["configMap", "name"]);
-            insert(&mut self.secrets, source, &["secret", "name"]);
+        for source in
+            value_at(volume, &["projected", "sources"]).and_then(Value::as_array).into_iter().flatten()
+        {
+            insert_name(&mut self.config_maps, source, &["configMap", "name"]);
+            insert_name(&mut self.secrets, source, &["secret", "name"]);
         }
     }
 
@@ -180,8 +182,8 @@ impl References {
     }
 }
 
-fn insert(names: &mut BTreeSet<String>, value: &Value, path: &[&str]) {
-    let name = at(value, path).and_then(Value::as_str).filter(|name| !name.is_empty());
+fn insert_name(names: &mut BTreeSet<String>, value: &Value, path: &[&str]) {
+    let name = value_at(value, path).and_then(Value::as_str).filter(|name| !name.is_empty());
     names.extend(name.map(str::to_owned));
 }
 
@@ -200,8 +202,8 @@ mod tests {
             "initContainers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Mi"}}}],
             "overhead": {"memory": "1"},
         });
-        let requests = requests(&spec);
-        assert_eq!(requests["cpu"].milli(), 500);
+        let requests = compute_requests(&spec);
+        assert_eq!(requests["cpu"].milli_value(), 500);
         assert_eq!(requests["memory"].value(), (1 << 30) + 1);
         assert_eq!(requests["nvidia.com/gpu"].value(), 1);
         assert_eq!(requests.len(), 3);
@@ -220,7 +222,7 @@ mod tests {
                 {"csi": {"nodePublishSecretRef": {"name": "s3"}}},
             ],
         });
-        let mut references = References::default();
+        let mut references = PodReferences::default();
         references.add_pod(&spec);
         let set = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
         assert_eq!(references.secrets, set(&["pull", "s1", "s2", "s3"]));

@@ -29,7 +29,7 @@ impl Quantity {
 
     /// Multiplies the amount.
     #[must_use]
-    pub fn times(self, times: i64) -> Self {
+    pub fn multiply_by(self, times: i64) -> Self {
         Self(self.0.saturating_mul(i128::from(times)))
     }
 
@@ -39,7 +39,7 @@ impl Quantity {
     }
 
     /// The amount in billionths.
-    pub fn nanos(self) -> i128 {
+    pub fn as_nanos(self) -> i128 {
         self.0
     }
 
@@ -72,24 +72,24 @@ impl Quantity {
         if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
             return None;
         }
-        let (factor, exponent) = scale(suffix)?;
+        let (factor, exponent) = parse_suffix(suffix)?;
         let magnitude = to_nano(whole, fraction, factor, exponent)?;
         Some(Self(if negative { -magnitude } else { magnitude }))
     }
 
     /// The amount in whole units, rounded away from zero.
     pub fn value(self) -> i64 {
-        clamp(ceil_div(self.0, NANO))
+        saturate_to_i64(ceil_div(self.0, NANO))
     }
 
     /// The amount in thousandths, rounded away from zero.
-    pub fn milli(self) -> i64 {
-        clamp(ceil_div(self.0, NANO / 1000))
+    pub fn milli_value(self) -> i64 {
+        saturate_to_i64(ceil_div(self.0, NANO / 1000))
     }
 
     /// The amount as a floating point number: its digits times a power of ten, in steps of a thousand.
     #[expect(clippy::cast_precision_loss, reason = "it is an approximation")]
-    pub fn approximate(self) -> f64 {
+    pub fn as_approximate_f64(self) -> f64 {
         let (mut digits, mut factor) = (self.0, 1e-9);
         for larger in [1e-6, 1e-3, 1.0] {
             if digits % 1000 != 0 {
@@ -102,7 +102,7 @@ impl Quantity {
 
     /// A percentage of the amount, rounded away from zero.
     #[must_use]
-    pub fn percent(self, percent: i64) -> Self {
+    pub fn take_percent(self, percent: i64) -> Self {
         Self(ceil_div(self.0.saturating_mul(i128::from(percent)), 100))
     }
 
@@ -149,12 +149,12 @@ impl JsonSchema for Quantity {
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 % NANO == 0 { write!(f, "{}", self.0 / NANO) } else { write!(f, "{}m", self.milli()) }
+        if self.0 % NANO == 0 { write!(f, "{}", self.0 / NANO) } else { write!(f, "{}m", self.milli_value()) }
     }
 }
 
 /// A suffix as a binary factor and a power of ten.
-fn scale(suffix: &str) -> Option<(i128, i32)> {
+fn parse_suffix(suffix: &str) -> Option<(i128, i32)> {
     Some(match suffix {
         "" => (1, 0),
         "n" => (1, -9),
@@ -205,7 +205,7 @@ fn ceil_div(amount: i128, by: i128) -> i128 {
     quotient + if amount % by == 0 { 0 } else { amount.signum() }
 }
 
-fn clamp(value: i128) -> i64 {
+fn saturate_to_i64(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
@@ -226,8 +226,8 @@ mod tests {
         assert_eq!(value(".5"), Some(1));
         assert_eq!(value("5."), Some(5));
         assert_eq!(value("-1500m"), Some(-2));
-        assert_eq!(Quantity::parse("0.1").map(Quantity::milli), Some(100));
-        assert_eq!(Quantity::parse("1n").map(Quantity::milli), Some(1));
+        assert_eq!(Quantity::parse("0.1").map(Quantity::milli_value), Some(100));
+        assert_eq!(Quantity::parse("1n").map(Quantity::milli_value), Some(1));
         assert_eq!(Quantity::parse("0.0000000001"), Some(Quantity(1)));
     }
 
@@ -243,6 +243,6 @@ mod tests {
         let (Some(a), Some(b)) = (Quantity::parse("1"), Quantity::parse("999m")) else {
             panic!("both are quantities")
         };
-        assert_eq!((a - b).milli(), 1);
+        assert_eq!((a - b).milli_value(), 1);
     }
 }

@@ -7,7 +7,7 @@
 use crate::pointer;
 use serde_json::{Map, Value};
 
-use super::finding::list as listed;
+use super::finding::join_names as listed;
 use super::quantity::Quantity;
 use super::{Finding, Object};
 
@@ -16,10 +16,10 @@ mod cursor;
 mod nearest;
 mod refusals;
 
-pub use crd::{Schema, read};
+pub use crd::{Schema, read_field};
 pub use cursor::Cursor;
-pub use nearest::{nearest, similar};
-pub use refusals::{Refusals, Rules, check_by};
+pub use nearest::{find_nearest, find_similar};
+pub use refusals::{Refusals, SpecRules, check_by};
 
 /// The type of a value.
 #[derive(Clone, Copy, Debug)]
@@ -87,9 +87,9 @@ const METADATA: Shape = Shape::Object(&[&[
 
 /// Checks `object` against `shape`: reports errors under `code`, and unknown fields as warnings under
 /// `unknown-field`, in the order of the object's fields.
-pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
+pub fn check_shape(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding> {
     let mut checker = Checker { object, code, pointer: String::new(), findings: Vec::new() };
-    checker.value(&object.body, shape, true);
+    checker.check_value(&object.body, shape, true);
     checker.findings
 }
 
@@ -97,7 +97,7 @@ pub fn check(object: &Object, shape: &Shape, code: &'static str) -> Vec<Finding>
 pub fn check_metadata(object: &Object) -> Vec<Finding> {
     let mut checker = Checker { object, code: "unknown-field", pointer: String::new(), findings: Vec::new() };
     if let Some(metadata @ Value::Object(_)) = object.body.get("metadata") {
-        checker.below("metadata", |c| c.value(metadata, &METADATA, true));
+        checker.check_below("metadata", |c| c.check_value(metadata, &METADATA, true));
     }
     checker.findings
 }
@@ -111,41 +111,44 @@ struct Checker<'o> {
 }
 
 impl Checker<'_> {
-    fn value(&mut self, value: &Value, shape: &Shape, required: bool) {
+    fn check_value(&mut self, value: &Value, shape: &Shape, required: bool) {
         match (shape, value) {
             (Shape::Any, _) | (Shape::Text, Value::String(_)) | (Shape::Bool, Value::Bool(_)) => {}
             (Shape::Filled, Value::String(text)) => {
                 if text.is_empty() {
-                    self.refuse("must not be empty", None);
+                    self.report_error("must not be empty", None);
                 }
             }
             (Shape::OneOf(allowed), Value::String(text)) => self.one_of(allowed, text, required),
-            (Shape::Integer(least, most), Value::Number(_)) => self.integer(value, *least, *most),
+            (Shape::Integer(least, most), Value::Number(_)) => self.check_integer(value, *least, *most),
             (Shape::Quantity, Value::String(_) | Value::Number(_)) => {
                 if Quantity::from_json(value).is_none() {
-                    self.refuse("is not a quantity", Some("write it like `500m`, `2` or `16Gi`".to_owned()));
+                    self.report_error(
+                        "is not a quantity",
+                        Some("write it like `500m`, `2` or `16Gi`".to_owned()),
+                    );
                 }
             }
             (Shape::Map(of), Value::Object(map)) => {
                 for (key, value) in map {
-                    self.below(&pointer::escape(key), |c| c.value(value, of, true));
+                    self.check_below(&pointer::escape(key), |c| c.check_value(value, of, true));
                 }
             }
             (Shape::List(least, of), Value::Array(items)) => {
                 if items.len() < *least {
-                    self.refuse("must have at least one item", None);
+                    self.report_error("must have at least one item", None);
                 }
                 for (index, item) in items.iter().enumerate() {
-                    self.below(&index.to_string(), |c| c.value(item, of, true));
+                    self.check_below(&index.to_string(), |c| c.check_value(item, of, true));
                 }
             }
-            (Shape::Object(groups), Value::Object(map)) => self.fields(map, groups),
+            (Shape::Object(groups), Value::Object(map)) => self.check_fields(map, groups),
             _ => self.wrong_type(shape, value),
         }
     }
 
     /// Runs a check one level deeper.
-    fn below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
+    fn check_below(&mut self, token: &str, act: impl FnOnce(&mut Self)) {
         let length = self.pointer.len();
         self.pointer.push('/');
         self.pointer.push_str(token);
@@ -153,57 +156,59 @@ impl Checker<'_> {
         self.pointer.truncate(length);
     }
 
-    fn fields(&mut self, map: &Map<String, Value>, groups: &[&[Field]]) {
+    fn check_fields(&mut self, map: &Map<String, Value>, groups: &[&[Field]]) {
         let fields = || groups.iter().copied().flatten();
         for (key, value) in map {
             match fields().find(|f| f.name == key) {
                 Some(_) if value.is_null() => {}
-                Some(field) => self.below(field.name, |c| c.value(value, &field.shape, field.required)),
+                Some(field) => {
+                    self.check_below(field.name, |c| c.check_value(value, &field.shape, field.required))
+                }
                 None => {
                     let known: Vec<&str> = fields().map(|f| f.name).collect();
-                    self.below(&pointer::escape(key), |c| c.unknown(key, &known));
+                    self.check_below(&pointer::escape(key), |c| c.report_unknown_field(key, &known));
                 }
             }
         }
         for missing in fields().filter(|f| f.required && map.get(f.name).is_none_or(Value::is_null)) {
-            let help = format!("add `{}:` {}", missing.name, expected(&missing.shape));
-            self.refuse(&format!("is missing the required field `{}`", missing.name), Some(help));
+            let help = format!("add `{}:` {}", missing.name, describe_shape(&missing.shape));
+            self.report_error(&format!("is missing the required field `{}`", missing.name), Some(help));
         }
     }
 
-    fn unknown(&mut self, key: &str, known: &[&str]) {
+    fn report_unknown_field(&mut self, key: &str, known: &[&str]) {
         let (message, near) = if key.is_empty() {
             let parent = self.pointer.strip_suffix('/').unwrap_or_default();
             let message = format!(
                 "a field of {} has an empty name: the API server drops it silently",
-                described(parent)
+                describe_pointer(parent)
             );
             (message, None)
         } else {
-            let field = described(&self.pointer);
-            (format!("unknown field {field}: the API server drops it silently"), nearest(key, known))
+            let field = describe_pointer(&self.pointer);
+            (format!("unknown field {field}: the API server drops it silently"), find_nearest(key, known))
         };
         let help = match near {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("remove it; fields known here: {}", listed(known, 12)),
         };
         let warning = Finding::warning("unknown-field", self.object, message);
-        self.findings.push(warning.at(self.pointer.clone()).help(help));
+        self.findings.push(warning.with_pointer(self.pointer.clone()).with_help(help));
     }
 
     fn one_of(&mut self, allowed: &[&str], text: &str, required: bool) {
         if allowed.contains(&text) || (text.is_empty() && !required) {
             return;
         }
-        let help = nearest(text, allowed).map(|name| format!("did you mean `{name}`?"));
-        self.refuse(&format!("is `{text}`, but must be one of {}", allowed.join(", ")), help);
+        let help = find_nearest(text, allowed).map(|name| format!("did you mean `{name}`?"));
+        self.report_error(&format!("is `{text}`, but must be one of {}", allowed.join(", ")), help);
     }
 
-    fn integer(&mut self, value: &Value, least: i64, most: i64) {
+    fn check_integer(&mut self, value: &Value, least: i64, most: i64) {
         match value.as_i64() {
             None => self.wrong_type(&Shape::Integer(least, most), value),
-            Some(number) if number < least => self.refuse(&format!("must be {least} or more"), None),
-            Some(number) if number > most => self.refuse(&format!("must be {most} or less"), None),
+            Some(number) if number < least => self.report_error(&format!("must be {least} or more"), None),
+            Some(number) if number > most => self.report_error(&format!("must be {most} or less"), None),
             Some(_) => {}
         }
     }
@@ -220,20 +225,20 @@ impl Checker<'_> {
             }
             _ => None,
         };
-        let what = format!("must be {}, but is {}", expected(shape), actual(found));
-        self.refuse(&what, help.map(str::to_owned));
+        let what = format!("must be {}, but is {}", describe_shape(shape), describe_value(found));
+        self.report_error(&what, help.map(str::to_owned));
     }
 
-    fn refuse(&mut self, what: &str, help: Option<String>) {
-        let message = format!("{} {what}", described(&self.pointer));
-        let mut finding = Finding::error(self.code, self.object, message).at(self.pointer.clone());
+    fn report_error(&mut self, what: &str, help: Option<String>) {
+        let message = format!("{} {what}", describe_pointer(&self.pointer));
+        let mut finding = Finding::error(self.code, self.object, message).with_pointer(self.pointer.clone());
         finding.help = help;
         self.findings.push(finding);
     }
 }
 
 /// A JSON pointer in readable form: `` `spec.taints[0].key` ``, or `the object`.
-fn described(pointer: &str) -> String {
+fn describe_pointer(pointer: &str) -> String {
     let mut path = String::new();
     for token in pointer.split('/').skip(1) {
         if token.parse::<usize>().is_ok() {
@@ -246,7 +251,7 @@ fn described(pointer: &str) -> String {
     if path.is_empty() { "the object".to_owned() } else { format!("`{path}`") }
 }
 
-fn expected(shape: &Shape) -> String {
+fn describe_shape(shape: &Shape) -> String {
     match shape {
         Shape::Text | Shape::Filled => "text".to_owned(),
         Shape::OneOf(allowed) => format!("one of {}", allowed.join(", ")),
@@ -259,7 +264,7 @@ fn expected(shape: &Shape) -> String {
     }
 }
 
-fn actual(value: &Value) -> &'static str {
+fn describe_value(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "true or false without quotes",

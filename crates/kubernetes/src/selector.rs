@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::object::Labels;
 use super::work;
 
-mod parse;
+mod parser;
 
 crate::crd! {
     /// A `metav1.LabelSelector`. The empty selector matches everything.
@@ -16,14 +16,14 @@ crate::crd! {
         pub match_labels: Labels = optional("matchLabels"),
         /// Every requirement must hold.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub match_expressions: Vec<Requirement> = optional("matchExpressions"),
+        pub match_expressions: Vec<SelectorRequirement> = optional("matchExpressions"),
     }
 }
 
 crate::crd! {
     /// One requirement on one key.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Requirement {
+    pub struct SelectorRequirement {
         /// The key of the label or field.
         pub key: String = required("key"),
         /// `In`, `NotIn`, `Exists`, `DoesNotExist` (node and cluster terms also know `Gt`, `Lt`).
@@ -48,17 +48,17 @@ impl LabelSelector {
     pub fn matches(&self, labels: &Labels) -> bool {
         // Every value is validated, too.
         let values: usize = self.match_expressions.iter().map(|r| r.values.len()).sum();
-        work::charge(1 + (self.match_labels.len() + 2 * values) as u64);
+        work::charge_steps(1 + (self.match_labels.len() + 2 * values) as u64);
         if work::is_exceeded() {
             return false;
         }
-        self.invalid().is_none()
+        self.find_mistake().is_none()
             && self.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }
 
     /// Why the selector is invalid: the place (a JSON pointer below the selector) and the reason.
-    pub fn invalid(&self) -> Option<(String, String)> {
+    pub fn find_mistake(&self) -> Option<(String, String)> {
         for (key, value) in &self.match_labels {
             let pointer = || format!("/matchLabels/{}", crate::pointer::escape(key));
             if let Some(why) = invalid_key(key).or_else(|| invalid_value(value)) {
@@ -74,7 +74,7 @@ impl LabelSelector {
     }
 }
 
-impl Requirement {
+impl SelectorRequirement {
     /// Whether the labels meet the requirement; an unknown operator never matches.
     pub fn matches(&self, labels: &Labels) -> bool {
         work::charge_items(self.values.len());
@@ -179,7 +179,7 @@ mod tests {
         ] {
             let s = selector(json);
             assert!(!s.matches(&labels(&[("a", "x")])));
-            assert_eq!(s.invalid().map(|(p, _)| p).as_deref(), Some(pointer));
+            assert_eq!(s.find_mistake().map(|(p, _)| p).as_deref(), Some(pointer));
         }
     }
 }

@@ -19,18 +19,18 @@ thread_local! {
     /// The steps at which the thread reports.
     static NEXT_REPORT: Cell<u64> = const { Cell::new(u64::MAX) };
     static EXCEEDED: Cell<bool> = const { Cell::new(false) };
-    static BUDGET: RefCell<Option<Arc<Budget>>> = const { RefCell::new(None) };
+    static BUDGET: RefCell<Option<Arc<StepBudget>>> = const { RefCell::new(None) };
 }
 
 /// The steps that decisions may take together, which are taken at the same time.
 #[derive(Debug)]
-pub struct Budget {
+pub struct StepBudget {
     limit: u64,
     /// The steps that were reported.
     used: AtomicU64,
 }
 
-impl Budget {
+impl StepBudget {
     /// A budget of some steps.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { limit, used: AtomicU64::new(0) })
@@ -38,16 +38,16 @@ impl Budget {
 }
 
 /// Counts steps of the decision that this thread is taking.
-pub fn charge(steps: u64) {
+pub fn charge_steps(steps: u64) {
     let done = STEPS.get().saturating_add(steps);
     STEPS.set(done);
     if done >= NEXT_REPORT.get() {
-        report(done);
+        report_steps(done);
     }
 }
 
 /// Tells the other threads how many steps this one has taken since it did so last.
-fn report(done: u64) {
+fn report_steps(done: u64) {
     let reported = NEXT_REPORT.get() - STEPS_BETWEEN_REPORTS;
     NEXT_REPORT.set(done.saturating_add(STEPS_BETWEEN_REPORTS));
     BUDGET.with_borrow(|budget| {
@@ -60,12 +60,12 @@ fn report(done: u64) {
 
 /// Counts the steps of looking at some of many items, or at each of them for a moment: one for eight.
 pub fn charge_items(count: usize) {
-    charge(1 + count as u64 / 8);
+    charge_steps(1 + count as u64 / 8);
 }
 
 /// Counts the steps of copying or comparing a value.
 pub fn charge_value(value: &Value) {
-    charge(count_values(value));
+    charge_steps(count_values(value));
 }
 
 fn count_values(value: &Value) -> u64 {
@@ -92,7 +92,7 @@ pub fn is_exceeded() -> bool {
 /// assert_eq!(measure(&Budget::new(10_000), work), (false, 10_000));
 /// assert_eq!(measure(&Budget::new(9_999), work), (true, 10_000));
 /// ```
-pub fn measure<T>(budget: &Arc<Budget>, work: impl FnOnce() -> T) -> (T, u64) {
+pub fn measure_steps<T>(budget: &Arc<StepBudget>, work: impl FnOnce() -> T) -> (T, u64) {
     // Another decision may be under way on this thread, which waits for this one.
     let steps = STEPS.replace(0);
     let next_report = NEXT_REPORT.replace(STEPS_BETWEEN_REPORTS);
@@ -100,7 +100,7 @@ pub fn measure<T>(budget: &Arc<Budget>, work: impl FnOnce() -> T) -> (T, u64) {
     let other = BUDGET.replace(Some(Arc::clone(budget)));
     let result = work();
     let done = STEPS.get();
-    report(done);
+    report_steps(done);
     BUDGET.set(other);
     EXCEEDED.set(exceeded);
     NEXT_REPORT.set(next_report);

@@ -10,15 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::call::Call;
 use super::client::Client;
+use super::cluster_state::parent_path;
 use super::kinds;
 use super::path::ApiPath;
-use super::read::parent_path;
-use super::{Access, CLUSTER_TIMEOUT, DesiredState, Error, each, target, within};
-use federate_apiserver::Kind;
-use federate_engine::actions::Inventory;
-use federate_engine::actions::inventory::Members;
+use super::request::RepeatableRequest;
+use super::{Access, CLUSTER_TIMEOUT, DesiredState, Error, for_each_cluster, limit_time, target};
+use federate_apiserver::ResourceKind;
+use federate_engine::actions::ApplySet;
+use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::ClusterName;
 
 /// The rights that are missing in a cluster, one line each.
@@ -38,33 +38,33 @@ type AccessScope = (String, String, Option<String>);
 pub fn check_access(
     access: &Access,
     desired_states: &[DesiredState<'_>],
-    inventory: &Inventory,
+    inventory: &ApplySet,
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<MissingAccess>, Error> {
-    each(access, desired_states, |runtime, connections, desired| {
-        let rights = runtime.block_on(within(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
-            let client = target::to(connections, &desired.cluster).await?;
-            missing(&client, desired, inventory, deletes).await
+    for_each_cluster(access, desired_states, |runtime, connections, desired| {
+        let rights = runtime.block_on(limit_time(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
+            let client = target::connect_member(connections, &desired.cluster).await?;
+            find_missing_rights(&client, desired, inventory, deletes).await
         }));
         MissingAccess { cluster: desired.cluster.clone(), rights }
     })
 }
 
-async fn missing(
+async fn find_missing_rights(
     client: &Client,
     desired: &DesiredState<'_>,
-    inventory: &Inventory,
+    inventory: &ApplySet,
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<String>, Error> {
-    let members = match client.find(&Call::get(parent_path(inventory))).await {
-        Err(Error::Refused(refusal)) if refusal.code == 403 => Members::default(),
-        parent => parent?.as_ref().map(Members::of).unwrap_or_default(),
+    let members = match client.request_optional(&RepeatableRequest::get(parent_path(inventory))).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => ApplySetContents::default(),
+        parent => parent?.as_ref().map(ApplySetContents::from_parent).unwrap_or_default(),
     };
-    let kinds = kinds::find(client, desired, &members).await?;
+    let kinds = kinds::find_kinds(client, desired, &members).await?;
     let mut needed: BTreeMap<AccessScope, BTreeSet<&str>> = BTreeMap::new();
     for (object, _) in &desired.objects {
-        let Some(kind) = kinds.of(object) else { continue };
-        let verbs = needed.entry(place(kind, object.namespace.as_deref())).or_default();
+        let Some(kind) = kinds.find_kind(object) else { continue };
+        let verbs = needed.entry(access_scope(kind, object.namespace.as_deref())).or_default();
         verbs.extend(["get", "list", "create", "patch"]);
         if deletes(&kind.kind) {
             verbs.insert("delete");
@@ -73,7 +73,7 @@ async fn missing(
     let parent = (String::new(), "configmaps".to_owned(), Some(inventory.namespace.clone()));
     needed.entry(parent).or_default().extend(["get", "create", "patch"]);
 
-    let mut rules: BTreeMap<String, Rules> = BTreeMap::new();
+    let mut rules: BTreeMap<String, AccessRules> = BTreeMap::new();
     let mut lines = Vec::new();
     for ((group, plural, namespace), verbs) in needed {
         let mut refused = Vec::new();
@@ -81,18 +81,19 @@ async fn missing(
             let allowed = match &namespace {
                 Some(namespace) => {
                     if !rules.contains_key(namespace) {
-                        rules.insert(namespace.clone(), Rules::read(client, namespace).await?);
+                        rules
+                            .insert(namespace.clone(), AccessRules::request_review(client, namespace).await?);
                     }
-                    rules.get(namespace).is_some_and(|rules| rules.allow(verb, &group, &plural))
+                    rules.get(namespace).is_some_and(|rules| rules.allows_verb(verb, &group, &plural))
                 }
-                None => allowed(client, verb, &group, &plural).await?,
+                None => is_allowed(client, verb, &group, &plural).await?,
             };
             if !allowed {
                 refused.push(verb);
             }
         }
         if !refused.is_empty() {
-            lines.push(line(&refused, &group, &plural, namespace.as_deref()));
+            lines.push(describe_missing(&refused, &group, &plural, namespace.as_deref()));
         }
     }
     for namespace in rules.iter().filter(|(_, rules)| rules.incomplete).map(|(namespace, _)| namespace) {
@@ -105,12 +106,12 @@ async fn missing(
     Ok(lines)
 }
 
-fn place(kind: &Kind, namespace: Option<&str>) -> AccessScope {
+fn access_scope(kind: &ResourceKind, namespace: Option<&str>) -> AccessScope {
     let namespace = namespace.filter(|_| kind.namespaced).map(str::to_owned);
     (kind.group.clone(), kind.plural.clone(), namespace)
 }
 
-fn line(verbs: &[&str], group: &str, plural: &str, namespace: Option<&str>) -> String {
+fn describe_missing(verbs: &[&str], group: &str, plural: &str, namespace: Option<&str>) -> String {
     let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
     let place = match namespace {
         Some(namespace) => format!("in namespace {namespace}"),
@@ -120,16 +121,16 @@ fn line(verbs: &[&str], group: &str, plural: &str, namespace: Option<&str>) -> S
 }
 
 /// The rules that hold in a namespace.
-struct Rules {
+struct AccessRules {
     rules: Vec<Value>,
     incomplete: bool,
 }
 
-impl Rules {
-    async fn read(client: &Client, namespace: &str) -> Result<Self, Error> {
+impl AccessRules {
+    async fn request_review(client: &Client, namespace: &str) -> Result<Self, Error> {
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview",
             "spec": {"namespace": namespace}});
-        let mut answer = review_of(client, "selfsubjectrulesreviews", &review).await?;
+        let mut answer = send_review(client, "selfsubjectrulesreviews", &review).await?;
         let rules =
             answer.pointer_mut("/status/resourceRules").and_then(Value::as_array_mut).map(std::mem::take);
         let incomplete = answer.pointer("/status/incomplete") == Some(&Value::Bool(true));
@@ -137,7 +138,7 @@ impl Rules {
     }
 
     /// Whether they allow a verb for all objects of a resource.
-    fn allow(&self, verb: &str, group: &str, plural: &str) -> bool {
+    fn allows_verb(&self, verb: &str, group: &str, plural: &str) -> bool {
         let grants = |rule: &Value| {
             let has = |key: &str, wanted: &str| {
                 let list = rule.get(key).and_then(Value::as_array);
@@ -151,16 +152,17 @@ impl Rules {
     }
 }
 
-async fn allowed(client: &Client, verb: &str, group: &str, plural: &str) -> Result<bool, Error> {
+async fn is_allowed(client: &Client, verb: &str, group: &str, plural: &str) -> Result<bool, Error> {
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {"verb": verb, "group": group, "resource": plural}}});
-    let answer = review_of(client, "selfsubjectaccessreviews", &review).await?;
+    let answer = send_review(client, "selfsubjectaccessreviews", &review).await?;
     Ok(answer.pointer("/status/allowed") == Some(&Value::Bool(true)))
 }
 
-async fn review_of(client: &Client, plural: &str, review: &Value) -> Result<Value, Error> {
-    let call = Call::new(Method::POST, ApiPath::of_version("authorization.k8s.io/v1").join(plural));
-    client.send(&call.body("application/json", review)).await
+async fn send_review(client: &Client, plural: &str, review: &Value) -> Result<Value, Error> {
+    let call =
+        RepeatableRequest::new(Method::POST, ApiPath::of_version("authorization.k8s.io/v1").join(plural));
+    client.request_json(&call.with_body("application/json", review)).await
 }
 
 #[cfg(test)]
@@ -170,14 +172,14 @@ mod tests {
     #[test]
     fn rules_for_named_objects_allow_no_kind() {
         let rule = |resources: Value, names: Value| json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": resources, "resourceNames": names});
-        let rules = Rules {
+        let rules = AccessRules {
             rules: vec![rule(json!(["configmaps"]), json!([])), rule(json!(["*"]), json!(["only"]))],
             incomplete: false,
         };
-        assert!(rules.allow("get", "", "configmaps"));
-        assert!(!rules.allow("patch", "", "configmaps") && !rules.allow("get", "", "secrets"));
+        assert!(rules.allows_verb("get", "", "configmaps"));
+        assert!(!rules.allows_verb("patch", "", "configmaps") && !rules.allows_verb("get", "", "secrets"));
         assert_eq!(
-            line(&["get"], "apps", "deployments", Some("shop")),
+            describe_missing(&["get"], "apps", "deployments", Some("shop")),
             "may not get deployments.apps in namespace shop"
         );
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A refusal of an API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct StatusError {
     /// The HTTP status.
     pub code: u16,
     /// The reason, one word; empty where the server gives none.
@@ -16,18 +16,18 @@ pub struct Refusal {
     pub message: String,
 }
 
-impl Refusal {
+impl StatusError {
     /// Reads an answer. `secret` is set where the server's message may contain values of a Secret.
-    pub(super) fn read(code: StatusCode, status: &Value, secret: bool) -> Self {
+    pub(super) fn from_answer(code: StatusCode, status: &Value, secret: bool) -> Self {
         let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default();
         let harmless = matches!(code.as_u16(), 401 | 403 | 404);
         let message = match (secret && !harmless, text("message")) {
-            (true, _) => withheld(status),
+            (true, _) => describe_invalid_fields(status),
             // What is not a Status of an API server is not shown: whoever names the address of a cluster could read the
             // answers of other servers with it.
             (false, _) if status.get("kind").is_none_or(|kind| kind != "Status") => String::new(),
             (false, message) => match status.get("details").and_then(Value::as_object) {
-                Some(details) => federate_apiserver::brief(message, details),
+                Some(details) => federate_apiserver::shorten_message(message, details),
                 None => message.to_owned(),
             },
         };
@@ -61,7 +61,7 @@ impl Refusal {
 }
 
 /// The invalid fields, without their values, which servers repeat.
-fn withheld(status: &Value) -> String {
+fn describe_invalid_fields(status: &Value) -> String {
     let causes = status.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
     let fields: Vec<&str> = causes.filter_map(|cause| cause.get("field")?.as_str()).collect();
     let reason = status.get("reason").and_then(Value::as_str).unwrap_or("refused");
@@ -82,23 +82,23 @@ pub(super) enum RequestError {
 impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match &error {
-            kube::Error::Auth(error) => Self::Permanent(credentials(error)),
+            kube::Error::Auth(error) => Self::Permanent(describe_credential_error(error)),
             // Errors of middlewares, such as failed credential plugins.
             kube::Error::Service(error) => match error.downcast_ref::<AuthError>() {
-                Some(error) => Self::Permanent(credentials(error)),
-                None => fault(chain(error.as_ref())),
+                Some(error) => Self::Permanent(describe_credential_error(error)),
+                None => classify_failure(format_chain(error.as_ref())),
             },
             kube::Error::ProxyProtocolUnsupported { proxy_url, .. } => {
                 let scheme = proxy_url.scheme_str().unwrap_or_default();
                 Self::Permanent(format!("a proxy is reached by http, https or socks5, not by `{scheme}`"))
             }
-            error => fault(chain(error)),
+            error => classify_failure(format_chain(error)),
         }
     }
 }
 
 /// A certificate that is not trusted is not trusted the next time.
-fn fault(why: String) -> RequestError {
+fn classify_failure(why: String) -> RequestError {
     if why.contains("invalid peer certificate") {
         RequestError::Permanent(why)
     } else {
@@ -108,7 +108,7 @@ fn fault(why: String) -> RequestError {
 
 /// The output of a credential plugin may be credentials, and so may its arguments and environment: none of them is
 /// quoted.
-fn credentials(error: &AuthError) -> String {
+fn describe_credential_error(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecRun { out, .. } => {
             let status = out.status;
@@ -128,7 +128,7 @@ fn credentials(error: &AuthError) -> String {
 }
 
 /// An error with its causes, each once.
-pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn format_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -153,7 +153,9 @@ mod tests {
             "kind": "Status", "reason": "Invalid", "message": "Secret \"s\" is invalid: data[k]: Invalid value: \"hunter2\"",
             "details": {"causes": [{"field": "data[k]", "message": "Invalid value: \"hunter2\""}]},
         });
-        let fault = |secret: bool| Refusal::read(StatusCode::UNPROCESSABLE_ENTITY, &status, secret).message;
+        let fault = |secret: bool| {
+            StatusError::from_answer(StatusCode::UNPROCESSABLE_ENTITY, &status, secret).message
+        };
         assert_eq!(fault(true), "Invalid at data[k] (values are not shown)");
         assert!(fault(false).contains("hunter2"));
     }

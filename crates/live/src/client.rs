@@ -19,9 +19,9 @@ use serde_json::Value;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::answer::{Refusal, RequestError};
-use super::call::Call;
+use super::answer::{RequestError, StatusError};
 use super::counts::{AnswerCounts, ServerRole};
+use super::request::RepeatableRequest;
 use super::{Error, Fence, Interrupt};
 
 /// The number of times that a request is sent.
@@ -35,20 +35,20 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server that is expected to answer may be silent after its first answer.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// The pause between two looks at whether it is silent.
-const SILENCE_LOOK: Duration = Duration::from_millis(250);
+const SILENCE_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long it may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 /// The pause before the second attempt where the server names none; it doubles.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
+const FIRST_RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// The longest pause, whatever the server asks for.
-const MAX_WAIT: Duration = Duration::from_secs(30);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// The number of requests to a cluster at a time.
 const MAX_CONCURRENT_REQUESTS: usize = 8;
 
 /// Makes clients for an API server.
 pub(super) trait ClientFactory: Send + Sync {
     /// Makes a client with the current credentials.
-    fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>>;
+    fn make_client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>>;
 }
 
 /// An API server.
@@ -104,7 +104,7 @@ impl Client {
         factory: impl ClientFactory + 'static,
         places: Arc<Semaphore>,
     ) -> Result<Self, Error> {
-        let inner = factory.client().await?;
+        let inner = factory.make_client().await?;
         let server = Arc::new(Server {
             factory: Box::new(factory),
             inner: Mutex::new((inner, 0)),
@@ -120,50 +120,50 @@ impl Client {
     }
 
     /// The same server, which is given up if it does not answer anything for this long, or is silent for longer later.
-    pub(super) fn expecting(self, first_answer: Option<Duration>) -> Self {
+    pub(super) fn with_first_answer(self, first_answer: Option<Duration>) -> Self {
         Self { first_answer, ..self }
     }
 
     /// The same server, whose silence is not waited for when something newer is to be done.
-    pub(super) fn interrupted_by(self, interrupt: Option<&Interrupt>) -> Self {
+    pub(super) fn with_interrupt(self, interrupt: Option<&Interrupt>) -> Self {
         Self { interrupt: interrupt.cloned(), ..self }
     }
 
     /// The same server, with every request that would write sent as a dry run.
-    pub(super) fn dry_run(self, dry_run: bool) -> Self {
+    pub(super) fn with_dry_run(self, dry_run: bool) -> Self {
         Self { dry_run, ..self }
     }
 
     /// The same server, with answers that are counted.
-    pub(super) fn counting(self, answers: Option<Arc<AnswerCounts>>, server: ServerRole) -> Self {
+    pub(super) fn with_answer_counts(self, answers: Option<Arc<AnswerCounts>>, server: ServerRole) -> Self {
         Self { answers: answers.map(|answers| (answers, server)), ..self }
     }
 
     /// The same server, with a check before each write.
-    pub(super) fn fenced(self, fence: Option<&Fence>) -> Self {
+    pub(super) fn with_fence(self, fence: Option<&Fence>) -> Self {
         Self { fence: fence.cloned(), ..self }
     }
 
     /// The namespace that the kubeconfig's context names, or `default`.
-    pub(super) fn namespace(&self) -> String {
-        self.current().0.default_namespace().to_owned()
+    pub(super) fn default_namespace(&self) -> String {
+        self.current_client().0.default_namespace().to_owned()
     }
 
     /// Sends a request and returns the answer. Refusals are errors.
-    pub(super) async fn send(&self, call: &Call) -> Result<Value, Error> {
-        let answer = self.bytes(call).await?;
+    pub(super) async fn request_json(&self, call: &RepeatableRequest) -> Result<Value, Error> {
+        let answer = self.request_bytes(call).await?;
         // `parse` is compiled once, in the crate that reads JSON.
         str::from_utf8(&answer).ok().and_then(|text| text.parse().ok()).ok_or_else(not_json)
     }
 
     /// Sends a request and returns the answer as it is.
-    pub(super) async fn bytes(&self, call: &Call) -> Result<Bytes, Error> {
+    pub(super) async fn request_bytes(&self, call: &RepeatableRequest) -> Result<Bytes, Error> {
         let sent = Mutex::new(None);
-        let Some(first_answer) = self.first_answer else { return self.repeat(call, &sent).await };
+        let Some(first_answer) = self.first_answer else { return self.send_with_retries(call, &sent).await };
         let begun = Instant::now();
-        let mut work = std::pin::pin!(self.repeat(call, &sent));
+        let mut work = std::pin::pin!(self.send_with_retries(call, &sent));
         loop {
-            if let Ok(answer) = timeout(SILENCE_LOOK.min(first_answer), &mut work).await {
+            if let Ok(answer) = timeout(SILENCE_POLL_INTERVAL.min(first_answer), &mut work).await {
                 return answer;
             }
             let answered = *self.server.answered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +183,7 @@ impl Client {
 
     /// Limits the time of some work with the cluster, which begins when it takes a place of those that are worked on at the
     /// same time. Until then, each request has its own limits.
-    pub(super) async fn within<T>(
+    pub(super) async fn limit_time<T>(
         &self,
         time: Duration,
         work: impl Future<Output = Result<T, Error>>,
@@ -196,7 +196,7 @@ impl Client {
         };
         tokio::select! {
             done = work => done,
-            () = expired => Err(Error::late(time)),
+            () = expired => Err(Error::timed_out(time)),
         }
     }
 
@@ -210,22 +210,26 @@ impl Client {
     }
 
     /// Sends a request until it is answered. While an answer is missing, `sent` says since when.
-    async fn repeat(&self, call: &Call, sent: &Mutex<Option<Instant>>) -> Result<Bytes, Error> {
-        let dry = (self.dry_run && call.writes()).then(|| call.clone().dry());
+    async fn send_with_retries(
+        &self,
+        call: &RepeatableRequest,
+        sent: &Mutex<Option<Instant>>,
+    ) -> Result<Bytes, Error> {
+        let dry = (self.dry_run && call.is_write()).then(|| call.clone().with_dry_run());
         let call = dry.as_ref().unwrap_or(call);
         let begun = Instant::now();
-        let mut wait = FIRST_WAIT;
+        let mut wait = FIRST_RETRY_PAUSE;
         let mut attempt = 1;
         let mut renewed = false;
         loop {
-            let (client, age) = self.current();
-            let (error, pause, most) = match self.attempt(&client, call, sent).await {
+            let (client, age) = self.current_client();
+            let (error, pause, most) = match self.attempt_request(&client, call, sent).await {
                 Ok(answer) => return Ok(answer),
                 Err(AttemptError::Permanent(error)) => return Err(error),
                 Err(AttemptError::Unauthorized(error)) if renewed => return Err(error),
                 Err(AttemptError::Unauthorized(_)) => {
                     renewed = true;
-                    self.renew(age).await?;
+                    self.renew_client(age).await?;
                     continue;
                 }
                 Err(AttemptError::Retryable(error)) => (error, wait, MAX_ATTEMPTS),
@@ -234,7 +238,7 @@ impl Client {
                 }
             };
             if attempt == most || begun.elapsed() + pause > REQUEST_TIMEOUT {
-                return Err(error.after(attempt));
+                return Err(error.with_attempts(attempt));
             }
             sleep(pause).await;
             wait *= 2;
@@ -243,8 +247,8 @@ impl Client {
     }
 
     /// Sends a request and returns the answer, or `None` where the object does not exist.
-    pub(super) async fn find(&self, call: &Call) -> Result<Option<Value>, Error> {
-        match self.send(call).await {
+    pub(super) async fn request_optional(&self, call: &RepeatableRequest) -> Result<Option<Value>, Error> {
+        match self.request_json(call).await {
             Ok(answer) => Ok(Some(answer)),
             Err(Error::Refused(refusal)) if refusal.is_absent() => Ok(None),
             Err(error) => Err(error),
@@ -252,8 +256,8 @@ impl Client {
     }
 
     /// Sends a request once and returns the status and the text of the answer.
-    pub(super) async fn text(&self, call: &Call) -> Result<(u16, String), Error> {
-        match exchange(&self.current().0, call, || self.note_answer()).await {
+    pub(super) async fn request_text(&self, call: &RepeatableRequest) -> Result<(u16, String), Error> {
+        match send_once(&self.current_client().0, call, || self.note_answer()).await {
             Ok((code, _, bytes)) => Ok((code.as_u16(), String::from_utf8_lossy(&bytes).into_owned())),
             Err(
                 AttemptError::Permanent(error)
@@ -265,32 +269,33 @@ impl Client {
     }
 
     /// Streams the answer of a watch.
-    pub(super) async fn watch<T: DeserializeOwned + Clone>(
+    pub(super) async fn request_watch<T: DeserializeOwned + Clone>(
         &self,
-        call: &Call,
+        call: &RepeatableRequest,
     ) -> Result<impl TryStream<Item = Result<WatchEvent<T>, kube::Error>> + use<T>, kube::Error> {
-        let request = call.stream().map_err(|error| kube::Error::Service(error.to_string().into()))?;
-        self.current().0.request_events(request).await
+        let request =
+            call.to_watch_request().map_err(|error| kube::Error::Service(error.to_string().into()))?;
+        self.current_client().0.request_events(request).await
     }
 
-    fn current(&self) -> (kube::Client, u32) {
+    fn current_client(&self) -> (kube::Client, u32) {
         self.server.inner.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Renews the credentials, unless another request has done so.
-    async fn renew(&self, age: u32) -> Result<(), Error> {
+    async fn renew_client(&self, age: u32) -> Result<(), Error> {
         let _one = self.server.renewing.lock().await;
-        if self.current().1 == age {
-            let client = self.server.factory.client().await?;
+        if self.current_client().1 == age {
+            let client = self.server.factory.make_client().await?;
             *self.server.inner.lock().unwrap_or_else(PoisonError::into_inner) = (client, age + 1);
         }
         Ok(())
     }
 
-    async fn attempt(
+    async fn attempt_request(
         &self,
         client: &kube::Client,
-        call: &Call,
+        call: &RepeatableRequest,
         sent: &Mutex<Option<Instant>>,
     ) -> Result<Bytes, AttemptError> {
         // The semaphores are never closed.
@@ -299,21 +304,21 @@ impl Client {
         let _slot = self.server.slots.acquire().await.map_err(closed)?;
         let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         sleep_until(quiet).await;
-        if self.fence.as_ref().is_some_and(|may_write| call.writes() && !may_write()) {
+        if self.fence.as_ref().is_some_and(|may_write| call.is_write() && !may_write()) {
             let why = "another process may lead by now: nothing more is written to the cluster";
             return Err(AttemptError::Permanent(Error::Access(why.to_owned())));
         }
         sent.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
-        let answer = exchange(client, call, || self.note_answer()).await;
+        let answer = send_once(client, call, || self.note_answer()).await;
         if let Some((answers, server)) = &self.answers {
-            answers.note(*server, answer.as_ref().ok().map(|(code, ..)| *code));
+            answers.count_answer(*server, answer.as_ref().ok().map(|(code, ..)| *code));
         }
         let (code, headers, bytes) = answer?;
         self.note_answer();
         *sent.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
         let status: Value = if code.is_success() { Value::Null } else { refused() };
-        if code != StatusCode::UNAUTHORIZED && !repeatable(code, &status, call) {
+        if code != StatusCode::UNAUTHORIZED && !is_repeatable(code, &status, call) {
             let place = || async { self.server.places.clone().acquire_owned().await };
             self.server.place.get_or_try_init(place).await.map_err(closed)?;
             self.server.placed.send_replace(true);
@@ -321,11 +326,11 @@ impl Client {
         if code.is_success() {
             return Ok(bytes);
         }
-        let error = Error::Refused(Refusal::read(code, &status, call.secret));
+        let error = Error::Refused(StatusError::from_answer(code, &status, call.secret));
         if code == StatusCode::UNAUTHORIZED {
             return Err(AttemptError::Unauthorized(error));
         }
-        if !repeatable(code, &status, call) {
+        if !is_repeatable(code, &status, call) {
             return Err(AttemptError::Permanent(error));
         }
         let Some(wait) = retry_after(&headers) else { return Err(AttemptError::Retryable(error)) };
@@ -343,15 +348,15 @@ pub(super) fn not_json() -> Error {
     Error::Unreachable("the answer is not JSON: is this an API server?".to_owned())
 }
 
-async fn exchange(
+async fn send_once(
     client: &kube::Client,
-    call: &Call,
+    call: &RepeatableRequest,
     note_answer: impl Fn(),
 ) -> Result<(StatusCode, HeaderMap, Bytes), AttemptError> {
     let late = |what: &str, time: Duration| {
         AttemptError::Retryable(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
     };
-    let request = call.request().map_err(AttemptError::Permanent)?;
+    let request = call.to_request().map_err(AttemptError::Permanent)?;
     let response = match timeout(RESPONSE_TIMEOUT, client.send(request)).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => {
@@ -375,7 +380,7 @@ async fn exchange(
             format!("an answer has more than {} MiB, the limit", call.max_bytes >> 20),
         ))),
         Ok(Err(error)) => {
-            Err(AttemptError::Retryable(Error::Unreachable(super::answer::chain(error.as_ref()))))
+            Err(AttemptError::Retryable(Error::Unreachable(super::answer::format_chain(error.as_ref()))))
         }
         Err(_) => Err(late("the answer did not arrive", BODY_TIMEOUT)),
     }
@@ -385,22 +390,22 @@ async fn exchange(
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
     let wait = text.trim().parse().ok().map(Duration::from_secs)?;
-    Some(wait.clamp(FIRST_WAIT, MAX_WAIT))
+    Some(wait.clamp(FIRST_RETRY_PAUSE, MAX_RETRY_PAUSE))
 }
 
-fn repeatable(code: StatusCode, status: &Value, call: &Call) -> bool {
+fn is_repeatable(code: StatusCode, status: &Value, call: &RepeatableRequest) -> bool {
     match code.as_u16() {
         429 | 503 | 504 => true,
         // API servers learn of a changed definition a moment after it is stored.
-        500 => call.awaited && message(status).contains("failed to create typed patch object"),
-        404 => call.awaited && status.pointer("/details/name").is_none(),
+        500 => call.until_served && status_message(status).contains("failed to create typed patch object"),
+        404 => call.until_served && status.pointer("/details/name").is_none(),
         // The ServiceAccounts of a namespace are created a moment after it.
-        403 => call.awaited && message(status).contains("error looking up service account"),
+        403 => call.until_served && status_message(status).contains("error looking up service account"),
         _ => false,
     }
 }
 
-fn message(status: &Value) -> &str {
+fn status_message(status: &Value) -> &str {
     status.get("message").and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -413,16 +418,17 @@ mod tests {
 
     #[test]
     fn only_busy_servers_are_asked_again() {
-        let again = |code: u16, status: Value, call: &Call| {
-            repeatable(StatusCode::from_u16(code).unwrap(), &status, call)
+        let again = |code: u16, status: Value, call: &RepeatableRequest| {
+            is_repeatable(StatusCode::from_u16(code).unwrap(), &status, call)
         };
-        let call = Call::get(ApiPath::of_version("v1").in_namespace("a").join("configmaps").join("b"));
+        let call =
+            RepeatableRequest::get(ApiPath::of_version("v1").in_namespace("a").join("configmaps").join("b"));
         for (code, expected) in
             [(429, true), (503, true), (504, true), (500, false), (409, false), (404, false)]
         {
             assert_eq!(again(code, Value::Null, &call), expected, "{code}");
         }
-        let awaited = call.clone().awaited();
+        let awaited = call.clone().until_served();
         assert!(again(404, Value::Null, &awaited), "a kind that is not served yet");
         let old = json!({"message": "failed to create typed patch object: .spec.new: field not declared in schema"});
         assert!(
@@ -442,8 +448,8 @@ mod tests {
             retry_after(&headers)
         };
         assert_eq!(parse("3"), Some(Duration::from_secs(3)));
-        assert_eq!(parse("0"), Some(FIRST_WAIT));
-        assert_eq!(parse("86400"), Some(MAX_WAIT));
+        assert_eq!(parse("0"), Some(FIRST_RETRY_PAUSE));
+        assert_eq!(parse("86400"), Some(MAX_RETRY_PAUSE));
         assert_eq!(parse("Fri, 31 Dec 1999 23:59:59 GMT"), None);
     }
 }

@@ -10,14 +10,14 @@ use http::Method;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::call::Call;
 use super::client::Client;
-use super::depends::{in_the_way, live};
-use super::kinds::{manifest_for, path_of};
-use super::read::{ClusterState, finished};
-use super::steps::{APPLY, JSON_PATCH};
+use super::cluster_state::{ClusterState, join_result};
+use super::dependencies::{find_blocking, find_live};
+use super::kinds::{manifest_for, object_path};
+use super::object_requests::{APPLY, JSON_PATCH};
+use super::request::RepeatableRequest;
 use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
-use federate_engine::actions::{ActionKind, Decision, MANAGER, Send};
+use federate_engine::actions::{ActionKind, FIELD_MANAGER, ObjectDecision, WriteRequest};
 use federate_kubernetes::ObjectRef;
 
 /// Sends the dry runs, and has the objects decided about again by the answers. Returns the objects of which the API
@@ -26,26 +26,26 @@ pub(super) async fn dry_run(
     client: &Client,
     desired: &DesiredState<'_>,
     state: &ClusterState,
-    decisions: &mut [Decision],
+    decisions: &mut [ObjectDecision],
     (decider, options): (&dyn Decider, &ApplyOptions<'_>),
 ) -> Result<BTreeSet<ObjectRef>, Error> {
     let mut under_way = JoinSet::new();
-    for (at, call) in calls(desired, state, decisions, options) {
+    for (at, call) in build_dry_runs(desired, state, decisions, options) {
         let client = client.clone();
-        under_way.spawn(async move { (at, client.send(&call).await) });
+        under_way.spawn(async move { (at, client.request_json(&call).await) });
     }
     let mut accepted = BTreeSet::new();
     while let Some(task) = under_way.join_next().await {
-        let (at, answer) = finished(task)?;
+        let (at, answer) = join_result(task)?;
         let Some(decision) = decisions.get_mut(at) else { continue };
-        let there = live(state, &desired.cluster, &decision.action.object);
+        let there = find_live(state, &desired.cluster, &decision.action.object);
         match answer {
             Ok(answer) => {
-                decider.answered(decision, state, there, Ok(answer));
+                decider.decide_again(decision, state, there, Ok(answer));
                 accepted.insert(decision.action.object.clone());
             }
             Err(Error::Refused(refusal)) if refusal.is_final() => {
-                decider.answered(decision, state, there, Err(refusal.message));
+                decider.decide_again(decision, state, there, Err(refusal.message));
             }
             // It may be accepted by the time that it is sent.
             Err(Error::Refused(_)) => {}
@@ -60,33 +60,37 @@ pub(super) async fn dry_run(
 }
 
 /// The dry runs, each with the place of its decision.
-fn calls(
+fn build_dry_runs(
     desired: &DesiredState<'_>,
     state: &ClusterState,
-    decisions: &[Decision],
+    decisions: &[ObjectDecision],
     options: &ApplyOptions<'_>,
-) -> Vec<(usize, Call)> {
+) -> Vec<(usize, RepeatableRequest)> {
     // Where nothing is sent afterwards, only differences matter.
     let creates = options.dry_run != Some(DryRun::Client);
     // The API server would refuse ports and addresses that another object still holds.
     let waiting: BTreeSet<&ObjectRef> =
-        in_the_way(state, &desired.cluster, decisions).into_values().collect();
-    let redefined = redefined(decisions);
-    let call = |decision: &Decision| {
+        find_blocking(state, &desired.cluster, decisions).into_values().collect();
+    let redefined = redefined_kinds(decisions);
+    let call = |decision: &ObjectDecision| {
         let object = &decision.action.object;
-        let Some(Send::Apply { body, handed, replaces: None }) = &decision.send else { return None };
+        let Some(WriteRequest::Apply { body, handed, replaces: None }) = &decision.send else { return None };
         let asked = match decision.action.action {
-            ActionKind::Create => creates && state.obstacle(desired, object).is_none(),
+            ActionKind::Create => creates && state.find_obstacle(desired, object).is_none(),
             ActionKind::Update | ActionKind::Adopt => true,
             ActionKind::Unchanged | ActionKind::Conflict | ActionKind::Skip | ActionKind::Delete => false,
         };
         let is_redefined = redefined.contains(&(object.group(), object.kind.as_str()));
-        let kind = state.kinds.of(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
-        let call = Call::new(Method::PATCH, path_of(kind, object)).query("fieldManager", MANAGER);
+        let kind =
+            state.kinds.find_kind(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
+        let call = RepeatableRequest::new(Method::PATCH, object_path(kind, object))
+            .with_query("fieldManager", FIELD_MANAGER);
         Some(match handed {
             // An apply alone would fail, or keep what it is to remove: its result is patched in.
-            Some(handed) => call.body(JSON_PATCH, &handed.preview).dry(),
-            None => call.query("force", "true").body(APPLY, &manifest_for(kind, body)).dry(),
+            Some(handed) => call.with_body(JSON_PATCH, &handed.preview).with_dry_run(),
+            None => {
+                call.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)).with_dry_run()
+            }
         })
     };
     let calls = decisions.iter().enumerate().filter_map(|(at, decision)| Some((at, call(decision)?)));
@@ -95,10 +99,10 @@ fn calls(
 
 /// The kinds, as group and kind, whose definitions the run changes: the API server would dry-run their objects by the old
 /// schema.
-fn redefined(decisions: &[Decision]) -> BTreeSet<(&str, &str)> {
+fn redefined_kinds(decisions: &[ObjectDecision]) -> BTreeSet<(&str, &str)> {
     let changed = decisions.iter().filter(|d| d.action.object.kind == "CustomResourceDefinition");
     let names = changed.filter_map(|decision| {
-        let Some(Send::Apply { body, .. }) = &decision.send else { return None };
+        let Some(WriteRequest::Apply { body, .. }) = &decision.send else { return None };
         let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
         Some((text("/spec/group")?, text("/spec/names/kind")?))
     });

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use federate_apiserver::managed::read_fields;
+use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::Inventory;
-use federate_engine::actions::inventory::Members;
-use federate_engine::actions::ownership::PART_OF;
+use federate_engine::actions::ApplySet;
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::ownership::PART_OF_LABEL;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 use super::client::Client;
-use super::read::{List, list_all};
-use super::{Access, Decider, DesiredState, Error, each, kinds, listed, target, within};
+use super::cluster_state::{ListRequest, list_all};
+use super::{Access, Decider, DesiredState, Error, for_each_cluster, items, kinds, limit_time, target};
 
 /// How long a cluster is waited for where `--timeout` does not say it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The health of what is desired in a cluster.
 #[derive(Debug)]
@@ -36,12 +36,12 @@ pub fn read_health(
     access: &Access,
     desired_states: &[DesiredState<'_>],
     decider: &dyn Decider,
-    set: &Inventory,
+    set: &ApplySet,
 ) -> Result<Vec<ClusterHealth>, Error> {
-    each(access, desired_states, |runtime, connections, desired| {
-        let time = connections.timeout().unwrap_or(PATIENCE);
-        let objects = runtime.block_on(within(Some(time), async {
-            let client = target::to(connections, &desired.cluster).await?;
+    for_each_cluster(access, desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
+        let objects = runtime.block_on(limit_time(Some(time), async {
+            let client = target::connect_member(connections, &desired.cluster).await?;
             read_cluster(&client, desired, decider, set).await
         }));
         ClusterHealth { cluster: desired.cluster.clone(), objects }
@@ -52,16 +52,16 @@ async fn read_cluster(
     client: &Client,
     desired: &DesiredState<'_>,
     decider: &dyn Decider,
-    set: &Inventory,
+    set: &ApplySet,
 ) -> Result<BTreeMap<ObjectRef, Option<Readiness>>, Error> {
-    let kinds = kinds::find(client, desired, &Members::default()).await?;
+    let kinds = kinds::find_kinds(client, desired, &ApplySetContents::default()).await?;
     let mut health: BTreeMap<ObjectRef, Option<Readiness>> =
         desired.objects.iter().map(|(object, _)| ((*object).clone(), None)).collect();
-    let selector = format!("{PART_OF}={}", set.id());
-    let mut lists: BTreeMap<(&str, &str), List> = BTreeMap::new();
+    let selector = format!("{PART_OF_LABEL}={}", set.compute_id());
+    let mut lists: BTreeMap<(&str, &str), ListRequest> = BTreeMap::new();
     for (object, _) in &desired.objects {
-        let Some(kind) = kinds.of(object) else { continue };
-        lists.entry((&object.api_version, &object.kind)).or_insert_with(|| List {
+        let Some(kind) = kinds.find_kind(object) else { continue };
+        lists.entry((&object.api_version, &object.kind)).or_insert_with(|| ListRequest {
             kind: kind.clone(),
             namespace: None,
             selector: Some(selector.clone()),
@@ -70,10 +70,10 @@ async fn read_cluster(
     let namespaces: BTreeSet<String> =
         desired.objects.iter().filter_map(|(object, _)| object.namespace.clone()).collect();
     let items = list_all(client, lists.into_values().collect(), &namespaces, None).await?.items;
-    for mut object in listed::objects(items, &desired.cluster, None)?.0 {
+    for mut object in items::read_objects(items, &desired.cluster, None)?.0 {
         read_fields(&mut object.body);
         if let Some(readiness) = health.get_mut(&object.id) {
-            *readiness = Some(decider.readiness(&object));
+            *readiness = Some(decider.assess_readiness(&object));
         }
     }
     Ok(health)

@@ -12,17 +12,17 @@ use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
 use super::Error;
-use super::call::Call;
 use super::client::Client;
-use super::kinds::{path_of, plain};
-use super::listed::object;
+use super::items::build_object;
+use super::kinds::{object_path, untyped_kind};
 use super::path::ApiPath;
+use super::request::RepeatableRequest;
 use federate_engine::InventoryObject;
-use federate_kubernetes::connection::{Authority, Connection, Credentials, SecretName};
+use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
 
 /// The inventory on the hub.
 #[derive(Clone)]
-pub struct Hub {
+pub struct HubAccess {
     /// The context of the kubeconfig for the hub.
     pub context: String,
     /// The inventory objects in the repo, by cluster.
@@ -32,11 +32,13 @@ pub struct Hub {
 }
 
 /// The connection of a cluster, by its inventory object on the hub.
-pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
+pub(super) async fn read_connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
     let id = &listed.object;
-    let of_hub = |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.path()));
+    let of_hub =
+        |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.namespaced_name()));
     let version = ApiPath::of_version(&id.api_version);
-    let served = hub.find(&Call::get(version)).await.map_err(of_hub)?.unwrap_or_default();
+    let served =
+        hub.request_optional(&RepeatableRequest::get(version)).await.map_err(of_hub)?.unwrap_or_default();
     let resources = served.get("resources").and_then(Value::as_array).into_iter().flatten();
     let is = |resource: &&Value| {
         let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -47,25 +49,31 @@ pub(super) async fn connection(hub: &Client, listed: &InventoryObject) -> Result
             format!("the hub does not serve {} {}: is it the control plane's host?", id.api_version, id.kind);
         return Err(Error::Access(why));
     };
-    let kind = plain(&id.api_version, &id.kind, resource);
-    let Some(body) = hub.find(&Call::get(path_of(&kind, id))).await.map_err(of_hub)? else {
-        return Err(Error::Access(format!("{} {} is in the repo, but not on the hub", id.kind, id.path())));
+    let kind = untyped_kind(&id.api_version, &id.kind, resource);
+    let Some(body) =
+        hub.request_optional(&RepeatableRequest::get(object_path(&kind, id))).await.map_err(of_hub)?
+    else {
+        return Err(Error::Access(format!(
+            "{} {} is in the repo, but not on the hub",
+            id.kind,
+            id.namespaced_name()
+        )));
     };
-    let object = object(&kind, body, &id.name.as_str().into());
-    let known = listed.dialect.connection(&object).map_err(Error::Access)?;
-    match listed.connection.as_ref().ok().and_then(|claimed| differs(claimed, &known)) {
+    let object = build_object(&kind, body, &id.name.as_str().into());
+    let known = listed.dialect.read_connection(&object).map_err(Error::Access)?;
+    match listed.connection.as_ref().ok().and_then(|claimed| find_difference(claimed, &known)) {
         Some(field) => Err(Error::Access(format!(
             "{} {} has another {field} in the repo than on the hub, which decides where credentials are sent; correct \
              the field in the repo, or remove it there",
             id.kind,
-            id.path()
+            id.namespaced_name()
         ))),
         None => Ok(known),
     }
 }
 
 /// The first field in which the repo differs from the hub.
-fn differs(claimed: &Connection, known: &Connection) -> Option<&'static str> {
+fn find_difference(claimed: &Connection, known: &Connection) -> Option<&'static str> {
     let fields = [
         ("address", claimed.endpoint.trim() != known.endpoint.trim()),
         ("Secret", claimed.secret != known.secret),
@@ -77,47 +85,48 @@ fn differs(claimed: &Connection, known: &Connection) -> Option<&'static str> {
 }
 
 /// The name of the only context of a kubeconfig that is made here.
-pub(super) const CONTEXT: &str = "inventory";
+pub(super) const INVENTORY_CONTEXT: &str = "inventory";
 
 /// Makes a kubeconfig of a connection. With `impersonates`, the credentials are those that the control plane keeps for
 /// impersonation, if it keeps some.
-pub(super) async fn kubeconfig(
+pub(super) async fn build_kubeconfig(
     hub: &Client,
     connection: &Connection,
     impersonates: bool,
 ) -> Result<Kubeconfig, Error> {
-    let mut cluster = json!({"server": server(connection)?});
-    let secret = read(hub, &connection.secret).await?;
+    let mut cluster = json!({"server": server_url(connection)?});
+    let secret = read_secret(hub, &connection.secret).await?;
     match &connection.authority {
         Authority::System => {}
         Authority::Unverified => cluster["insecure-skip-tls-verify"] = json!(true),
         Authority::Bundle(certificates) => cluster["certificate-authority-data"] = json!(certificates),
         Authority::Secret(key) => {
-            cluster["certificate-authority-data"] = json!(field(&secret, key, &connection.secret)?);
+            cluster["certificate-authority-data"] = json!(secret_field(&secret, key, &connection.secret)?);
         }
     }
     if let Some(proxy) = &connection.proxy {
         cluster["proxy-url"] = json!(proxy);
     }
     let user = match (connection.credentials, connection.impersonator.as_ref().filter(|_| impersonates)) {
-        (_, Some(impersonator)) => token(&read(hub, impersonator).await?, "token", impersonator)?,
-        (Credentials::Token(key), None) => token(&secret, key, &connection.secret)?,
-        (Credentials::Certificate { certificate, key }, None) => json!({
-            "client-certificate-data": field(&secret, certificate, &connection.secret)?,
-            "client-key-data": field(&secret, key, &connection.secret)?,
+        (_, Some(impersonator)) => token_user(&read_secret(hub, impersonator).await?, "token", impersonator)?,
+        (CredentialKeys::Token(key), None) => token_user(&secret, key, &connection.secret)?,
+        (CredentialKeys::Certificate { certificate, key }, None) => json!({
+            "client-certificate-data": secret_field(&secret, certificate, &connection.secret)?,
+            "client-key-data": secret_field(&secret, key, &connection.secret)?,
         }),
     };
     let config = json!({
-        "clusters": [{"name": CONTEXT, "cluster": cluster}],
-        "users": [{"name": CONTEXT, "user": user}],
-        "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+        "clusters": [{"name": INVENTORY_CONTEXT, "cluster": cluster}],
+        "users": [{"name": INVENTORY_CONTEXT, "user": user}],
+        "contexts": [{"name": INVENTORY_CONTEXT, "context": {"cluster": INVENTORY_CONTEXT, "user": INVENTORY_CONTEXT}}],
     });
     // The message of serde could quote a credential.
-    serde_json::from_value(config).map_err(|_| refused(&connection.secret, "it holds no usable credentials"))
+    serde_json::from_value(config)
+        .map_err(|_| secret_error(&connection.secret, "it holds no usable credentials"))
 }
 
 /// The address as a URL. Plain HTTP is accepted only where certificates are not verified.
-fn server(connection: &Connection) -> Result<String, Error> {
+fn server_url(connection: &Connection) -> Result<String, Error> {
     let endpoint = connection.endpoint.trim();
     if endpoint.starts_with("http://") && connection.authority != Authority::Unverified {
         let why = format!("its inventory names `{endpoint}`, where credentials would be sent in the clear");
@@ -127,16 +136,16 @@ fn server(connection: &Connection) -> Result<String, Error> {
     Ok(if plain { format!("https://{endpoint}") } else { endpoint.to_owned() })
 }
 
-async fn read(hub: &Client, name: &SecretName) -> Result<Value, Error> {
+async fn read_secret(hub: &Client, name: &SecretName) -> Result<Value, Error> {
     let path = ApiPath::of_version("v1").in_namespace(&name.namespace).join("secrets").join(&name.name);
-    match hub.find(&Call::get(path)).await {
+    match hub.request_optional(&RepeatableRequest::get(path)).await {
         Ok(Some(secret)) => Ok(secret),
-        Ok(None) => Err(refused(name, "it does not exist")),
-        Err(error) => Err(refused(name, &error.to_string())),
+        Ok(None) => Err(secret_error(name, "it does not exist")),
+        Err(error) => Err(secret_error(name, &error.to_string())),
     }
 }
 
-fn refused(name: &SecretName, why: &str) -> Error {
+fn secret_error(name: &SecretName, why: &str) -> Error {
     Error::Access(format!(
         "the hub's Secret {}/{}, which the inventory object names: {why}",
         name.namespace, name.name
@@ -144,15 +153,15 @@ fn refused(name: &SecretName, why: &str) -> Error {
 }
 
 /// A value in base64.
-fn field<'s>(secret: &'s Value, key: &str, name: &SecretName) -> Result<&'s str, Error> {
+fn secret_field<'s>(secret: &'s Value, key: &str, name: &SecretName) -> Result<&'s str, Error> {
     let value = secret.get("data").and_then(|data| data.get(key)).and_then(Value::as_str);
-    value.filter(|value| !value.is_empty()).ok_or_else(|| refused(name, &format!("it has no `{key}`")))
+    value.filter(|value| !value.is_empty()).ok_or_else(|| secret_error(name, &format!("it has no `{key}`")))
 }
 
-fn token(secret: &Value, key: &str, name: &SecretName) -> Result<Value, Error> {
-    let bytes: Option<ByteString> = serde_json::from_value(json!(field(secret, key, name)?)).ok();
+fn token_user(secret: &Value, key: &str, name: &SecretName) -> Result<Value, Error> {
+    let bytes: Option<ByteString> = serde_json::from_value(json!(secret_field(secret, key, name)?)).ok();
     let text = bytes.and_then(|bytes| String::from_utf8(bytes.0).ok());
-    let text = text.ok_or_else(|| refused(name, &format!("its `{key}` is not a token")))?;
+    let text = text.ok_or_else(|| secret_error(name, &format!("its `{key}` is not a token")))?;
     Ok(json!({"token": text.trim()}))
 }
 
@@ -163,10 +172,10 @@ mod tests {
     #[test]
     fn addresses_are_https_unless_nothing_is_verified() {
         let of = |endpoint: &str, authority: Authority| {
-            server(&Connection {
+            server_url(&Connection {
                 endpoint: endpoint.to_owned(),
                 secret: SecretName { namespace: "n".to_owned(), name: "s".to_owned() },
-                credentials: Credentials::Token("token"),
+                credentials: CredentialKeys::Token("token"),
                 authority,
                 impersonator: None,
                 proxy: None,

@@ -4,14 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use super::call::Call;
-use super::discover;
-use super::kinds::path_of;
-use super::listed::object;
-use super::read::{List, objects};
+use super::cluster_state::{ListRequest, list_objects};
+use super::discovery;
+use super::items::build_object;
+use super::kinds::object_path;
+use super::request::RepeatableRequest;
 use super::target::{self, Access};
 use super::{CLUSTER_TIMEOUT, Error};
-use federate_apiserver::Kind;
+use federate_apiserver::ResourceKind;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 /// The objects to read.
@@ -58,14 +58,14 @@ pub struct FoundObject {
     /// The object. Its origin is the context.
     pub object: Object,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ResourceKind,
     /// Whether it was named.
     pub named: bool,
 }
 
 /// The objects that were found.
 #[derive(Clone, Debug, Default)]
-pub struct Fetched {
+pub struct FetchedObjects {
     /// Each object once, in the order of the arguments, objects of a kind by name.
     pub found: Vec<FoundObject>,
     /// Named objects that do not exist.
@@ -73,11 +73,15 @@ pub struct Fetched {
 }
 
 /// Reads objects of a cluster.
-pub fn fetch(access: &Access, place: &ImportSource, scopes: &[ImportScope]) -> Result<Fetched, Error> {
-    let connections = access.read(1)?;
-    let contexts = connections.contexts();
+pub fn fetch_objects(
+    access: &Access,
+    place: &ImportSource,
+    scopes: &[ImportScope],
+) -> Result<FetchedObjects, Error> {
+    let connections = access.open_connections(1)?;
+    let contexts = connections.context_names();
     if !contexts.contains(&place.context.as_str()) {
-        let known = federate_kubernetes::finding::list(&contexts, 10);
+        let known = federate_kubernetes::finding::join_names(&contexts, 10);
         return Err(Error::Access(format!("the kubeconfig has no context of that name; it has: {known}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,13 +89,13 @@ pub fn fetch(access: &Access, place: &ImportSource, scopes: &[ImportScope]) -> R
         .enable_all()
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
-    runtime.block_on(super::within(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
-        let client = target::to(&connections, &place.context).await?;
+    runtime.block_on(super::limit_time(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
+        let client = target::connect_member(&connections, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
-        let namespace = place.namespace.clone().unwrap_or_else(|| client.namespace());
+        let namespace = place.namespace.clone().unwrap_or_else(|| client.default_namespace());
         let names: Vec<&str> = scopes.iter().map(ImportScope::kind).collect();
-        let kinds = discover::kinds(&client, &names).await?;
-        let mut fetched = Fetched::default();
+        let kinds = discovery::resolve_kinds(&client, &names).await?;
+        let mut fetched = FetchedObjects::default();
         let mut seen = BTreeSet::new();
         for (scope, kind) in scopes.iter().zip(kinds) {
             let of_namespace = || (kind.namespaced && !place.everywhere).then(|| namespace.clone());
@@ -103,20 +107,22 @@ pub fn fetch(access: &Access, place: &ImportSource, scopes: &[ImportScope]) -> R
                         namespace: of_namespace(),
                         name: name.clone(),
                     };
-                    let Some(body) = client.find(&Call::get(path_of(&kind, &id))).await? else {
+                    let Some(body) =
+                        client.request_optional(&RepeatableRequest::get(object_path(&kind, &id))).await?
+                    else {
                         fetched.absent.push(id);
                         continue;
                     };
-                    (vec![object(&kind, body, &cluster)], true)
+                    (vec![build_object(&kind, body, &cluster)], true)
                 }
-                ImportScope::All { .. } if kind.is("Secret") => return Err(unnamed_secrets()),
+                ImportScope::All { .. } if kind.is_builtin("Secret") => return Err(unnamed_secrets()),
                 ImportScope::All { .. } => {
-                    let list = List {
+                    let list = ListRequest {
                         kind: kind.clone(),
                         namespace: of_namespace(),
                         selector: place.selector.clone(),
                     };
-                    (objects(&client, std::iter::once(list), &cluster).await?, false)
+                    (list_objects(&client, std::iter::once(list), &cluster).await?, false)
                 }
             };
             all.retain(|object| seen.insert(object.id.clone()));

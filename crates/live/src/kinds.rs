@@ -10,51 +10,53 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::call::Call;
 use super::client::Client;
 use super::path::ApiPath;
+use super::request::RepeatableRequest;
 use super::{DesiredState, Error};
-use federate_apiserver::Kind;
-use federate_engine::actions::inventory::Members;
+use federate_apiserver::ResourceKind;
+use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The kinds of the objects of a run in a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Kinds {
+pub struct ClusterKinds {
     /// By API version, then by kind.
-    known: BTreeMap<String, BTreeMap<String, Known>>,
+    known: BTreeMap<String, BTreeMap<String, KnownKind>>,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
-    kind: Kind,
+struct KnownKind {
+    kind: ResourceKind,
     /// Whether the cluster serves it now.
     served: bool,
 }
 
-impl Kinds {
+impl ClusterKinds {
     /// The kind of an object.
-    pub fn of(&self, object: &ObjectRef) -> Option<&Kind> {
-        self.known(object).map(|known| &known.kind)
+    pub fn find_kind(&self, object: &ObjectRef) -> Option<&ResourceKind> {
+        self.find_known(object).map(|known| &known.kind)
     }
 
     /// Whether the cluster serves the kind of an object now.
-    pub fn serves(&self, object: &ObjectRef) -> bool {
-        self.known(object).is_some_and(|known| known.served)
+    pub fn is_served(&self, object: &ObjectRef) -> bool {
+        self.find_known(object).is_some_and(|known| known.served)
     }
 
-    fn known(&self, object: &ObjectRef) -> Option<&Known> {
+    fn find_known(&self, object: &ObjectRef) -> Option<&KnownKind> {
         self.known.get(&object.api_version)?.get(&object.kind)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Known> {
+    fn known_kinds(&self) -> impl Iterator<Item = &KnownKind> {
         self.known.values().flat_map(BTreeMap::values)
     }
 
     /// The scopes of the custom resources that the cluster serves, by `Kind.group`.
     pub(super) fn custom_scopes(&self) -> BTreeMap<String, Scope> {
-        let custom = self.served().filter(|kind| Kind::builtin(&kind.api_version(), &kind.kind).is_none());
+        let custom = self
+            .served_kinds()
+            .filter(|kind| ResourceKind::find_builtin(&kind.api_version(), &kind.kind).is_none());
         custom
             .map(|kind| {
                 let scope = if kind.namespaced { Scope::Namespaced } else { Scope::Cluster };
@@ -64,22 +66,22 @@ impl Kinds {
     }
 
     /// The kinds that the cluster serves.
-    pub(super) fn served(&self) -> impl Iterator<Item = &Kind> {
-        self.all().filter(|known| known.served).map(|known| &known.kind)
+    pub(super) fn served_kinds(&self) -> impl Iterator<Item = &ResourceKind> {
+        self.known_kinds().filter(|known| known.served).map(|known| &known.kind)
     }
 
-    fn insert(&mut self, kind: Kind, served: bool) {
+    fn insert(&mut self, kind: ResourceKind, served: bool) {
         let kinds = self.known.entry(kind.api_version()).or_default();
-        kinds.insert(kind.kind.clone(), Known { kind, served });
+        kinds.insert(kind.kind.clone(), KnownKind { kind, served });
     }
 
-    fn has(&self, group: &str, kind: &str) -> bool {
-        self.all().any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
+    fn has_kind(&self, group: &str, kind: &str) -> bool {
+        self.known_kinds().any(|known| (known.kind.group.as_str(), known.kind.kind.as_str()) == (group, kind))
     }
 }
 
 /// The path of a kind's objects in a namespace, or in all.
-pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> ApiPath {
+pub(super) fn list_path(kind: &ResourceKind, namespace: Option<&str>) -> ApiPath {
     let version = ApiPath::of_version(&kind.api_version());
     match namespace.filter(|_| kind.namespaced) {
         Some(namespace) => version.in_namespace(namespace).join(&kind.plural),
@@ -88,13 +90,13 @@ pub(super) fn path(kind: &Kind, namespace: Option<&str>) -> ApiPath {
 }
 
 /// The path of an object. The cluster says whether its kind is namespaced; the repo may not know.
-pub(super) fn path_of(kind: &Kind, object: &ObjectRef) -> ApiPath {
+pub(super) fn object_path(kind: &ResourceKind, object: &ObjectRef) -> ApiPath {
     let namespace = object.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-    path(kind, Some(namespace)).join(&object.name)
+    list_path(kind, Some(namespace)).join(&object.name)
 }
 
 /// A manifest as the cluster takes it: without a namespace, where the cluster has no namespaces for its kind.
-pub(super) fn manifest_for<'b>(kind: &Kind, body: &'b Value) -> Cow<'b, Value> {
+pub(super) fn manifest_for<'b>(kind: &ResourceKind, body: &'b Value) -> Cow<'b, Value> {
     if kind.namespaced || body.pointer("/metadata/namespace").is_none() {
         return Cow::Borrowed(body);
     }
@@ -109,16 +111,17 @@ pub(super) fn manifest_for<'b>(kind: &Kind, body: &'b Value) -> Cow<'b, Value> {
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// The desired objects that the cluster has in another scope than the repo takes for theirs.
-pub(super) struct Rescoped<'d> {
+pub(super) struct ScopeCorrections<'d> {
     /// By what the cluster calls them.
     desired: BTreeMap<(String, &'d str, &'d str, Option<&'d str>), &'d ObjectRef>,
 }
 
-impl<'d> Rescoped<'d> {
+impl<'d> ScopeCorrections<'d> {
     /// Compares the desired objects with the kinds of the cluster.
-    pub(super) fn new(desired: &DesiredState<'d>, kinds: &Kinds) -> Self {
+    pub(super) fn new(desired: &DesiredState<'d>, kinds: &ClusterKinds) -> Self {
         let in_cluster = |object: &&'d ObjectRef| {
-            let kind = kinds.of(object).filter(|kind| kind.namespaced != object.namespace.is_some())?;
+            let kind =
+                kinds.find_kind(object).filter(|kind| kind.namespaced != object.namespace.is_some())?;
             let namespace = kind.namespaced.then_some(DEFAULT_NAMESPACE);
             Some((
                 (object.group().to_owned(), object.kind.as_str(), object.name.as_str(), namespace),
@@ -130,7 +133,7 @@ impl<'d> Rescoped<'d> {
     }
 
     /// Identifies live objects as the repo does.
-    pub(super) fn rename(&self, live: &mut [Object]) {
+    pub(super) fn rename_objects(&self, live: &mut [Object]) {
         if self.desired.is_empty() {
             return;
         }
@@ -145,61 +148,67 @@ impl<'d> Rescoped<'d> {
 }
 
 /// Looks up the kinds of the desired objects and of the members of the `ApplySet`.
-pub(super) async fn find(
+pub(super) async fn find_kinds(
     client: &Client,
     desired: &DesiredState<'_>,
-    members: &Members,
-) -> Result<Kinds, Error> {
-    let mut kinds = Kinds::default();
-    let defined = defined(desired);
+    members: &ApplySetContents,
+) -> Result<ClusterKinds, Error> {
+    let mut kinds = ClusterKinds::default();
+    let defined = defined_kinds(desired);
     let mut foreign: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (object, _) in &desired.objects {
-        if kinds.of(object).is_some() {
+        if kinds.find_kind(object).is_some() {
             continue;
         }
-        match Kind::builtin(&object.api_version, &object.kind).cloned() {
+        match ResourceKind::find_builtin(&object.api_version, &object.kind).cloned() {
             Some(kind) => kinds.insert(kind, true),
             None => drop(foreign.entry(object.api_version.clone()).or_default().insert(object.kind.clone())),
         }
     }
     for (api_version, wanted) in foreign {
-        look_up(client, &api_version, &wanted, &defined, &mut kinds).await?;
+        look_up_kinds(client, &api_version, &wanted, &defined, &mut kinds).await?;
     }
     for owned in &members.group_kinds {
         let (kind, group) = owned.split_once('.').unwrap_or((owned, ""));
-        if kinds.has(group, kind) {
+        if kinds.has_kind(group, kind) {
             continue;
         }
-        if let Some(builtin) = Kind::builtins().find(|k| (k.group.as_str(), k.kind.as_str()) == (group, kind))
+        if let Some(builtin) =
+            ResourceKind::all_builtins().find(|k| (k.group.as_str(), k.kind.as_str()) == (group, kind))
         {
             kinds.insert(builtin.clone(), true);
             continue;
         }
         // Without the group there are no objects of it.
-        let Some(found) = client.find(&Call::get(ApiPath::new(["apis", group]))).await? else {
+        let Some(found) =
+            client.request_optional(&RepeatableRequest::get(ApiPath::new(["apis", group]))).await?
+        else {
             continue;
         };
         if let Some(preferred) = found.pointer("/preferredVersion/groupVersion").and_then(Value::as_str) {
-            look_up(client, preferred, &[kind.to_owned()].into(), &defined, &mut kinds).await?;
+            look_up_kinds(client, preferred, &[kind.to_owned()].into(), &defined, &mut kinds).await?;
         }
     }
     Ok(kinds)
 }
 
 /// The kinds that desired definitions define.
-fn defined(desired: &DesiredState<'_>) -> Vec<Kind> {
+fn defined_kinds(desired: &DesiredState<'_>) -> Vec<ResourceKind> {
     let definitions = desired.objects.iter().filter(|(object, _)| object.kind == "CustomResourceDefinition");
-    definitions.flat_map(|(_, body)| Kind::from_definition(body)).collect()
+    definitions.flat_map(|(_, body)| ResourceKind::from_definition(body)).collect()
 }
 
-async fn look_up(
+async fn look_up_kinds(
     client: &Client,
     api_version: &str,
     wanted: &BTreeSet<String>,
-    defined: &[Kind],
-    kinds: &mut Kinds,
+    defined: &[ResourceKind],
+    kinds: &mut ClusterKinds,
 ) -> Result<(), Error> {
-    let discovered = client.find(&Call::get(ApiPath::of_version(api_version))).await?.unwrap_or_default();
+    let discovered = client
+        .request_optional(&RepeatableRequest::get(ApiPath::of_version(api_version)))
+        .await?
+        .unwrap_or_default();
     let resources = discovered.get("resources").and_then(Value::as_array);
     for name in wanted {
         let rendered = defined.iter().find(|kind| kind.kind == *name && kind.api_version() == api_version);
@@ -210,14 +219,15 @@ async fn look_up(
         match (rendered, resource) {
             (Some(kind), served) => kinds.insert(kind.clone(), served.is_some()),
             (None, Some(resource)) => {
-                let plain = plain(api_version, name, resource);
-                let definition = definition(client, &plain).await?;
-                let customs =
-                    definition.map(|definition| Kind::from_definition(&definition)).unwrap_or_default();
+                let plain = untyped_kind(api_version, name, resource);
+                let definition = find_definition(client, &plain).await?;
+                let customs = definition
+                    .map(|definition| ResourceKind::from_definition(&definition))
+                    .unwrap_or_default();
                 let custom = customs.into_iter().find(|k| k.kind == *name && k.version == plain.version);
                 let kind = match custom {
                     Some(custom) => custom,
-                    None => typed(client, plain).await?,
+                    None => add_openapi_types(client, plain).await?,
                 };
                 kinds.insert(kind, true);
             }
@@ -228,19 +238,19 @@ async fn look_up(
 }
 
 /// The `CustomResourceDefinition` of a kind, where there is one that may be read.
-pub(super) async fn definition(client: &Client, kind: &Kind) -> Result<Option<Value>, Error> {
+pub(super) async fn find_definition(client: &Client, kind: &ResourceKind) -> Result<Option<Value>, Error> {
     let definitions = ApiPath::of_version("apiextensions.k8s.io/v1").join("customresourcedefinitions");
-    match client.find(&Call::get(definitions.join(&kind.resource()))).await {
+    match client.request_optional(&RepeatableRequest::get(definitions.join(&kind.resource_name()))).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(None),
         found => found,
     }
 }
 
 /// A kind with its types by the `OpenAPI` documents of the cluster, as far as it publishes them.
-async fn typed(client: &Client, kind: Kind) -> Result<Kind, Error> {
+async fn add_openapi_types(client: &Client, kind: ResourceKind) -> Result<ResourceKind, Error> {
     let of_version = ApiPath::new(["openapi", "v3"]).join_version(&kind.api_version());
     for path in [of_version, ApiPath::new(["openapi", "v2"])] {
-        match client.find(&Call::get(path)).await {
+        match client.request_optional(&RepeatableRequest::get(path)).await {
             Err(Error::Refused(refusal)) if matches!(refusal.code, 403 | 406) => {}
             Err(error) => return Err(error),
             Ok(None) => {}
@@ -251,12 +261,12 @@ async fn typed(client: &Client, kind: Kind) -> Result<Kind, Error> {
 }
 
 /// A kind of which only discovery is known: nothing is defaulted, and lists are atomic.
-pub(super) fn plain(api_version: &str, kind: &str, resource: &Value) -> Kind {
+pub(super) fn untyped_kind(api_version: &str, kind: &str, resource: &Value) -> ResourceKind {
     let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let namespaced = resource.get("namespaced") == Some(&Value::Bool(true));
-    Kind {
+    ResourceKind {
         plural: text("name"),
         singular: text("singularName"),
-        ..Kind::unknown(api_version, kind, namespaced)
+        ..ResourceKind::without_schema(api_version, kind, namespaced)
     }
 }

@@ -20,70 +20,72 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::cluster::Decided;
-use federate_engine::actions::inventory::Members;
-use federate_engine::actions::listed::ListedObject;
-use federate_engine::actions::{Action, ActionKind, Decision, Inventory, Orphans, Outcome, RepoRef};
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::cluster::ClusterDecisions;
+use federate_engine::actions::listed_object::ListedObject;
+use federate_engine::actions::{
+    Action, ActionKind, ActionOutcome, ApplySet, ObjectDecision, Orphans, RepoRef,
+};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 mod access;
 mod answer;
-mod call;
-mod carried;
-mod carry_out;
 mod client;
+mod cluster_state;
+pub mod compression;
 mod counts;
-mod depends;
-mod discover;
+mod dependencies;
+mod discovery;
 mod dry_run;
-mod early;
-mod gates;
+mod early_reads;
+mod execution;
 mod health;
 mod hub;
 pub mod import;
+mod items;
 mod kinds;
 mod kubeconfig;
-mod listed;
-mod memory;
+mod object_requests;
 mod order;
-pub mod packed;
 mod parent;
 pub mod path;
 mod proxy;
-mod read;
+mod request;
+mod send_results;
 pub mod snapshot;
-mod steps;
+mod stored_plan;
 mod survey;
 mod target;
 mod wait;
 mod watch;
+mod webhooks;
 
 pub use access::{MissingAccess, check_access};
-pub use answer::Refusal;
-pub use counts::{AnswerCounts, Answers, ServerRole};
-pub use early::{EarlyReads, read_early};
+pub use answer::StatusError;
+pub use cluster_state::ClusterState;
+pub use counts::{AnswerCounts, AnswersByCode, ServerRole};
+pub use early_reads::{EarlyReads, read_early};
 pub use health::{ClusterHealth, read_health};
-pub use hub::Hub;
-pub use kinds::Kinds;
+pub use hub::HubAccess;
+pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
-pub use memory::{RememberedPlan, StoredMemory};
-pub use read::ClusterState;
-pub use survey::{Survey, SurveyResult, SurveyedCluster, find_unreachable, survey};
+pub use stored_plan::{RememberedPlan, StoredPlan};
+pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
 pub use target::Access;
 pub use watch::{MemberWatch, WatchedObjects};
 
-use carried::SendResults;
-use carry_out::Run;
 use client::Client;
-use early::{EarlyCluster, EarlyLists};
+use early_reads::{EarlyCluster, EarlyLists};
+use execution::ApplyExecution;
+use send_results::SendResults;
 use target::Connections;
 
 /// The number of clusters that are connected to at a time; [`target`] limits how many are worked on.
-const ASKED_AT_ONCE: usize = 256;
+const MAX_CONNECTED_CLUSTERS: usize = 256;
 /// The number of times that a cluster is read because another client changed objects after they were decided about.
-const ROUNDS: u32 = 6;
+const MAX_ATTEMPTS: u32 = 6;
 /// The pause before the second time; it doubles.
-const BACK_OFF: Duration = Duration::from_millis(100);
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 /// The time limit for what is done in a cluster, from its turn on and besides waiting for health, unless
 /// [`Access::timeout`] says otherwise.
 const CLUSTER_TIMEOUT: Duration = Duration::from_mins(10);
@@ -104,35 +106,44 @@ pub type TextComparison<'d> = Box<dyn Fn(&ObjectRef, &ListedObject<'_>) -> Optio
 pub trait Decider: Sync {
     /// Prepares to say of listed objects whether they are unchanged by their text; `None` where values are needed. `first`
     /// has the objects that are read before.
-    fn comparison<'d>(&'d self, cluster: &ClusterName, first: &[Object]) -> Option<TextComparison<'d>>;
+    fn prepare_comparison<'d>(
+        &'d self,
+        cluster: &ClusterName,
+        first: &[Object],
+    ) -> Option<TextComparison<'d>>;
 
     /// Decides about every object of a cluster, before the API server is asked.
-    fn decide(&self, cluster: &ClusterName, state: &ClusterState) -> Decided;
+    fn decide_cluster(&self, cluster: &ClusterName, state: &ClusterState) -> ClusterDecisions;
 
     /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or why
     /// the apply is refused.
-    fn answered(
+    fn decide_again(
         &self,
-        decision: &mut Decision,
+        decision: &mut ObjectDecision,
         state: &ClusterState,
         live: Option<&Value>,
         answer: Result<Value, String>,
     );
 
     /// Completes the decisions after the API server has answered.
-    fn finish(&self, cluster: &ClusterName, state: &ClusterState, decided: Decided) -> Decided;
+    fn finish_decisions(
+        &self,
+        cluster: &ClusterName,
+        state: &ClusterState,
+        decided: ClusterDecisions,
+    ) -> ClusterDecisions;
 
     /// The wave in which an object is applied.
-    fn wave(&self, object: &ObjectRef) -> u32;
+    fn find_wave(&self, object: &ObjectRef) -> u32;
 
     /// Whether a change has arrived at an object, by its control plane, its status and the health checks of the repo.
-    fn readiness(&self, object: &Object) -> Readiness;
+    fn assess_readiness(&self, object: &Object) -> Readiness;
 }
 
 /// Receives the progress of clusters, from several threads.
-pub trait Progress: Sync {
+pub trait ProgressReporter: Sync {
     /// Reports that a cluster has reached a step.
-    fn at(&self, cluster: &ClusterName, step: Step);
+    fn report_progress(&self, cluster: &ClusterName, step: ClusterProgress);
 
     /// Reports what was done in a cluster, when it is done. Other clusters may still be under way.
     fn note_outcome(&self, _outcome: &ClusterOutcome) {}
@@ -140,7 +151,7 @@ pub trait Progress: Sync {
 
 /// The step that a cluster has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ClusterProgress {
     /// It is being read.
     Reading,
     /// Objects are being applied and deleted.
@@ -165,12 +176,12 @@ pub enum Step {
 #[derive(Clone)]
 pub struct ApplyOptions<'h> {
     /// The `ApplySet` of the managed objects.
-    pub inventory: &'h Inventory,
+    pub inventory: &'h ApplySet,
     /// The repo that the objects come from, where it is known.
     pub repo: Option<&'h RepoRef>,
     /// The `ApplySet` whose members are adopted. Where it is the same as `inventory`, the set itself moves to this
     /// repo.
-    pub moved: Option<&'h Inventory>,
+    pub moved: Option<&'h ApplySet>,
     /// How far a dry run goes; `None` where changes are made.
     pub dry_run: Option<DryRun>,
     /// The plan that the clusters are to remember; `None` where they are to remember none.
@@ -190,11 +201,11 @@ pub struct ApplyOptions<'h> {
     /// What was begun to be read before it was known what is desired.
     pub early: Option<&'h EarlyReads>,
     /// What is known to be in the `ApplySet`, besides what its parent says.
-    pub contents: Option<&'h Members>,
+    pub contents: Option<&'h ApplySetContents>,
     /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
     pub ends: bool,
     /// Receives the progress.
-    pub progress: &'h dyn Progress,
+    pub progress: &'h dyn ProgressReporter,
 }
 
 /// Whether something newer is to be done than to wait for what was applied: another revision, a request, or the end of the
@@ -248,16 +259,16 @@ pub enum Error {
     Late(String),
     /// The API server refuses the request.
     #[error("{}", .0.message)]
-    Refused(Refusal),
+    Refused(StatusError),
 }
 
 impl Error {
     /// Adds the number of attempts.
-    fn after(self, attempts: u32) -> Self {
+    fn with_attempts(self, attempts: u32) -> Self {
         match self {
             Self::Access(_) | Self::Late(_) => self,
             Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
-            Self::Refused(refusal) => Self::Refused(Refusal {
+            Self::Refused(refusal) => Self::Refused(StatusError {
                 message: format!("{} ({attempts} attempts)", refusal.message),
                 ..refusal
             }),
@@ -265,7 +276,7 @@ impl Error {
     }
 
     /// The error about a time limit for what is done in a cluster.
-    fn late(time: Duration) -> Self {
+    fn timed_out(time: Duration) -> Self {
         Self::Late(format!("gave up after {} s (--timeout)", time.as_secs()))
     }
 
@@ -280,49 +291,49 @@ impl Error {
 
 /// Brings clusters to their desired state. The outcomes are in the order of `desired_states`; only what keeps every cluster
 /// from being reached is an error.
-pub fn apply(
+pub fn apply_desired_states(
     access: &Access,
     desired_states: &[DesiredState<'_>],
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
     let one = |runtime: &Runtime, connections: &Arc<Connections>, desired: &DesiredState<'_>| {
-        one(runtime, connections, desired, decider, options)
+        apply_to_cluster(runtime, connections, desired, decider, options)
     };
     match options.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
         Some((runtime, connections)) => {
-            Ok(in_lanes(desired_states, |desired| one(runtime, connections, desired)))
+            Ok(for_each_bounded(desired_states, |desired| one(runtime, connections, desired)))
         }
-        None => each(access, desired_states, one),
+        None => for_each_cluster(access, desired_states, one),
     }
 }
 
 /// Works on all clusters, some at a time.
-fn each<'j, T: Send>(
+fn for_each_cluster<'j, T: Send>(
     access: &Access,
     desired_states: &'j [DesiredState<'j>],
     one: impl Fn(&Runtime, &Arc<Connections>, &'j DesiredState<'j>) -> T + Sync,
 ) -> Result<Vec<T>, Error> {
-    let connections = access.read(desired_states.len())?;
-    let runtime = runtime()?;
-    let all = in_lanes(desired_states, |desired| one(&runtime, &connections, desired));
+    let connections = access.open_connections(desired_states.len())?;
+    let runtime = build_runtime()?;
+    let all = for_each_bounded(desired_states, |desired| one(&runtime, &connections, desired));
     // A credential plugin may still run although its time is over.
     runtime.shutdown_background();
     Ok(all)
 }
 
-fn runtime() -> Result<Runtime, Error> {
+fn build_runtime() -> Result<Runtime, Error> {
     let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     built.map_err(|error| Error::Access(error.to_string()))
 }
 
 /// Works on all clusters, each in a thread. The results are in the order of the clusters.
-fn in_lanes<'j, T: Send>(
+fn for_each_bounded<'j, T: Send>(
     desired_states: &'j [DesiredState<'j>],
     one: impl Fn(&'j DesiredState<'j>) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let lane = || {
+    let worker = || {
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
@@ -331,16 +342,17 @@ fn in_lanes<'j, T: Send>(
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let lanes: Vec<_> = (0..ASKED_AT_ONCE.min(desired_states.len())).map(|_| scope.spawn(lane)).collect();
+        let workers: Vec<_> =
+            (0..MAX_CONNECTED_CLUSTERS.min(desired_states.len())).map(|_| scope.spawn(worker)).collect();
         let joined =
-            lanes.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+            workers.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
     all.sort_by_key(|(at, _)| *at);
     all.into_iter().map(|(_, result)| result).collect()
 }
 
-fn one(
+fn apply_to_cluster(
     runtime: &Runtime,
     connections: &Arc<Connections>,
     desired: &DesiredState<'_>,
@@ -357,39 +369,46 @@ fn one(
         digest: None,
     };
     let mut carried = SendResults::default();
-    let worked = runtime.block_on(within(connections.timeout(), async {
-        let early = options.early.and_then(|early| early.take(&desired.cluster));
+    let worked = runtime.block_on(limit_time(connections.timeout(), async {
+        let early = options.early.and_then(|early| early.take_cluster(&desired.cluster));
         let (client, early) = match early {
             Some(early) => {
                 let EarlyCluster { client, found } = early.await?;
                 (client, Some(found))
             }
-            None => (target::to(connections, &desired.cluster).await?, None),
+            None => (target::connect_member(connections, &desired.cluster).await?, None),
         };
-        let client = client.dry_run(options.dry_run.is_some());
-        let client = client.fenced(options.fence.as_ref()).interrupted_by(options.interrupt.as_ref());
-        let work = work(&client, desired, decider, options, (&mut outcome, &mut carried, early));
+        let client = client.with_dry_run(options.dry_run.is_some());
+        let client = client.with_fence(options.fence.as_ref()).with_interrupt(options.interrupt.as_ref());
+        let work = reconcile_cluster(&client, desired, decider, options, (&mut outcome, &mut carried, early));
         match connections.timeout() {
             Some(_) => work.await,
-            None => client.within(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
+            None => client.limit_time(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
         }
     }));
     if let Err(error) = worked {
         let why = error.to_string();
-        carried.mark(&mut outcome.actions, options.dry_run.is_some(), &why, &why);
+        carried.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &why, &why);
         outcome.error = Some(why);
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
-    let failed = outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == Outcome::Failed);
-    options.progress.at(&desired.cluster, if failed { Step::Failed } else { Step::Done });
+    let failed =
+        outcome.error.is_some() || outcome.actions.iter().any(|a| a.outcome == ActionOutcome::Failed);
+    options.progress.report_progress(
+        &desired.cluster,
+        if failed { ClusterProgress::Failed } else { ClusterProgress::Done },
+    );
     options.progress.note_outcome(&outcome);
     outcome
 }
 
 /// Limits the time of some work.
-async fn within<T>(time: Option<Duration>, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+async fn limit_time<T>(
+    time: Option<Duration>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
     let Some(time) = time else { return work.await };
-    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(Error::late(time)))
+    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(Error::timed_out(time)))
 }
 
 /// Records an Event that says what was done, if anything was.
@@ -403,8 +422,8 @@ async fn record_event(
     let mut failed = 0;
     for action in actions {
         match action.outcome {
-            Outcome::Failed => failed += 1,
-            Outcome::Done
+            ActionOutcome::Failed => failed += 1,
+            ActionOutcome::Done
                 if !matches!(
                     action.action,
                     ActionKind::Unchanged | ActionKind::Conflict | ActionKind::Skip
@@ -431,10 +450,10 @@ async fn record_event(
     });
     let failures = (failed > 0).then(|| format!("{failed} failed"));
     let message = done.chain(failures).collect::<Vec<_>>().join(", ");
-    parent::report(client, options, uid, (failed > 0, message)).await;
+    parent::write_event(client, options, uid, (failed > 0, message)).await;
 }
 
-async fn work(
+async fn reconcile_cluster(
     client: &Client,
     desired: &DesiredState<'_>,
     decider: &dyn Decider,
@@ -443,21 +462,22 @@ async fn work(
 ) -> Result<(), Error> {
     // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
-    for round in 1..=ROUNDS {
-        options.progress.at(&desired.cluster, Step::Reading);
-        let mut state = read::read(client, desired, options, Some(decider), early.take()).await?;
+    for attempt in 1..=MAX_ATTEMPTS {
+        options.progress.report_progress(&desired.cluster, ClusterProgress::Reading);
+        let mut state =
+            cluster_state::read_cluster_state(client, desired, options, Some(decider), early.take()).await?;
         outcome.read = true;
-        outcome.notes = parent::check(&state, options)?;
+        outcome.notes = parent::check_ownership(&state, options)?;
         let apply_sets = outcome.notes.len();
-        outcome.notes.extend(memory::unused(client, &state, options).await?);
-        let mut decided = decider.decide(&desired.cluster, &state);
+        outcome.notes.extend(stored_plan::warn_if_unused(client, &state, options).await?);
+        let mut decided = decider.decide_cluster(&desired.cluster, &state);
         for decision in &mut decided.decisions {
             if let Some(why) = state.unreadable.get(&decision.action.object) {
-                decision.refuse(why);
+                decision.mark_refused(why);
             }
         }
         let idle = options.wait.is_none() && decided.decisions.iter().all(|decision| decision.send.is_none());
-        outcome.digest = state.digest.take().filter(|_| idle && !memory::is_kept_in(&state));
+        outcome.digest = state.digest.take().filter(|_| idle && !stored_plan::is_kept_in(&state));
         if !idle {
             state.read_rest(&desired.cluster)?;
         }
@@ -466,7 +486,8 @@ async fn work(
         } else {
             BTreeSet::new()
         };
-        let Decided { decisions, stopped, orphans } = decider.finish(&desired.cluster, &state, decided);
+        let ClusterDecisions { decisions, stopped, orphans } =
+            decider.finish_decisions(&desired.cluster, &state, decided);
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),
@@ -480,27 +501,36 @@ async fn work(
         if outcome.error.is_some() || options.dry_run == Some(DryRun::Client) {
             return Ok(());
         }
-        let run = Run { client, desired, state: &state, decisions: &decisions, options, accepted: &accepted };
+        let run = ApplyExecution {
+            client,
+            desired,
+            state: &state,
+            decisions: &decisions,
+            options,
+            accepted: &accepted,
+        };
         run.carry_out(decider, carried).await?;
-        let again = carried.any_late() && round < ROUNDS;
-        let late = format!("gave up after {round} conflicts: another client keeps modifying it");
-        carried.mark(&mut outcome.actions, options.dry_run.is_some(), &late, "");
+        let again = carried.any_late() && attempt < MAX_ATTEMPTS;
+        let late = format!("gave up after {attempt} conflicts: another client keeps modifying it");
+        carried.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &late, "");
         if !again {
             record_event(client, options, carried, &outcome.actions).await;
             if let (Some(patience), None) = (options.wait, options.dry_run) {
-                for found in wait::wait(client, &state, &decisions, decider, options, patience).await? {
+                for found in
+                    wait::wait_until_healthy(client, &state, &decisions, decider, options, patience).await?
+                {
                     let action = outcome.actions.iter_mut().find(|action| action.object == found.object);
-                    if let Some(action) = action.filter(|action| action.outcome == Outcome::Done) {
-                        (action.outcome, action.error) = (Outcome::Failed, Some(found.why));
+                    if let Some(action) = action.filter(|action| action.outcome == ActionOutcome::Done) {
+                        (action.outcome, action.error) = (ActionOutcome::Failed, Some(found.why));
                         action.unhealthy = found.may_recover;
                     }
                 }
             }
             return Ok(());
         }
-        open = Some(carried.again());
+        open = Some(carried.retry_objects());
         // A client that keeps changing an object may be done with it a moment later.
-        tokio::time::sleep(BACK_OFF * 2_u32.pow(round - 1)).await;
+        tokio::time::sleep(FIRST_BACKOFF * 2_u32.pow(attempt - 1)).await;
     }
     Ok(())
 }

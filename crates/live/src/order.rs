@@ -11,11 +11,11 @@ use federate_kubernetes::ObjectRef;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Namespaces and definitions of kinds.
-    Ground,
+    Prerequisites,
     /// Everything else, by the wave of its control plane, and within a wave by rank.
     Wave(u32, Rank),
     /// Webhooks and aggregated API servers, whose Services must be ready.
-    Gates,
+    Webhooks,
 }
 
 /// The rank of a kind: an object needs only objects of lower ranks.
@@ -34,12 +34,12 @@ pub(super) enum Rank {
 }
 
 /// The phase of an object, by its wave.
-pub(super) fn phase(object: &ObjectRef, wave: u32) -> Phase {
+pub(super) fn assign_phase(object: &ObjectRef, wave: u32) -> Phase {
     match (object.group(), object.kind.as_str()) {
-        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Ground,
-        _ if is_webhook(object) => Phase::Gates,
-        ("apiregistration.k8s.io", "APIService") => Phase::Gates,
-        _ => Phase::Wave(wave, rank(object)),
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Prerequisites,
+        _ if is_webhook(object) => Phase::Webhooks,
+        ("apiregistration.k8s.io", "APIService") => Phase::Webhooks,
+        _ => Phase::Wave(wave, assign_rank(object)),
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn is_webhook(object: &ObjectRef) -> bool {
     object.group() == "admissionregistration.k8s.io" && kinds.contains(&object.kind.as_str())
 }
 
-fn rank(object: &ObjectRef) -> Rank {
+fn assign_rank(object: &ObjectRef) -> Rank {
     match (object.group(), object.kind.as_str()) {
         ("", "ServiceAccount" | "LimitRange" | "ResourceQuota" | "PersistentVolume")
         | ("scheduling.k8s.io", "PriorityClass")
@@ -65,7 +65,7 @@ fn rank(object: &ObjectRef) -> Rank {
 }
 
 /// Groups things by their phases, in order.
-pub(super) fn phases<T>(things: impl Iterator<Item = (Phase, T)>) -> Vec<(Phase, Vec<T>)> {
+pub(super) fn group_by_phase<T>(things: impl Iterator<Item = (Phase, T)>) -> Vec<(Phase, Vec<T>)> {
     let mut sorted: std::collections::BTreeMap<Phase, Vec<T>> = Default::default();
     for (phase, thing) in things {
         sorted.entry(phase).or_default().push(thing);
@@ -87,7 +87,8 @@ mod tests {
     }
 
     fn kinds(objects: &[(ObjectRef, u32)]) -> Vec<Vec<&str>> {
-        let sorted = phases(objects.iter().map(|(object, wave)| (phase(object, *wave), object)));
+        let sorted =
+            group_by_phase(objects.iter().map(|(object, wave)| (assign_phase(object, *wave), object)));
         sorted.iter().map(|(_, objects)| objects.iter().map(|o| o.kind.as_str()).collect()).collect()
     }
 

@@ -9,34 +9,38 @@ use std::collections::BTreeSet;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::call::Call;
 use super::client::Client;
-use super::memory;
+use super::cluster_state::{ClusterState, parent_path};
+use super::object_requests::{APPLY, delete_request};
 use super::path::ApiPath;
-use super::read::{ClusterState, parent_path};
-use super::steps::{APPLY, deletion};
+use super::request::RepeatableRequest;
+use super::stored_plan;
 use super::{ApplyOptions, Error};
-use federate_engine::actions::inventory::Members;
-use federate_engine::actions::{Decision, Inventory, MANAGER, RepoRef, Send};
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::{ApplySet, FIELD_MANAGER, ObjectDecision, RepoRef, WriteRequest};
 use federate_kubernetes::ObjectRef;
 
 /// What a parent records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ParentRecord {
-    members: Members,
+    members: ApplySetContents,
     repo: Option<RepoRef>,
     /// Whether the cluster keeps a plan.
     plan: bool,
 }
 
 impl ParentRecord {
-    fn of(parent: &Value) -> Self {
-        Self { members: Members::of(parent), repo: RepoRef::of_parent(parent), plan: memory::is_kept(parent) }
+    fn from_parent(parent: &Value) -> Self {
+        Self {
+            members: ApplySetContents::from_parent(parent),
+            repo: RepoRef::of_parent(parent),
+            plan: stored_plan::is_kept(parent),
+        }
     }
 }
 
 /// The parent of the `ApplySet`.
-pub(super) struct Parent<'p> {
+pub(super) struct ApplySetParent<'p> {
     options: ApplyOptions<'p>,
     /// The record in the cluster.
     there: Option<ParentRecord>,
@@ -52,7 +56,10 @@ pub(super) struct Parent<'p> {
 }
 
 /// Refuses an `ApplySet` of another repo, and returns a warning for each other `ApplySet` of this repo.
-pub(super) fn check(state: &ClusterState, options: &ApplyOptions<'_>) -> Result<Vec<String>, Error> {
+pub(super) fn check_ownership(
+    state: &ClusterState,
+    options: &ApplyOptions<'_>,
+) -> Result<Vec<String>, Error> {
     let set = options.inventory;
     let recorded = state.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::of_parent);
     if let Some(recorded) = recorded
@@ -69,7 +76,7 @@ pub(super) fn check(state: &ClusterState, options: &ApplyOptions<'_>) -> Result<
     }
     let left = state.others.iter().filter_map(|parent| {
         let text = |key: &str| parent.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
-        let other = Inventory { namespace: text("namespace")?.to_owned(), name: text("name")?.to_owned() };
+        let other = ApplySet { namespace: text("namespace")?.to_owned(), name: text("name")?.to_owned() };
         let is_own = options.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
         (is_own && other != *set && options.moved != Some(&other)).then(|| {
             format!(
@@ -81,22 +88,26 @@ pub(super) fn check(state: &ClusterState, options: &ApplyOptions<'_>) -> Result<
     Ok(left.collect())
 }
 
-impl<'p> Parent<'p> {
-    pub(super) fn new(state: &ClusterState, decisions: &[Decision], options: &ApplyOptions<'p>) -> Self {
+impl<'p> ApplySetParent<'p> {
+    pub(super) fn new(
+        state: &ClusterState,
+        decisions: &[ObjectDecision],
+        options: &ApplyOptions<'p>,
+    ) -> Self {
         let inventory = options.inventory;
-        let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
+        let goes = |decision: &&ObjectDecision| matches!(decision.send, Some(WriteRequest::Delete { .. }));
         let gone: BTreeSet<&ObjectRef> = decisions.iter().filter(goes).map(|d| &d.action.object).collect();
-        let comes = |decision: &&Decision| matches!(decision.send, Some(Send::Apply { .. }));
+        let comes = |decision: &&ObjectDecision| matches!(decision.send, Some(WriteRequest::Apply { .. }));
         let applied = decisions.iter().filter(comes).map(|d| &d.action.object);
         let kept = state.members.iter().filter(|object| !gone.contains(object));
-        let mut members = inventory.members(applied.chain(kept));
+        let mut members = inventory.collect_contents(applied.chain(kept));
         // Objects that may not be read may still exist.
         if let (true, Some(parent)) = (state.partial || !state.unreadable.is_empty(), &state.parent) {
-            members = members.and(&Members::of(parent));
+            members = members.merged_with(&ApplySetContents::from_parent(parent));
         }
         // Without the label it is not the parent of an ApplySet.
         let parent = state.parent.as_ref().filter(|parent| inventory.is_parent(parent));
-        let there = parent.map(ParentRecord::of);
+        let there = parent.map(ParentRecord::from_parent);
         let before = there.as_ref().and_then(|record| record.repo.clone());
         let repo = options.repo.cloned().map(|repo| {
             // Correcting drift does not change which commit runs.
@@ -112,7 +123,7 @@ impl<'p> Parent<'p> {
             (parent_path(moved), text(parent, "uid"), text(parent, "resourceVersion"))
         });
         let uid = parent.map(|parent| text(parent, "uid"));
-        let is_last = options.ends && gone.is_empty() && members == Members::default();
+        let is_last = options.ends && gone.is_empty() && members == ApplySetContents::default();
         let ends =
             parent.filter(|_| is_last).map(|parent| (text(parent, "uid"), text(parent, "resourceVersion")));
         let plan = options.remember.is_some() || there.as_ref().is_some_and(|record| record.plan);
@@ -120,7 +131,7 @@ impl<'p> Parent<'p> {
     }
 
     /// Records the old and the new members.
-    pub(super) async fn announce(&mut self, client: &Client) -> Result<(), Error> {
+    pub(super) async fn announce_members(&mut self, client: &Client) -> Result<(), Error> {
         if self.ends.is_some() {
             return Ok(());
         }
@@ -128,39 +139,49 @@ impl<'p> Parent<'p> {
         // The commit runs when all of its objects are applied.
         let revision = there.repo.and_then(|repo| repo.revision);
         let repo = self.then.repo.clone().map(|repo| RepoRef { revision, ..repo });
-        let members = there.members.and(&self.then.members);
-        self.write(client, ParentRecord { members, repo, ..self.then.clone() }).await
+        let members = there.members.merged_with(&self.then.members);
+        self.write_record(client, ParentRecord { members, repo, ..self.then.clone() }).await
     }
 
     /// Records the members that remain.
-    pub(super) async fn complete(&mut self, client: &Client) -> Result<(), Error> {
+    pub(super) async fn complete_members(&mut self, client: &Client) -> Result<(), Error> {
         if let Some((uid, version)) = self.ends.take() {
             client
-                .find(&deletion(&parent_path(self.options.inventory), "Background", &uid, &version))
+                .request_optional(&delete_request(
+                    &parent_path(self.options.inventory),
+                    "Background",
+                    &uid,
+                    &version,
+                ))
                 .await?;
             return Ok(());
         }
         let then = self.then.clone();
-        self.write(client, then).await?;
+        self.write_record(client, then).await?;
         if let Some((path, uid, version)) = self.moved.take() {
-            client.find(&deletion(&path, "Background", &uid, &version)).await?;
+            client.request_optional(&delete_request(&path, "Background", &uid, &version)).await?;
         }
         Ok(())
     }
 
-    async fn write(&mut self, client: &Client, record: ParentRecord) -> Result<(), Error> {
-        let nothing = self.there.is_none() && record.members == Members::default();
+    async fn write_record(&mut self, client: &Client, record: ParentRecord) -> Result<(), Error> {
+        let nothing = self.there.is_none() && record.members == ApplySetContents::default();
         if nothing || self.there.as_ref() == Some(&record) {
             return Ok(());
         }
         let inventory = self.options.inventory;
-        let call = Call::new(Method::PATCH, parent_path(inventory)).query("fieldManager", MANAGER);
-        let mut body = inventory.parent(&record.members, record.repo.as_ref());
+        let call = RepeatableRequest::new(Method::PATCH, parent_path(inventory))
+            .with_query("fieldManager", FIELD_MANAGER);
+        let mut body = inventory.build_parent(&record.members, record.repo.as_ref());
         let annotations = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
         if let Some(annotations) = annotations.filter(|_| record.plan) {
-            annotations.insert(memory::KEPT.to_owned(), memory::name(inventory, "").into());
+            annotations.insert(
+                stored_plan::PLAN_ANNOTATION.to_owned(),
+                stored_plan::config_map_name(inventory, "").into(),
+            );
         }
-        let stored: Value = client.send(&call.query("force", "true").body(APPLY, &body)).await?;
+        let stored: Value =
+            client.request_json(&call.with_query("force", "true").with_body(APPLY, &body)).await?;
         self.uid = stored.pointer("/metadata/uid").and_then(Value::as_str).map(str::to_owned);
         self.there = Some(record);
         Ok(())
@@ -168,7 +189,7 @@ impl<'p> Parent<'p> {
 }
 
 /// Records an Event on the parent that says what an apply did.
-pub(super) async fn report(
+pub(super) async fn write_event(
     client: &Client,
     options: &ApplyOptions<'_>,
     uid: &str,
@@ -190,14 +211,14 @@ pub(super) async fn report(
         "type": if failed { "Warning" } else { "Normal" },
         "reason": if failed { "ApplyFailed" } else { "Applied" },
         "message": format!("{message}{}", from.unwrap_or_default()),
-        "source": {"component": MANAGER}, "reportingComponent": MANAGER,
+        "source": {"component": FIELD_MANAGER}, "reportingComponent": FIELD_MANAGER,
         "firstTimestamp": time, "lastTimestamp": time, "count": 1,
     });
     let path = ApiPath::of_version("v1").in_namespace(&set.namespace).join("events");
-    let call = Call::new(Method::POST, path).body("application/json", &event);
+    let call = RepeatableRequest::new(Method::POST, path).with_body("application/json", &event);
     // Without the right to create Events the objects are applied all the same.
-    let _ = tokio::time::timeout(PATIENCE, client.send(&call)).await;
+    let _ = tokio::time::timeout(EVENT_TIMEOUT, client.request_json(&call)).await;
 }
 
 /// How long an Event may take.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+const EVENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);

@@ -35,7 +35,7 @@ impl ApiPath {
     /// The path with one more segment.
     #[must_use]
     pub fn join(mut self, segment: &str) -> Self {
-        if let Some(why) = refusal(segment)
+        if let Some(why) = find_refusal(segment)
             && self.refused.is_none()
         {
             self.refused = Some((segment.to_owned(), why));
@@ -63,7 +63,7 @@ impl ApiPath {
 
     /// The path with one more parameter.
     #[must_use]
-    pub fn query(mut self, key: &str, value: &str) -> Self {
+    pub fn with_query(mut self, key: &str, value: &str) -> Self {
         self.query.push(if self.query.is_empty() { '?' } else { '&' });
         self.query.push_str(&percent_encoded(key));
         self.query.push('=');
@@ -100,7 +100,7 @@ impl std::fmt::Display for ApiPath {
 }
 
 /// Why a segment is refused.
-fn refusal(segment: &str) -> Option<&'static str> {
+fn find_refusal(segment: &str) -> Option<&'static str> {
     match segment {
         "" => Some("it is empty"),
         "." | ".." => Some("it leads to another path"),
@@ -128,9 +128,11 @@ mod tests {
     fn segments_and_queries_are_encoded() {
         let path = ApiPath::of_version("rbac.authorization.k8s.io/v1").join("clusterroles").join("system:é");
         assert_eq!(path.to_uri().unwrap(), "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3A%C3%A9");
-        let path =
-            ApiPath::of_version("v1").in_namespace("a").join("configmaps").query("labelSelector", "a/b=c");
-        let uri = path.clone().query("limit", "500").to_uri().unwrap();
+        let path = ApiPath::of_version("v1")
+            .in_namespace("a")
+            .join("configmaps")
+            .with_query("labelSelector", "a/b=c");
+        let uri = path.clone().with_query("limit", "500").to_uri().unwrap();
         assert_eq!(uri, "/api/v1/namespaces/a/configmaps?labelSelector=a%2Fb%3Dc&limit=500");
         assert_eq!(path.to_string(), "/api/v1/namespaces/a/configmaps");
         assert_eq!(

@@ -11,12 +11,12 @@ use kube::config::Kubeconfig;
 use super::Error;
 
 /// The proxy to a server, for a context of a kubeconfig.
-pub(super) fn of(kubeconfig: &Kubeconfig, context: &str, server: &Uri) -> Result<Option<Uri>, Error> {
+pub(super) fn find_proxy(kubeconfig: &Kubeconfig, context: &str, server: &Uri) -> Result<Option<Uri>, Error> {
     let named = |url: String| {
         // The address may contain a password, and is not quoted.
         url.parse().map(Some).map_err(|error| Error::Access(format!("the proxy's address: {error}")))
     };
-    if let Some(url) = of_context(kubeconfig, context) {
+    if let Some(url) = find_context_proxy(kubeconfig, context) {
         return named(url);
     }
     let environment = ["HTTPS_PROXY", "https_proxy"];
@@ -27,7 +27,7 @@ pub(super) fn of(kubeconfig: &Kubeconfig, context: &str, server: &Uri) -> Result
     }
 }
 
-fn of_context(kubeconfig: &Kubeconfig, context: &str) -> Option<String> {
+fn find_context_proxy(kubeconfig: &Kubeconfig, context: &str) -> Option<String> {
     let context = kubeconfig.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
     let cluster = kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()?;
     cluster.proxy_url.clone().filter(|url| !url.is_empty())

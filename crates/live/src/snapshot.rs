@@ -10,28 +10,31 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::call::Call;
 use super::client::Client;
-use super::discover;
-use super::kinds::{path, plain};
+use super::cluster_state::{ListRequest, join_result, list_objects, list_reduced, read_cluster_state};
+use super::discovery;
+use super::kinds::{list_path, untyped_kind};
 use super::path::ApiPath;
-use super::read::{List, finished, objects, read, reduced};
-use super::{Access, ApplyOptions, DesiredState, DryRun, Error, Progress, Step, each, target, within};
-use federate_apiserver::Kind;
-use federate_apiserver::managed::read_fields;
+use super::request::RepeatableRequest;
+use super::{
+    Access, ApplyOptions, ClusterProgress, DesiredState, DryRun, Error, ProgressReporter, for_each_cluster,
+    limit_time, target,
+};
+use federate_apiserver::ResourceKind;
+use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::probe::Healthz;
-use federate_dialect::{ClusterReads, HubKinds, Observation};
-use federate_engine::actions::Inventory;
+use federate_dialect::{ClusterObservation, ClusterReads, HubKinds};
+use federate_engine::actions::ApplySet;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Object};
 
 /// How long a cluster may take where `--timeout` does not say it.
-const PATIENCE: Duration = Duration::from_mins(5);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// What is read of each member.
 pub struct SnapshotOptions<'l> {
     /// The `ApplySet` of the managed objects.
-    pub set: &'l Inventory,
+    pub set: &'l ApplySet,
     /// What the schedulers look at.
     pub reads: &'l ClusterReads,
     /// The clusters whose nodes and pods are read, because no control plane says their status.
@@ -53,7 +56,7 @@ pub struct MemberSnapshot {
 #[derive(Clone, Debug, Default)]
 pub struct MemberState {
     /// The state from which the status is computed, where it is needed.
-    pub observation: Option<Observation>,
+    pub observation: Option<ClusterObservation>,
     /// The version of Kubernetes, if the cluster reports it.
     pub version: Option<String>,
     /// The scopes of the custom resources of the repo that the cluster serves, by `Kind.group`.
@@ -72,18 +75,18 @@ pub fn read_members(
     desired_states: &[DesiredState<'_>],
     options: &SnapshotOptions<'_>,
 ) -> Result<Vec<MemberSnapshot>, Error> {
-    each(access, desired_states, |runtime, connections, desired| {
-        let time = connections.timeout().unwrap_or(PATIENCE);
-        let found = runtime.block_on(within(Some(time), async {
-            let client = target::to(connections, &desired.cluster).await?;
-            member(&client, desired, options).await
+    for_each_cluster(access, desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
+        let found = runtime.block_on(limit_time(Some(time), async {
+            let client = target::connect_member(connections, &desired.cluster).await?;
+            read_member(&client, desired, options).await
         }));
         MemberSnapshot { cluster: desired.cluster.clone(), found }
     })
 }
 
 /// A cluster with its state, or why that cannot be read.
-pub type ObservedCluster = (ClusterName, Result<Observation, Error>);
+pub type ObservedCluster = (ClusterName, Result<ClusterObservation, Error>);
 
 /// Reads the state of all clusters at once, from which control planes compute their status.
 ///
@@ -97,33 +100,35 @@ pub fn read_status(
 ) -> Result<Vec<ObservedCluster>, Error> {
     let of_cluster = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
     let desired: Vec<DesiredState<'_>> = clusters.iter().map(of_cluster).collect();
-    each(access, &desired, |runtime, connections, desired| {
-        let time = connections.timeout().unwrap_or(PATIENCE);
-        let found = runtime.block_on(within(Some(time), async {
-            let client = target::to(connections, &desired.cluster).await?;
-            let version = version(&client).await?;
-            Ok(Observation { version, ..observation(&client, &desired.cluster, now).await? })
+    for_each_cluster(access, &desired, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
+        let found = runtime.block_on(limit_time(Some(time), async {
+            let client = target::connect_member(connections, &desired.cluster).await?;
+            let version = read_version(&client).await?;
+            Ok(ClusterObservation { version, ..observe_cluster(&client, &desired.cluster, now).await? })
         }));
         (desired.cluster.clone(), found)
     })
 }
 
 /// The version of Kubernetes, if the cluster reports it.
-async fn version(client: &Client) -> Result<Option<String>, Error> {
-    let version: Value = client.send(&Call::get(ApiPath::new(["version"]))).await?;
+async fn read_version(client: &Client) -> Result<Option<String>, Error> {
+    let version: Value = client.request_json(&RepeatableRequest::get(ApiPath::new(["version"]))).await?;
     Ok(version["gitVersion"].as_str().filter(|version| !version.is_empty()).map(str::to_owned))
 }
 
-async fn member(
+async fn read_member(
     client: &Client,
     desired: &DesiredState<'_>,
     options: &SnapshotOptions<'_>,
 ) -> Result<MemberState, Error> {
-    let version = version(client).await?;
+    let version = read_version(client).await?;
     let mut found = MemberState { version: version.clone(), ..MemberState::default() };
     if (options.status)(&desired.cluster) {
-        found.observation =
-            Some(Observation { version, ..observation(client, &desired.cluster, options.now).await? });
+        found.observation = Some(ClusterObservation {
+            version,
+            ..observe_cluster(client, &desired.cluster, options.now).await?
+        });
     }
     let read_options = ApplyOptions {
         inventory: options.set,
@@ -142,16 +147,16 @@ async fn member(
         early: None,
         progress: &NoProgress,
     };
-    let state = read(client, desired, &read_options, None, None).await?;
+    let state = read_cluster_state(client, desired, &read_options, None, None).await?;
     found.scopes = state.kinds.custom_scopes();
-    found.objects = state.live.objects(&desired.cluster).to_vec();
+    found.objects = state.live.cluster_objects(&desired.cluster).to_vec();
     found.objects.iter_mut().for_each(|object| read_fields(&mut object.body));
     let scopes = options.reads.objects.iter();
     let lists = scopes.filter_map(|scope| {
-        let kind = Kind::builtin(&scope.api_version, &scope.kind).cloned()?;
-        Some(List { kind, namespace: scope.namespace.clone(), selector: None })
+        let kind = ResourceKind::find_builtin(&scope.api_version, &scope.kind).cloned()?;
+        Some(ListRequest { kind, namespace: scope.namespace.clone(), selector: None })
     });
-    found.objects.extend(objects(client, lists, &desired.cluster).await?);
+    found.objects.extend(list_objects(client, lists, &desired.cluster).await?);
     found.objects.sort_by(|a, b| a.id.cmp(&b.id));
     found.objects.dedup_by(|a, b| a.id == b.id);
     Ok(found)
@@ -159,33 +164,42 @@ async fn member(
 
 struct NoProgress;
 
-impl Progress for NoProgress {
-    fn at(&self, _: &ClusterName, _: Step) {}
+impl ProgressReporter for NoProgress {
+    fn report_progress(&self, _: &ClusterName, _: ClusterProgress) {}
 }
 
 /// Everything from which control planes compute the status of a cluster.
-async fn observation(client: &Client, cluster: &ClusterName, now: Timestamp) -> Result<Observation, Error> {
+async fn observe_cluster(
+    client: &Client,
+    cluster: &ClusterName,
+    now: Timestamp,
+) -> Result<ClusterObservation, Error> {
     let all = |kind: &str| {
-        Kind::builtin("v1", kind).cloned().map(|kind| List { kind, namespace: None, selector: None })
+        ResourceKind::find_builtin("v1", kind).cloned().map(|kind| ListRequest {
+            kind,
+            namespace: None,
+            selector: None,
+        })
     };
     let (Some(nodes), Some(pods)) = (all("Node"), all("Pod")) else {
         return Err(Error::Access("nodes and pods are not built-in kinds".to_owned()));
     };
-    let listed = |list: List, keep: fn(&mut Value)| {
+    let listed = |list: ListRequest, keep: fn(&mut Value)| {
         let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move { reduced(&client, &list, &cluster, keep).await })
+        tokio::spawn(async move { list_reduced(&client, &list, &cluster, keep).await })
     };
     let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
-    let readyz = client.probe("readyz").await;
-    let healthz = client.probe("healthz").await;
-    let discovery = discovery(client).await?;
-    let (nodes, pods): (Result<_, Error>, Result<_, Error>) = (finished(nodes.await)?, finished(pods.await)?);
-    let (nodes, pods) = (readable("nodes", nodes)?, readable("pods", pods)?);
-    Ok(Observation { now, readyz, healthz, version: None, discovery, nodes, pods })
+    let readyz = client.probe_health("readyz").await;
+    let healthz = client.probe_health("healthz").await;
+    let discovery = read_resources(client).await?;
+    let (nodes, pods): (Result<_, Error>, Result<_, Error>) =
+        (join_result(nodes.await)?, join_result(pods.await)?);
+    let (nodes, pods) = (explain_forbidden("nodes", nodes)?, explain_forbidden("pods", pods)?);
+    Ok(ClusterObservation { now, readyz, healthz, version: None, discovery, nodes, pods })
 }
 
 /// Names what may not be listed.
-fn readable<T>(what: &str, listed: Result<T, Error>) -> Result<T, Error> {
+fn explain_forbidden<T>(what: &str, listed: Result<T, Error>) -> Result<T, Error> {
     listed.map_err(|error| match error {
         Error::Refused(refusal) if refusal.code == 403 => Error::Access(format!(
             "its {what} may not be listed, from which its status is computed: {}",
@@ -196,16 +210,16 @@ fn readable<T>(what: &str, listed: Result<T, Error>) -> Result<T, Error> {
 }
 
 /// The resources of each group and version, or why they cannot be read.
-async fn discovery(client: &Client) -> Result<BTreeMap<String, Result<Vec<Value>, String>>, Error> {
-    let versions = discover::versions(client, true).await?;
+async fn read_resources(client: &Client) -> Result<BTreeMap<String, Result<Vec<Value>, String>>, Error> {
+    let versions = discovery::list_versions(client, true).await?;
     let ask = |version: &String| {
         let (client, path) = (client.clone(), ApiPath::of_version(version));
-        tokio::spawn(async move { client.find(&Call::get(path)).await })
+        tokio::spawn(async move { client.request_optional(&RepeatableRequest::get(path)).await })
     };
     let under_way: Vec<_> = versions.iter().map(ask).collect();
     let mut all = BTreeMap::new();
     for (version, task) in versions.into_iter().zip(under_way) {
-        let list = match finished(task.await)? {
+        let list = match join_result(task.await)? {
             Ok(list) => match list.unwrap_or_default().get_mut("resources").map(Value::take) {
                 Some(Value::Array(resources)) => Ok(resources),
                 _ => Ok(Vec::new()),
@@ -219,16 +233,16 @@ async fn discovery(client: &Client) -> Result<BTreeMap<String, Result<Vec<Value>
 
 /// Keeps the fields of a node that count for the status of a cluster.
 fn keep_node(node: &mut Value) {
-    keep(node, "metadata", &["name", "labels", "creationTimestamp", "deletionTimestamp"]);
-    keep(node, "spec", &["unschedulable", "taints"]);
-    keep(node, "status", &["capacity", "allocatable", "conditions"]);
+    keep_fields(node, "metadata", &["name", "labels", "creationTimestamp", "deletionTimestamp"]);
+    keep_fields(node, "spec", &["unschedulable", "taints"]);
+    keep_fields(node, "status", &["capacity", "allocatable", "conditions"]);
 }
 
 /// Keeps the fields of a pod that count for the status of a cluster.
 fn keep_pod(pod: &mut Value) {
-    keep(pod, "metadata", &["name", "namespace", "deletionTimestamp"]);
-    keep(pod, "spec", &["nodeName", "containers", "initContainers", "overhead"]);
-    keep(pod, "status", &["phase"]);
+    keep_fields(pod, "metadata", &["name", "namespace", "deletionTimestamp"]);
+    keep_fields(pod, "spec", &["nodeName", "containers", "initContainers", "overhead"]);
+    keep_fields(pod, "status", &["phase"]);
     for containers in ["containers", "initContainers"] {
         let containers = pod.pointer_mut(&format!("/spec/{containers}")).and_then(Value::as_array_mut);
         for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -237,7 +251,7 @@ fn keep_pod(pod: &mut Value) {
     }
 }
 
-fn keep(value: &mut Value, key: &str, fields: &[&str]) {
+fn keep_fields(value: &mut Value, key: &str, fields: &[&str]) {
     if let Some(map) = value.get_mut(key).and_then(Value::as_object_mut) {
         let kept: Map<String, Value> =
             std::mem::take(map).into_iter().filter(|(field, _)| fields.contains(&field.as_str())).collect();
@@ -276,28 +290,31 @@ pub fn read_inventory(
 type Wanted<'w> = &'w dyn Fn(&str, Option<&str>) -> bool;
 
 fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<Object>, Error> {
-    let connections = access.read(1)?;
+    let connections = access.open_connections(1)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
-    let read = runtime.block_on(within(Some(access.timeout.unwrap_or(PATIENCE)), async {
-        let client = target::hub_server(&connections, context).await?;
+    let read = runtime.block_on(limit_time(Some(access.timeout.unwrap_or(DEFAULT_TIMEOUT)), async {
+        let client = target::connect_hub(&connections, context).await?;
         let mut lists = Vec::new();
-        for version in discover::versions(&client, false).await? {
+        for version in discovery::list_versions(&client, false).await? {
             let Some((group, _)) = version.split_once('/').filter(|(group, _)| wanted(group, None)) else {
                 continue;
             };
-            let served = client.find(&Call::get(ApiPath::of_version(&version))).await?.unwrap_or_default();
-            lists.extend(listable(&version, &served, &|kind| wanted(group, Some(kind))));
+            let served = client
+                .request_optional(&RepeatableRequest::get(ApiPath::of_version(&version)))
+                .await?
+                .unwrap_or_default();
+            lists.extend(lists_of_version(&version, &served, &|kind| wanted(group, Some(kind))));
         }
         let context: ClusterName = context.into();
         let mut all = Vec::new();
         for list in lists {
-            let path = path(&list.kind, None);
+            let path = list_path(&list.kind, None);
             let named = |error: Error| Error::Access(format!("GET {path}: {error}"));
-            all.extend(objects(&client, std::iter::once(list), &context).await.map_err(named)?);
+            all.extend(list_objects(&client, std::iter::once(list), &context).await.map_err(named)?);
         }
         Ok(all)
     }));
@@ -306,7 +323,7 @@ fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<
 }
 
 /// The lists of the wanted kinds of a version.
-fn listable(version: &str, served: &Value, wanted: &dyn Fn(&str) -> bool) -> Vec<List> {
+fn lists_of_version(version: &str, served: &Value, wanted: &dyn Fn(&str) -> bool) -> Vec<ListRequest> {
     let resources = served["resources"].as_array().into_iter().flatten();
     let is_wanted = |resource: &&Value| {
         let kind = resource["kind"].as_str().unwrap_or_default();
@@ -314,16 +331,16 @@ fn listable(version: &str, served: &Value, wanted: &dyn Fn(&str) -> bool) -> Vec
         whole && wanted(kind)
     };
     let list = |resource: &Value| {
-        let kind = plain(version, resource["kind"].as_str()?, resource);
-        Some(List { kind, namespace: None, selector: None })
+        let kind = untyped_kind(version, resource["kind"].as_str()?, resource);
+        Some(ListRequest { kind, namespace: None, selector: None })
     };
     resources.filter(is_wanted).filter_map(list).collect()
 }
 
 impl Client {
     /// The answer of a health endpoint, which is text.
-    pub(super) async fn probe(&self, endpoint: &str) -> Healthz {
-        match self.text(&Call::get(ApiPath::new([endpoint]))).await {
+    pub(super) async fn probe_health(&self, endpoint: &str) -> Healthz {
+        match self.request_text(&RepeatableRequest::get(ApiPath::new([endpoint]))).await {
             Ok((code, body)) => Healthz::Answered { code, body },
             Err(error) => Healthz::Unreachable(error.to_string()),
         }

@@ -4,22 +4,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::call::Call;
-use super::memory::{self, StoredMemory};
-use super::read::{List, objects, parent_path};
-use super::{Access, DesiredState, Error, each, target, within};
-use federate_apiserver::Kind;
+use super::cluster_state::{ListRequest, list_objects, parent_path};
+use super::request::RepeatableRequest;
+use super::stored_plan::{self, StoredPlan};
+use super::{Access, DesiredState, Error, for_each_cluster, limit_time, target};
+use federate_apiserver::ResourceKind;
 use federate_dialect::{ClusterReads, ObjectScope};
-use federate_engine::actions::Inventory;
+use federate_engine::actions::ApplySet;
 use federate_kubernetes::{ClusterName, Object};
 
 /// How long a cluster is waited for where `--timeout` does not say it: all others wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What is read of each cluster.
-pub struct Survey<'s> {
+pub struct SurveyOptions<'s> {
     /// The `ApplySet` whose remembered plan is read, if it is.
-    pub memory: Option<&'s Inventory>,
+    pub memory: Option<&'s ApplySet>,
     /// What the schedulers look at.
     pub reads: &'s ClusterReads,
 }
@@ -37,32 +37,32 @@ pub struct SurveyedCluster {
 #[derive(Debug, Default)]
 pub struct SurveyResult {
     /// The plan that it remembers; nothing where that was not asked.
-    pub memory: StoredMemory,
+    pub memory: StoredPlan,
     /// The objects that schedulers look at; `None` where they look at none.
     pub objects: Option<Vec<Object>>,
 }
 
 /// Reads all clusters at once.
-pub fn survey(
+pub fn survey_clusters(
     access: &Access,
     clusters: &[ClusterName],
-    survey: &Survey<'_>,
+    survey: &SurveyOptions<'_>,
 ) -> Result<Vec<SurveyedCluster>, Error> {
     let desired = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
     let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(desired).collect();
-    each(access, &desired_states, |runtime, connections, desired| {
-        let time = connections.timeout().unwrap_or(PATIENCE);
-        let found = runtime.block_on(within(Some(time), async {
-            let client = target::to(connections, &desired.cluster).await?;
+    for_each_cluster(access, &desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
+        let found = runtime.block_on(limit_time(Some(time), async {
+            let client = target::connect_member(connections, &desired.cluster).await?;
             let memory = match survey.memory {
-                Some(set) => memory::read(&client, set).await?,
-                None => StoredMemory::Nothing,
+                Some(set) => stored_plan::read_plan(&client, set).await?,
+                None => StoredPlan::Nothing,
             };
-            let lists = lists(&desired.cluster, survey.reads);
+            let lists = scheduler_lists(&desired.cluster, survey.reads);
             let objects = if lists.is_empty() {
                 None
             } else {
-                Some(objects(&client, lists.into_iter(), &desired.cluster).await?)
+                Some(list_objects(&client, lists.into_iter(), &desired.cluster).await?)
             };
             Ok(SurveyResult { memory, objects })
         }));
@@ -75,15 +75,15 @@ pub fn survey(
 pub fn find_unreachable(
     access: &Access,
     clusters: &[ClusterName],
-    set: &Inventory,
+    set: &ApplySet,
 ) -> Result<Vec<(ClusterName, Error)>, Error> {
     let desired = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
     let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(desired).collect();
-    let answers = each(access, &desired_states, |runtime, connections, desired| {
-        let time = connections.timeout().unwrap_or(PATIENCE);
-        let asked = runtime.block_on(within(Some(time), async {
-            let client = target::to(connections, &desired.cluster).await?;
-            client.find(&Call::get(parent_path(set))).await
+    let answers = for_each_cluster(access, &desired_states, |runtime, connections, desired| {
+        let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
+        let asked = runtime.block_on(limit_time(Some(time), async {
+            let client = target::connect_member(connections, &desired.cluster).await?;
+            client.request_optional(&RepeatableRequest::get(parent_path(set))).await
         }));
         asked.err().map(|error| (desired.cluster.clone(), error))
     })?;
@@ -91,7 +91,7 @@ pub fn find_unreachable(
 }
 
 /// The lists that hold what schedulers look at in a cluster. Only built-in kinds are known before the cluster is asked.
-fn lists(cluster: &ClusterName, reads: &ClusterReads) -> Vec<List> {
+fn scheduler_lists(cluster: &ClusterName, reads: &ClusterReads) -> Vec<ListRequest> {
     let everywhere =
         |kind: &str| ObjectScope { api_version: "v1".into(), kind: kind.into(), namespace: None };
     let capacity = reads.capacity.contains(cluster);
@@ -101,8 +101,8 @@ fn lists(cluster: &ClusterName, reads: &ClusterReads) -> Vec<List> {
     let narrow =
         |scope: &&ObjectScope| scope.namespace.is_some() && scope.kind == "Pod" && scopes.contains(&all);
     let list = |scope: &ObjectScope| {
-        let kind = Kind::builtin(&scope.api_version, &scope.kind).cloned()?;
-        Some(List { kind, namespace: scope.namespace.clone(), selector: None })
+        let kind = ResourceKind::find_builtin(&scope.api_version, &scope.kind).cloned()?;
+        Some(ListRequest { kind, namespace: scope.namespace.clone(), selector: None })
     };
     scopes.iter().filter(|scope| !narrow(scope)).filter_map(list).collect()
 }

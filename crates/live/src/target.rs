@@ -16,23 +16,23 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
 use super::answer::RequestError;
-use super::call::Call;
 use super::client::{Client, ClientFactory};
 use super::counts::{AnswerCounts, ServerRole};
-use super::hub::{self, Hub};
+use super::hub::{self, HubAccess};
 use super::kubeconfig::Kubeconfig;
 use super::path::ApiPath;
+use super::request::RepeatableRequest;
 use super::{Error, proxy};
 
 /// How long it may take to connect.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a credential plugin may take, which may prompt the user.
-const CREDENTIALS: Duration = Duration::from_mins(2);
+const CREDENTIALS_TIMEOUT: Duration = Duration::from_mins(2);
 /// The number of clusters that are worked on at a time, unless [`Access::at_once`] says otherwise.
-const AT_ONCE: usize = 16;
+const DEFAULT_CONCURRENCY: usize = 16;
 
 /// What to do about a cluster that has no context of its name.
-const UNNAMED: &str = "; name the cluster's context below `contexts` in federate.yaml";
+const CONTEXT_HINT: &str = "; name the cluster's context below `contexts` in federate.yaml";
 
 /// How clusters are reached.
 #[derive(Clone, Default)]
@@ -44,7 +44,7 @@ pub struct Access {
     /// The contexts of clusters whose context has another name.
     pub contexts: BTreeMap<String, String>,
     /// The inventory, for clusters that have no context above.
-    pub hub: Option<Hub>,
+    pub hub: Option<HubAccess>,
     /// The user to impersonate in the clusters.
     pub user: Option<String>,
     /// The groups to impersonate.
@@ -62,13 +62,13 @@ pub struct Access {
 /// An [`Access`] whose files have been read.
 pub(super) struct Connections {
     access: Access,
-    source: Arc<Source>,
+    source: Arc<KubeconfigSource>,
     /// The hub, or why it cannot be reached; connected to once for all clusters.
     hub: OnceCell<Result<Client, Error>>,
     places: Arc<Semaphore>,
 }
 
-pub(super) enum Source {
+pub(super) enum KubeconfigSource {
     File(Box<kube_config::Kubeconfig>),
     /// The pod's own cluster.
     Pod,
@@ -76,25 +76,25 @@ pub(super) enum Source {
 
 impl Access {
     /// The address of a cluster's API server. With a [`Hub`], that is asked; nothing is sent to the cluster.
-    pub async fn address(&self, cluster: &str) -> Result<String, Error> {
-        Ok(self.read(1)?.member(cluster).await?.cluster_url.to_string())
+    pub async fn find_address(&self, cluster: &str) -> Result<String, Error> {
+        Ok(self.open_connections(1)?.member_config(cluster).await?.cluster_url.to_string())
     }
 
     /// The number of clusters that are worked on at a time.
     pub(super) fn clusters_at_once(&self) -> usize {
-        self.at_once.unwrap_or(AT_ONCE)
+        self.at_once.unwrap_or(DEFAULT_CONCURRENCY)
     }
 
     /// Reads the files. Without a kubeconfig only the cluster that federate runs in can be reached, so that `clusters`,
     /// the number of clusters, must be 1.
-    pub(super) fn read(&self, clusters: usize) -> Result<Arc<Connections>, Error> {
+    pub(super) fn open_connections(&self, clusters: usize) -> Result<Arc<Connections>, Error> {
         let read = match (&self.given, &self.kubeconfig) {
             (Some(given), _) => Ok(given.0.clone()),
             (None, Some(path)) => kube_config::Kubeconfig::read_from(path),
             (None, None) => kube_config::Kubeconfig::read(),
         };
         let source = match read {
-            Ok(kubeconfig) => Source::File(Box::new(kubeconfig)),
+            Ok(kubeconfig) => KubeconfigSource::File(Box::new(kubeconfig)),
             // The parser's message quotes the line with the credentials.
             Err(KubeconfigError::Parse(_)) => {
                 let why = "the kubeconfig is not valid; what is wrong is not shown, because it holds credentials \
@@ -102,7 +102,7 @@ impl Access {
                 return Err(Error::Access(why.to_owned()));
             }
             Err(error) if self.kubeconfig.is_some() || !is_missing(&error) => {
-                return Err(Error::Access(format!("the kubeconfig {}", wrong(&error))));
+                return Err(Error::Access(format!("the kubeconfig {}", describe_error(&error))));
             }
             Err(_) if self.hub.is_some() => {
                 return Err(Error::Access(
@@ -110,7 +110,7 @@ impl Access {
                         .to_owned(),
                 ));
             }
-            Err(_) => pod(clusters)?,
+            Err(_) => pod_source(clusters)?,
         };
         Ok(Arc::new(Connections {
             access: self.clone(),
@@ -122,7 +122,7 @@ impl Access {
 }
 
 /// The pod's own cluster, if this runs in a pod.
-fn pod(clusters: usize) -> Result<Source, Error> {
+fn pod_source(clusters: usize) -> Result<KubeconfigSource, Error> {
     let name_one = "name the file with --kubeconfig";
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_none() {
         return Err(Error::Access(format!(
@@ -139,11 +139,11 @@ fn pod(clusters: usize) -> Result<Source, Error> {
              needed: choose one with --cluster, or {name_one}"
         )));
     }
-    Ok(Source::Pod)
+    Ok(KubeconfigSource::Pod)
 }
 
 /// What is wrong with a kubeconfig, without its text: the parser's message quotes the line with the credentials.
-fn wrong(error: &KubeconfigError) -> String {
+fn describe_error(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(error) => match error.location() {
             Some(at) => format!("is not valid at line {}, column {}", at.line(), at.column()),
@@ -162,23 +162,23 @@ fn is_missing(error: &KubeconfigError) -> bool {
 }
 
 /// Connects to a member cluster.
-struct Member {
+struct MemberFactory {
     connections: Arc<Connections>,
     cluster: String,
 }
 
 /// Connects to the hub.
-struct ToHub {
-    source: Arc<Source>,
+struct HubFactory {
+    source: Arc<KubeconfigSource>,
     context: String,
     /// The user to impersonate.
     user: Option<String>,
 }
 
-impl ClientFactory for Member {
-    fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
+impl ClientFactory for MemberFactory {
+    fn make_client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
         Box::pin(async {
-            let mut config = self.connections.member(&self.cluster).await?;
+            let mut config = self.connections.member_config(&self.cluster).await?;
             let access = &self.connections.access;
             if let Some(user) = &access.user {
                 config.auth_info.impersonate = Some(user.clone());
@@ -186,57 +186,60 @@ impl ClientFactory for Member {
             if !access.groups.is_empty() {
                 config.auth_info.impersonate_groups = Some(access.groups.clone());
             }
-            connect(config).await
+            build_client(config).await
         })
     }
 }
 
-impl ClientFactory for ToHub {
-    fn client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
+impl ClientFactory for HubFactory {
+    fn make_client(&self) -> Pin<Box<dyn Future<Output = Result<kube::Client, Error>> + Send + '_>> {
         Box::pin(async {
-            let mut config = self.source.context(&self.context, "").await?;
+            let mut config = self.source.context_config(&self.context, "").await?;
             if let Some(user) = &self.user {
                 // The API server knows the groups of a ServiceAccount; to name them takes more rights.
                 config.auth_info.impersonate = Some(user.clone());
             }
-            connect(config).await
+            build_client(config).await
         })
     }
 }
 
 /// The API server of a cluster.
-pub(super) async fn to(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
-    let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
+pub(super) async fn connect_member(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
+    let factory = MemberFactory { connections: connections.clone(), cluster: cluster.to_owned() };
     let client = Client::new(factory, connections.places.clone()).await?;
-    let client = client.expecting(connections.access.first_answer);
-    Ok(client.counting(connections.access.answers.clone(), ServerRole::Member))
+    let client = client.with_first_answer(connections.access.first_answer);
+    Ok(client.with_answer_counts(connections.access.answers.clone(), ServerRole::Member))
 }
 
 /// The API server of a hub.
-pub(super) async fn hub_server(connections: &Arc<Connections>, context: &str) -> Result<Client, Error> {
+pub(super) async fn connect_hub(connections: &Arc<Connections>, context: &str) -> Result<Client, Error> {
     let user = connections.access.hub.as_ref().and_then(|hub| hub.user.clone());
-    let factory = ToHub { source: connections.source.clone(), context: context.to_owned(), user };
+    let factory = HubFactory { source: connections.source.clone(), context: context.to_owned(), user };
     let client = Client::new(factory, Arc::new(Semaphore::new(1))).await?;
-    Ok(client.counting(connections.access.answers.clone(), ServerRole::Hub))
+    Ok(client.with_answer_counts(connections.access.answers.clone(), ServerRole::Hub))
 }
 
 /// The same, without counting towards the limit of clusters that are worked on at a time.
-pub(super) async fn dedicated(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
-    let factory = Member { connections: connections.clone(), cluster: cluster.to_owned() };
+pub(super) async fn connect_dedicated(
+    connections: &Arc<Connections>,
+    cluster: &str,
+) -> Result<Client, Error> {
+    let factory = MemberFactory { connections: connections.clone(), cluster: cluster.to_owned() };
     let client = Client::new(factory, Arc::new(Semaphore::new(1))).await?;
-    Ok(client.counting(connections.access.answers.clone(), ServerRole::Member))
+    Ok(client.with_answer_counts(connections.access.answers.clone(), ServerRole::Member))
 }
 
-impl Source {
+impl KubeconfigSource {
     /// The configuration of a context of the kubeconfig; `help` says what to do if there is none.
-    async fn context(&self, context: &str, help: &str) -> Result<Config, Error> {
+    async fn context_config(&self, context: &str, help: &str) -> Result<Config, Error> {
         let Self::File(kubeconfig) = self else {
             return Err(Error::Access("there is no kubeconfig".to_owned()));
         };
         if !kubeconfig.contexts.iter().any(|named| named.name == context) {
             return Err(Error::Access(format!("the kubeconfig has no context `{context}`{help}")));
         }
-        let read = config(kubeconfig, context).await;
+        let read = build_config(kubeconfig, context).await;
         read.map_err(|why| Error::Access(format!("the context `{context}` of the kubeconfig: {why}")))
     }
 }
@@ -248,23 +251,27 @@ impl Connections {
     }
 
     /// The names of the contexts; none without a kubeconfig.
-    pub(super) fn contexts(&self) -> Vec<&str> {
+    pub(super) fn context_names(&self) -> Vec<&str> {
         match &*self.source {
-            Source::File(kubeconfig) => kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect(),
-            Source::Pod => Vec::new(),
+            KubeconfigSource::File(kubeconfig) => {
+                kubeconfig.contexts.iter().map(|named| named.name.as_str()).collect()
+            }
+            KubeconfigSource::Pod => Vec::new(),
         }
     }
 
-    async fn member(&self, cluster: &str) -> Result<Config, Error> {
+    async fn member_config(&self, cluster: &str) -> Result<Config, Error> {
         let context = self.access.contexts.get(cluster);
         match (&*self.source, &self.access.hub) {
-            (Source::Pod, _) => Config::incluster().map_err(|e| Error::Access(e.to_string())),
-            (Source::File(_), Some(hub)) if context.is_none() => self.by_inventory(hub, cluster).await,
-            _ => self.source.context(context.map_or(cluster, String::as_str), UNNAMED).await,
+            (KubeconfigSource::Pod, _) => Config::incluster().map_err(|e| Error::Access(e.to_string())),
+            (KubeconfigSource::File(_), Some(hub)) if context.is_none() => {
+                self.by_inventory(hub, cluster).await
+            }
+            _ => self.source.context_config(context.map_or(cluster, String::as_str), CONTEXT_HINT).await,
         }
     }
 
-    async fn by_inventory(&self, hub: &Hub, cluster: &str) -> Result<Config, Error> {
+    async fn by_inventory(&self, hub: &HubAccess, cluster: &str) -> Result<Config, Error> {
         let unnamed = |why: &str| {
             Error::Access(format!(
                 "{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"
@@ -273,38 +280,38 @@ impl Connections {
         let listed = hub.inventory.get(cluster).ok_or_else(|| unnamed("it is not in the inventory"))?;
         let client = self.hub.get_or_init(|| self.connect_hub(hub)).await.as_ref().map_err(Clone::clone)?;
         let connection =
-            hub::connection(client, listed).await.map_err(|error| unnamed(&error.to_string()))?;
-        let kubeconfig = hub::kubeconfig(client, &connection, self.access.user.is_some()).await?;
-        let read = config(&kubeconfig, hub::CONTEXT).await;
+            hub::read_connection(client, listed).await.map_err(|error| unnamed(&error.to_string()))?;
+        let kubeconfig = hub::build_kubeconfig(client, &connection, self.access.user.is_some()).await?;
+        let read = build_config(&kubeconfig, hub::INVENTORY_CONTEXT).await;
         read.map_err(|why| Error::Access(format!("the inventory object and the Secret on the hub: {why}")))
     }
 
     /// Connects to the hub, and returns its client once it has answered.
-    async fn connect_hub(&self, hub: &Hub) -> Result<Client, Error> {
+    async fn connect_hub(&self, hub: &HubAccess) -> Result<Client, Error> {
         let (source, context, user) = (self.source.clone(), hub.context.clone(), hub.user.clone());
-        let factory = ToHub { source, context, user };
+        let factory = HubFactory { source, context, user };
         let of_hub = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
         // It does not take the place of a cluster.
         let client = Client::new(factory, Arc::new(Semaphore::new(1))).await.map_err(of_hub)?;
-        let client = client.counting(self.access.answers.clone(), ServerRole::Hub);
-        match client.send(&Call::get(ApiPath::new(["version"]))).await {
+        let client = client.with_answer_counts(self.access.answers.clone(), ServerRole::Hub);
+        match client.request_json(&RepeatableRequest::get(ApiPath::new(["version"]))).await {
             Ok(_) | Err(Error::Refused(_)) => Ok(client),
             Err(error) => Err(of_hub(error)),
         }
     }
 }
 
-async fn config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {
+async fn build_config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {
     let options = KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
-    let read = Config::from_custom_kubeconfig(only(kubeconfig, context), &options).await;
+    let read = Config::from_custom_kubeconfig(select_context(kubeconfig, context), &options).await;
     let mut config = read.map_err(|error| error.to_string())?;
     config.proxy_url =
-        proxy::of(kubeconfig, context, &config.cluster_url).map_err(|error| error.to_string())?;
+        proxy::find_proxy(kubeconfig, context, &config.cluster_url).map_err(|error| error.to_string())?;
     Ok(config)
 }
 
 /// One context of a kubeconfig: there may be thousands.
-fn only(kubeconfig: &kube_config::Kubeconfig, context: &str) -> kube_config::Kubeconfig {
+fn select_context(kubeconfig: &kube_config::Kubeconfig, context: &str) -> kube_config::Kubeconfig {
     let contexts = kubeconfig.contexts.iter().find(|named| named.name == context).cloned();
     let (cluster, user) = match contexts.as_ref().and_then(|named| named.context.as_ref()) {
         Some(context) => (Some(&context.cluster), context.user.as_ref()),
@@ -321,8 +328,8 @@ fn only(kubeconfig: &kube_config::Kubeconfig, context: &str) -> kube_config::Kub
 }
 
 /// A client for a server. Nothing is sent yet, but credential plugins have run.
-async fn connect(mut config: Config) -> Result<kube::Client, Error> {
-    config.connect_timeout = Some(CONNECT);
+async fn build_client(mut config: Config) -> Result<kube::Client, Error> {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
     // `Client` repeats requests, because it knows when the server asks for that.
     config.default_retry = false;
     if let Some(exec) = &mut config.auth_info.exec
@@ -337,7 +344,7 @@ async fn connect(mut config: Config) -> Result<kube::Client, Error> {
         let _entered = runtime.enter();
         kube::Client::try_from(config)
     });
-    match timeout(CREDENTIALS, made).await {
+    match timeout(CREDENTIALS_TIMEOUT, made).await {
         Ok(Ok(Ok(client))) => Ok(client),
         Ok(Ok(Err(error))) => match RequestError::from(error) {
             RequestError::Retryable(why) | RequestError::Permanent(why) => Err(Error::Access(why)),
@@ -345,7 +352,7 @@ async fn connect(mut config: Config) -> Result<kube::Client, Error> {
         Ok(Err(error)) => Err(Error::Access(error.to_string())),
         Err(_) => Err(Error::Access(format!(
             "the kubeconfig's command for credentials gave none within {} s",
-            CREDENTIALS.as_secs()
+            CREDENTIALS_TIMEOUT.as_secs()
         ))),
     }
 }

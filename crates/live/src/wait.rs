@@ -5,22 +5,22 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::carry_out::is_applied;
 use super::client::Client;
-use super::listed;
-use super::read::{ClusterState, List, list_all};
-use super::{ApplyOptions, Decider, Error, Step};
-use federate_apiserver::managed::read_fields;
+use super::cluster_state::{ClusterState, ListRequest, list_all};
+use super::execution::is_applied;
+use super::items;
+use super::{ApplyOptions, ClusterProgress, Decider, Error};
+use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::Decision;
-use federate_engine::actions::ownership::PART_OF;
+use federate_engine::actions::ObjectDecision;
+use federate_engine::actions::ownership::PART_OF_LABEL;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The pause between two looks.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An object that is not healthy.
-pub(super) struct Unhealthy {
+pub(super) struct UnhealthyObject {
     /// The object.
     pub(super) object: ObjectRef,
     /// Why.
@@ -31,14 +31,14 @@ pub(super) struct Unhealthy {
 
 /// Waits until everything is healthy, something has failed for good, the time is over, or something newer is to be done.
 /// Returns the objects that are not healthy then.
-pub(super) async fn wait(
+pub(super) async fn wait_until_healthy(
     client: &Client,
     state: &ClusterState,
-    decisions: &[Decision],
+    decisions: &[ObjectDecision],
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
     patience: Duration,
-) -> Result<Vec<Unhealthy>, Error> {
+) -> Result<Vec<UnhealthyObject>, Error> {
     let begun = Instant::now();
     let end = begun + patience;
     let there = decisions.iter().map(|decision| &decision.action).filter(|action| is_applied(action.action));
@@ -48,28 +48,28 @@ pub(super) async fn wait(
         cluster = action.cluster.clone();
         open.insert(&action.object, "it does not exist".to_owned());
     }
-    let selector = format!("{PART_OF}={}", options.inventory.id());
+    let selector = format!("{PART_OF_LABEL}={}", options.inventory.compute_id());
     let mut failed: BTreeMap<ObjectRef, String> = BTreeMap::new();
     let mut interrupted = false;
     while !open.is_empty() {
-        options.progress.at(&cluster, Step::Waiting { open: open.len() });
+        options.progress.report_progress(&cluster, ClusterProgress::Waiting { open: open.len() });
         // A kind is listed as long as anything of it is open.
         let kinds: BTreeSet<(&str, &str)> =
             open.keys().map(|object| (object.api_version.as_str(), object.kind.as_str())).collect();
         let lists = kinds.iter().filter_map(|kind| {
             let object = open.keys().find(|o| (o.api_version.as_str(), o.kind.as_str()) == *kind)?;
-            let kind = state.kinds.of(object)?.clone();
-            Some(List { kind, namespace: None, selector: Some(selector.clone()) })
+            let kind = state.kinds.find_kind(object)?.clone();
+            Some(ListRequest { kind, namespace: None, selector: Some(selector.clone()) })
         });
-        let lists: Vec<List> = lists.collect();
+        let lists: Vec<ListRequest> = lists.collect();
         let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
         let items = list_all(client, lists, &namespaces, None).await?.items;
-        for mut object in listed::objects(items, &cluster, None)?.0 {
+        for mut object in items::read_objects(items, &cluster, None)?.0 {
             read_fields(&mut object.body);
             if !open.contains_key(&object.id) {
                 continue;
             }
-            match decider.readiness(&object) {
+            match decider.assess_readiness(&object) {
                 Readiness::Ready => drop(open.remove(&object.id)),
                 Readiness::InProgress(reason) => {
                     if let Some(why) = open.get_mut(&object.id) {
@@ -87,16 +87,16 @@ pub(super) async fn wait(
             break;
         }
         if !open.is_empty() {
-            sleep(PAUSE.min(end.saturating_duration_since(Instant::now()))).await;
+            sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now()))).await;
         }
     }
     let waited = begun.elapsed().min(patience).as_secs();
     let ended = if interrupted { ", when something newer ended the wait" } else { "" };
-    let late = open.into_iter().map(|(object, why)| Unhealthy {
+    let late = open.into_iter().map(|(object, why)| UnhealthyObject {
         object: object.clone(),
         why: format!("not healthy after {waited} s{ended}: {why}"),
         may_recover: true,
     });
-    let failed = failed.into_iter().map(|(object, why)| Unhealthy { object, why, may_recover: false });
+    let failed = failed.into_iter().map(|(object, why)| UnhealthyObject { object, why, may_recover: false });
     Ok(failed.chain(late).collect())
 }

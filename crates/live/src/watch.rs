@@ -22,34 +22,34 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::call::{Call, METADATA, METADATA_LIST};
 use super::client::{Client, not_json};
-use super::kinds::{self, path};
+use super::cluster_state::PageLimit;
+use super::kinds::{self, list_path};
 use super::path::ApiPath;
-use super::read::PageLimit;
+use super::request::{METADATA, METADATA_LIST, RepeatableRequest};
 use super::target::Connections;
 use super::{Access, DesiredState, Error, target};
-use federate_apiserver::Kind;
-use federate_apiserver::lists::Page;
-use federate_engine::actions::Inventory;
-use federate_engine::actions::inventory::Members;
-use federate_engine::actions::ownership::PART_OF;
+use federate_apiserver::ResourceKind;
+use federate_apiserver::lists::ListPage;
+use federate_engine::actions::ApplySet;
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::ownership::PART_OF_LABEL;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// How long a watch lasts until it is started again.
-const WATCH: Duration = Duration::from_mins(5);
+const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long after its end a watch may still be silent.
-const SILENCE: Duration = Duration::from_secs(30);
+const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// The pause after a failure; it doubles.
-const PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The pause before kinds that a cluster does not serve are looked up again.
-const UNSERVED: Duration = Duration::from_mins(1);
+const UNSERVED_PAUSE: Duration = Duration::from_mins(1);
 /// The pause after a watch that is forbidden; the right may be granted meanwhile.
-const FORBIDDEN: Duration = Duration::from_mins(10);
+const FORBIDDEN_PAUSE: Duration = Duration::from_mins(10);
 /// How many objects a page of a list has.
-const PAGE: &str = "500";
+const PAGE_SIZE: &str = "500";
 
 /// What is watched in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,23 +69,23 @@ pub struct MemberWatch {
 
 /// The receiver of changes in a cluster, called from another thread: an object that has changed; `None` where it is not
 /// known which ones have.
-type Changed = dyn Fn(&ClusterName, Option<ObjectRef>) + Send + Sync;
+type ChangeListener = dyn Fn(&ClusterName, Option<ObjectRef>) + Send + Sync;
 
 impl MemberWatch {
     /// Watches the members of an `ApplySet` in a thread of its own. `changed` is also called once for each cluster
     /// when its watches begin: what changed before that is not known.
     pub fn start(
         access: &Access,
-        inventory: &Inventory,
+        inventory: &ApplySet,
         watched: Vec<WatchedObjects>,
-        changed: Arc<Changed>,
+        changed: Arc<ChangeListener>,
     ) -> Result<Self, Error> {
-        let connections = access.read(watched.len())?;
+        let connections = access.open_connections(watched.len())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::Access(error.to_string()))?;
-        let selector = format!("{PART_OF}={}", inventory.id());
+        let selector = format!("{PART_OF_LABEL}={}", inventory.compute_id());
         let (end, ended) = oneshot::channel::<()>();
         let (lists, list) = watch::channel(0);
         std::thread::spawn(move || {
@@ -94,7 +94,7 @@ impl MemberWatch {
                 for WatchedObjects { cluster, objects } in watched {
                     let (selector, changed, list) = (selector.clone(), changed.clone(), list.clone());
                     let watch = ClusterWatch { cluster, selector, changed, list };
-                    all.spawn(watch.run(connections.clone(), objects));
+                    all.spawn(watch.run_watches(connections.clone(), objects));
                 }
                 tokio::select! {
                     _ = ended => {}
@@ -107,7 +107,7 @@ impl MemberWatch {
 
     /// Lists the metadata of all objects again. `changed` is called for each cluster in which a watch has missed
     /// something, and for each that cannot be listed.
-    pub fn list(&self) {
+    pub fn request_lists(&self) {
         self.lists.send_modify(|number| *number += 1);
     }
 }
@@ -117,7 +117,7 @@ impl MemberWatch {
 struct ClusterWatch {
     cluster: ClusterName,
     selector: String,
-    changed: Arc<Changed>,
+    changed: Arc<ChangeListener>,
     /// Changes when everything is to be listed again.
     list: watch::Receiver<u64>,
 }
@@ -125,13 +125,13 @@ struct ClusterWatch {
 /// The objects of a kind, in a namespace or in all.
 #[derive(Clone, Debug)]
 struct WatchScope {
-    kind: Kind,
+    kind: ResourceKind,
     namespace: Option<String>,
 }
 
 impl WatchScope {
     /// An object of this place.
-    fn object(&self, metadata: &Metadata) -> ObjectRef {
+    fn object_ref(&self, metadata: &WatchedMetadata) -> ObjectRef {
         ObjectRef {
             api_version: self.kind.api_version(),
             kind: self.kind.kind.clone(),
@@ -143,13 +143,13 @@ impl WatchScope {
 
 /// An object, as far as it is read.
 #[derive(Clone, Debug, Deserialize)]
-struct Item {
-    metadata: Metadata,
+struct WatchItem {
+    metadata: WatchedMetadata,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Metadata {
+struct WatchedMetadata {
     name: String,
     namespace: String,
     uid: String,
@@ -163,37 +163,37 @@ struct Metadata {
 /// The objects of a place: a hash of the name, and of what changes with the object.
 type Versions = HashMap<u64, u64>;
 
-impl Metadata {
-    fn key(&self) -> u64 {
-        hash(&(&self.namespace, &self.name))
+impl WatchedMetadata {
+    fn hash_name(&self) -> u64 {
+        hash_value(&(&self.namespace, &self.name))
     }
 
     /// What changes when the object is modified, without its status.
-    fn version(&self) -> u64 {
+    fn hash_version(&self) -> u64 {
         let version =
             self.generation.map_or_else(|| self.resource_version.clone(), |number| number.to_string());
-        hash(&(&self.uid, version, &self.labels, &self.annotations, &self.deletion_timestamp))
+        hash_value(&(&self.uid, version, &self.labels, &self.annotations, &self.deletion_timestamp))
     }
 }
 
-fn hash(value: &impl Hash) -> u64 {
+fn hash_value(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
 }
 
 /// Notes what an event says. Returns whether that is news.
-fn note(versions: &mut Versions, metadata: &Metadata, gone: bool) -> bool {
-    let key = metadata.key();
+fn note_event(versions: &mut Versions, metadata: &WatchedMetadata, gone: bool) -> bool {
+    let key = metadata.hash_name();
     if gone {
         return versions.remove(&key).is_some();
     }
-    let version = metadata.version();
+    let version = metadata.hash_version();
     versions.insert(key, version) != Some(version)
 }
 
 /// Why a watch has ended.
-enum Ended {
+enum WatchEnd {
     /// Its time is over.
     Over,
     /// The version that it started at is too old, or the credentials are.
@@ -205,83 +205,84 @@ enum Ended {
 }
 
 impl ClusterWatch {
-    async fn run(self, connections: Arc<Connections>, objects: Vec<ObjectRef>) {
-        let mut pause = PAUSE;
+    async fn run_watches(self, connections: Arc<Connections>, objects: Vec<ObjectRef>) {
+        let mut pause = FIRST_PAUSE;
         let client = loop {
-            match target::dedicated(&connections, &self.cluster).await {
+            match target::connect_dedicated(&connections, &self.cluster).await {
                 Ok(client) => break client,
-                Err(_) => wait(&mut pause).await,
+                Err(_) => sleep_with_backoff(&mut pause).await,
             }
         };
         let mut open = objects;
         let mut watches = JoinSet::new();
-        let mut pause = PAUSE;
+        let mut pause = FIRST_PAUSE;
         while !open.is_empty() {
-            let Ok(kinds) = self.kinds(&client, &open).await else {
-                wait(&mut pause).await;
+            let Ok(kinds) = self.find_kinds(&client, &open).await else {
+                sleep_with_backoff(&mut pause).await;
                 continue;
             };
             let (known, unserved): (Vec<_>, Vec<_>) =
-                open.into_iter().partition(|object| kinds.serves(object));
-            let mut places: BTreeMap<ApiPath, (Kind, BTreeSet<String>)> = BTreeMap::new();
+                open.into_iter().partition(|object| kinds.is_served(object));
+            let mut places: BTreeMap<ApiPath, (ResourceKind, BTreeSet<String>)> = BTreeMap::new();
             for object in known {
-                let Some(kind) = kinds.of(&object) else { continue };
-                let place = places.entry(path(kind, None)).or_insert_with(|| (kind.clone(), BTreeSet::new()));
+                let Some(kind) = kinds.find_kind(&object) else { continue };
+                let place =
+                    places.entry(list_path(kind, None)).or_insert_with(|| (kind.clone(), BTreeSet::new()));
                 place.1.extend(object.namespace);
             }
             let listed = Arc::new(AtomicUsize::new(places.len()));
             for (kind, namespaces) in places.into_values() {
                 let place = WatchScope { kind, namespace: None };
-                watches.spawn(self.clone().follow(client.clone(), place, namespaces, listed.clone()));
+                watches.spawn(self.clone().watch_kind(client.clone(), place, namespaces, listed.clone()));
             }
             open = unserved;
             if !open.is_empty() {
-                sleep(UNSERVED).await;
+                sleep(UNSERVED_PAUSE).await;
             }
         }
         while watches.join_next().await.is_some() {}
     }
 
-    async fn kinds(&self, client: &Client, objects: &[ObjectRef]) -> Result<kinds::Kinds, Error> {
+    async fn find_kinds(&self, client: &Client, objects: &[ObjectRef]) -> Result<kinds::ClusterKinds, Error> {
         let objects = objects.iter().map(|object| (object, &Value::Null)).collect();
         let desired = DesiredState { cluster: self.cluster.clone(), objects };
-        kinds::find(client, &desired, &Members::default()).await
+        kinds::find_kinds(client, &desired, &ApplySetContents::default()).await
     }
 
     /// Watches a kind in all namespaces, or in some where that is not allowed.
-    async fn follow(
+    async fn watch_kind(
         self,
         client: Client,
         place: WatchScope,
         namespaces: BTreeSet<String>,
         listed: Arc<AtomicUsize>,
     ) {
-        match self.list(&client, &place).await {
+        match self.list_versions(&client, &place).await {
             Err(Error::Refused(refusal)) if refusal.code == 403 && place.kind.namespaced => {}
             first => {
                 let list = self.list.clone();
-                return self.watch(&client, &place, first.ok(), (Some(&listed), list)).await;
+                return self.watch_scope(&client, &place, first.ok(), (Some(&listed), list)).await;
             }
         }
         let mut watches = JoinSet::new();
         for namespace in namespaces {
             let place = WatchScope { namespace: Some(namespace), ..place.clone() };
             let (watch, client, list) = (self.clone(), client.clone(), self.list.clone());
-            watches.spawn(async move { watch.watch(&client, &place, None, (None, list)).await });
+            watches.spawn(async move { watch.watch_scope(&client, &place, None, (None, list)).await });
         }
-        self.began(&listed);
+        self.note_begun(&listed);
         while watches.join_next().await.is_some() {}
     }
 
     /// One kind less is to be listed; when there is none left, the cluster is compared.
-    fn began(&self, listed: &AtomicUsize) {
+    fn note_begun(&self, listed: &AtomicUsize) {
         if listed.fetch_sub(1, Ordering::SeqCst) == 1 {
             (self.changed)(&self.cluster, None);
         }
     }
 
     /// Watches a place, from its first list on if there is one.
-    async fn watch(
+    async fn watch_scope(
         &self,
         client: &Client,
         place: &WatchScope,
@@ -289,17 +290,17 @@ impl ClusterWatch {
         (mut listed, mut asks): (Option<&Arc<AtomicUsize>>, watch::Receiver<u64>),
     ) {
         let mut known: Option<Versions> = None;
-        let mut pause = PAUSE;
+        let mut pause = FIRST_PAUSE;
         loop {
             let list = match first.take() {
                 Some(first) => Ok(first),
-                None => self.list(client, place).await,
+                None => self.list_versions(client, place).await,
             };
             let (mut versions, mut at) = match list {
                 Ok(listed) => listed,
                 Err(Error::Refused(refusal)) if refusal.code == 403 => {
                     // The comparison gets single objects where lists are forbidden.
-                    if asked_within(FORBIDDEN, &mut asks).await {
+                    if asked_within(FORBIDDEN_PAUSE, &mut asks).await {
                         (self.changed)(&self.cluster, None);
                     }
                     continue;
@@ -309,7 +310,7 @@ impl ClusterWatch {
                         asks.mark_unchanged();
                         (self.changed)(&self.cluster, None);
                     }
-                    wait(&mut pause).await;
+                    sleep_with_backoff(&mut pause).await;
                     continue;
                 }
             };
@@ -317,19 +318,19 @@ impl ClusterWatch {
                 (self.changed)(&self.cluster, None);
             }
             if let Some(listed) = listed.take() {
-                self.began(listed);
+                self.note_begun(listed);
             }
             loop {
                 let begun = Instant::now();
-                match self.events(client, place, &mut at, (&mut versions, &mut asks)).await {
-                    Ended::Over if begun.elapsed() >= PAUSE => pause = PAUSE,
-                    Ended::Expired => break,
+                match self.follow_events(client, place, &mut at, (&mut versions, &mut asks)).await {
+                    WatchEnd::Over if begun.elapsed() >= FIRST_PAUSE => pause = FIRST_PAUSE,
+                    WatchEnd::Expired => break,
                     // The next list tells what would have been watched.
-                    Ended::Forbidden => {
-                        asked_within(FORBIDDEN, &mut asks).await;
+                    WatchEnd::Forbidden => {
+                        asked_within(FORBIDDEN_PAUSE, &mut asks).await;
                         break;
                     }
-                    Ended::Over | Ended::Failed => wait(&mut pause).await,
+                    WatchEnd::Over | WatchEnd::Failed => sleep_with_backoff(&mut pause).await,
                 }
             }
             known = Some(versions);
@@ -337,21 +338,25 @@ impl ClusterWatch {
     }
 
     /// All objects of a place, with the version of the list.
-    async fn list(&self, client: &Client, place: &WatchScope) -> Result<(Versions, String), Error> {
+    async fn list_versions(&self, client: &Client, place: &WatchScope) -> Result<(Versions, String), Error> {
         let mut versions = Versions::new();
         let mut token = String::new();
         let mut pages = PageLimit::default();
         loop {
-            let mut call = self.call(place).paged().accept(METADATA_LIST).query("limit", PAGE);
+            let mut call = self
+                .list_request(place)
+                .with_page_limit()
+                .with_accept(METADATA_LIST)
+                .with_query("limit", PAGE_SIZE);
             if !token.is_empty() {
-                call = call.query("continue", &token);
+                call = call.with_query("continue", &token);
             }
-            let answer = client.bytes(&call).await?;
-            let page = Page::of(&answer).map_err(|_| not_json())?;
-            pages.check(&page)?;
+            let answer = client.request_bytes(&call).await?;
+            let page = ListPage::parse(&answer).map_err(|_| not_json())?;
+            pages.check_page(&page)?;
             for item in &page.items {
-                let Item { metadata } = serde_json::from_str(item).map_err(|_| not_json())?;
-                versions.insert(metadata.key(), metadata.version());
+                let WatchItem { metadata } = serde_json::from_str(item).map_err(|_| not_json())?;
+                versions.insert(metadata.hash_name(), metadata.hash_version());
             }
             token = page.next;
             if token.is_empty() {
@@ -360,31 +365,35 @@ impl ClusterWatch {
         }
     }
 
-    fn call(&self, place: &WatchScope) -> Call {
-        let path = path(&place.kind, place.namespace.as_deref());
-        Call::get(path).query("labelSelector", &self.selector)
+    fn list_request(&self, place: &WatchScope) -> RepeatableRequest {
+        let path = list_path(&place.kind, place.namespace.as_deref());
+        RepeatableRequest::get(path).with_query("labelSelector", &self.selector)
     }
 
     /// Watches from a version on, which it advances. Lists everything whenever that is asked for.
-    async fn events(
+    async fn follow_events(
         &self,
         client: &Client,
         place: &WatchScope,
         at: &mut String,
         (versions, asks): (&mut Versions, &mut watch::Receiver<u64>),
-    ) -> Ended {
-        let call = self.call(place).accept(METADATA).query("watch", "1").query("resourceVersion", at);
-        let call = call.query("allowWatchBookmarks", "true");
-        let call = call.query("timeoutSeconds", &WATCH.as_secs().to_string());
-        let opened = match timeout(SILENCE, client.watch::<Item>(&call)).await {
+    ) -> WatchEnd {
+        let call = self
+            .list_request(place)
+            .with_accept(METADATA)
+            .with_query("watch", "1")
+            .with_query("resourceVersion", at);
+        let call = call.with_query("allowWatchBookmarks", "true");
+        let call = call.with_query("timeoutSeconds", &WATCH_TIMEOUT.as_secs().to_string());
+        let opened = match timeout(MAX_SILENCE, client.request_watch::<WatchItem>(&call)).await {
             Ok(Ok(events)) => events,
-            Ok(Err(error)) => return ended(&error),
-            Err(_) => return Ended::Failed,
+            Ok(Err(error)) => return classify_end(&error),
+            Err(_) => return WatchEnd::Failed,
         };
         let mut events = std::pin::pin!(opened);
         loop {
             let next = tokio::select! {
-                next = timeout(WATCH + SILENCE, events.try_next()) => next,
+                next = timeout(WATCH_TIMEOUT + MAX_SILENCE, events.try_next()) => next,
                 Ok(()) = asks.changed() => {
                     self.list_again(client, place, versions).await;
                     continue;
@@ -397,14 +406,14 @@ impl ClusterWatch {
                     *at = mark.metadata.resource_version;
                     continue;
                 }
-                Ok(Ok(Some(WatchEvent::Error(status)))) => return ended(&kube::Error::Api(status)),
-                Ok(Ok(None)) => return Ended::Over,
-                Ok(Err(error)) => return ended(&error),
+                Ok(Ok(Some(WatchEvent::Error(status)))) => return classify_end(&kube::Error::Api(status)),
+                Ok(Ok(None)) => return WatchEnd::Over,
+                Ok(Err(error)) => return classify_end(&error),
                 // A connection that is lost without a word.
-                Err(_) => return Ended::Failed,
+                Err(_) => return WatchEnd::Failed,
             };
-            if note(versions, &item.metadata, gone) {
-                (self.changed)(&self.cluster, Some(place.object(&item.metadata)));
+            if note_event(versions, &item.metadata, gone) {
+                (self.changed)(&self.cluster, Some(place.object_ref(&item.metadata)));
             }
             *at = item.metadata.resource_version;
         }
@@ -414,7 +423,7 @@ impl ClusterWatch {
 impl ClusterWatch {
     /// Finds out whether a watch that goes on has missed something.
     async fn list_again(&self, client: &Client, place: &WatchScope, versions: &mut Versions) {
-        match self.list(client, place).await {
+        match self.list_versions(client, place).await {
             Ok((listed, _)) if listed == *versions => {}
             Ok((listed, _)) => {
                 *versions = listed;
@@ -427,11 +436,11 @@ impl ClusterWatch {
     }
 }
 
-fn ended(error: &kube::Error) -> Ended {
+fn classify_end(error: &kube::Error) -> WatchEnd {
     match error {
-        kube::Error::Api(status) if matches!(status.code, 401 | 410) => Ended::Expired,
-        kube::Error::Api(status) if status.code == 403 => Ended::Forbidden,
-        _ => Ended::Failed,
+        kube::Error::Api(status) if matches!(status.code, 401 | 410) => WatchEnd::Expired,
+        kube::Error::Api(status) if status.code == 403 => WatchEnd::Forbidden,
+        _ => WatchEnd::Failed,
     }
 }
 
@@ -440,37 +449,42 @@ async fn asked_within(time: Duration, asks: &mut watch::Receiver<u64>) -> bool {
     matches!(timeout(time, asks.changed()).await, Ok(Ok(())))
 }
 
-async fn wait(pause: &mut Duration) {
+async fn sleep_with_backoff(pause: &mut Duration) {
     sleep(*pause).await;
-    *pause = (2 * *pause).min(LONGEST_PAUSE);
+    *pause = (2 * *pause).min(MAX_PAUSE);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn metadata(version: &str, generation: Option<i64>) -> Metadata {
+    fn metadata(version: &str, generation: Option<i64>) -> WatchedMetadata {
         let name = "web".to_owned();
-        Metadata { name, resource_version: version.to_owned(), generation, ..Metadata::default() }
+        WatchedMetadata {
+            name,
+            resource_version: version.to_owned(),
+            generation,
+            ..WatchedMetadata::default()
+        }
     }
 
     #[test]
     fn a_write_to_the_status_is_no_news() {
         let mut versions = Versions::new();
-        assert!(note(&mut versions, &metadata("1", Some(1)), false));
-        assert!(!note(&mut versions, &metadata("2", Some(1)), false), "only the status");
-        assert!(note(&mut versions, &metadata("3", Some(2)), false));
+        assert!(note_event(&mut versions, &metadata("1", Some(1)), false));
+        assert!(!note_event(&mut versions, &metadata("2", Some(1)), false), "only the status");
+        assert!(note_event(&mut versions, &metadata("3", Some(2)), false));
         let mut labelled = metadata("4", Some(2));
         labelled.labels.insert("a".to_owned(), "b".to_owned());
-        assert!(note(&mut versions, &labelled, false));
-        assert!(note(&mut versions, &labelled, true) && !note(&mut versions, &labelled, true));
+        assert!(note_event(&mut versions, &labelled, false));
+        assert!(note_event(&mut versions, &labelled, true) && !note_event(&mut versions, &labelled, true));
     }
 
     #[test]
     fn objects_without_a_generation_change_with_every_write() {
         let mut versions = Versions::new();
-        assert!(note(&mut versions, &metadata("1", None), false));
-        assert!(!note(&mut versions, &metadata("1", None), false));
-        assert!(note(&mut versions, &metadata("2", None), false));
+        assert!(note_event(&mut versions, &metadata("1", None), false));
+        assert!(!note_event(&mut versions, &metadata("1", None), false));
+        assert!(note_event(&mut versions, &metadata("2", None), false));
     }
 }

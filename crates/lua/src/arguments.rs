@@ -3,25 +3,25 @@
 
 use mlua::{Lua, MultiValue, Value};
 
-use super::limits::{Budget, LONGEST, TOO_LONG};
+use super::limits::{MAX_STRING_LENGTH, ScriptBudget, TOO_LONG};
 use super::numbers;
 
 /// The arguments of one call.
-pub(crate) struct Arguments<'a> {
+pub(crate) struct HostArguments<'a> {
     pub(crate) name: &'static str,
     pub(crate) values: MultiValue,
-    pub(crate) budget: &'a Budget,
+    pub(crate) budget: &'a ScriptBudget,
 }
 
 /// The results of a function, or its error message.
-pub(crate) type Outcome = Result<Vec<Value>, String>;
+pub(crate) type HostResult = Result<Vec<Value>, String>;
 
-impl Arguments<'_> {
+impl HostArguments<'_> {
     pub(crate) fn get(&self, at: usize) -> &Value {
         self.values.get(at).unwrap_or(&Value::Nil)
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn argument_count(&self) -> usize {
         self.values.len()
     }
 
@@ -35,8 +35,11 @@ impl Arguments<'_> {
         let bytes = match self.get(at) {
             Value::String(text) => {
                 let bytes = text.as_bytes();
-                if bytes.len() > LONGEST {
-                    return Err(format!("{} takes no string of more than {LONGEST} bytes", self.name));
+                if bytes.len() > MAX_STRING_LENGTH {
+                    return Err(format!(
+                        "{} takes no string of more than {MAX_STRING_LENGTH} bytes",
+                        self.name
+                    ));
                 }
                 bytes.to_vec()
             }
@@ -106,7 +109,11 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
 }
 
 /// A string for the script. Its length counts.
-pub(crate) fn create_string(lua: &Lua, budget: &Budget, bytes: impl AsRef<[u8]>) -> Result<Value, String> {
+pub(crate) fn create_string(
+    lua: &Lua,
+    budget: &ScriptBudget,
+    bytes: impl AsRef<[u8]>,
+) -> Result<Value, String> {
     budget.measure_text(bytes.as_ref());
     lua.create_string(bytes).map(Value::String).map_err(|error| super::machine::error_message(&error))
 }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, fmt::strtime};
 use mlua::{Lua, Value};
 
-use super::arguments::{Arguments, Outcome, as_number};
+use super::arguments::{HostArguments, HostResult, as_number};
 use super::host::HostFunction;
 
 const UNKNOWN: &str =
@@ -16,9 +16,9 @@ const UNKNOWN: &str =
 /// The functions by name.
 pub(crate) const FUNCTIONS: [(&str, HostFunction); 2] = [("time", os_time), ("date", os_date)];
 
-fn os_time(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn os_time(_: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let Value::Table(given) = arguments.get(0) else {
-        return return_seconds(arguments.budget.now().ok_or_else(|| UNKNOWN.to_owned())?);
+        return return_seconds(arguments.budget.script_time().ok_or_else(|| UNKNOWN.to_owned())?);
     };
     let field = |name: &str, default: Option<i16>| -> Result<i16, String> {
         let value = given.raw_get(name).unwrap_or(Value::Nil);
@@ -41,20 +41,20 @@ fn os_time(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is an outcome")]
-fn return_seconds(seconds: i64) -> Outcome {
+fn return_seconds(seconds: i64) -> HostResult {
     #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
     let seconds = seconds as f64;
     Ok(vec![Value::Number(seconds)])
 }
 
-fn os_date(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn os_date(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let pattern = match arguments.get(0) {
         Value::String(text) => text.to_string_lossy(),
         _ => "%c".to_owned(),
     };
     #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
     let given = as_number(arguments.get(1)).map(|seconds| seconds as i64);
-    let at = given.or(arguments.budget.now()).ok_or_else(|| UNKNOWN.to_owned())?;
+    let at = given.or(arguments.budget.script_time()).ok_or_else(|| UNKNOWN.to_owned())?;
     let moment = Timestamp::from_second(at).map_err(|error| error.to_string())?.to_zoned(TimeZone::UTC);
     let pattern = pattern.trim_start_matches('!');
     let result = if pattern.starts_with("*t") {

@@ -4,9 +4,9 @@ use std::fmt;
 
 /// A script that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct ScriptFailure {
     /// The kind of failure.
-    pub category: Category,
+    pub category: FailureCategory,
     /// The message.
     pub message: String,
     /// The line of the script, counted from 1, where there is one.
@@ -15,7 +15,7 @@ pub struct Failure {
 
 /// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Category {
+pub enum FailureCategory {
     /// The script does not compile.
     Syntax,
     /// The global function is missing.
@@ -36,7 +36,7 @@ pub enum Category {
     InvalidDependency,
 }
 
-impl Category {
+impl FailureCategory {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -53,14 +53,14 @@ impl Category {
     }
 }
 
-impl Failure {
+impl ScriptFailure {
     /// A failure without a line of the script.
-    pub fn new(category: Category, message: impl Into<String>) -> Self {
+    pub fn new(category: FailureCategory, message: impl Into<String>) -> Self {
         Self { category, message: message.into(), line: None }
     }
 
     /// Reads the machine's message: `script:LINE: message`, with or without a traceback.
-    pub(crate) fn parse_message(category: Category, said: &str) -> Self {
+    pub(crate) fn parse_message(category: FailureCategory, said: &str) -> Self {
         let said = said.split("\nstack traceback:").next().unwrap_or(said).trim();
         let placed = said.strip_prefix("script:").and_then(|rest| rest.split_once(": "));
         let line = placed.and_then(|(line, _)| line.parse().ok());
@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ScriptFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(f, "line {line}: {}", self.message),
@@ -81,4 +81,4 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {}
+impl std::error::Error for ScriptFailure {}

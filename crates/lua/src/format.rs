@@ -5,11 +5,11 @@
 
 use mlua::Value;
 
-use super::arguments::{Arguments, as_number, type_name};
+use super::arguments::{HostArguments, as_number, type_name};
 use super::numbers::{self, go_exponent};
 
 /// The widest field, and the longest fraction.
-const WIDEST: usize = 1000;
+const MAX_WIDTH: usize = 1000;
 
 /// The part between `%` and the verb.
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct Spec {
 }
 
 /// The formatted text.
-pub(crate) fn format_string(arguments: &Arguments<'_>) -> Result<Vec<u8>, String> {
+pub(crate) fn format_string(arguments: &HostArguments<'_>) -> Result<Vec<u8>, String> {
     let pattern = arguments.read_bytes(0)?;
     let mut out = Vec::new();
     let mut rest = pattern.as_slice();
@@ -36,7 +36,7 @@ pub(crate) fn format_string(arguments: &Arguments<'_>) -> Result<Vec<u8>, String
         match verb {
             None => out.extend_from_slice(b"%!(NOVERB)"),
             Some(b'%') => out.push(b'%'),
-            Some(verb) if next >= arguments.count() => {
+            Some(verb) if next >= arguments.argument_count() => {
                 out.extend_from_slice(format!("%!{}(MISSING)", char::from(verb)).as_bytes());
             }
             Some(verb) => {
@@ -78,7 +78,7 @@ fn read_spec(mut rest: &[u8]) -> (Spec, Option<u8>, &[u8]) {
 fn read_digits(rest: &[u8]) -> (usize, &[u8]) {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     let text = std::str::from_utf8(&rest[..end]).unwrap_or_default();
-    (text.parse().unwrap_or(if end == 0 { 0 } else { WIDEST }).min(WIDEST), &rest[end..])
+    (text.parse().unwrap_or(if end == 0 { 0 } else { MAX_WIDTH }).min(MAX_WIDTH), &rest[end..])
 }
 
 /// The text of a value, and whether it may be padded with zeros.
@@ -91,7 +91,7 @@ fn plain_text(text: impl Into<Vec<u8>>) -> Text {
     Text { bytes: text.into(), is_number: false }
 }
 
-fn format_value(arguments: &Arguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<Text, String> {
+fn format_value(arguments: &HostArguments<'_>, at: usize, spec: &Spec, verb: u8) -> Result<Text, String> {
     let given = arguments.get(at);
     if let Some(number) = as_number(given) {
         return Ok(of_number(number, spec, verb));

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::arguments::{Arguments, Outcome, as_number};
-use super::limits::{self, Budget, HOST_CALL, MEMORY, TOO_LONG};
+use super::arguments::{HostArguments, HostResult, as_number};
+use super::limits::{self, MAX_MEMORY, STEPS_PER_HOST_CALL, ScriptBudget, TOO_LONG};
 use super::{clock, kube, machine, numbers, strings};
 
 /// A function of the host.
-pub(crate) type HostFunction = fn(&Lua, &Arguments<'_>) -> Outcome;
+pub(crate) type HostFunction = fn(&Lua, &HostArguments<'_>) -> HostResult;
 
 /// All functions.
-pub(crate) fn create_host_table(lua: &Lua, budget: &Arc<Budget>) -> mlua::Result<Table> {
+pub(crate) fn create_host_table(lua: &Lua, budget: &Arc<ScriptBudget>) -> mlua::Result<Table> {
     let host = lua.create_table()?;
-    host.raw_set("longest", MEMORY)?;
+    host.raw_set("longest", MAX_MEMORY)?;
     let used = Arc::clone(budget);
     host.raw_set(
         "charge",
@@ -60,7 +60,7 @@ fn to_step_count(amount: f64) -> u64 {
 
 fn create_library(
     lua: &Lua,
-    budget: &Arc<Budget>,
+    budget: &Arc<ScriptBudget>,
     all: &[(&'static str, HostFunction)],
 ) -> mlua::Result<Table> {
     let library = lua.create_table()?;
@@ -73,21 +73,21 @@ fn create_library(
 /// A function of the host as a function of Lua.
 fn create_function(
     lua: &Lua,
-    budget: &Arc<Budget>,
+    budget: &Arc<ScriptBudget>,
     name: &'static str,
     host: HostFunction,
 ) -> mlua::Result<Function> {
     let budget = Arc::clone(budget);
     lua.create_function(move |lua, values: MultiValue| {
-        if !budget.charge_work(HOST_CALL) {
+        if !budget.charge_work(STEPS_PER_HOST_CALL) {
             return to_lua_results(lua, Err(TOO_LONG.to_owned()));
         }
-        to_lua_results(lua, host(lua, &Arguments { name, values, budget: &budget }))
+        to_lua_results(lua, host(lua, &HostArguments { name, values, budget: &budget }))
     })
 }
 
 /// True and the results, or false and the error message.
-fn to_lua_results(lua: &Lua, outcome: Outcome) -> mlua::Result<MultiValue> {
+fn to_lua_results(lua: &Lua, outcome: HostResult) -> mlua::Result<MultiValue> {
     let values = match outcome {
         Ok(mut results) => {
             results.insert(0, Value::Boolean(true));
@@ -106,7 +106,7 @@ fn describe_error(value: &Value) -> String {
     }
 }
 
-fn to_number(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn to_number(_: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let read = match arguments.get(0) {
         Value::String(text) => {
             let base = match arguments.get(1) {
@@ -119,7 +119,7 @@ fn to_number(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
             arguments.charge_bytes(text.as_bytes().len())?;
             numbers::parse_number(&text.to_string_lossy(), base)
         }
-        _ if arguments.count() == 0 => return arguments.refuse_argument(0, "value"),
+        _ if arguments.argument_count() == 0 => return arguments.refuse_argument(0, "value"),
         value => as_number(value),
     };
     Ok(vec![read.map_or(Value::Nil, Value::Number)])

@@ -4,16 +4,16 @@
 //! of cpu in thousandths, of memory, ephemeral storage and huge pages in binary units, of anything else in
 //! decimal ones; without requirements or references the answer is nil.
 
-use federate_apiserver::normalize;
+use federate_apiserver::normalization;
 use federate_apiserver::schema::Type;
-use federate_kubernetes::pods::{self, References};
+use federate_kubernetes::pods::{self, PodReferences};
 use federate_kubernetes::quantity::Quantity;
 use mlua::{Lua, Value as LuaValue};
 use serde_json::{Map, Value, json};
 
-use super::arguments::{Arguments, Outcome, as_number, create_string};
+use super::arguments::{HostArguments, HostResult, as_number, create_string};
 use super::host::HostFunction;
-use super::{EmptyTable, Paths, convert, fits, numbers, repair};
+use super::{EmptyTable, PathStyle, check_type, conversion, numbers, repair_empty_tables};
 
 /// The functions by name.
 pub(crate) const FUNCTIONS: [(&str, HostFunction); 4] = [
@@ -24,7 +24,7 @@ pub(crate) const FUNCTIONS: [(&str, HostFunction); 4] = [
 ];
 
 /// A quantity, and whether its notation is binary; nil is zero.
-fn read_quantity(arguments: &Arguments<'_>, at: usize) -> Result<(Quantity, bool), String> {
+fn read_quantity(arguments: &HostArguments<'_>, at: usize) -> Result<(Quantity, bool), String> {
     match arguments.get(at) {
         LuaValue::Nil => Ok((Quantity::default(), false)),
         LuaValue::String(_) => {
@@ -37,41 +37,42 @@ fn read_quantity(arguments: &Arguments<'_>, at: usize) -> Result<(Quantity, bool
     }
 }
 
-fn resource_add(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn resource_add(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let (mut sum, mut binary) = (Quantity::default(), false);
-    for at in 0..arguments.count() {
+    for at in 0..arguments.argument_count() {
         let (amount, is_binary) = read_quantity(arguments, at)?;
         if sum.is_zero() {
             binary = is_binary;
         }
         sum = sum + amount;
     }
-    Ok(vec![create_string(lua, arguments.budget, normalize::amount(sum.nanos(), binary))?])
+    Ok(vec![create_string(lua, arguments.budget, normalization::format_amount(sum.as_nanos(), binary))?])
 }
 
-fn resource_quantity(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    if arguments.count() != 1 {
+fn resource_quantity(_: &Lua, arguments: &HostArguments<'_>) -> HostResult {
+    if arguments.argument_count() != 1 {
         return Err("getResourceQuantity only accepts one argument".to_owned());
     }
     let (amount, _) = read_quantity(arguments, 0)?;
     if amount < Quantity::default() {
         return Err("the quantity is negative".to_owned());
     }
-    Ok(vec![LuaValue::Number(amount.approximate())])
+    Ok(vec![LuaValue::Number(amount.as_approximate_f64())])
 }
 
 /// The pod template in the first argument.
-fn pod_template(lua: &Lua, arguments: &Arguments<'_>) -> Result<Value, String> {
+fn pod_template(lua: &Lua, arguments: &HostArguments<'_>) -> Result<Value, String> {
     let LuaValue::Table(table) = arguments.get(0) else { return arguments.refuse_argument(0, "table") };
-    let (mut template, size) = convert::from_table(lua, table)?;
+    let (mut template, size) = conversion::from_table(lua, table)?;
     arguments.charge_each(size)?;
-    repair(&mut template, EmptyTable::Map, &[], Paths::Escaped).map_err(|failure| failure.to_string())?;
-    fits(&Type::Named("PodTemplateSpec"), &template)?;
+    repair_empty_tables(&mut template, EmptyTable::Map, &[], PathStyle::Escaped)
+        .map_err(|failure| failure.to_string())?;
+    check_type(&Type::Named("PodTemplateSpec"), &template)?;
     Ok(template)
 }
 
-fn pod_requirements_of(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    if arguments.count() != 1 {
+fn pod_requirements_of(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
+    if arguments.argument_count() != 1 {
         return Err("accuratePodRequirements only accepts one argument".to_owned());
     }
     let template = pod_template(lua, arguments)?;
@@ -83,7 +84,7 @@ fn pod_requirements_of(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
 
 /// The requirements of a pod as Karmada's `ReplicaRequirements`, if there are any.
 pub fn pod_requirements(spec: &Value) -> Option<Value> {
-    let requests = pods::requests(spec);
+    let requests = pods::compute_requests(spec);
     let claims = pods::claims_nodes(spec);
     if requests.is_empty() && !claims {
         return None;
@@ -96,7 +97,7 @@ pub fn pod_requirements(spec: &Value) -> Option<Value> {
         let amounts = requests.into_iter().map(|(name, amount)| {
             let binary =
                 matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-            let text = normalize::amount(amount.nanos(), binary);
+            let text = normalization::format_amount(amount.as_nanos(), binary);
             (name, Value::String(text))
         });
         requirements.insert("resourceRequest".to_owned(), Value::Object(amounts.collect()));
@@ -116,8 +117,8 @@ fn node_claim(spec: &Value) -> Map<String, Value> {
     parts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone()))).collect()
 }
 
-fn pod_dependencies(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    if arguments.count() != 2 {
+fn pod_dependencies(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
+    if arguments.argument_count() != 2 {
         return Err("getPodDependencies only accepts two arguments".to_owned());
     }
     let template = pod_template(lua, arguments)?;
@@ -129,7 +130,7 @@ fn pod_dependencies(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
             None => return arguments.refuse_argument(1, "string"),
         },
     };
-    let mut references = References::default();
+    let mut references = PodReferences::default();
     references.add_pod(template.get("spec").unwrap_or(&Value::Null));
     let of_kind = |kind: &'static str, names: std::collections::BTreeSet<String>| {
         let namespace = namespace.clone();
@@ -149,7 +150,7 @@ fn pod_dependencies(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     if all.is_empty() { Ok(vec![LuaValue::Nil]) } else { return_value(lua, &Value::Array(all)) }
 }
 
-fn return_value(lua: &Lua, value: &Value) -> Outcome {
-    let value = convert::to_lua(lua, value).map_err(|error| super::machine::error_message(&error))?;
+fn return_value(lua: &Lua, value: &Value) -> HostResult {
+    let value = conversion::to_lua(lua, value).map_err(|error| super::machine::error_message(&error))?;
     Ok(vec![value])
 }

@@ -24,9 +24,8 @@
 
 mod arguments;
 mod clock;
-mod convert;
-mod decode;
-mod empties;
+mod conversion;
+mod empty_tables;
 mod failure;
 mod format;
 mod host;
@@ -37,27 +36,28 @@ mod numbers;
 mod pattern;
 mod source;
 mod strings;
+mod type_check;
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use serde_json::Value;
 
-pub use decode::fits;
-pub use empties::{EmptyTable, Paths, repair};
-pub use failure::{Category, Failure};
+pub use empty_tables::{EmptyTable, PathStyle, repair_empty_tables};
+pub use failure::{FailureCategory, ScriptFailure};
 use limits::MAX_STATES;
 use machine::LuaState;
-pub use numbers::int32;
+pub use numbers::to_int32;
+pub use type_check::check_type;
 
 /// A function of a script that is called.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'c> {
+pub struct ScriptCall<'c> {
     /// The script's text.
     pub script: &'c str,
     /// The name of the global function.
     pub function: &'c str,
     /// Its arguments.
-    pub arguments: &'c [Argument<'c>],
+    pub arguments: &'c [ScriptArgument<'c>],
     /// The number of results that are read.
     pub results: usize,
     /// The time for `os.time`, in seconds since 1970. Without it `os.time` is an error.
@@ -66,7 +66,7 @@ pub struct Call<'c> {
 
 /// An argument of a function.
 #[derive(Clone, Copy, Debug)]
-pub enum Argument<'c> {
+pub enum ScriptArgument<'c> {
     /// Any JSON value.
     Value(&'c Value),
     /// A number.
@@ -77,7 +77,7 @@ pub enum Argument<'c> {
 
 /// A result of a function.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum ScriptAnswer {
     /// Nothing.
     Nil,
     /// `true` or `false`.
@@ -87,12 +87,12 @@ pub enum Answer {
     /// A string.
     Text(String),
     /// A table as JSON, in which every empty table is an empty list ([`repair`]); or why it cannot be JSON.
-    Table(Result<Value, Failure>),
+    Table(Result<Value, ScriptFailure>),
     /// Anything else, by the name of its type.
     Other(&'static str),
 }
 
-impl Answer {
+impl ScriptAnswer {
     /// The name of its type.
     pub fn type_name(&self) -> &'static str {
         match self {
@@ -136,17 +136,20 @@ impl LuaPool {
     }
 
     /// Whether the script compiles. It is not run.
-    pub fn compile(&self, script: &str) -> Result<(), Failure> {
+    pub fn check_syntax(&self, script: &str) -> Result<(), ScriptFailure> {
         self.with_state(|machine| machine.compile_script(script).map(drop))
     }
 
     /// Calls a function of a script.
-    pub fn call(&self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
+    pub fn call_function(&self, call: &ScriptCall<'_>) -> Result<Vec<ScriptAnswer>, ScriptFailure> {
         self.with_state(|machine| machine.call_function(call))
     }
 
     /// Does something with a machine of its own. A machine that has run into a limit is not used again.
-    fn with_state<T>(&self, work: impl FnOnce(&mut LuaState) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn with_state<T>(
+        &self,
+        work: impl FnOnce(&mut LuaState) -> Result<T, ScriptFailure>,
+    ) -> Result<T, ScriptFailure> {
         let result =
             self.take_idle().map_or_else(LuaState::new, Ok).map(|mut machine| (work(&mut machine), machine));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
 /// Steps of one run. A script of a hundred lines over a large object takes some thousands.
-const STEPS: u64 = 5_000_000;
+const MAX_STEPS: u64 = 5_000_000;
 
 /// Bytes of one machine.
-pub(crate) const MEMORY: usize = 32 << 20;
+pub(crate) const MAX_MEMORY: usize = 32 << 20;
 
 /// Lua states that may run at the same time.
 pub(crate) const MAX_STATES: usize = 4;
@@ -21,39 +21,39 @@ pub(crate) const TOO_LONG: &str = "the script takes too long";
 pub(crate) const NO_MEMORY: &str = "not enough memory";
 
 /// The steps of a call of a function that is written in Rust.
-pub(crate) const HOST_CALL: u64 = 80;
+pub(crate) const STEPS_PER_HOST_CALL: u64 = 80;
 
 /// Walks over tables that a run may begin before each costs [`WALK`].
-const WALKS: u64 = 100;
+const FREE_WALKS: u64 = 100;
 
 /// The steps for beginning a walk: it may have to pass many places that are empty by now.
-const WALK: u64 = 1000;
+const STEPS_PER_WALK: u64 = 1000;
 
 /// The bytes that a run may allocate before a walk costs more than [`WALK`].
-const SMALL: u64 = 512 << 10;
+const FREE_ALLOCATION: u64 = 512 << 10;
 
 /// The bytes of a table that a walk passes in one step.
-const PASSED: u64 = 160;
+const BYTES_PER_WALK_STEP: u64 = 160;
 
 /// The hook runs after this many instructions.
-pub(crate) const STRIDE: u32 = 500;
+pub(crate) const HOOK_INTERVAL: u32 = 500;
 
 /// Functions that may be active at the same time.
-pub(crate) const DEPTH: usize = 256;
+pub(crate) const MAX_CALL_DEPTH: usize = 256;
 
 /// The longest string that string functions accept, in bytes.
-pub(crate) const LONGEST: usize = 1_000_000;
+pub(crate) const MAX_STRING_LENGTH: usize = 1_000_000;
 
 /// With long strings any instruction may take a while: each instruction counts once more per this many bytes
 /// of the longest string.
-const HEAVY: u64 = 2048;
+const STRING_BYTES_PER_STEP: u64 = 2048;
 
 /// An operator can take a string for a number and read it digit by digit: each instruction counts once more per this many bytes
 /// of the longest string that begins like a number.
-const READ_AT_ONCE: u64 = 4;
+const NUMERAL_BYTES_PER_STEP: u64 = 4;
 
 /// The bytes of a numeral that an instruction reads in no time.
-const SHORT_NUMERAL: usize = 256;
+const MAX_FREE_NUMERAL: usize = 256;
 
 /// The bytes at the beginning of a string that C reads when it takes the string for a number: blanks, then digits, or the words
 /// `nan(...)` and `infinity`. Zero for what is read in no time.
@@ -64,12 +64,12 @@ pub(crate) fn numeral_length(text: &[u8]) -> usize {
     let part =
         |byte: &&u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+-._()".contains(byte);
     let read = if rest.first().is_some_and(begins) { rest.iter().take_while(part).count() } else { 0 };
-    if blanks + read > SHORT_NUMERAL { blanks + read } else { 0 }
+    if blanks + read > MAX_FREE_NUMERAL { blanks + read } else { 0 }
 }
 
 /// The steps that one run has used.
 #[derive(Debug, Default)]
-pub(crate) struct Budget {
+pub(crate) struct ScriptBudget {
     used: AtomicU64,
     /// The length of the longest string so far.
     longest: AtomicU64,
@@ -85,7 +85,7 @@ pub(crate) struct Budget {
     now: AtomicI64,
 }
 
-impl Budget {
+impl ScriptBudget {
     /// Begins a run. `longest` is the length of the longest string in its arguments, `numeral` that of the longest numeral.
     pub(crate) fn begin_run(&self, longest: usize, numeral: usize, now: Option<i64>) {
         self.now.store(now.unwrap_or(i64::MIN), Relaxed);
@@ -98,7 +98,7 @@ impl Budget {
     }
 
     /// The time that scripts see.
-    pub(crate) fn now(&self) -> Option<i64> {
+    pub(crate) fn script_time(&self) -> Option<i64> {
         Some(self.now.load(Relaxed)).filter(|now| *now != i64::MIN)
     }
 
@@ -115,13 +115,13 @@ impl Budget {
 
     /// Records instructions; returns whether the run may go on.
     pub(crate) fn charge_instructions(&self, count: u64) -> bool {
-        let reads = self.numeral.load(Relaxed) / READ_AT_ONCE;
-        self.charge_work(count * (1 + self.longest.load(Relaxed) / HEAVY + reads))
+        let reads = self.numeral.load(Relaxed) / NUMERAL_BYTES_PER_STEP;
+        self.charge_work(count * (1 + self.longest.load(Relaxed) / STRING_BYTES_PER_STEP + reads))
     }
 
     /// Records work; returns whether the run may go on.
     pub(crate) fn charge_work(&self, amount: u64) -> bool {
-        if self.used.fetch_add(amount, Relaxed).saturating_add(amount) > STEPS {
+        if self.used.fetch_add(amount, Relaxed).saturating_add(amount) > MAX_STEPS {
             self.exhausted.store(true, Relaxed);
         }
         !self.is_exhausted()
@@ -135,11 +135,11 @@ impl Budget {
     /// Records the beginning of a walk over a table; returns whether the run may go on. `memory` is the number of
     /// bytes in use: the table cannot have more places than the run has allocated.
     pub(crate) fn charge_table_walk(&self, memory: usize) -> bool {
-        if self.walks.fetch_add(1, Relaxed) < WALKS {
+        if self.walks.fetch_add(1, Relaxed) < FREE_WALKS {
             return self.charge_work(1);
         }
         let allocated = (memory as u64).saturating_sub(self.memory.load(Relaxed));
-        self.charge_work(WALK + allocated.saturating_sub(SMALL) / PASSED)
+        self.charge_work(STEPS_PER_WALK + allocated.saturating_sub(FREE_ALLOCATION) / BYTES_PER_WALK_STEP)
     }
 
     /// Ends the run, because its memory is used up.

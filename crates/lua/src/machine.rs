@@ -9,18 +9,22 @@ use std::sync::Arc;
 
 use mlua::{DebugEvent, Function, HookTriggers, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState};
 
-use super::convert::Size;
-use super::limits::{self, Budget, DEPTH, MEMORY, STRIDE, TOO_LONG, numeral_length};
-use super::{Answer, Argument, Call, Category, Failure, convert, host, source};
+use super::conversion::ArgumentSize;
+use super::limits::{
+    self, HOOK_INTERVAL, MAX_CALL_DEPTH, MAX_MEMORY, ScriptBudget, TOO_LONG, numeral_length,
+};
+use super::{
+    FailureCategory, ScriptAnswer, ScriptArgument, ScriptCall, ScriptFailure, conversion, host, source,
+};
 
 /// The name of the script in messages.
-const NAME: &str = "=script";
+const CHUNK_NAME: &str = "=script";
 
 /// The steps of a call, besides its instructions.
-const CALL: u64 = 20;
+const STEPS_PER_CALL: u64 = 20;
 
 /// The steps for counting the functions of a deep stack.
-const COUNTING: u64 = 2000;
+const STEPS_PER_STACK_COUNT: u64 = 2000;
 
 /// The most compiled scripts that a machine keeps.
 const MAX_SCRIPTS: usize = 500;
@@ -28,12 +32,12 @@ const MAX_SCRIPTS: usize = 500;
 /// A Lua state.
 pub(crate) struct LuaState {
     lua: Lua,
-    budget: Arc<Budget>,
+    budget: Arc<ScriptBudget>,
     /// Makes fresh globals.
     globals: Function,
     /// The operand of `..` that joins strings.
     joiner: Table,
-    scripts: HashMap<String, Result<CompiledScript, Failure>>,
+    scripts: HashMap<String, Result<CompiledScript, ScriptFailure>>,
     spent: bool,
 }
 
@@ -60,32 +64,33 @@ impl fmt::Debug for LuaState {
 }
 
 impl LuaState {
-    pub(crate) fn new() -> Result<Self, Failure> {
-        Self::create_state().map_err(|error| Failure::parse_message(Category::Runtime, &error.to_string()))
+    pub(crate) fn new() -> Result<Self, ScriptFailure> {
+        Self::create_state()
+            .map_err(|error| ScriptFailure::parse_message(FailureCategory::Runtime, &error.to_string()))
     }
 
     fn create_state() -> mlua::Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::default())?;
-        let budget = Arc::new(Budget::default());
+        let budget = Arc::new(ScriptBudget::default());
         let functions = host::create_host_table(&lua, &budget)?;
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
         let (joiner, globals) = prelude.call(functions)?;
-        lua.set_memory_limit(MEMORY)?;
+        lua.set_memory_limit(MAX_MEMORY)?;
         let watched = Arc::clone(&budget);
-        let triggers = HookTriggers::new().on_calls().every_nth_instruction(STRIDE);
+        let triggers = HookTriggers::new().on_calls().every_nth_instruction(HOOK_INTERVAL);
         lua.set_hook(triggers, move |lua, debug| {
-            let is_deep = || lua.inspect_stack(DEPTH, |_| ()).is_some();
+            let is_deep = || lua.inspect_stack(MAX_CALL_DEPTH, |_| ()).is_some();
             let goes_on = match debug.event() {
-                DebugEvent::Count => watched.charge_instructions(u64::from(STRIDE)),
+                DebugEvent::Count => watched.charge_instructions(u64::from(HOOK_INTERVAL)),
                 // Calls in tail position do not count as active, but counting the stack costs steps.
                 DebugEvent::Call if is_deep() => {
-                    let goes_on = watched.charge_work(COUNTING);
+                    let goes_on = watched.charge_work(STEPS_PER_STACK_COUNT);
                     if goes_on && is_too_deep(lua) {
                         return Err(mlua::Error::runtime("stack overflow"));
                     }
                     goes_on
                 }
-                DebugEvent::Call => watched.charge_work(CALL),
+                DebugEvent::Call => watched.charge_work(STEPS_PER_CALL),
                 _ => true,
             };
             if goes_on { Ok(VmState::Continue) } else { Err(mlua::Error::runtime(TOO_LONG)) }
@@ -99,7 +104,7 @@ impl LuaState {
     }
 
     /// The script as a function that runs its text.
-    pub(crate) fn compile_script(&mut self, script: &str) -> Result<CompiledScript, Failure> {
+    pub(crate) fn compile_script(&mut self, script: &str) -> Result<CompiledScript, ScriptFailure> {
         if let Some(known) = self.scripts.get(script) {
             return known.clone();
         }
@@ -107,34 +112,42 @@ impl LuaState {
             self.scripts.clear();
         }
         let text = source::prepare_script(script);
-        let chunk = self.lua.load(text).set_name(NAME).set_mode(mlua::ChunkMode::Text);
+        let chunk = self.lua.load(text).set_name(CHUNK_NAME).set_mode(mlua::ChunkMode::Text);
         let compiled = chunk.into_function().map_err(|error| syntax_failure(&error));
         let compiled = compiled.map(|chunk| CompiledScript { chunk, numeral: longest_numeral(script) });
         self.scripts.insert(script.to_owned(), compiled.clone());
         compiled
     }
 
-    pub(crate) fn call_function(&mut self, call: &Call<'_>) -> Result<Vec<Answer>, Failure> {
+    pub(crate) fn call_function(
+        &mut self,
+        call: &ScriptCall<'_>,
+    ) -> Result<Vec<ScriptAnswer>, ScriptFailure> {
         let CompiledScript { chunk, numeral } = self.compile_script(call.script)?;
-        let size = Size::of_arguments(call.arguments);
+        let size = ArgumentSize::of_arguments(call.arguments);
         self.budget.begin_run(size.longest, size.numeral.max(numeral), call.now);
         self.budget.record_memory_before(self.lua.used_memory());
         let called = self.run_chunk(&chunk, call, size);
         if self.budget.is_out_of_memory() {
             self.spent = true;
-            return Err(Failure::new(Category::Runtime, limits::NO_MEMORY));
+            return Err(ScriptFailure::new(FailureCategory::Runtime, limits::NO_MEMORY));
         }
         if self.budget.is_exhausted() {
             self.spent = true;
-            return Err(Failure::new(Category::Timeout, TOO_LONG));
+            return Err(ScriptFailure::new(FailureCategory::Timeout, TOO_LONG));
         }
         let values = called?;
-        let result = |at| convert::to_answer(values.get(at).unwrap_or(&Value::Nil));
-        convert::without_limit(&self.lua, || (0..call.results).map(result).collect())
+        let result = |at| conversion::to_answer(values.get(at).unwrap_or(&Value::Nil));
+        conversion::without_limit(&self.lua, || (0..call.results).map(result).collect())
             .map_err(|error| runtime_failure(&error))
     }
 
-    fn run_chunk(&mut self, chunk: &Function, call: &Call<'_>, size: Size) -> Result<MultiValue, Failure> {
+    fn run_chunk(
+        &mut self,
+        chunk: &Function,
+        call: &ScriptCall<'_>,
+        size: ArgumentSize,
+    ) -> Result<MultiValue, ScriptFailure> {
         let mut failed = |error: &mlua::Error| {
             // A machine whose memory is used up is not kept.
             self.spent |= matches!(root_cause(error), mlua::Error::MemoryError(_));
@@ -147,11 +160,11 @@ impl LuaState {
             Value::Function(function) => function,
             Value::Nil => {
                 let message = format!("the script has no global function `{}`", call.function);
-                return Err(Failure::new(Category::FunctionMissing, message));
+                return Err(ScriptFailure::new(FailureCategory::FunctionMissing, message));
             }
             other => {
                 let message = format!("`{}` is not a function, but a {}", call.function, other.type_name());
-                return Err(Failure::new(Category::NotAFunction, message));
+                return Err(ScriptFailure::new(FailureCategory::NotAFunction, message));
             }
         };
         let arguments = convert_arguments(&self.lua, call, size).map_err(|e| failed(&e))?;
@@ -161,28 +174,30 @@ impl LuaState {
 }
 
 /// Whether arguments are so small that they can be made without the limit of memory.
-fn is_small(size: Size, used: usize) -> bool {
-    size.bytes.saturating_add(used) < MEMORY / 2
+fn is_small(size: ArgumentSize, used: usize) -> bool {
+    size.bytes.saturating_add(used) < MAX_MEMORY / 2
 }
 
 /// The arguments of a call as values of Lua.
-fn convert_arguments(lua: &Lua, call: &Call<'_>, size: Size) -> mlua::Result<Vec<Value>> {
-    let convert = |argument: &Argument<'_>| match argument {
-        Argument::Value(value) => convert::to_lua(lua, value),
+fn convert_arguments(lua: &Lua, call: &ScriptCall<'_>, size: ArgumentSize) -> mlua::Result<Vec<Value>> {
+    let convert = |argument: &ScriptArgument<'_>| match argument {
+        ScriptArgument::Value(value) => conversion::to_lua(lua, value),
         #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
-        Argument::Number(number) => Ok(Value::Number(*number as f64)),
-        Argument::Nil => Ok(Value::Nil),
+        ScriptArgument::Number(number) => Ok(Value::Number(*number as f64)),
+        ScriptArgument::Nil => Ok(Value::Nil),
     };
     let all = || call.arguments.iter().map(convert).collect();
-    if is_small(size, lua.used_memory()) { convert::without_limit(lua, all)? } else { all() }
+    if is_small(size, lua.used_memory()) { conversion::without_limit(lua, all)? } else { all() }
 }
 
 /// Whether too many functions are active. Calls in tail position leave marks in the stack, which do not count.
 fn is_too_deep(lua: &Lua) -> bool {
     let is_mark = |level| lua.inspect_stack(level, |frame| frame.source().what == "tail");
-    match is_mark(DEPTH) {
+    match is_mark(MAX_CALL_DEPTH) {
         None => false,
-        Some(_) => (0..2 * DEPTH).map_while(is_mark).filter(|is_mark| !is_mark).count() > DEPTH,
+        Some(_) => {
+            (0..2 * MAX_CALL_DEPTH).map_while(is_mark).filter(|is_mark| !is_mark).count() > MAX_CALL_DEPTH
+        }
     }
 }
 
@@ -204,8 +219,8 @@ pub(crate) fn error_message(error: &mlua::Error) -> String {
     }
 }
 
-fn runtime_failure(error: &mlua::Error) -> Failure {
-    let mut failure = Failure::parse_message(Category::Runtime, &error_message(error));
+fn runtime_failure(error: &mlua::Error) -> ScriptFailure {
+    let mut failure = ScriptFailure::parse_message(FailureCategory::Runtime, &error_message(error));
     if failure.line.is_none()
         && let mlua::Error::CallbackError { traceback, .. } = error
     {
@@ -220,6 +235,6 @@ fn line_of(traceback: &str) -> Option<usize> {
     placed.split(':').next()?.parse().ok()
 }
 
-fn syntax_failure(error: &mlua::Error) -> Failure {
-    Failure::parse_message(Category::Syntax, &error_message(error))
+fn syntax_failure(error: &mlua::Error) -> ScriptFailure {
+    ScriptFailure::parse_message(FailureCategory::Syntax, &error_message(error))
 }

@@ -68,7 +68,7 @@ pub(crate) fn go_float(text: &str) -> Option<f64> {
 
 /// Converts a number to 32 bits, truncated towards zero. A number that does not fit becomes the smallest
 /// one, as on amd64.
-pub fn int32(number: f64) -> i32 {
+pub fn to_int32(number: f64) -> i32 {
     let cut = number.trunc();
     #[expect(clippy::cast_possible_truncation, reason = "checked to be in range")]
     let fits = (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&cut).then_some(cut as i32);
@@ -113,6 +113,6 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_the_smallest_number() {
-        assert_eq!([1.9, -1.9, 2e10, f64::NAN].map(int32), [1, -1, i32::MIN, i32::MIN]);
+        assert_eq!([1.9, -1.9, 2e10, f64::NAN].map(to_int32), [1, -1, i32::MIN, i32::MIN]);
     }
 }

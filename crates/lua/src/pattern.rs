@@ -3,25 +3,25 @@
 //!
 //! Facts: the patterns of the Lua 5.1 manual, with `%f`.
 
-use super::limits::{Budget, TOO_LONG};
+use super::limits::{ScriptBudget, TOO_LONG};
 
 /// The most groups of a pattern.
-const GROUPS: usize = 32;
+const MAX_CAPTURES: usize = 32;
 
 /// The deepest recursion of a match.
-const DEEPEST: usize = 400;
+const MAX_DEPTH: usize = 400;
 
 /// A match.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Match {
+pub(crate) struct PatternMatch {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<PatternCapture>,
 }
 
 /// The capture of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(crate) enum PatternCapture {
     /// A group that is not closed yet.
     Open(usize),
     /// `()`: a position.
@@ -35,8 +35,8 @@ pub(crate) fn find_match(
     subject: &[u8],
     pattern: &[u8],
     from: usize,
-    budget: &Budget,
-) -> Result<Option<Match>, String> {
+    budget: &ScriptBudget,
+) -> Result<Option<PatternMatch>, String> {
     let (anchored, pattern) = match pattern.strip_prefix(b"^") {
         Some(rest) => (true, rest),
         None => (false, pattern),
@@ -45,7 +45,7 @@ pub(crate) fn find_match(
     for start in from..=subject.len() {
         matcher.groups.clear();
         if let Some(end) = matcher.match_from(start, 0)? {
-            return Ok(Some(Match { start, end, groups: matcher.groups }));
+            return Ok(Some(PatternMatch { start, end, groups: matcher.groups }));
         }
         if anchored {
             break;
@@ -57,8 +57,8 @@ pub(crate) fn find_match(
 struct Matcher<'m> {
     subject: &'m [u8],
     pattern: &'m [u8],
-    groups: Vec<Group>,
-    budget: &'m Budget,
+    groups: Vec<PatternCapture>,
+    budget: &'m ScriptBudget,
     depth: usize,
 }
 
@@ -68,7 +68,7 @@ impl Matcher<'_> {
     /// The end of a match that begins at `s`, for the pattern from `p` on.
     fn match_from(&mut self, s: usize, p: usize) -> Matched {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err("pattern too complex".to_owned());
         }
         let end = self.matches_here(s, p);
@@ -81,8 +81,8 @@ impl Matcher<'_> {
             self.charge_step()?;
             let Some(item) = self.pattern.get(p) else { return Ok(Some(s)) };
             match (item, self.pattern.get(p + 1)) {
-                (b'(', Some(b')')) => return self.open_group(Group::Position(s), s, p + 2),
-                (b'(', _) => return self.open_group(Group::Open(s), s, p + 1),
+                (b'(', Some(b')')) => return self.open_group(PatternCapture::Position(s), s, p + 2),
+                (b'(', _) => return self.open_group(PatternCapture::Open(s), s, p + 1),
                 (b')', _) => return self.close_group(s, p + 1),
                 (b'$', None) => return Ok((s == self.subject.len()).then_some(s)),
                 (b'%', Some(b'b')) => match self.match_balanced(s, p + 2)? {
@@ -123,8 +123,8 @@ impl Matcher<'_> {
         self.budget.charge_work(1).then_some(()).ok_or_else(|| TOO_LONG.to_owned())
     }
 
-    fn open_group(&mut self, group: Group, s: usize, p: usize) -> Matched {
-        if self.groups.len() == GROUPS {
+    fn open_group(&mut self, group: PatternCapture, s: usize, p: usize) -> Matched {
+        if self.groups.len() == MAX_CAPTURES {
             return Err("too many captures".to_owned());
         }
         self.groups.push(group);
@@ -136,13 +136,13 @@ impl Matcher<'_> {
     }
 
     fn close_group(&mut self, s: usize, p: usize) -> Matched {
-        let opened = self.groups.iter().rposition(|group| matches!(group, Group::Open(_)));
+        let opened = self.groups.iter().rposition(|group| matches!(group, PatternCapture::Open(_)));
         let Some(at) = opened else { return Err("invalid pattern capture".to_owned()) };
-        let Group::Open(start) = self.groups[at] else { return Ok(None) };
-        self.groups[at] = Group::Text(start, s);
+        let PatternCapture::Open(start) = self.groups[at] else { return Ok(None) };
+        self.groups[at] = PatternCapture::Text(start, s);
         let end = self.match_from(s, p)?;
         if end.is_none() {
-            self.groups[at] = Group::Open(start);
+            self.groups[at] = PatternCapture::Open(start);
         }
         Ok(end)
     }
@@ -217,7 +217,7 @@ impl Matcher<'_> {
     /// Matches the text of a group again.
     fn match_group_again(&self, s: usize, digit: u8) -> Matched {
         let at = usize::from(digit).wrapping_sub(usize::from(b'1'));
-        let Some(Group::Text(start, end)) = self.groups.get(at) else {
+        let Some(PatternCapture::Text(start, end)) = self.groups.get(at) else {
             return Err("invalid capture index".to_owned());
         };
         let text = &self.subject[*start..*end];
@@ -299,7 +299,8 @@ mod tests {
     use super::*;
 
     fn groups(subject: &str, pattern: &str) -> Option<Vec<String>> {
-        let found = find_match(subject.as_bytes(), pattern.as_bytes(), 0, &Budget::default()).unwrap()?;
+        let found =
+            find_match(subject.as_bytes(), pattern.as_bytes(), 0, &ScriptBudget::default()).unwrap()?;
         let text = |start, end| subject[start..end].to_owned();
         if found.groups.is_empty() {
             return Some(vec![text(found.start, found.end)]);
@@ -309,8 +310,8 @@ mod tests {
                 .groups
                 .iter()
                 .map(|group| match group {
-                    Group::Text(start, end) => text(*start, *end),
-                    Group::Position(at) | Group::Open(at) => (at + 1).to_string(),
+                    PatternCapture::Text(start, end) => text(*start, *end),
+                    PatternCapture::Position(at) | PatternCapture::Open(at) => (at + 1).to_string(),
                 })
                 .collect(),
         )
@@ -335,7 +336,8 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_is_refused() {
-        let wrong = |pattern: &str| find_match(b"a", pattern.as_bytes(), 0, &Budget::default()).unwrap_err();
+        let wrong =
+            |pattern: &str| find_match(b"a", pattern.as_bytes(), 0, &ScriptBudget::default()).unwrap_err();
         assert_eq!(wrong("%"), "malformed pattern (ends with '%')");
         assert_eq!(wrong("[a"), "malformed pattern (missing ']')");
         assert_eq!(wrong("a)"), "invalid pattern capture");
@@ -345,7 +347,7 @@ mod tests {
     fn a_pattern_that_tries_everything_ends() {
         let subject = vec![b'a'; 100];
         let pattern = format!("{}b", "a*".repeat(20));
-        let failed = find_match(&subject, pattern.as_bytes(), 0, &Budget::default());
+        let failed = find_match(&subject, pattern.as_bytes(), 0, &ScriptBudget::default());
         assert_eq!(failed.unwrap_err(), "the script takes too long");
     }
 }

@@ -4,10 +4,10 @@
 
 use mlua::{Lua, Value};
 
-use super::arguments::{Arguments, Outcome, create_string};
+use super::arguments::{HostArguments, HostResult, create_string};
 use super::format;
 use super::host::HostFunction;
-use super::pattern::{self, Group, Match};
+use super::pattern::{self, PatternCapture, PatternMatch};
 
 /// The functions by name. `gmatch` is made of [`next_match`].
 pub(crate) const FUNCTIONS: [(&str, HostFunction); 10] = [
@@ -43,51 +43,51 @@ fn slice_range(bytes: &[u8], from: i64, to: i64) -> &[u8] {
     bytes.get(to_offset(from, bytes.len())..end).unwrap_or_default()
 }
 
-fn str_byte(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_byte(_: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let bytes = arguments.read_bytes(0)?;
     let from = arguments.read_integer(1, Some(1))?;
     let found = slice_range(&bytes, from, arguments.read_integer(2, Some(from))?);
-    if found.len() > super::limits::DEPTH {
+    if found.len() > super::limits::MAX_CALL_DEPTH {
         return Err("string slice too long".to_owned());
     }
     Ok(found.iter().map(|byte| Value::Number(f64::from(*byte))).collect())
 }
 
-fn str_char(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
-    let codes = (0..arguments.count()).map(|at| arguments.read_integer(at, None));
+fn str_char(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
+    let codes = (0..arguments.argument_count()).map(|at| arguments.read_integer(at, None));
     let bytes: Result<Vec<u8>, String> =
         codes.map(|code| Ok(u8::try_from(code? & 0xff).unwrap_or_default())).collect();
     Ok(vec![create_string(lua, arguments.budget, bytes?)?])
 }
 
-fn str_len(_: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_len(_: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     Ok(vec![to_number(arguments.read_bytes(0)?.len())])
 }
 
-fn str_reverse(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_reverse(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let mut bytes = arguments.read_bytes(0)?;
     bytes.reverse();
     Ok(vec![create_string(lua, arguments.budget, bytes)?])
 }
 
-fn str_sub(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_sub(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let bytes = arguments.read_bytes(0)?;
     let (from, to) = (arguments.read_integer(1, None)?, arguments.read_integer(2, Some(-1))?);
     Ok(vec![create_string(lua, arguments.budget, slice_range(&bytes, from, to))?])
 }
 
-fn str_upper(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_upper(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     Ok(vec![changed_case(lua, arguments, |c| c.to_uppercase().collect())?])
 }
 
-fn str_lower(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_lower(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     Ok(vec![changed_case(lua, arguments, |c| c.to_lowercase().collect())?])
 }
 
 /// Maps each letter to its one counterpart; letters with several counterparts stay.
 fn changed_case(
     lua: &Lua,
-    arguments: &Arguments<'_>,
+    arguments: &HostArguments<'_>,
     change: impl Fn(char) -> Vec<char>,
 ) -> Result<Value, String> {
     let bytes = arguments.read_bytes(0)?;
@@ -103,19 +103,19 @@ fn changed_case(
     create_string(lua, arguments.budget, changed)
 }
 
-fn format_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn format_string(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let text = format::format_string(arguments)?;
     arguments.charge_bytes(text.len())?;
     Ok(vec![create_string(lua, arguments.budget, text)?])
 }
 
 /// The offset from which `find` and `match` search; `None` beyond the end.
-fn search_start(arguments: &Arguments<'_>, length: usize) -> Result<Option<usize>, String> {
+fn search_start(arguments: &HostArguments<'_>, length: usize) -> Result<Option<usize>, String> {
     let from = to_offset(arguments.read_integer(2, Some(1))?, length);
     Ok((from <= length).then_some(from))
 }
 
-fn str_find(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn str_find(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let (subject, wanted) = (arguments.read_bytes(0)?, arguments.read_bytes(1)?);
     let Some(from) = search_start(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
     let plain = !matches!(arguments.get(3), Value::Nil | Value::Boolean(false));
@@ -133,7 +133,7 @@ fn str_find(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
     Ok(results)
 }
 
-fn plain_find(arguments: &Arguments<'_>, subject: &[u8], wanted: &[u8]) -> Result<Option<usize>, String> {
+fn plain_find(arguments: &HostArguments<'_>, subject: &[u8], wanted: &[u8]) -> Result<Option<usize>, String> {
     if wanted.is_empty() {
         return Ok(Some(0));
     }
@@ -148,7 +148,7 @@ fn plain_find(arguments: &Arguments<'_>, subject: &[u8], wanted: &[u8]) -> Resul
     Ok(None)
 }
 
-fn match_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+fn match_string(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let (subject, wanted) = (arguments.read_bytes(0)?, arguments.read_bytes(1)?);
     let Some(from) = search_start(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
     match pattern::find_match(&subject, &wanted, from, arguments.budget)? {
@@ -158,7 +158,7 @@ fn match_string(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
 }
 
 /// The next of all matches: the position after it, and its captures.
-pub(crate) fn next_match(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
+pub(crate) fn next_match(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let (subject, wanted) = (arguments.read_bytes(0)?, arguments.read_bytes(1)?);
     let Some(from) = search_start(arguments, subject.len())? else { return Ok(vec![Value::Nil]) };
     let Some(found) = pattern::find_match(&subject, &wanted, from, arguments.budget)? else {
@@ -172,15 +172,15 @@ pub(crate) fn next_match(lua: &Lua, arguments: &Arguments<'_>) -> Outcome {
 }
 
 /// The captures of a match; without groups, the whole match.
-fn captures_of(lua: &Lua, arguments: &Arguments<'_>, subject: &[u8], found: &Match) -> Outcome {
+fn captures_of(lua: &Lua, arguments: &HostArguments<'_>, subject: &[u8], found: &PatternMatch) -> HostResult {
     let text = |start: usize, end: usize| create_string(lua, arguments.budget, &subject[start..end]);
     if found.groups.is_empty() {
         return Ok(vec![text(found.start, found.end)?]);
     }
     let groups = found.groups.iter().map(|group| match *group {
-        Group::Text(start, end) => text(start, end),
-        Group::Position(at) => Ok(to_number(at + 1)),
-        Group::Open(_) => Err("unfinished capture".to_owned()),
+        PatternCapture::Text(start, end) => text(start, end),
+        PatternCapture::Position(at) => Ok(to_number(at + 1)),
+        PatternCapture::Open(_) => Err("unfinished capture".to_owned()),
     });
     groups.collect()
 }

@@ -92,12 +92,12 @@ pub fn plan_work(
     work: &Object,
     is_served: impl Fn(&ObjectRef) -> bool,
 ) -> Result<(Vec<ManifestStep>, Vec<UnservedManifest>), String> {
-    let spec = work.at(&["spec"]).unwrap_or(&Value::Null);
+    let spec = work.value_at(&["spec"]).unwrap_or(&Value::Null);
     let spec = WorkSpec::deserialize(spec).map_err(|error| error.to_string())?;
     let mut steps = Vec::new();
     let mut unserved = Vec::new();
     for (index, manifest) in spec.workload.manifests.iter().enumerate() {
-        let object = Object::of(manifest.clone(), "").id;
+        let object = Object::from_manifest(manifest.clone(), "").id;
         if is_served(&object) {
             steps.push(plan_manifest(&spec, index, object, manifest));
         } else {

@@ -60,7 +60,7 @@ federate_kubernetes::crd! {
     /// Selects clusters by their claims, as if these were labels.
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(crate) struct ClaimSelector {
-        pub match_expressions: Vec<federate_kubernetes::selector::Requirement> = optional("matchExpressions"),
+        pub match_expressions: Vec<federate_kubernetes::selector::SelectorRequirement> = optional("matchExpressions"),
     }
 }
 

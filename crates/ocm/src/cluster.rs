@@ -27,9 +27,9 @@ pub(crate) const INVALID: &str = "invalid-cluster";
 
 /// Reads an inventory object; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
 pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Finding> {
-    let reported = object.at(&["status"]).is_some_and(|status| !status.is_null());
-    let spec: ClusterSpec = schema::read(object, "spec", INVALID)?;
-    let status: ClusterStatus = schema::read(object, "status", INVALID)?;
+    let reported = object.value_at(&["status"]).is_some_and(|status| !status.is_null());
+    let spec: ClusterSpec = schema::read_field(object, "spec", INVALID)?;
+    let status: ClusterStatus = schema::read_field(object, "status", INVALID)?;
     let is_ready = available_status(object) == Some("True");
     let mut cluster = Cluster {
         taints: spec
@@ -42,8 +42,8 @@ pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Fin
         // The last claim of a name counts.
         properties: status.claims.into_iter().map(|claim| (claim.name, claim.value)).collect(),
         ready: if reported { is_ready } else { !strict },
-        unready_condition: NotReady::from_conditions(object.at(&["status", "conditions"]), AVAILABLE),
-        ..Cluster::of(object)
+        unready_condition: NotReady::from_conditions(object.value_at(&["status", "conditions"]), AVAILABLE),
+        ..Cluster::from_object(object)
     };
     let set = cluster.labels.entry(SET_LABEL.to_owned()).or_default();
     if set.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Fin
 
 /// The status of the condition that says that the agent reports.
 pub(crate) fn available_status(object: &Object) -> Option<&str> {
-    let conditions = object.at(&["status", "conditions"])?.as_array()?;
+    let conditions = object.value_at(&["status", "conditions"])?.as_array()?;
     conditions.iter().find(|condition| condition["type"] == AVAILABLE)?.get("status")?.as_str()
 }
 
@@ -92,7 +92,7 @@ mod tests {
 
     fn cluster(status: &Value) -> Object {
         let body = json!({"metadata": {"labels": {"region": "eu"}}, "status": status});
-        Object::named("cluster.open-cluster-management.io/v1", "ManagedCluster", "a", body)
+        Object::from_path("cluster.open-cluster-management.io/v1", "ManagedCluster", "a", body)
     }
 
     fn condition(status: &str) -> Value {

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use federate_dialect::memory::compute_digest;
-use federate_dialect::{Placed, Placement, Previous, Unschedulable};
+use federate_dialect::scheduler_state::compute_digest;
+use federate_dialect::{Placed, Placement, PreviousPlan, Unschedulable};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 use crate::memory::Decisions;
@@ -51,14 +51,14 @@ struct PlacementMemory {
 
 /// A digest of the fields of a placement.
 fn digest_spec(subject: &PlacementSubject<'_>) -> String {
-    compute_digest(subject.object.at(&["spec"]).unwrap_or(&Value::Null))
+    compute_digest(subject.object.value_at(&["spec"]).unwrap_or(&Value::Null))
 }
 
 /// The placements that never settled before, and have not changed since.
-fn read_unsettled(plane: &OcmPlane<'_>, previous: &Previous) -> BTreeSet<usize> {
+fn read_unsettled(plane: &OcmPlane<'_>, previous: &PreviousPlan) -> BTreeSet<usize> {
     let is_unsettled = |subject: &PlacementSubject<'_>| {
-        let row = previous.of(&subject.object.id)?;
-        let digest = row.recall::<PlacementMemory>().unsettled?;
+        let row = previous.find_row(&subject.object.id)?;
+        let digest = row.read_scheduler_state::<PlacementMemory>().unsettled?;
         Some(digest == digest_spec(subject))
     };
     let subjects = plane.placements.iter().enumerate();
@@ -66,7 +66,11 @@ fn read_unsettled(plane: &OcmPlane<'_>, previous: &Previous) -> BTreeSet<usize> 
 }
 
 /// Decides about all placements. `in_full` says whether reports have all scores and reasons.
-pub(crate) fn decide_placements(plane: &OcmPlane<'_>, previous: &Previous, in_full: bool) -> HubDecisions {
+pub(crate) fn decide_placements(
+    plane: &OcmPlane<'_>,
+    previous: &PreviousPlan,
+    in_full: bool,
+) -> HubDecisions {
     let earlier = plane.read_decisions(previous);
     let mut unsettled = read_unsettled(plane, previous);
     // Each turn finds at least one placement that does not settle.
@@ -175,7 +179,7 @@ pub(crate) fn list_rows(plane: &OcmPlane<'_>, decisions: &HubDecisions) -> Vec<P
     let row = |(at, (subject, report)): (usize, (&PlacementSubject<'_>, &PlacementReport))| {
         let mut row = placement_row(report);
         if decisions.unsettled.contains(&at) {
-            row.remember(&PlacementMemory { unsettled: Some(digest_spec(subject)) });
+            row.write_scheduler_state(&PlacementMemory { unsettled: Some(digest_spec(subject)) });
         }
         row
     };

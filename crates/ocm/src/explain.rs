@@ -1,7 +1,7 @@
 //! Explains a placement: for each cluster the first filter that refused it, with the requirement that is not met, or its
 //! scores.
 
-use federate_dialect::{ClusterVerdict, Explanation, Placement, Previous};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 
 use federate_kubernetes::ObjectRef;
 
@@ -17,7 +17,7 @@ use crate::{NAME, OcmPlane};
 pub(crate) fn explain_placement(
     plane: &OcmPlane<'_>,
     at: usize,
-    previous: &Previous,
+    previous: &PreviousPlan,
     placed: Option<&Placement>,
 ) -> Option<Explanation> {
     let subject = plane.placements.get(at)?;
@@ -206,7 +206,7 @@ fn explain_scores(report: &PlacementReport, member: &Member<'_>) -> String {
 pub(crate) fn explain_work(
     plane: &OcmPlane<'_>,
     object: &ObjectRef,
-    previous: &Previous,
+    previous: &PreviousPlan,
     placed: Option<&Placement>,
 ) -> Option<Explanation> {
     let contains =
@@ -275,7 +275,7 @@ fn explain_destination(
             }
         }
     }
-    let is_chosen = row.clusters.has(name);
+    let is_chosen = row.clusters.contains_cluster(name);
     let why = match (is_chosen, selecting.is_empty()) {
         (true, false) => selecting.join(", and "),
         (true, true) => "it has a work".to_owned(),

@@ -49,7 +49,9 @@ fn report_failure(
     };
     if let Some(Failure::SyncError(mistake)) = &report.failure {
         let message = format!("{id} cannot be evaluated, and {kept}: {mistake}");
-        return Some(error("malformed-set", message).help("correct the selector of the ManagedClusterSet"));
+        return Some(
+            error("malformed-set", message).with_help("correct the selector of the ManagedClusterSet"),
+        );
     }
     if let Some(Failure::Expression(one)) = &report.failure {
         let message = format!("an expression of {id} is not evaluated, and {kept}: {}", one.what);
@@ -59,8 +61,8 @@ fn report_failure(
         );
         return Some(
             error("expression", message)
-                .at(pointer)
-                .help("write it with other functions, or select the clusters by labels or claims"),
+                .with_pointer(pointer)
+                .with_help("write it with other functions, or select the clusters by labels or claims"),
         );
     }
     if matches!(report.failure, Some(Failure::Panic)) {
@@ -68,8 +70,8 @@ fn report_failure(
             "the controller of the hub panics at the negative `numberOfClusters` of {id}: it decides about no placement \
              any more, and {kept}"
         );
-        let finding = error("negative-number", message).at("/spec/numberOfClusters");
-        return Some(finding.help("write 0 to select no cluster, or leave it out to select all"));
+        let finding = error("negative-number", message).with_pointer("/spec/numberOfClusters");
+        return Some(finding.with_help("write 0 to select no cluster, or leave it out to select all"));
     }
     let condition = report.misconfigured()?;
     let groups = report.failure.is_none();
@@ -84,7 +86,11 @@ fn report_failure(
         (describe_loss(before), misconfigured_field(&condition.message))
     };
     let message = format!("{id} is misconfigured, and {what}: {}", condition.message.trim_start_matches(':'));
-    Some(error("misconfigured", message).at(pointer).help("correct the field, before the hub reads it"))
+    Some(
+        error("misconfigured", message)
+            .with_pointer(pointer)
+            .with_help("correct the field, before the hub reads it"),
+    )
 }
 
 /// The field that a mistake is in, by the part of the scheduler that found it.
@@ -107,9 +113,9 @@ fn report_sets(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Option<F
             let message = format!(
                 "{id} selects nothing: the namespace {namespace} has no ManagedClusterSetBinding of a set that exists"
             );
-            Some(warning("no-binding", message).help(format!(
+            Some(warning("no-binding", message).with_help(format!(
                 "add a ManagedClusterSetBinding to the namespace, with the name of a set: {}",
-                finding::list(&sets, 5)
+                finding::join_names(&sets, 5)
             )))
         }
         Eligibility::NoIntersection(sets) => {
@@ -119,16 +125,14 @@ fn report_sets(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Option<F
                 "{id} selects nothing: none of the sets {} is bound to the namespace {namespace}",
                 sets.join(", ")
             );
-            Some(
-                warning("unbound-set", message).at("/spec/clusterSets").help(format!(
-                    "bind one of them, or use one that is bound: {}",
-                    finding::list(&bound, 5)
-                )),
-            )
+            Some(warning("unbound-set", message).with_pointer("/spec/clusterSets").with_help(format!(
+                "bind one of them, or use one that is bound: {}",
+                finding::join_names(&bound, 5)
+            )))
         }
         Eligibility::AllEmpty(sets) => {
             let message = format!("{id} selects nothing: the sets {} have no clusters", sets.join(", "));
-            Some(warning("empty-set", message).help(
+            Some(warning("empty-set", message).with_help(
                 "give clusters the label `cluster.open-cluster-management.io/clusterset`, or bind another set",
             ))
         }
@@ -142,10 +146,12 @@ fn report_expired(subject: &PlacementSubject<'_>, report: &PlacementReport) -> O
     let message = format!(
         "scores that {} reads have expired and count as 0: {}",
         subject.object.id,
-        finding::list(&names, 3)
+        finding::join_names(&names, 3)
     );
-    let finding = Finding::warning("expired-score", subject.object, message).at("/spec/prioritizerPolicy");
-    (!names.is_empty()).then(|| finding.help("take a new snapshot, or look why the add-on reports nothing"))
+    let finding =
+        Finding::warning("expired-score", subject.object, message).with_pointer("/spec/prioritizerPolicy");
+    (!names.is_empty())
+        .then(|| finding.with_help("take a new snapshot, or look why the add-on reports nothing"))
 }
 
 /// Fewer clusters than the placement asks for.
@@ -165,7 +171,7 @@ fn report_shortage(subject: &PlacementSubject<'_>, report: &PlacementReport) -> 
         condition => format!("{id} selects no cluster: {}", condition.message),
     };
     let finding = Finding::warning("unschedulable", subject.object, message);
-    Some(finding.help(format!(
+    Some(finding.with_help(format!(
         "`federate explain placement/{} -n {}` shows what keeps each cluster out",
         id.name, subject.key.0
     )))
@@ -183,7 +189,9 @@ fn report_unsettled(subject: &PlacementSubject<'_>) -> Finding {
     } else {
         "give Steady a greater weight than Balance"
     };
-    Finding::warning("unsettled", subject.object, message).at("/spec/prioritizerPolicy").help(help)
+    Finding::warning("unsettled", subject.object, message)
+        .with_pointer("/spec/prioritizerPolicy")
+        .with_help(help)
 }
 
 /// The findings that take longer: those of `check`.
@@ -209,8 +217,8 @@ fn report_ignored(subject: &PlacementSubject<'_>) -> Vec<Finding> {
         .map(|(field, _)| {
             let message = format!("`{field}` of {} has no effect: no release acts on it", subject.object.id);
             Finding::warning("ignored-field", subject.object, message)
-                .at(format!("/spec/{field}"))
-                .help("remove it, or do not rely on it")
+                .with_pointer(format!("/spec/{field}"))
+                .with_help("remove it, or do not rely on it")
         })
         .collect()
 }
@@ -232,8 +240,8 @@ fn report_unknown(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Vec<F
             };
             findings.push(
                 Finding::warning("unknown-claim", subject.object, message)
-                    .at(format!("/spec/predicates/{at}/requiredClusterSelector/claimSelector"))
-                    .help(
+                    .with_pointer(format!("/spec/predicates/{at}/requiredClusterSelector/claimSelector"))
+                    .with_help(
                         "claims are in the status of clusters: `federate snapshot` reads them from the hub",
                     ),
             );
@@ -256,8 +264,8 @@ fn report_never_true(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Ve
         .map(|(at, text, _)| {
             let message = format!("the expression `{text}` of {} is true for no cluster", subject.object.id);
             Finding::warning("expression-never-true", subject.object, message)
-                .at(format!("/spec/predicates/{at}/requiredClusterSelector/celSelector"))
-                .help("an error, such as a label that a cluster does not have, counts as false: test it with `has()`")
+                .with_pointer(format!("/spec/predicates/{at}/requiredClusterSelector/celSelector"))
+                .with_help("an error, such as a label that a cluster does not have, counts as false: test it with `has()`")
         })
         .collect()
 }
@@ -270,8 +278,8 @@ fn report_clockless(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Opt
         subject.object.id
     );
     let finding = Finding::warning("no-clock", subject.object, message)
-        .at(format!("/spec/tolerations/{at}/tolerationSeconds"))
-        .help("pass the time with `--now`");
+        .with_pointer(format!("/spec/tolerations/{at}/tolerationSeconds"))
+        .with_help("pass the time with `--now`");
     plane.hub.now.is_none().then_some(finding)
 }
 
@@ -301,8 +309,8 @@ fn report_order(plane: &OcmPlane<'_>) -> Vec<Finding> {
                 subject.object.id
             );
             Finding::warning("order-dependent", subject.object, message)
-                .at("/spec/prioritizerPolicy")
-                .help("keep the plan as memory (`--previous`), or give `Balance` the weight 0")
+                .with_pointer("/spec/prioritizerPolicy")
+                .with_help("keep the plan as memory (`--previous`), or give `Balance` the weight 0")
         })
         .collect()
 }

@@ -100,7 +100,7 @@ fn own_effect(effect: &str) -> &str {
 
 fn read_taints(cluster: &Cluster, object: Option<&Object>, now: Option<Timestamp>) -> Vec<MemberTaint> {
     let spec: ClusterSpec = object
-        .and_then(|object| federate_kubernetes::schema::read(object, "spec", cluster::INVALID).ok())
+        .and_then(|object| federate_kubernetes::schema::read_field(object, "spec", cluster::INVALID).ok())
         .unwrap_or_default();
     let mut taints: Vec<MemberTaint> = Vec::with_capacity(cluster.taints.len());
     for taint in &cluster.taints {
@@ -143,7 +143,7 @@ impl<'a> Fleet<'a> {
     /// Reads the clusters of an inventory.
     pub(crate) fn read(repo: &'a Repo, clusters: &'a [Cluster], now: Option<Timestamp>) -> Self {
         let objects: BTreeMap<&str, &Object> = repo
-            .claimed(NAME, Role::Inventory)
+            .claimed_objects(NAME, Role::Inventory)
             .filter(|object| object.id.group() == CLUSTER_GROUP)
             .map(|object| (object.id.name.as_str(), object))
             .collect();

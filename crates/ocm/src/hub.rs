@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use federate_dialect::{HubKinds, Input};
+use federate_dialect::{HubKinds, PlannerInput};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 use crate::OcmPlane;
@@ -57,7 +57,7 @@ pub struct HubModel<'a> {
 
 impl<'a> HubModel<'a> {
     /// Reads the placements of a repo, and earlier decisions.
-    pub fn new(input: Input<'a>) -> Self {
+    pub fn new(input: PlannerInput<'a>) -> Self {
         let plane = OcmPlane::new(input);
         let decisions = plane.read_decisions(input.previous);
         Self { plane, decisions }
@@ -92,7 +92,7 @@ impl<'a> HubModel<'a> {
         });
         let evaluations = run.history.iter().filter_map(|(at, names)| {
             let subject = self.plane.placements.get(*at)?;
-            Some((subject.object.id.path(), names.clone()))
+            Some((subject.object.id.namespaced_name(), names.clone()))
         });
         HubRun { placements: reports.collect(), evaluations: evaluations.collect(), settles: run.settles }
     }

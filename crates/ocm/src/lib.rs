@@ -15,12 +15,13 @@ use serde_json::Value;
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::config::ConfiguredCluster;
-use federate_repo::{Claimed, Config, Declared, Repo, Role};
+use federate_repo::{ClaimedObject, Config, DeclaredKind, Repo, Role};
 
-use federate_dialect::admitted::Admitted;
+use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::{
-    Action, ControlPlane, Decided, Dialect, Explanation, HubKinds, Input, LossStep, MemberManager, Placement,
-    Plan, Previous, Reads, References, Sender, Starter, Variant,
+    ControlPlaneAction, Dialect, DialectDecisions, Explanation, HubKinds, ManifestVariant, MemberManager,
+    ObjectReferences, OutageStep, Placement, Plan, PlannerInput, PolicyClusters, PolicyPlanner, PreviousPlan,
+    Starter, TemplateReads,
 };
 
 pub mod agent;
@@ -68,7 +69,7 @@ impl Dialect for Ocm {
         NAME
     }
 
-    fn role(&self, api_version: &str, kind: &str) -> Option<Role> {
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
             (CLUSTER_GROUP, "ManagedCluster") => Some(Role::Inventory),
@@ -85,27 +86,27 @@ impl Dialect for Ocm {
         }
     }
 
-    fn declares(&self, object: &Object) -> Option<Declared> {
+    fn declared_kind(&self, object: &Object) -> Option<DeclaredKind> {
         readers::declare_reader(object)
     }
 
-    fn kinds(&self) -> &'static [GroupKinds] {
+    fn own_kinds(&self) -> &'static [GroupKinds] {
         &kinds::KINDS
     }
 
-    fn domains(&self) -> &'static [&'static str] {
+    fn own_domains(&self) -> &'static [&'static str] {
         &["open-cluster-management.io"]
     }
 
     /// The agent does not renew its lease any more. Then the hub taints the cluster as unreachable.
-    fn loss(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<LossStep> {
+    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
-        self.lose(&mut lost);
-        let object = repo.claimed(NAME, Role::Inventory).find(|object| object.id == cluster.id);
-        let lease = object.and_then(|object| object.at(&["spec", "leaseDurationSeconds"])?.as_i64());
+        self.mark_unreachable(&mut lost);
+        let object = repo.claimed_objects(NAME, Role::Inventory).find(|object| object.id == cluster.id);
+        let lease = object.and_then(|object| object.value_at(&["spec", "leaseDurationSeconds"])?.as_i64());
         let seconds = lease.filter(|lease| *lease > 0).unwrap_or(DEFAULT_LEASE).saturating_mul(LEASE_TIMES);
         let what = format!("{}: its lease has run out, and the hub taints it as unreachable", cluster.name);
-        vec![LossStep { seconds, what, cluster: lost }]
+        vec![OutageStep { seconds, what, cluster: lost }]
     }
 
     /// The agent's manager of fields that it applies on the server. Other updates have the name of its program.
@@ -113,7 +114,7 @@ impl Dialect for Ocm {
         const { &[MemberManager { name: "work-agent", label: None }, MemberManager { name: "work", label: None }] }
     }
 
-    fn starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
         starter::starter(clusters, templates)
     }
 
@@ -121,20 +122,21 @@ impl Dialect for Ocm {
         "wrap it in a ManifestWorkReplicaSet"
     }
 
-    fn references(&self, object: &Object) -> References {
+    fn find_references(&self, object: &Object) -> ObjectReferences {
         references::list_references(object)
     }
 
-    fn wave(&self, object: &ObjectRef) -> u32 {
+    fn wave_of(&self, object: &ObjectRef) -> u32 {
         order::rank_kind(&object.kind)
     }
 
-    fn senders(&self, row: &Placement) -> Vec<Sender> {
-        let sender = |share: works::WorkShare| Sender { policy: share.policy, clusters: share.clusters };
+    fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
+        let sender =
+            |share: works::WorkShare| PolicyClusters { policy: share.policy, clusters: share.clusters };
         works::list_shares(row).into_iter().map(sender).collect()
     }
 
-    fn memory(&self, hub: &[Object]) -> Result<Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
         Ok(memory::memory_of(hub))
     }
 
@@ -142,15 +144,15 @@ impl Dialect for Ocm {
         &hub::HUB_KINDS
     }
 
-    fn validate(&self, claimed: &Claimed, _: &Config) -> Vec<Finding> {
+    fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
         validate::check_object(&claimed.object)
     }
 
-    fn cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
         cluster::read_cluster(object, strict)
     }
 
-    fn open<'a>(&self, input: Input<'a>) -> Box<dyn ControlPlane + 'a> {
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
         Box::new(OcmPlane::new(input))
     }
 }
@@ -163,7 +165,7 @@ const LEASE_TIMES: i64 = 5;
 
 /// The hub's control plane over one repo.
 struct OcmPlane<'a> {
-    input: Input<'a>,
+    input: PlannerInput<'a>,
     hub: Hub<'a>,
     /// Sorted by namespace and name.
     placements: Vec<PlacementSubject<'a>>,
@@ -175,10 +177,10 @@ struct OcmPlane<'a> {
 }
 
 impl<'a> OcmPlane<'a> {
-    fn new(input: Input<'a>) -> Self {
-        let (admitted, findings) = Admitted::of(input.repo, &Ocm);
+    fn new(input: PlannerInput<'a>) -> Self {
+        let (admitted, findings) = AdmittedObjects::from_repo(input.repo, &Ocm);
         let others =
-            |kind: &'static str| admitted.role(Role::Other).filter(move |object| object.id.kind == kind);
+            |kind: &'static str| admitted.with_role(Role::Other).filter(move |object| object.id.kind == kind);
         let hub = Hub {
             fleet: Fleet::read(input.repo, input.clusters, input.now),
             sets: ClusterSets::read(others("ManagedClusterSet")),
@@ -186,51 +188,53 @@ impl<'a> OcmPlane<'a> {
             scores: schedule::score::AddOnScores::read(others("AddOnPlacementScore")),
             now: input.now,
         };
-        let mut objects: Vec<&Object> = admitted.role(Role::Placement).collect();
+        let mut objects: Vec<&Object> = admitted.with_role(Role::Placement).collect();
         objects.sort_by_key(|object| (&object.id.namespace, &object.id.name));
         let placements: Vec<PlacementSubject<'_>> =
             objects.iter().map(|object| PlacementSubject::new(object, &hub)).collect();
         let by_id = objects.iter().enumerate().map(|(at, object)| (&object.id, at)).collect();
-        let bundles = works::read_bundles(admitted.role(Role::Bundle));
+        let bundles = works::read_bundles(admitted.with_role(Role::Bundle));
         Self { input, hub, placements, by_id, bundles, findings }
     }
 
     /// The decisions before this run: those of the previous plan, and those of the repo for other placements.
-    fn read_decisions(&self, previous: &Previous) -> Decisions {
-        Decisions::read(previous, self.input.repo.claimed(NAME, Role::Other))
+    fn read_decisions(&self, previous: &PreviousPlan) -> Decisions {
+        Decisions::read(previous, self.input.repo.claimed_objects(NAME, Role::Other))
     }
 }
 
-impl ControlPlane for OcmPlane<'_> {
-    fn check(&self) -> Vec<Finding> {
+impl PolicyPlanner for OcmPlane<'_> {
+    fn check_policies(&self) -> Vec<Finding> {
         self.findings.clone()
     }
 
-    fn examine(&self) -> Vec<Finding> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
         findings::examine_placements(self)
     }
 
-    fn wrapped(&self) -> Vec<(ObjectRef, ObjectRef)> {
+    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
         let pairs = self.bundles.iter().flat_map(|bundle| {
             bundle.manifests.iter().map(|object| (bundle.object.id.clone(), object.clone()))
         });
         pairs.collect()
     }
 
-    fn subjects(&self) -> Vec<federate_dialect::Subject> {
+    fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
         let placements = self.placements.iter().map(|placement| placement.object);
         let all = placements.chain(self.bundles.iter().map(|bundle| bundle.object));
-        let subject =
-            |object: &Object| federate_dialect::Subject { object: object.id.clone(), reads: Reads::Subject };
+        let subject = |object: &Object| federate_dialect::DecisionSubject {
+            object: object.id.clone(),
+            reads: TemplateReads::Subject,
+        };
         all.map(subject).collect()
     }
 
     /// Placements look at each other's decisions, so that all are decided together.
-    fn decide(&self, _: &ObjectRef, _: &Previous) -> Decided {
-        Decided::default()
+    fn decide_placements(&self, _: &ObjectRef, _: &PreviousPlan) -> DialectDecisions {
+        DialectDecisions::default()
     }
 
-    fn complete(&self, mut decided: Decided, previous: &Previous) -> Decided {
+    fn add_followers(&self, mut decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
         let decisions = decide::decide_placements(self, previous, false);
         decided.placements.extend(decide::list_rows(self, &decisions));
         decided.findings.extend(findings::report_decisions(self, &decisions));
@@ -238,15 +242,20 @@ impl ControlPlane for OcmPlane<'_> {
         decided
     }
 
-    fn is_complete(&self) -> bool {
+    fn never_adds_followers(&self) -> bool {
         self.placements.is_empty() && self.bundles.is_empty()
     }
 
-    fn manifests(&self, placement: &Placement) -> Vec<Variant> {
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         works::render_row(self, placement)
     }
 
-    fn reconcile(&self, placement: &Placement, cluster: &Cluster, live: Option<&Object>) -> Option<Action> {
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
         works::reconcile_row(self, placement, cluster, live)
     }
 
@@ -257,10 +266,10 @@ impl ControlPlane for OcmPlane<'_> {
             .unwrap_or_default()
     }
 
-    fn explain(
+    fn explain_placement(
         &self,
         object: &ObjectRef,
-        previous: &Previous,
+        previous: &PreviousPlan,
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
         match self.by_id.get(object) {

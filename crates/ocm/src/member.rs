@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Value, json};
 
-use federate_dialect::memory::compute_digest;
-use federate_dialect::{Action, SyncOp};
+use federate_dialect::scheduler_state::compute_digest;
+use federate_dialect::{ControlPlaneAction, SyncOp};
 use federate_kubernetes::Object;
 
 use crate::agent::{FIELD_MANAGER, ManifestStep, ServerSideStep};
@@ -349,14 +349,15 @@ fn patch_owners(step: &ManifestStep, owner: &WorkOwner, live: Option<&Value>) ->
 }
 
 /// What the agent does about an object that federate applies in its place.
-pub(crate) fn reconcile(step: &ManifestStep, manifest: &Value, live: Option<&Object>) -> Action {
+pub(crate) fn reconcile(step: &ManifestStep, manifest: &Value, live: Option<&Object>) -> ControlPlaneAction {
     let owner = WorkOwner { name: String::new(), uid: String::new() };
     // Owners are the agent's own.
     let step = ManifestStep { is_owned: false, ..step.clone() };
     let adopts = live.is_some_and(|live| !is_owned_by_work(live));
-    let act = |op| Action { op, adopts, status: DONE, hint: None };
+    let act = |op| ControlPlaneAction { op, adopts, status: DONE, hint: None };
     if step.strategy == "ReadOnly" {
-        return Action::nothing("ReadOnly").unless("its update strategy in the work is `ReadOnly`");
+        return ControlPlaneAction::do_nothing("ReadOnly")
+            .with_hint("its update strategy in the work is `ReadOnly`");
     }
     let writes = list_writes(&step, manifest, &owner, live.map(|live| &live.body));
     match (writes.into_iter().next(), &step.apply) {
@@ -366,13 +367,13 @@ pub(crate) fn reconcile(step: &ManifestStep, manifest: &Value, live: Option<&Obj
         (Some(AgentWrite::Apply(manifest)), Some(apply)) => {
             act(SyncOp::Apply { manifest, manager: FIELD_MANAGER, force: apply.force })
         }
-        _ => Action { adopts, ..Action::nothing(DONE) },
+        _ => ControlPlaneAction { adopts, ..ControlPlaneAction::do_nothing(DONE) },
     }
 }
 
 /// Whether a work owns a live object.
 fn is_owned_by_work(live: &Object) -> bool {
-    let owners = live.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    let owners = live.value_at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     owners.into_iter().flatten().any(|owner| owner["kind"] == "AppliedManifestWork")
 }
 

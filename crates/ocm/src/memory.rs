@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use federate_dialect::{Placed, Placement, Plan, Previous};
+use federate_dialect::{Placed, Placement, Plan, PreviousPlan};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 use crate::kinds::CLUSTER_GROUP;
@@ -41,10 +41,10 @@ pub(crate) fn is_placement(id: &ObjectRef) -> bool {
 
 impl Decisions {
     /// Reads the rows of placements in the previous plan, and decisions among objects for other placements.
-    pub(crate) fn read<'a>(previous: &Previous, objects: impl Iterator<Item = &'a Object>) -> Self {
+    pub(crate) fn read<'a>(previous: &PreviousPlan, objects: impl Iterator<Item = &'a Object>) -> Self {
         let mut decisions = Self::from_objects(objects);
         for known in previous.rows().iter().filter(|row| is_placement(&row.object)) {
-            if let Some(row) = previous.of(&known.object) {
+            if let Some(row) = previous.find_row(&known.object) {
                 let names = row.clusters.iter().map(|placed| placed.name.clone()).collect();
                 decisions.0.insert(placement_key(&known.object), names);
             }
@@ -58,7 +58,7 @@ impl Decisions {
             let namespace = object.id.namespace.clone().unwrap_or_default();
             let name = object.label(PLACEMENT_LABEL).unwrap_or_default().to_owned();
             let names = decisions.0.entry((namespace, name)).or_default();
-            let listed = object.at(&["status", "decisions"]).and_then(Value::as_array);
+            let listed = object.value_at(&["status", "decisions"]).and_then(Value::as_array);
             let listed = listed.into_iter().flatten().filter_map(|one| one["clusterName"].as_str());
             names.extend(listed.map(ClusterName::from));
         }

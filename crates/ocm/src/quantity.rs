@@ -12,10 +12,10 @@ use federate_kubernetes::{Cluster, Object};
 pub(crate) fn read_allocatable(cluster: &Cluster, object: Option<&Object>, resource: &str) -> Option<f64> {
     let capacity = cluster.capacity.as_ref()?;
     let (amount, _) = (capacity.allocatable.get(resource)?, capacity.total.get(resource)?);
-    let stated = object.and_then(|object| object.at(&["status", "allocatable", resource]));
+    let stated = object.and_then(|object| object.value_at(&["status", "allocatable", resource]));
     // A scenario may have changed the amount.
     let stated = stated.filter(|value| Quantity::from_json(value) == Some(*amount)).and_then(approximate);
-    Some(stated.unwrap_or_else(|| amount.approximate()))
+    Some(stated.unwrap_or_else(|| amount.as_approximate_f64()))
 }
 
 /// A quantity as the product of its digits and a power of ten.

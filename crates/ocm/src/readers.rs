@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use federate_kubernetes::Object;
 use federate_kubernetes::kinds::Scope;
-use federate_repo::{Declared, Role};
+use federate_repo::{DeclaredKind, Role};
 
 /// The kind of an object that reads decisions, which then stays on the hub like those of the control plane.
-pub(crate) fn declare_reader(object: &Object) -> Option<Declared> {
+pub(crate) fn declare_reader(object: &Object) -> Option<DeclaredKind> {
     let is_reader = object.id.kind == "ApplicationSet"
         && object.id.group() == "argoproj.io"
-        && object.at(&["spec", "generators"]).is_some_and(reads_decisions);
-    is_reader.then(|| Declared {
+        && object.value_at(&["spec", "generators"]).is_some_and(reads_decisions);
+    is_reader.then(|| DeclaredKind {
         group: object.id.group().to_owned(),
         kind: object.id.kind.clone(),
         role: Role::ControlPlane,
@@ -43,7 +43,7 @@ mod tests {
     fn an_application_set_reads_decisions_by_its_generators() {
         let set = |generators: Value| {
             let body = json!({"spec": {"generators": generators}});
-            declare_reader(&Object::named("argoproj.io/v1alpha1", "ApplicationSet", "argocd/a", body))
+            declare_reader(&Object::from_path("argoproj.io/v1alpha1", "ApplicationSet", "argocd/a", body))
                 .is_some()
         };
         assert!(set(json!([{"clusterDecisionResource": {}}])));

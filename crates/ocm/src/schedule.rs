@@ -94,7 +94,7 @@ pub(crate) struct PlacementSubject<'a> {
 impl<'a> PlacementSubject<'a> {
     /// Prepares a placement.
     pub(crate) fn new(object: &'a Object, hub: &Hub<'a>) -> Self {
-        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let spec = object.value_at(&["spec"]).unwrap_or(&Value::Null);
         let spec = Option::<PlacementSpec>::deserialize(spec).ok().flatten().unwrap_or_default();
         let key = placement_key(&object.id);
         let (eligibility, mut filtered) = find_eligible(hub, &key.0, &spec);
@@ -111,7 +111,7 @@ impl<'a> PlacementSubject<'a> {
 
     /// Why it is not evaluated at all, so that its decisions stay.
     pub(crate) fn skipped(&self) -> Option<Skipped> {
-        if self.object.deleting() {
+        if self.object.is_deleting() {
             return Some(Skipped::Deleting);
         }
         (self.object.annotation(DISABLED) == Some("true")).then_some(Skipped::Disabled)

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use federate_kubernetes::Labels;
-use federate_kubernetes::selector::{LabelSelector, Requirement, invalid_key, invalid_value};
+use federate_kubernetes::selector::{LabelSelector, SelectorRequirement, invalid_key, invalid_value};
 
 /// The rule for label keys, as a regular expression.
 const NAME_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -15,7 +15,7 @@ const NAME_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CompiledSelector {
     labels: Labels,
-    requirements: Vec<Requirement>,
+    requirements: Vec<SelectorRequirement>,
 }
 
 impl CompiledSelector {
@@ -29,7 +29,7 @@ impl CompiledSelector {
     }
 
     /// The same for requirements alone.
-    pub(crate) fn compile_requirements(requirements: &[Requirement]) -> Result<Self, String> {
+    pub(crate) fn compile_requirements(requirements: &[SelectorRequirement]) -> Result<Self, String> {
         for requirement in requirements {
             if !["In", "NotIn", "Exists", "DoesNotExist"].contains(&requirement.operator.as_str()) {
                 return Err(format!("{:?} is not a valid label selector operator", requirement.operator));
@@ -61,7 +61,7 @@ impl CompiledSelector {
     /// The keys without which it matches nothing.
     pub(crate) fn required_keys(&self) -> impl Iterator<Item = &str> {
         let needs_key =
-            |requirement: &&Requirement| ["In", "Exists"].contains(&requirement.operator.as_str());
+            |requirement: &&SelectorRequirement| ["In", "Exists"].contains(&requirement.operator.as_str());
         let required = self.requirements.iter().filter(needs_key).map(|one| one.key.as_str());
         self.labels.keys().map(String::as_str).chain(required)
     }
@@ -191,9 +191,9 @@ fn is_name(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn requirement(key: &str, operator: &str, values: &[&str]) -> Requirement {
+    fn requirement(key: &str, operator: &str, values: &[&str]) -> SelectorRequirement {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
-        Requirement { key: key.to_owned(), operator: operator.to_owned(), values }
+        SelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
     }
 
     fn mistake(key: &str, operator: &str, values: &[&str]) -> String {

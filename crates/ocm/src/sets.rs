@@ -97,7 +97,7 @@ impl<'a> ClusterSets<'a> {
 }
 
 fn read_membership(object: &Object) -> Membership {
-    let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+    let spec = object.value_at(&["spec"]).unwrap_or(&Value::Null);
     let spec = Option::<ClusterSetSpec>::deserialize(spec).ok().flatten().unwrap_or_default();
     match spec.selector.kind.as_str() {
         "LabelSelector" => {

@@ -53,8 +53,12 @@ fn check_cluster(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     for config in configs.items() {
         has_config = true;
         let url = config.field("url");
-        if url.present() && !url.text().starts_with("https://") {
-            refusals.add(&url, "the URL of a client configuration must begin with `https://`", "use HTTPS");
+        if url.is_present() && !url.as_text().starts_with("https://") {
+            refusals.add_error(
+                &url,
+                "the URL of a client configuration must begin with `https://`",
+                "use HTTPS",
+            );
         }
     }
     let name = refusals.object.id.name.clone();
@@ -63,7 +67,7 @@ fn check_cluster(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
         || has_config && !is_namespace_name(&name)
     {
         let message = format!("the name `{name}` of the cluster is not a name of a namespace");
-        refusals.add(&configs, message, "use lower-case letters, digits and `-`, without dots");
+        refusals.add_error(&configs, message, "use lower-case letters, digits and `-`, without dots");
     }
 }
 
@@ -78,7 +82,7 @@ fn is_namespace_name(name: &str) -> bool {
 }
 
 fn check_taint_key(refusals: &mut Refusals<'_>, key: &Cursor<'_>) {
-    if !key.text().is_empty() && invalid_key(key.text()).is_some() && !is_long_key(key.text()) {
+    if !key.as_text().is_empty() && invalid_key(key.as_text()).is_some() && !is_long_key(key.as_text()) {
         refusals.label_key(key);
     }
 }
@@ -92,9 +96,9 @@ fn is_long_key(key: &str) -> bool {
 fn check_set(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     for namespace in spec.field("managedNamespaces").items() {
         let name = namespace.field("name");
-        if !is_namespace_name(name.text()) {
-            let message = format!("`{}` is not a name of a namespace", name.text());
-            refusals.add(&name, message, "use lower-case letters, digits and `-`");
+        if !is_namespace_name(name.as_text()) {
+            let message = format!("`{}` is not a name of a namespace", name.as_text());
+            refusals.add_error(&name, message, "use lower-case letters, digits and `-`");
         }
     }
 }
@@ -102,10 +106,10 @@ fn check_set(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
 fn check_binding(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     let set = spec.field("clusterSet");
     let name = refusals.object.id.name.clone();
-    if set.text() != name {
+    if set.as_text() != name {
         let message =
-            format!("the binding `{name}` must have the name of the set that it binds, `{}`", set.text());
-        refusals.add(&set, message, "name the binding like its set");
+            format!("the binding `{name}` must have the name of the set that it binds, `{}`", set.as_text());
+        refusals.add_error(&set, message, "name the binding like its set");
     }
 }
 
@@ -115,28 +119,32 @@ fn check_placement(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     }
     let constraints = spec.field("spreadPolicy").field("spreadConstraints");
     if constraints.items().count() > 8 {
-        refusals.add(&constraints, "more than 8 spread constraints are refused", "remove some");
+        refusals.add_error(&constraints, "more than 8 spread constraints are refused", "remove some");
     }
     for constraint in constraints.items() {
         check_taint_key(refusals, &constraint.field("topologyKey"));
     }
     let rate = spec.field("scoreRateLimit");
-    if rate.present() && !is_duration(rate.text()) {
-        refusals.add(&rate, "`scoreRateLimit` must be digits and one of h, m and s", "write it like `1m`");
+    if rate.is_present() && !is_duration(rate.as_text()) {
+        refusals.add_error(
+            &rate,
+            "`scoreRateLimit` must be digits and one of h, m and s",
+            "write it like `1m`",
+        );
     }
     let groups = spec.field("decisionStrategy").field("groupStrategy");
     check_amount(refusals, &groups.field("clustersPerDecisionGroup"));
     for group in groups.field("decisionGroups").items() {
         let name = group.field("groupName");
         let is_alphanumeric = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-        let chars = || name.text().chars();
-        let is_name = (2..=63).contains(&name.text().len())
+        let chars = || name.as_text().chars();
+        let is_name = (2..=63).contains(&name.as_text().len())
             && is_alphanumeric(chars().next())
             && is_alphanumeric(chars().next_back())
             && chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-        if name.present() && !is_name {
-            let message = format!("`{}` is not a name of a decision group", name.text());
-            refusals.add(&name, message, "use 2 to 63 letters, digits, `-`, `_` and `.`");
+        if name.is_present() && !is_name {
+            let message = format!("`{}` is not a name of a decision group", name.as_text());
+            refusals.add_error(&name, message, "use 2 to 63 letters, digits, `-`, `_` and `.`");
         }
     }
 }
@@ -162,7 +170,7 @@ fn check_amount(refusals: &mut Refusals<'_>, amount: &Cursor<'_>) {
         _ => false,
     };
     if !is_amount {
-        let message = format!("`{}` is neither a number nor a percentage from 1% to 100%", amount.text());
-        refusals.add(amount, message, "write it like `5` or `25%`");
+        let message = format!("`{}` is neither a number nor a percentage from 1% to 100%", amount.as_text());
+        refusals.add_error(amount, message, "write it like `5` or `25%`");
     }
 }

@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use federate_dialect::{Action, Decided, Placed, Placement, Previous, Rendered, Unschedulable, Variant};
+use federate_dialect::{
+    ControlPlaneAction, DialectDecisions, ManifestVariant, Placed, Placement, PreviousPlan, RenderedManifest,
+    Unschedulable,
+};
 use federate_kubernetes::selector::invalid_value;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding};
 
@@ -45,7 +48,7 @@ pub(crate) struct WorkBundle<'a> {
 impl<'a> WorkBundle<'a> {
     /// Reads a set of works, or a work.
     fn read(object: &'a Object) -> Self {
-        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let spec = object.value_at(&["spec"]).unwrap_or(&Value::Null);
         let (spec, destination) = if is_replica_set(&object.id) {
             let spec = Option::<ReplicaSetSpec>::deserialize(spec).ok().flatten().unwrap_or_default();
             (spec.template, Destination::Placements(spec.placements))
@@ -61,7 +64,7 @@ impl<'a> WorkBundle<'a> {
     fn refusal(&self) -> Option<Unschedulable> {
         let refusal =
             |reason: &str, message: String| Some(Unschedulable { reason: reason.to_owned(), message });
-        if self.object.deleting() {
+        if self.object.is_deleting() {
             return refusal("Deleting", "it is being deleted, with its works".to_owned());
         }
         let name = work_label(&self.object.id);
@@ -85,7 +88,7 @@ pub(crate) fn work_label(set: &ObjectRef) -> String {
 
 /// The identity of a manifest.
 fn identify(manifest: &Value) -> ObjectRef {
-    Object::of(manifest.clone(), "").id
+    Object::from_manifest(manifest.clone(), "").id
 }
 
 /// The bundles of a repo. Works that a set of the repo makes are left out.
@@ -187,7 +190,7 @@ pub(crate) struct WorkShare {
 
 /// The parts of a row, by bundle.
 pub(crate) fn list_shares(row: &Placement) -> Vec<WorkShare> {
-    let memory: WorkMemory = row.recall();
+    let memory: WorkMemory = row.read_scheduler_state();
     if !memory.works.is_empty() {
         return memory.works;
     }
@@ -196,8 +199,12 @@ pub(crate) fn list_shares(row: &Placement) -> Vec<WorkShare> {
 }
 
 /// Decides about the manifests of all bundles.
-pub(crate) fn decide_works(plane: &OcmPlane<'_>, decisions: &HubDecisions, previous: &Previous) -> Decided {
-    let mut decided = Decided::default();
+pub(crate) fn decide_works(
+    plane: &OcmPlane<'_>,
+    decisions: &HubDecisions,
+    previous: &PreviousPlan,
+) -> DialectDecisions {
+    let mut decided = DialectDecisions::default();
     let mut shares: BTreeMap<ObjectRef, Vec<(WorkShare, usize, usize)>> = BTreeMap::new();
     let mut reasons: BTreeMap<ObjectRef, Option<Unschedulable>> = BTreeMap::new();
     for (at, bundle) in plane.bundles.iter().enumerate() {
@@ -221,8 +228,8 @@ pub(crate) fn decide_works(plane: &OcmPlane<'_>, decisions: &HubDecisions, previ
 }
 
 /// The clusters that had the manifests of a bundle.
-fn list_earlier_clusters(bundle: &WorkBundle<'_>, previous: &Previous) -> BTreeSet<ClusterName> {
-    let rows = bundle.manifests.iter().filter_map(|object| previous.of(object));
+fn list_earlier_clusters(bundle: &WorkBundle<'_>, previous: &PreviousPlan) -> BTreeSet<ClusterName> {
+    let rows = bundle.manifests.iter().filter_map(|object| previous.find_row(object));
     let shares = rows.flat_map(list_shares).filter(|share| share.policy == bundle.object.id);
     shares.flat_map(|share| share.clusters).collect()
 }
@@ -244,20 +251,20 @@ fn join_shares(
     row.clusters = taken.into_iter().map(|name| Placed { name, replicas: None }).collect();
     row.unschedulable = reason;
     if kept.len() > 1 {
-        row.remember(&WorkMemory { works: kept });
+        row.write_scheduler_state(&WorkMemory { works: kept });
     }
     row
 }
 
 /// The variants of a row: the manifests of its bundles.
-pub(crate) fn render_row(plane: &OcmPlane<'_>, row: &Placement) -> Vec<Variant> {
+pub(crate) fn render_row(plane: &OcmPlane<'_>, row: &Placement) -> Vec<ManifestVariant> {
     let render = |share: WorkShare| {
         let bundle = plane.bundles.iter().find(|bundle| bundle.object.id == share.policy)?;
         let body = manifest_of(bundle, &row.object)?;
-        let rendered = Ok(Rendered { body, changes: Vec::new() });
-        (!share.clusters.is_empty()).then(|| Variant { clusters: share.clusters.into(), rendered })
+        let rendered = Ok(RenderedManifest { body, changes: Vec::new() });
+        (!share.clusters.is_empty()).then(|| ManifestVariant { clusters: share.clusters.into(), rendered })
     };
-    let mut variants: Vec<Variant> = list_shares(row).into_iter().filter_map(render).collect();
+    let mut variants: Vec<ManifestVariant> = list_shares(row).into_iter().filter_map(render).collect();
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
 }
@@ -268,7 +275,7 @@ pub(crate) fn reconcile_row(
     row: &Placement,
     cluster: &Cluster,
     live: Option<&Object>,
-) -> Option<Action> {
+) -> Option<ControlPlaneAction> {
     let share = list_shares(row).into_iter().find(|share| share.clusters.contains(&cluster.name))?;
     let bundle = plane.bundles.iter().find(|bundle| bundle.object.id == share.policy)?;
     let index = bundle.manifests.iter().position(|object| *object == row.object)?;
@@ -295,11 +302,11 @@ fn report_bundle(bundle: &WorkBundle<'_>, found: &BundleClusters) -> Vec<Finding
         let message = format!("{id} goes to no further cluster: {}: {}", reason.reason, reason.message);
         findings.push(match reason.reason.as_str() {
             "InvalidManifestWorkName" => Finding::error("invalid-policy", bundle.object, message)
-                .at("/metadata/name")
-                .help("namespace and name together must have at most 62 characters"),
+                .with_pointer("/metadata/name")
+                .with_help("namespace and name together must have at most 62 characters"),
             "Deleting" => return findings,
             _ => Finding::warning("unschedulable", bundle.object, message)
-                .help("`federate explain` of the placement shows what keeps each cluster out"),
+                .with_help("`federate explain` of the placement shows what keeps each cluster out"),
         });
     }
     if let Some((cluster, references)) = found.overlaps.first() {
@@ -307,13 +314,13 @@ fn report_bundle(bundle: &WorkBundle<'_>, found: &BundleClusters) -> Vec<Finding
         let message = format!(
             "{id} reaches {} through several placements (on {cluster}: {}): the hub makes a work for each, and leaves \
              outdated ones behind when the template changes; federate places the manifests once",
-            finding::list(&names, 3),
+            finding::join_names(&names, 3),
             references.join(", ")
         );
         findings.push(
             Finding::warning("overlapping-references", bundle.object, message)
-                .at("/spec/placementRefs")
-                .help("let the placements select different clusters, or use one placement with several predicates"),
+                .with_pointer("/spec/placementRefs")
+                .with_help("let the placements select different clusters, or use one placement with several predicates"),
         );
     }
     findings
@@ -342,7 +349,7 @@ fn report_duplicates(
             }
             let message = format!(
                 "{object} is sent to {} by both {} and {}, with different manifests: their agents overwrite each other",
-                finding::list(&shared, 3),
+                finding::join_names(&shared, 3),
                 a.object.id,
                 b.object.id
             );
@@ -353,8 +360,8 @@ fn report_duplicates(
                 }
             };
             let mut finding = Finding::error("placed-in-duplicate", b.object, message)
-                .at(pointer)
-                .help("keep the manifest in one of the two");
+                .with_pointer(pointer)
+                .with_help("keep the manifest in one of the two");
             finding.object = Some(object.clone());
             findings.push(finding);
         }

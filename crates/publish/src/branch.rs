@@ -13,39 +13,39 @@ use std::fmt;
 
 use git2::{Oid, Repository};
 
-use super::foreign;
+use super::foreign_files;
 use super::summary::Summary;
-use super::tree::Tree;
+use super::tree::OutputTree;
 
-mod advance;
 mod base;
 mod commit;
-mod compare;
+mod comparison;
 mod folder;
 mod layout;
 mod names;
 mod objects;
 mod pack;
 mod remote;
+mod update;
 
-pub use advance::{Update, find_tip, not_checked_out, update_branches};
 pub use base::BranchContent;
-pub use commit::{Commit, Identity, create_commit};
-pub use folder::Folder;
-pub use layout::{BranchContents, Built, Layout};
+pub use commit::{CommitContent, Identity, create_commit};
+pub use folder::BranchFolder;
+pub use layout::{BranchContents, BranchLayout, BuiltBranch};
 pub use names::{check_local_names, find_excluding};
-pub use remote::{Pushed, Remote, RemoteBranches};
+pub use remote::{GitRemote, PushResult, RemoteBranches};
+pub use update::{BranchUpdate, find_tip, not_checked_out, update_branches};
 
 /// A branch and folder, for messages: `branch rendered`, `folder out of branch main`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct BranchLocation {
     /// The branch, without `refs/heads/`.
     pub branch: String,
     /// The folder, empty for the root.
     pub folder: String,
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for BranchLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.folder.as_str() {
             "" => write!(f, "branch {}", self.branch),
@@ -59,10 +59,10 @@ impl fmt::Display for Name {
 #[non_exhaustive]
 pub enum Error {
     /// The branch contains files that federate did not write.
-    #[error("{}", foreign::explain_foreign_files(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --branch-path"))]
+    #[error("{}", foreign_files::explain_foreign_files(.name, .foreign, *.plan, "choose a new branch, or an empty folder of it with --branch-path"))]
     NotOwned {
         /// The branch.
-        name: Name,
+        name: BranchLocation,
         /// The other files, sorted.
         foreign: Vec<String>,
         /// Whether it has a plan written by federate.
@@ -75,7 +75,7 @@ pub enum Error {
     )]
     NotAPlan {
         /// The branch.
-        name: Name,
+        name: BranchLocation,
         /// What is wrong with it.
         why: String,
     },
@@ -160,10 +160,10 @@ fn format_delete_command(remote: Option<&str>, branch: &str) -> String {
 pub fn write_tree(
     repository: &Repository,
     base: &BranchContent,
-    tree: &Tree,
+    tree: &OutputTree,
 ) -> Result<(Oid, Summary), Error> {
     let desired = objects::DesiredTree::from_tree(tree)?;
-    let (summary, new) = compare::compare_trees(repository, base, &desired)?;
+    let (summary, new) = comparison::compare_trees(repository, base, &desired)?;
     if !summary.is_unchanged() {
         pack::store_objects(repository, &new)?;
     }

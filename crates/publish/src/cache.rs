@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
 /// Seconds after which a file that no run has written is removed: what it is about is probably gone.
-const STALE: i64 = 30 * 24 * 3600;
+const MAX_AGE_SECONDS: i64 = 30 * 24 * 3600;
 
 /// The content of a file; `None` if it cannot be read.
 pub fn read_file(path: &Path) -> Option<Vec<u8>> {
@@ -51,7 +51,7 @@ fn modification_time(path: &Path) -> io::Result<i64> {
 
 fn remove_stale(folder: &Path, now: i64) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if modification_time(&entry.path()).is_ok_and(|then| now.saturating_sub(then) > STALE) {
+        if modification_time(&entry.path()).is_ok_and(|then| now.saturating_sub(then) > MAX_AGE_SECONDS) {
             let _ = fs::remove_file(entry.path());
         }
     }

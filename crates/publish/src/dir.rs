@@ -16,34 +16,34 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use super::lock::Lock;
+use super::lock::FileLock;
 use super::paths::{ObjectPath, cluster_folder};
 use super::summary::Summary;
-use super::tree::Tree;
-use super::{cache, foreign};
+use super::tree::OutputTree;
+use super::{cache, foreign_files};
 use federate_dialect::Plan;
 use federate_kubernetes::ObjectRef;
 
-mod at;
-mod compare;
+mod comparison;
+mod entries;
 mod index;
 mod location;
-mod previous;
+mod previous_output;
 mod stage;
 mod swap;
 #[cfg(test)]
 mod tests;
 
-use compare::{Comparison, Owned};
-use index::{Index, Recorder, StoredIndex, Time};
-use location::Location;
+use comparison::{FolderComparison, OwnedFiles};
+use index::{FileIndex, FileTime, IndexRecorder, StoredIndex};
+use location::OutputLocation;
 
 /// A folder that is, or will become, a rendered tree, locked against other publishers.
 #[derive(Debug)]
-pub struct Folder {
+pub struct OutputFolder {
     // Fields are dropped in this order: the lock file is removed before the folders created for it.
-    lock: Lock,
-    location: Location,
+    lock: FileLock,
+    location: OutputLocation,
     root: Option<OwnedFd>,
     previous: Option<Plan>,
     index: Option<StoredIndex>,
@@ -51,10 +51,10 @@ pub struct Folder {
 
 /// A locked folder that is not read yet.
 #[derive(Debug)]
-pub struct LockedFolder {
+pub struct LockedOutputFolder {
     // As in `Folder`.
-    lock: Lock,
-    location: Location,
+    lock: FileLock,
+    location: OutputLocation,
 }
 
 /// Why nothing was published. Except for [`Error::Io`], nothing has changed.
@@ -62,7 +62,7 @@ pub struct LockedFolder {
 #[non_exhaustive]
 pub enum Error {
     /// The folder contains files that federate did not write.
-    #[error("{}", foreign::explain_foreign_files(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
+    #[error("{}", foreign_files::explain_foreign_files(&.dir.display(), .foreign, *.plan, "choose a new or empty folder"))]
     NotOwned {
         /// The folder.
         dir: PathBuf,
@@ -123,24 +123,25 @@ impl Error {
     }
 }
 
-impl LockedFolder {
+impl LockedOutputFolder {
     /// Reads the plan in the folder.
     ///
     /// An index of the folder is kept in `cache`, which is created if needed. Files that have not been modified since
     /// an earlier run wrote them are then not read again.
-    pub fn read_plan(self, cache: Option<PathBuf>) -> Result<Folder, Error> {
-        let dir = self.location.dir();
+    pub fn read_plan(self, cache: Option<PathBuf>) -> Result<OutputFolder, Error> {
+        let dir = self.location.folder_path();
         let root = self.location.open_folder()?;
         let name = cache::file_name(dir.as_os_str().as_encoded_bytes(), "index");
         let index = || cache.map(|cache| StoredIndex::read_index(cache.join(name)));
-        let previous = || root.as_ref().map(|root| previous::read_plan(root.as_fd(), &dir)).transpose();
+        let previous =
+            || root.as_ref().map(|root| previous_output::read_plan(root.as_fd(), &dir)).transpose();
         let (previous, index) = rayon::join(previous, index);
         let previous = previous?.flatten();
-        Ok(Folder { lock: self.lock, location: self.location, root, previous, index })
+        Ok(OutputFolder { lock: self.lock, location: self.location, root, previous, index })
     }
 }
 
-impl Folder {
+impl OutputFolder {
     /// [Locks](Self::lock_path) the folder at `path` and reads its plan.
     pub fn lock_and_read(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<Self, Error> {
         Self::lock_path(path, keep, waiting)?.read_plan(None)
@@ -151,12 +152,16 @@ impl Folder {
     /// It must not be, or contain, one of the folders in `keep`: the repo and the working directory. A
     /// symlink to a folder stands for that folder. If another process is publishing to the same folder, calls
     /// `waiting` and waits. Removes what a killed run left behind.
-    pub fn lock_path(path: &Path, keep: &[&Path], waiting: impl FnOnce()) -> Result<LockedFolder, Error> {
-        let location = Location::resolve_path(path, keep)?;
+    pub fn lock_path(
+        path: &Path,
+        keep: &[&Path],
+        waiting: impl FnOnce(),
+    ) -> Result<LockedOutputFolder, Error> {
+        let location = OutputLocation::resolve_path(path, keep)?;
         let lock_path = location.path_beside("lock");
-        let lock = Lock::lock_file(&lock_path, waiting).map_err(Error::io_error("lock", lock_path))?;
+        let lock = FileLock::lock_file(&lock_path, waiting).map_err(Error::io_error("lock", lock_path))?;
         swap::recover_killed_run(&location)?;
-        Ok(LockedFolder { lock, location })
+        Ok(LockedOutputFolder { lock, location })
     }
 
     /// The plan in the folder; `None` if the folder is missing or empty.
@@ -167,33 +172,33 @@ impl Folder {
     /// The manifest of an object for a cluster that an earlier run wrote.
     pub fn read_previous_manifest(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let rows = &self.previous.as_ref()?.placements;
-        rows.iter().find(|row| row.object == *object && row.reaches(cluster))?;
+        rows.iter().find(|row| row.object == *object && row.reaches_cluster(cluster))?;
         let root = self.root.as_ref()?.as_fd();
-        previous::read_manifest(root, &cluster_folder(cluster), &ObjectPath::of_object(object))
+        previous_output::read_manifest(root, &cluster_folder(cluster), &ObjectPath::of_object(object))
             .map(Into::into)
     }
 
     /// Replaces the content of the folder by `tree`. If nothing differs, nothing is written.
-    pub fn publish_tree(self, tree: &Tree) -> Result<Summary, Error> {
+    pub fn publish_tree(self, tree: &OutputTree) -> Result<Summary, Error> {
         self.publish_checked(tree, |_| Ok(()))
     }
 
     /// Like [`publish_tree`](Self::publish_tree), unless `check` refuses the changes.
     pub fn publish_checked<E: From<Error>>(
         self,
-        tree: &Tree,
+        tree: &OutputTree,
         check: impl FnOnce(&Summary) -> Result<(), E>,
     ) -> Result<Summary, E> {
-        let dir = self.location.dir();
+        let dir = self.location.folder_path();
         let root = self.root.as_ref().map(AsFd::as_fd);
-        let index = self.index.as_ref().map(|stored| Index::new(stored, tree)).unwrap_or_default();
+        let index = self.index.as_ref().map(|stored| FileIndex::new(stored, tree)).unwrap_or_default();
         let compared = self.file_system_time()?;
-        let owned = Owned::new(self.previous.as_ref(), &index);
-        let comparison = compare::compare_tree(&dir, root, tree, &owned)?;
+        let owned = OwnedFiles::new(self.previous.as_ref(), &index);
+        let comparison = comparison::compare_tree(&dir, root, tree, &owned)?;
         let summary = comparison.to_summary();
         if let Some(root) = root.filter(|_| summary.is_unchanged()) {
             if comparison.has_read() {
-                Recorder { index: &index, compared, written: None }.record_tree(root, &comparison);
+                IndexRecorder { index: &index, compared, written: None }.record_tree(root, &comparison);
             }
             return Ok(summary);
         }
@@ -203,14 +208,18 @@ impl Folder {
             let _ = swap::recover_killed_run(&self.location);
         })?;
         if let Ok(Some(root)) = self.location.open_folder() {
-            Recorder { index: &index, compared, written: Some(written) }
+            IndexRecorder { index: &index, compared, written: Some(written) }
                 .record_tree(root.as_fd(), &comparison);
         }
         Ok(summary)
     }
 
     /// Builds the tree and puts it in place. Returns a time between the two steps.
-    fn replace_content(&self, tree: &Tree, comparison: &Comparison<'_>) -> Result<Time, Error> {
+    fn replace_content(
+        &self,
+        tree: &OutputTree,
+        comparison: &FolderComparison<'_>,
+    ) -> Result<FileTime, Error> {
         stage::stage_tree(&self.location, self.root.as_ref().map(AsFd::as_fd), tree, comparison)?;
         let written = self.next_tick()?;
         swap::put_in_place(&self.location, self.root.is_some())?;
@@ -219,7 +228,7 @@ impl Folder {
 
     /// Waits until the clock of the folder's file system moves on, so that the files just written are older than this
     /// time and can be recorded. Where it ticks more slowly than usual, the last files are read again by the next run.
-    fn next_tick(&self) -> Result<Time, Error> {
+    fn next_tick(&self) -> Result<FileTime, Error> {
         let before = self.file_system_time()?;
         for _ in 0..if self.index.is_some() { 10 } else { 0 } {
             thread::sleep(Duration::from_millis(1));
@@ -232,7 +241,7 @@ impl Folder {
     }
 
     /// The time by the clock of the folder's file system.
-    fn file_system_time(&self) -> Result<Time, Error> {
+    fn file_system_time(&self) -> Result<FileTime, Error> {
         self.lock
             .file_system_time()
             .map_err(Error::io_error("set the time of", self.location.path_beside("lock")))

@@ -8,14 +8,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::lock::Lock;
+use crate::lock::FileLock;
 
 /// Replaces the content of an existing file. Its permissions are kept; a symlink is kept, and its target is
 /// replaced.
 pub fn replace_content(path: &Path, contents: &[u8]) -> io::Result<()> {
     let path = fs::canonicalize(path)?;
     let permissions = fs::metadata(&path)?.permissions();
-    let mut new = Lock::take_with_mode(&temporary_path(&path), 0o600, || {})?;
+    let mut new = FileLock::take_with_mode(&temporary_path(&path), 0o600, || {})?;
     // Set before any content is written, so that it is never more readable than the old file.
     new.set_permissions(permissions)?;
     new.write_and_sync(contents)?;
@@ -35,7 +35,7 @@ pub fn create_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = temporary_path(path);
     // The leftover may have permissions that a new file would not get.
     remove_stale_file(&beside)?;
-    let mut new = Lock::lock_file(&beside, || {})?;
+    let mut new = FileLock::lock_file(&beside, || {})?;
     new.write_and_sync(contents)?;
     new.rename_to_new(path)
 }
@@ -43,7 +43,7 @@ pub fn create_file(path: &Path, contents: &[u8]) -> io::Result<()> {
 /// Removes what a killed run left, if anything; waits for a running one.
 fn remove_stale_file(beside: &Path) -> io::Result<()> {
     match fs::symlink_metadata(beside) {
-        Ok(_) => Lock::lock_file(beside, || {}).map(drop),
+        Ok(_) => FileLock::lock_file(beside, || {}).map(drop),
         Err(_) => Ok(()),
     }
 }

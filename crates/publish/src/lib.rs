@@ -8,13 +8,13 @@ pub mod branch;
 pub mod cache;
 pub mod dir;
 pub mod file;
-mod foreign;
+mod foreign_files;
 mod lock;
 pub mod output_path;
 pub mod paths;
 pub mod summary;
 pub mod tree;
 
-pub use dir::Folder;
+pub use dir::OutputFolder;
 pub use summary::Summary;
-pub use tree::Tree;
+pub use tree::OutputTree;

@@ -11,14 +11,14 @@ use rustix::io::Errno;
 
 /// Held until dropped; the operating system releases it when the process ends.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct FileLock {
     file: File,
     path: PathBuf,
     /// Whether the file was renamed, so that there is nothing to remove.
     moved: bool,
 }
 
-impl Lock {
+impl FileLock {
     /// Locks the file at `path`, and creates it if needed. If another process holds it, calls `waiting` and
     /// waits.
     pub(super) fn lock_file(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
@@ -117,7 +117,7 @@ fn open_file(path: &Path, mode: u32) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(odd()) }
 }
 
-impl Drop for Lock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         if !self.moved {
             // Still locked here. A file that stays behind does no harm.

@@ -20,7 +20,7 @@ pub const PLACEMENTS: &str = "placements.yaml";
 const CLUSTER_SCOPED: &str = "_cluster";
 
 /// The longest file name on common file systems, in bytes.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_LENGTH: usize = 255;
 
 /// The path of an object below its cluster's folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,11 +100,11 @@ fn to_hex(bytes: &[u8], before_each: &str) -> String {
 
 /// Joins `stem` and `suffix`, and cuts the stem if the result would be too long.
 fn limit_length(stem: &str, suffix: &str) -> String {
-    if stem.len() + suffix.len() <= LONGEST_NAME {
+    if stem.len() + suffix.len() <= MAX_NAME_LENGTH {
         return format!("{stem}{suffix}");
     }
     let digest = to_hex(&Sha256::digest(stem)[..16], "").to_ascii_lowercase();
-    let kept = LONGEST_NAME - suffix.len() - digest.len() - 2;
+    let kept = MAX_NAME_LENGTH - suffix.len() - digest.len() - 2;
     format!("{}%~{digest}{suffix}", &stem[..stem.floor_char_boundary(kept)])
 }
 

@@ -46,22 +46,22 @@ impl Summary {
     }
 
     /// The number of created files.
-    pub fn created(&self) -> usize {
+    pub fn count_created(&self) -> usize {
         self.clusters.iter().map(|c| c.created.len()).sum()
     }
 
     /// The number of updated files.
-    pub fn updated(&self) -> usize {
+    pub fn count_updated(&self) -> usize {
         self.clusters.iter().map(|c| c.updated.len()).sum()
     }
 
     /// The number of removed files.
-    pub fn removed(&self) -> usize {
+    pub fn count_removed(&self) -> usize {
         self.clusters.iter().map(|c| c.removed.len()).sum()
     }
 
     /// The number of unchanged files.
-    pub fn unchanged(&self) -> usize {
+    pub fn count_unchanged(&self) -> usize {
         self.clusters.iter().map(|c| c.unchanged).sum()
     }
 }
@@ -70,10 +70,10 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
-            (self.created(), "created"),
-            (self.updated(), "updated"),
-            (self.removed(), "removed"),
-            (self.unchanged(), "unchanged"),
+            (self.count_created(), "created"),
+            (self.count_updated(), "updated"),
+            (self.count_removed(), "removed"),
+            (self.count_unchanged(), "unchanged"),
         ];
         let parts: Vec<_> =
             counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();

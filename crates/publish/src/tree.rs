@@ -12,11 +12,11 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// A rendered tree: the plan and the files of every cluster.
 #[derive(Debug)]
-pub struct Tree {
+pub struct OutputTree {
     placements: String,
-    files: Folders<File>,
+    files: ClusterFolders<OutputFile>,
     /// The distinct files, by number.
-    distinct: Vec<File>,
+    distinct: Vec<OutputFile>,
 }
 
 /// Two manifests with the same file in the same cluster.
@@ -25,7 +25,7 @@ pub struct Tree {
     "{first} ({}) and {second} ({}) would both be written to {path}: keep one of them, or send them to \
      different clusters", first.api_version, second.api_version
 )]
-pub struct Collision {
+pub struct PathCollision {
     /// The path below the tree's root.
     pub path: String,
     /// The first object.
@@ -35,14 +35,14 @@ pub struct Collision {
 }
 
 /// Files by cluster folder and namespace folder, sorted by file name within a folder.
-pub(super) type Folders<T> = BTreeMap<Arc<str>, Namespaces<T>>;
+pub(super) type ClusterFolders<T> = BTreeMap<Arc<str>, NamespaceFolders<T>>;
 
 /// The files of a cluster by namespace folder.
-pub(super) type Namespaces<T> = BTreeMap<Arc<str>, Vec<T>>;
+pub(super) type NamespaceFolders<T> = BTreeMap<Arc<str>, Vec<T>>;
 
 /// A file to write; clusters with the same content share it.
 #[derive(Clone, Debug)]
-pub(super) struct File(Arc<FileContent>);
+pub(super) struct OutputFile(Arc<FileContent>);
 
 #[derive(Debug)]
 struct FileContent {
@@ -51,7 +51,7 @@ struct FileContent {
     number: usize,
 }
 
-impl File {
+impl OutputFile {
     pub(super) fn name(&self) -> &str {
         &self.0.place.file
     }
@@ -70,14 +70,15 @@ impl File {
     }
 }
 
-impl Tree {
+impl OutputTree {
     /// Lays out manifests with `placements`, the text of the plan.
-    pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<Collision>> {
+    pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<PathCollision>> {
         let mut placed: Vec<_> =
             manifests.into_par_iter().map(|m| (ObjectPath::of_object(&m.object), m)).collect();
         placed.par_sort_by(|a, b| a.0.cmp(&b.0));
-        let laid = |(number, (place, manifest))| File(Arc::new(FileContent { place, manifest, number }));
-        let distinct: Vec<File> = placed.into_iter().enumerate().map(laid).collect();
+        let laid =
+            |(number, (place, manifest))| OutputFile(Arc::new(FileContent { place, manifest, number }));
+        let distinct: Vec<OutputFile> = placed.into_iter().enumerate().map(laid).collect();
         let files = lay_out(&distinct, |file| (&file.0.place, file.0.manifest.clusters.iter(), file.clone()));
         match find_collision(&files) {
             Some(collision) => Err(Box::new(collision)),
@@ -99,18 +100,18 @@ impl Tree {
     }
 
     /// The distinct files except the plan, by number.
-    pub(super) fn distinct(&self) -> &[File] {
+    pub(super) fn distinct(&self) -> &[OutputFile] {
         &self.distinct
     }
 
     /// All files except the plan.
-    pub(super) fn files(&self) -> &Folders<File> {
+    pub(super) fn files(&self) -> &ClusterFolders<OutputFile> {
         &self.files
     }
 }
 
 /// The names of all files that a plan accounts for; federate wrote no others.
-pub(super) fn files_of_plan(plan: &Plan) -> Folders<Arc<str>> {
+pub(super) fn files_of_plan(plan: &Plan) -> ClusterFolders<Arc<str>> {
     let placed = plan.placements.par_iter().map(|row| (ObjectPath::of_object(&row.object), row));
     let mut placed: Vec<_> = placed.collect();
     placed.par_sort_by(|a, b| a.0.cmp(&b.0));
@@ -121,11 +122,14 @@ pub(super) fn files_of_plan(plan: &Plan) -> Folders<Arc<str>> {
 }
 
 /// The number of rows that are laid out at a time.
-const PART: usize = 512;
+const ROWS_PER_PART: usize = 512;
 
 /// Sorts rows, which are in the order of their paths, into folders. `parts` reads a row: its path, its clusters, and
 /// what is laid out.
-fn lay_out<'a, R, T, C>(rows: &'a [R], parts: impl Fn(&'a R) -> (&'a ObjectPath, C, T) + Sync) -> Folders<T>
+fn lay_out<'a, R, T, C>(
+    rows: &'a [R],
+    parts: impl Fn(&'a R) -> (&'a ObjectPath, C, T) + Sync,
+) -> ClusterFolders<T>
 where
     R: Sync,
     T: Clone + Send,
@@ -144,7 +148,7 @@ where
         }
         by_cluster
     };
-    let laid: Vec<ByCluster<'a, T>> = rows.par_chunks(PART).map(lay_out).collect();
+    let laid: Vec<ByCluster<'a, T>> = rows.par_chunks(ROWS_PER_PART).map(lay_out).collect();
     let mut all: ByCluster<'a, T> = BTreeMap::new();
     for (cluster, namespaces) in laid.into_iter().flatten() {
         let merged = all.entry(cluster).or_default();
@@ -155,9 +159,9 @@ where
     all.into_iter().map(|(name, files)| (cluster_folder(name).into(), files)).collect()
 }
 
-type ByCluster<'a, T> = BTreeMap<&'a str, Namespaces<T>>;
+type ByCluster<'a, T> = BTreeMap<&'a str, NamespaceFolders<T>>;
 
-fn find_collision(folders: &Folders<File>) -> Option<Collision> {
+fn find_collision(folders: &ClusterFolders<OutputFile>) -> Option<PathCollision> {
     for (cluster, namespaces) in folders {
         for (namespace, files) in namespaces {
             let Some((first, second)) =
@@ -165,7 +169,7 @@ fn find_collision(folders: &Folders<File>) -> Option<Collision> {
             else {
                 continue;
             };
-            return Some(Collision {
+            return Some(PathCollision {
                 path: format!("{cluster}/{namespace}/{}", first.name()),
                 first: first.object().clone(),
                 second: second.object().clone(),
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn two_objects_for_one_file_are_named() {
-        let two = |a: Manifest, b: Manifest| Tree::new(String::new(), vec![a, b]).map(drop);
+        let two = |a: Manifest, b: Manifest| OutputTree::new(String::new(), vec![a, b]).map(drop);
         let kinds = two(manifest("e.org/v1", "Foo", &["m1", "m2"]), manifest("e.org/v1", "FOO", &["m2"]));
         let message = kinds.unwrap_err().to_string();
         assert!(message.contains("FOO shop/web"), "{message}");
@@ -204,7 +208,7 @@ mod tests {
     #[test]
     fn variants_of_one_object_for_different_clusters_do_not_collide() {
         let manifests = vec![manifest("v1", "Foo", &["m1"]), manifest("v1", "Foo", &["m2"])];
-        let tree = Tree::new(String::new(), manifests).unwrap();
+        let tree = OutputTree::new(String::new(), manifests).unwrap();
         assert_eq!(tree.files().keys().map(|k| &**k).collect::<Vec<_>>(), ["m1", "m2"]);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::sort::ClaimTable;
+use super::classification::ClaimTable;
 use super::sources::BuiltVariant;
 use super::{Claims, Template};
 use federate_kubernetes::kinds::is_known;
@@ -14,7 +14,7 @@ use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
 
 /// The objects of a template file for some clusters.
 #[derive(Debug)]
-pub(crate) struct Variant {
+pub(crate) struct RenderedVariant {
     /// The clusters: at least one, sorted.
     pub(crate) clusters: Vec<ClusterName>,
     /// The objects, sorted.
@@ -24,10 +24,11 @@ pub(crate) struct Variant {
 }
 
 /// Keys of metadata that affect placement.
-const METADATA: [&str; 6] = ["name", "namespace", "uid", "labels", "deletionTimestamp", "ownerReferences"];
+const PLACEMENT_METADATA_KEYS: [&str; 6] =
+    ["name", "namespace", "uid", "labels", "deletionTimestamp", "ownerReferences"];
 
 /// Keys anywhere in a spec that set the number of pods, their requests, and where they may run.
-const SPEC: [&str; 7] =
+const SCHEDULING_KEYS: [&str; 7] =
     ["replicas", "parallelism", "completions", "resources", "nodeSelector", "tolerations", "affinity"];
 
 /// The parts of a manifest that affect placement: identity, labels, annotations of control planes, replicas,
@@ -40,9 +41,12 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     let mut metadata = Map::new();
     for (key, value) in body.get("metadata").and_then(Value::as_object).into_iter().flatten() {
         match value {
-            value if METADATA.contains(&key.as_str()) => drop(metadata.insert(key.clone(), value.clone())),
+            value if PLACEMENT_METADATA_KEYS.contains(&key.as_str()) => {
+                drop(metadata.insert(key.clone(), value.clone()))
+            }
             Value::Object(annotations) if key == "annotations" => {
-                let domain = |key: &str| key.split_once('/').is_some_and(|(domain, _)| claims.own(domain));
+                let domain =
+                    |key: &str| key.split_once('/').is_some_and(|(domain, _)| claims.owns_domain(domain));
                 let read = annotations.iter().filter(|(key, _)| domain(key));
                 let read: Map<_, _> = read.map(|(k, v)| (k.clone(), v.clone())).collect();
                 metadata.insert(key.clone(), Value::Object(read));
@@ -51,23 +55,25 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
         }
     }
     facts.insert("metadata".to_owned(), Value::Object(metadata));
-    facts.extend(body.get("spec").and_then(scheduling).map(|spec| ("spec".to_owned(), spec)));
+    facts.extend(body.get("spec").and_then(extract_scheduling_fields).map(|spec| ("spec".to_owned(), spec)));
     Value::Object(facts)
 }
 
 /// The values of keys in [`SPEC`], with the keys and indices that lead to them.
-fn scheduling(value: &Value) -> Option<Value> {
+fn extract_scheduling_fields(value: &Value) -> Option<Value> {
     let found: Map<String, Value> = match value {
         Value::Object(map) => map
             .iter()
             .filter_map(|(key, value)| {
-                let decides = SPEC.contains(&key.as_str());
-                Some((key.clone(), if decides { value.clone() } else { scheduling(value)? }))
+                let decides = SCHEDULING_KEYS.contains(&key.as_str());
+                Some((key.clone(), if decides { value.clone() } else { extract_scheduling_fields(value)? }))
             })
             .collect(),
         Value::Array(items) => (0..)
             .zip(items)
-            .filter_map(|(index, item): (usize, _)| Some((index.to_string(), scheduling(item)?)))
+            .filter_map(|(index, item): (usize, _)| {
+                Some((index.to_string(), extract_scheduling_fields(item)?))
+            })
             .collect(),
         _ => return None,
     };
@@ -76,7 +82,10 @@ fn scheduling(value: &Value) -> Option<Value> {
 
 /// Combines the objects of a file for all clusters into templates; the variant of the first cluster decides
 /// placement. Objects whose placement would differ between clusters are left out and reported.
-pub(crate) fn combine(variants: &[Variant], claims: &dyn Claims) -> (Vec<Template>, Vec<Finding>) {
+pub(crate) fn combine_variants(
+    variants: &[RenderedVariant],
+    claims: &dyn Claims,
+) -> (Vec<Template>, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut templates = Vec::new();
     let Some((first, others)) = variants.split_first() else { return (templates, findings) };
@@ -92,7 +101,7 @@ pub(crate) fn combine(variants: &[Variant], claims: &dyn Claims) -> (Vec<Templat
     let mut more = BTreeMap::new();
     for other in others {
         for (id, object) in other.objects.iter().filter(|(id, _)| !first.objects.contains_key(id)) {
-            more.entry(id).or_insert_with(|| missing(object, other, first));
+            more.entry(id).or_insert_with(|| report_missing(object, other, first));
         }
     }
     findings.extend(more.into_values());
@@ -101,18 +110,23 @@ pub(crate) fn combine(variants: &[Variant], claims: &dyn Claims) -> (Vec<Templat
 
 fn per_cluster(
     object: &Arc<Object>,
-    first: &Variant,
-    others: &[Variant],
+    first: &RenderedVariant,
+    others: &[RenderedVariant],
     claims: &dyn Claims,
 ) -> Result<BTreeMap<ClusterName, Arc<Object>>, Box<Finding>> {
     let facts = placement_fields(&object.body, claims);
     let mut bodies: BTreeMap<_, _> = first.clusters.iter().map(|c| (c.clone(), object.clone())).collect();
     for other in others {
         let Some(own) = other.objects.get(&object.id) else {
-            return Err(Box::new(missing(object, first, other)));
+            return Err(Box::new(report_missing(object, first, other)));
         };
-        if let Some(difference) = difference(&facts, &placement_fields(&own.body, claims)) {
-            return Err(Box::new(differs(object, name(first), name(other), &difference)));
+        if let Some(difference) = find_difference(&facts, &placement_fields(&own.body, claims)) {
+            return Err(Box::new(report_difference(
+                object,
+                first_cluster_name(first),
+                first_cluster_name(other),
+                &difference,
+            )));
         }
         let own = if own.body == object.body { object } else { own };
         bodies.extend(other.clusters.iter().map(|c| (c.clone(), own.clone())));
@@ -148,18 +162,18 @@ pub(crate) fn combine_built(variants: Vec<BuiltVariant>, claims: &ClaimTable<'_>
             } else {
                 let message = format!("one build contains {} twice", object.id);
                 let help = "remove one of the two from the chart or the kustomization";
-                combined.findings.push(Finding::error("duplicate-object", &object, message).help(help));
+                combined.findings.push(Finding::error("duplicate-object", &object, message).with_help(help));
             }
         }
     }
     for mut variants in bodies.into_values() {
         let Some((clusters, object)) = variants.first().cloned() else { continue };
         let differs_in = |other: &Object| {
-            let is_claimed = claims.role(&object).is_some();
+            let is_claimed = claims.role_of_object(&object).is_some();
             if is_claimed {
-                return difference(&object.body, &other.body);
+                return find_difference(&object.body, &other.body);
             }
-            difference(
+            find_difference(
                 &placement_fields(&object.body, claims.claims),
                 &placement_fields(&other.body, claims.claims),
             )
@@ -167,11 +181,11 @@ pub(crate) fn combine_built(variants: Vec<BuiltVariant>, claims: &ClaimTable<'_>
         let name = |clusters: &[ClusterName]| clusters.first().map_or_else(String::new, ToString::to_string);
         let found = variants.iter().find_map(|(others, other)| Some((name(others), differs_in(other)?)));
         if let Some((other, found)) = found {
-            combined.findings.push(differs(&object, &name(&clusters), &other, &found));
+            combined.findings.push(report_difference(&object, &name(&clusters), &other, &found));
             continue;
         }
         let is_equal = variants.iter().all(|(_, other)| other.body == object.body);
-        if claims.role(&object).is_some() || (is_equal && variants.len() == count) {
+        if claims.role_of_object(&object).is_some() || (is_equal && variants.len() == count) {
             combined.objects.push(Object::clone(&object));
             continue;
         }
@@ -201,7 +215,7 @@ struct Difference {
 }
 
 /// The first difference of two values.
-fn difference(a: &Value, b: &Value) -> Option<Difference> {
+fn find_difference(a: &Value, b: &Value) -> Option<Difference> {
     if a == b {
         return None;
     }
@@ -210,7 +224,7 @@ fn difference(a: &Value, b: &Value) -> Option<Difference> {
     };
     left.keys().chain(right.keys()).find_map(|key| {
         let mut found = match (left.get(key), right.get(key)) {
-            (Some(a), Some(b)) => difference(a, b)?,
+            (Some(a), Some(b)) => find_difference(a, b)?,
             (a, b) => Difference { pointer: String::new(), a: a.cloned(), b: b.cloned() },
         };
         found.pointer = format!("/{}{}", federate_yaml::pointer::escape(key), found.pointer);
@@ -218,11 +232,11 @@ fn difference(a: &Value, b: &Value) -> Option<Difference> {
     })
 }
 
-fn name(variant: &Variant) -> &str {
+fn first_cluster_name(variant: &RenderedVariant) -> &str {
     variant.clusters.first().map_or("", |name| name)
 }
 
-fn differs(object: &Object, a: &str, b: &str, difference: &Difference) -> Finding {
+fn report_difference(object: &Object, a: &str, b: &str, difference: &Difference) -> Finding {
     // Values of unknown kinds could be secret.
     let harmless = is_known(&object.id.kind) && !object.id.kind.contains("Secret");
     let show = |value: &Option<Value>, name: &str| match value {
@@ -241,48 +255,48 @@ fn differs(object: &Object, a: &str, b: &str, difference: &Difference) -> Findin
         b,
     );
     Finding::error("template-differs", object, message)
-        .at(difference.pointer.as_str())
-        .help("use one value, and change it for single clusters with an override policy")
+        .with_pointer(difference.pointer.as_str())
+        .with_help("use one value, and change it for single clusters with an override policy")
 }
 
-fn missing(object: &Object, with: &Variant, without: &Variant) -> Finding {
-    let (with, without) = (name(with), name(without));
+fn report_missing(object: &Object, with: &RenderedVariant, without: &RenderedVariant) -> Finding {
+    let (with, without) = (first_cluster_name(with), first_cluster_name(without));
     let message = format!("{} is rendered for cluster {with} but not for cluster {without}", object.id);
     Finding::error("template-differs", object, message)
-        .help("render it for every cluster, and select the clusters with a placement policy")
+        .with_help("render it for every cluster, and select the clusters with a placement policy")
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::{Declared, Role};
+    use super::super::{DeclaredKind, Role};
     use super::*;
 
     /// A control plane whose annotations are those of `karmada.io`.
     struct Karmada;
 
     impl Claims for Karmada {
-        fn role(&self, _: &str, _: &str) -> Option<(&'static str, Role)> {
+        fn role_of_kind(&self, _: &str, _: &str) -> Option<(&'static str, Role)> {
             None
         }
 
-        fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
+        fn declared_kind(&self, _: &Object) -> Option<(&'static str, DeclaredKind)> {
             None
         }
 
-        fn own(&self, domain: &str) -> bool {
+        fn owns_domain(&self, domain: &str) -> bool {
             domain == "karmada.io"
         }
     }
 
-    fn variant(cluster: &str, bodies: &[Value]) -> Variant {
+    fn variant(cluster: &str, bodies: &[Value]) -> RenderedVariant {
         let object = |body: &Value| {
             let name = body["metadata"]["name"].as_str().unwrap();
-            let object = Object::named("apps/v1", "Deployment", name, body.clone());
+            let object = Object::from_path("apps/v1", "Deployment", name, body.clone());
             (object.id.clone(), Arc::new(object))
         };
-        Variant {
+        RenderedVariant {
             clusters: vec![cluster.into()],
             objects: bodies.iter().map(object).collect(),
             warnings: Vec::new(),
@@ -315,7 +329,7 @@ mod tests {
             (&format!("{container}/name"), json!("d"), false),
         ] {
             let changed = web(&[(pointer, value)]);
-            let (templates, findings) = combine(
+            let (templates, findings) = combine_variants(
                 &[variant("m1", &[web(&[])]), variant("m2", std::slice::from_ref(&changed))],
                 &Karmada,
             );
@@ -332,7 +346,7 @@ mod tests {
 
     #[test]
     fn the_message_shows_both_values_and_clusters() {
-        let (_, findings) = combine(
+        let (_, findings) = combine_variants(
             &[variant("m1", &[web(&[])]), variant("m2", &[web(&[("/spec/replicas", json!(3))])])],
             &Karmada,
         );
@@ -350,7 +364,7 @@ mod tests {
             [variant("m1", &[web(&[]), other.clone()]), variant("m2", &[web(&[])])],
             [variant("m1", &[web(&[])]), variant("m2", &[web(&[]), other.clone()])],
         ] {
-            let (templates, findings) = combine(&variants, &Karmada);
+            let (templates, findings) = combine_variants(&variants, &Karmada);
             assert_eq!(templates.iter().map(|t| t.object.id.name.as_str()).collect::<Vec<_>>(), ["web"]);
             assert_eq!(findings.len(), 1);
             assert!(findings[0].message.starts_with("Deployment other is rendered for cluster m"));
@@ -359,7 +373,8 @@ mod tests {
 
     #[test]
     fn equal_bodies_are_shared() {
-        let (templates, _) = combine(&[variant("m1", &[web(&[])]), variant("m2", &[web(&[])])], &Karmada);
+        let (templates, _) =
+            combine_variants(&[variant("m1", &[web(&[])]), variant("m2", &[web(&[])])], &Karmada);
         let bodies = templates[0].per_cluster.as_ref().unwrap();
         assert!(Arc::ptr_eq(&bodies["m1"], &bodies["m2"]));
     }

@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use federate_kubernetes::pointer::escape;
-use federate_kubernetes::schema::similar;
+use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
-use super::source::File;
+use super::source::SourceFile;
 
 mod sources;
 
 pub use sources::{
-    CLUSTER, ClusterChoice, ClusterValues, Hooks, LoadRestrictor, NoKeys, PerCluster, SourceConfig,
-    SourceKind, SourcePath, is_release_name,
+    CLUSTER_PLACEHOLDER, ClusterChoice, ClusterValues, Hooks, LoadRestrictor, NoKeys, PerCluster,
+    SourceConfig, SourceKind, SourcePath, is_release_name,
 };
 
 /// The name of the file, at the repo's root.
-pub const FILE: &str = "federate.yaml";
+pub const DEFAULT_FILE_NAME: &str = "federate.yaml";
 
 /// The names that the file may have, by precedence in messages.
-pub const FILE_NAMES: [&str; 3] = [FILE, "federate.yml", ".federate.yaml"];
+pub const FILE_NAMES: [&str; 3] = [DEFAULT_FILE_NAME, "federate.yml", ".federate.yaml"];
 
 /// The settings of a repo. Every key is optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Config {
     /// `federate.dev/v1alpha1`; optional
-    pub api_version: Option<ApiVersion>,
+    pub api_version: Option<ConfigApiVersion>,
     /// `Config`; optional
-    pub kind: Option<Kind>,
+    pub kind: Option<ConfigKind>,
     /// The folders and files to read, as globs relative to the root (`apps`, `clusters/*/prod`). Everything
     /// by default.
     pub paths: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Config {
     pub clusters: Vec<ConfiguredCluster>,
     /// What becomes of a template that no policy places: `warn` (the default), `error`, or `everywhere`, which places
     /// it in every cluster.
-    pub unplaced: Unplaced,
+    pub unplaced: UnplacedTemplates,
     /// What becomes of `spec.replicas` in the manifests of workloads that an autoscaler of the repo scales: `keep` (the
     /// default), or `omit`, for tools that would reset the replicas in the clusters.
     pub autoscaled_replicas: AutoscaledReplicas,
@@ -60,9 +60,9 @@ pub struct Config {
     /// values are replaced.
     pub cluster_values: BTreeMap<String, Map<String, Value>>,
     /// Settings for applying to member clusters.
-    pub apply: Apply,
+    pub apply: ApplyConfig,
     /// Settings for drift.
-    pub drift: Drift,
+    pub drift: DriftConfig,
     /// Settings of control planes that affect their decisions, by dialect: `version`, the release whose rules decide, and for
     /// Karmada `featureGates`, gates by name, and `unclaimed`: whether an object whose policy is gone is left where it is
     /// (`Keep`, as Karmada does, the default) or removed (`Remove`); for KubeFleet `enableWebhook: false` where the hub agent
@@ -129,7 +129,7 @@ pub enum TaintEffect {
 /// What becomes of a template that no policy places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Unplaced {
+pub enum UnplacedTemplates {
     /// It is rendered for no cluster, with a warning.
     #[default]
     Warn,
@@ -154,7 +154,7 @@ pub enum AutoscaledReplicas {
 /// Settings for applying to member clusters.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Apply {
+pub struct ApplyConfig {
     /// Kinds whose pods restart when `spec.template` changes, as `Kind.group` (`Rollout.argoproj.io`), in
     /// addition to `Deployment`, `StatefulSet` and `DaemonSet`.
     pub rolling: Vec<String>,
@@ -191,9 +191,9 @@ pub struct HealthCheck {
 /// Settings for drift.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Drift {
+pub struct DriftConfig {
     /// Differences that are not drift.
-    pub ignore: Vec<Ignore>,
+    pub ignore: Vec<DriftIgnoreRule>,
     /// The field managers of people's tools, with `*` for any ending. What they have changed in managed objects is drift,
     /// also where it is not rendered. By default: `kubectl*`, `oc`, `k9s`, and consoles such as `Mozilla`, `dashboard`,
     /// `headlamp`, `Lens` and `rancher`.
@@ -203,7 +203,7 @@ pub struct Drift {
 /// A rule that excludes differences from drift. All its fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Ignore {
+pub struct DriftIgnoreRule {
     /// Kinds, as `Kind` or `Kind.group`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<String>,
@@ -222,7 +222,7 @@ pub struct Ignore {
 /// The API version of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[non_exhaustive]
-pub enum ApiVersion {
+pub enum ConfigApiVersion {
     /// The only version.
     #[serde(rename = "federate.dev/v1alpha1")]
     V1Alpha1,
@@ -230,17 +230,17 @@ pub enum ApiVersion {
 
 /// The kind of [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-pub enum Kind {
+pub enum ConfigKind {
     /// The only kind.
     Config,
 }
 
 impl Config {
     /// Parses the file. An empty file is the default.
-    pub fn read(file: &File) -> Result<Self, Finding> {
+    pub fn parse(file: &SourceFile) -> Result<Self, Finding> {
         let bytes = &*file.bytes;
-        let error = |at, message: &str| error(&file.path, at, message);
-        let stream = federate_yaml::read(bytes);
+        let error = |at, message: &str| config_error(&file.path, at, message);
+        let stream = federate_yaml::read_stream(bytes);
         if let Some(e) = stream.errors.first() {
             return Err(error(Some(e.at), &e.message));
         }
@@ -250,8 +250,9 @@ impl Config {
         match stream.documents.as_slice() {
             [] => Ok(Self::default()),
             [document] => Self::from_value(document.value.clone()).map_err(|(pointer, message)| {
-                let at = federate_yaml::locate(bytes, document.index, &pointer);
-                error(at.or(Some(Position { line: document.line, column: 1 })), &message).at(pointer)
+                let at = federate_yaml::locate_value(bytes, document.index, &pointer);
+                error(at.or(Some(Position { line: document.line, column: 1 })), &message)
+                    .with_pointer(pointer)
             }),
             [_, second, ..] => {
                 let at = Position { line: second.line, column: 1 };
@@ -268,7 +269,7 @@ impl Config {
     pub fn values_for(&self, cluster: &str) -> Map<String, Value> {
         let mut values = self.values.clone();
         if let Some(own) = self.cluster_values.get(cluster) {
-            merge(&mut values, own);
+            merge_maps(&mut values, own);
         }
         values
     }
@@ -291,9 +292,9 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, (String, Strin
     })
 }
 
-fn error(file: &Arc<str>, at: Option<Position>, message: &str) -> Finding {
+fn config_error(file: &Arc<str>, at: Option<Position>, message: &str) -> Finding {
     Finding::in_file(Severity::Error, "invalid-config", file, at, format!("invalid configuration: {message}"))
-        .help("docs/reference/federate-yaml.md lists the keys")
+        .with_help("docs/reference/federate-yaml.md lists the keys")
 }
 
 /// The message of serde without the value, which could be secret.
@@ -312,8 +313,8 @@ fn without_value(message: &str) -> String {
         if let Some((_, expected)) = quoted(kind) {
             let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
             let given = message.split('`').nth(1).unwrap_or_default();
-            let near =
-                similar(given, &known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            let near = find_similar(given, &known)
+                .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             return format!("invalid value, expected {expected}{near}");
         }
     }
@@ -329,10 +330,10 @@ fn pointer_segment(segment: &serde_path_to_error::Segment) -> String {
     }
 }
 
-fn merge(into: &mut Map<String, Value>, over: &Map<String, Value>) {
+fn merge_maps(into: &mut Map<String, Value>, over: &Map<String, Value>) {
     for (key, value) in over {
         match (into.get_mut(key), value) {
-            (Some(Value::Object(into)), Value::Object(over)) => merge(into, over),
+            (Some(Value::Object(into)), Value::Object(over)) => merge_maps(into, over),
             _ => drop(into.insert(key.clone(), value.clone())),
         }
     }

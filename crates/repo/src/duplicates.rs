@@ -21,7 +21,7 @@ pub struct Duplicate {
 
 impl Duplicate {
     /// The error about definitions of which only one can be meant.
-    pub fn error(&self) -> Finding {
+    pub fn to_finding(&self) -> Finding {
         let mut places: Vec<&Origin> = vec![&self.origin];
         places.extend(&self.others);
         let second = self.different.first().map_or_else(|| self.others.first(), |one| Some(&one.origin));
@@ -36,13 +36,13 @@ impl Duplicate {
             _ => format!("{} is defined twice: in {}", self.id, self.origin),
         };
         let mut object =
-            Object::identified(self.id.clone(), serde_json::Value::Null, self.origin.file.clone());
+            Object::with_identity(self.id.clone(), serde_json::Value::Null, self.origin.file.clone());
         object.origin = second.unwrap_or(&self.origin).clone();
-        Finding::error("duplicate-object", &object, message).help(self.help())
+        Finding::error("duplicate-object", &object, message).with_help(self.suggest_remedy())
     }
 
     /// What to do about definitions of which only one can be meant.
-    fn help(&self) -> String {
+    fn suggest_remedy(&self) -> String {
         if self.is_patch {
             return "one of the two looks like a patch: list it in the kustomization that it is for, or in \
                     .federateignore"
@@ -73,7 +73,7 @@ pub fn differing_folders<'p>(first: &'p str, second: &'p str) -> Option<(&'p str
 }
 
 /// The identity without the API version: two versions of an object are the same object.
-pub(crate) fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
+pub(crate) fn unversioned_identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
     (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
 }
 
@@ -85,12 +85,12 @@ pub(crate) fn separate_duplicates<T: Send>(
 ) -> (Vec<T>, Vec<Duplicate>) {
     items.par_sort_unstable_by(|a, b| {
         let (a, b) = (object(a), object(b));
-        identity(a).cmp(&identity(b)).then_with(|| a.origin.cmp(&b.origin))
+        unversioned_identity(a).cmp(&unversioned_identity(b)).then_with(|| a.origin.cmp(&b.origin))
     });
     let mut duplicates: Vec<Duplicate> = Vec::new();
     items.dedup_by(|item, first| {
         let (other, kept) = (object(item), object(first));
-        if identity(other) != identity(kept) {
+        if unversioned_identity(other) != unversioned_identity(kept) {
             return false;
         }
         if duplicates.last().is_none_or(|last| last.id != kept.id) {
@@ -121,7 +121,7 @@ pub(crate) fn objects_differ(a: &Object, b: &Object) -> bool {
 
 /// Whether an object lacks what an API server requires of its kind, as a patch does.
 fn is_partial(object: &Object) -> bool {
-    let lacks = |path: &[&str]| object.at(path).is_none();
+    let lacks = |path: &[&str]| object.value_at(path).is_none();
     match (object.id.group(), object.id.kind.as_str()) {
         ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
             lacks(&["spec", "selector"]) || lacks(&["spec", "template"])
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn map(file: &str, value: &str) -> Object {
-        Object::of(
+        Object::from_manifest(
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}, "data": {"k": value}}),
             file,
         )
@@ -155,7 +155,7 @@ mod tests {
         let files: Vec<&str> = duplicate.others.iter().map(|origin| &*origin.file).collect();
         assert_eq!(files, ["b.yaml", "c.yaml"]);
         assert_eq!(duplicate.different.len(), 1);
-        let error = duplicate.error();
+        let error = duplicate.to_finding();
         assert_eq!(
             error.message,
             "ConfigMap b/a is defined 3 times, differently: in a.yaml and in b.yaml, among others"

@@ -18,14 +18,14 @@ const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
 const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
 
 /// Helm's hooks that run neither on installation nor on upgrade.
-const HELM_NEVER: [&str; 7] =
+const UNPLACED_HELM_HOOKS: [&str; 7] =
     ["test", "test-success", "test-failure", "pre-delete", "post-delete", "pre-rollback", "post-rollback"];
 
 /// Argo CD's hooks that do not run in a successful sync.
-const ARGO_NEVER: [&str; 4] = ["Skip", "SyncFail", "PreDelete", "PostDelete"];
+const UNPLACED_ARGO_CD_HOOKS: [&str; 4] = ["Skip", "SyncFail", "PreDelete", "PostDelete"];
 
 /// How many objects a finding names.
-const NAMED: usize = 100;
+const MAX_NAMED_OBJECTS: usize = 100;
 
 /// What keeps an object from being an ordinary template.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ impl Exclusion {
             let shown = types.join(",");
             Some(if is_never { Self::HookNeverPlaced(shown) } else { Self::HookPlaced(shown) })
         };
-        hook(ARGO_HOOK, &ARGO_NEVER).or_else(|| hook(HELM_HOOK, &HELM_NEVER))
+        hook(ARGO_HOOK, &UNPLACED_ARGO_CD_HOOKS).or_else(|| hook(HELM_HOOK, &UNPLACED_HELM_HOOKS))
     }
 
     /// Whether the object is placed nowhere.
@@ -104,7 +104,7 @@ fn report_treatment(never: bool, mut objects: Vec<&ExcludedObject>) -> Option<Fi
     };
     let names: Vec<String> = objects.iter().map(name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let listed = finding::list(&names, NAMED);
+    let listed = finding::join_names(&names, MAX_NAMED_OBJECTS);
     let are = |one: &str, many: &str| if objects.len() == 1 { one.to_owned() } else { many.to_owned() };
     let (message, help) = if never {
         let message = format!(
@@ -128,7 +128,8 @@ fn report_treatment(never: bool, mut objects: Vec<&ExcludedObject>) -> Option<Fi
              federate.yaml, or `helm template --no-hooks`)",
         )
     };
-    let finding = Finding::in_file(Severity::Warning, "hook", &first.origin.file, None, message).help(help);
+    let finding =
+        Finding::in_file(Severity::Warning, "hook", &first.origin.file, None, message).with_help(help);
     Some(Finding { origin: Some(first.origin.clone()), ..finding })
 }
 
@@ -141,7 +142,7 @@ mod tests {
     #[allow(clippy::needless_pass_by_value, reason = "callers make it in place")]
     fn exclusion(annotations: serde_json::Value) -> Option<Exclusion> {
         let metadata = json!({"name": "a", "annotations": annotations});
-        Exclusion::of_object(&Object::of(
+        Exclusion::of_object(&Object::from_manifest(
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}),
             "a.yaml",
         ))

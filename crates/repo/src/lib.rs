@@ -15,19 +15,19 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, Orig
 use federate_yaml::{Position, Positions};
 
 pub mod build;
+mod classification;
 mod cluster_independent;
 pub mod config;
+mod documents;
 pub mod duplicates;
 pub mod exclusion;
-mod ignore;
-mod live;
-mod load;
+mod ignore_rules;
+mod live_dump;
 mod other_tools;
 pub mod ownership;
 pub mod pointer_file;
 mod scope;
 mod selection;
-mod sort;
 pub mod source;
 mod sources;
 mod template;
@@ -39,17 +39,17 @@ use scope::{ScopeSource, Scopes};
 
 pub use config::Config;
 pub use duplicates::Duplicate;
-pub use live::{live, objects_of};
+pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, InvalidPath, ReadOptions, find_entry, normalize_path};
-pub use source::{EmptySource, File, Source};
+pub use source::{EmptySource, Source, SourceFile};
 pub use sources::{Builds, RenamedObject, build_sources};
 pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
 
+use classification::SortedObjects;
 use exclusion::{ExcludedObject, Exclusion};
 use ownership::{FileUse, OwnedObjects, Ownership};
-use sort::Sorted;
 use sources::BuiltVariant;
 use template_syntax::{TemplateSyntax, UNKNOWN_NAME};
 
@@ -73,10 +73,10 @@ pub enum Role {
 /// Which objects the dialects claim.
 pub trait Claims: Sync {
     /// The dialect that claims objects of an API version and kind, with their role.
-    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)>;
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)>;
 
     /// The scope of a kind that belongs to a dialect.
-    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
+    fn scope_of_kind(&self, group: &str, kind: &str) -> Option<Scope> {
         let _ = (group, kind);
         None
     }
@@ -96,28 +96,28 @@ pub trait Claims: Sync {
 
     /// Whether `domain`, the prefix of an annotation key, belongs to a dialect, so that the annotation may
     /// affect placement.
-    fn own(&self, domain: &str) -> bool {
+    fn owns_domain(&self, domain: &str) -> bool {
         let _ = domain;
         false
     }
 
     /// The kind that an object declares for a dialect.
-    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)>;
+    fn declared_kind(&self, object: &Object) -> Option<(&'static str, DeclaredKind)>;
 }
 
 impl<F: Fn(&str, &str) -> Option<(&'static str, Role)> + Sync> Claims for F {
-    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
         self(api_version, kind)
     }
 
-    fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
+    fn declared_kind(&self, _: &Object) -> Option<(&'static str, DeclaredKind)> {
         None
     }
 }
 
 /// A kind that an object of the repo declares for a dialect, in all its versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredKind {
     /// The API group.
     pub group: String,
     /// The kind.
@@ -141,7 +141,7 @@ pub struct ImpliedScope {
 
 /// An object that a dialect claims.
 #[derive(Clone, Debug)]
-pub struct Claimed {
+pub struct ClaimedObject {
     /// The dialect's name.
     pub dialect: &'static str,
     /// The role in that dialect.
@@ -168,7 +168,7 @@ impl Template {
 
     /// The bodies for these clusters before overrides, each with its clusters. There is at least one: without
     /// clusters, it is the body that decides placement.
-    pub fn bodies<'c>(
+    pub fn group_bodies<'c>(
         &self,
         clusters: impl IntoIterator<Item = &'c ClusterName>,
     ) -> Vec<(&Object, Vec<&'c ClusterName>)> {
@@ -198,7 +198,7 @@ pub struct Repo {
     /// The file of the configuration; `None` for `federate.yaml` at the root.
     pub config_path: Option<Arc<str>>,
     /// All objects that dialects claim: inventory, policies, overrides.
-    pub claimed: Vec<Claimed>,
+    pub claimed: Vec<ClaimedObject>,
     /// The objects to place.
     pub templates: Vec<Template>,
     /// What other tools build from files of the repo. Its objects are not templates.
@@ -223,15 +223,15 @@ pub struct Repo {
 
 /// A repo whose `*.j2` files are not rendered yet, because its clusters must be read first.
 #[derive(Clone)]
-pub struct Loaded<'a> {
+pub struct UnexpandedRepo<'a> {
     /// The repo without the output of `*.j2` files.
     pub repo: Repo,
     /// The `*.j2` files.
-    jinja: Vec<File>,
+    jinja: Vec<SourceFile>,
     /// What was built for each cluster, completed by what is the same for all.
     per_cluster: Vec<Template>,
     scopes: Scopes,
-    claims: sort::ClaimTable<'a>,
+    claims: classification::ClaimTable<'a>,
 }
 
 /// The files of a repo, parsed, before anything is built from them.
@@ -239,16 +239,20 @@ pub struct RepoFiles {
     pub(crate) config: Config,
     config_path: Option<Arc<str>>,
     findings: Vec<Finding>,
-    plain: Vec<File>,
-    contents: Vec<load::Contents>,
-    jinja: Vec<File>,
+    plain: Vec<SourceFile>,
+    contents: Vec<documents::FileContents>,
+    jinja: Vec<SourceFile>,
     pub(crate) ownership: Ownership,
     pub(crate) texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
 
 /// Loads a repo. `claims` knows the kinds of dialects. Errors are in the repo's findings.
-pub fn load<'a>(source: &dyn Source, options: &ReadOptions, claims: &'a dyn Claims) -> Loaded<'a> {
-    read_files(source, options).assemble(Builds::default(), claims)
+pub fn load_repo<'a>(
+    source: &dyn Source,
+    options: &ReadOptions,
+    claims: &'a dyn Claims,
+) -> UnexpandedRepo<'a> {
+    read_files(source, options).assemble_repo(Builds::default(), claims)
 }
 
 /// Reads the files of a repo.
@@ -258,15 +262,15 @@ pub fn read_files(source: &dyn Source, options: &ReadOptions) -> RepoFiles {
         findings.push(finding);
         None
     });
-    let config = config_file.as_ref().map_or(Ok(Config::default()), Config::read);
+    let config = config_file.as_ref().map_or(Ok(Config::default()), Config::parse);
     let config = config.unwrap_or_else(|finding| {
         findings.push(finding);
         Config::default()
     });
     let config_path = config_file.as_ref().map(|file| file.path.clone());
-    let (selection, bad_patterns) = walk::Selection::new(&config, config_path.as_ref(), options);
+    let (selection, bad_patterns) = walk::FileSelection::new(&config, config_path.as_ref(), options);
     findings.extend(bad_patterns);
-    let (files, unread) = walk::read(source, &selection);
+    let (files, unread) = walk::read_selected_files(source, &selection);
     findings.extend(unread);
     let mut files = RepoFiles::new(files, config);
     files.texts.extend(config_file.map(|file| (file.path, file.bytes)));
@@ -276,18 +280,19 @@ pub fn read_files(source: &dyn Source, options: &ReadOptions) -> RepoFiles {
 }
 
 /// Loads a repo from files in memory, in any order.
-pub fn load_bytes(files: Vec<File>, config: Config, claims: &dyn Claims) -> Loaded<'_> {
-    RepoFiles::new(files, config).assemble(Builds::default(), claims)
+pub fn load_bytes(files: Vec<SourceFile>, config: Config, claims: &dyn Claims) -> UnexpandedRepo<'_> {
+    RepoFiles::new(files, config).assemble_repo(Builds::default(), claims)
 }
 
 impl RepoFiles {
-    fn new(mut files: Vec<File>, config: Config) -> Self {
+    fn new(mut files: Vec<SourceFile>, config: Config) -> Self {
         files.par_sort_by(|a, b| a.path.cmp(&b.path));
         let texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
-        let (jinja, plain): (Vec<_>, Vec<_>) =
-            files.into_iter().partition(|file| ignore::format(&file.path) == Some(ignore::Format::Jinja));
-        let ownership = Ownership::find(&plain);
-        let read = |file: &File| load::read_repo_file(file, ownership.file_use(&file.path));
+        let (jinja, plain): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| {
+            ignore_rules::detect_format(&file.path) == Some(ignore_rules::FileFormat::Jinja)
+        });
+        let ownership = Ownership::from_files(&plain);
+        let read = |file: &SourceFile| documents::read_repo_file(file, ownership.file_use(&file.path));
         let contents = plain.par_iter().map(read).collect();
         Self { config, config_path: None, findings: Vec::new(), plain, contents, jinja, ownership, texts }
     }
@@ -303,19 +308,19 @@ impl RepoFiles {
     }
 
     /// The objects in the files as they are written, except for templates of engines.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = &Object> {
+    pub(crate) fn written_objects(&self) -> impl Iterator<Item = &Object> {
         self.contents.iter().flat_map(|contents| &contents.objects)
     }
 
     /// A repo with only these objects, which dialects claim, and the settings: enough to read the inventory.
     pub fn inventory_repo(&self, objects: Vec<Object>, claims: &dyn Claims) -> Repo {
-        let table = sort::ClaimTable::new(claims, [].iter());
-        let scopes = Scopes::of(objects.iter(), claims);
+        let table = classification::ClaimTable::new(claims, [].iter());
+        let scopes = Scopes::from_objects(objects.iter(), claims);
         let mut objects = objects;
         for object in &mut objects {
-            scopes.apply(object, claims);
+            scopes.normalize_namespace(object, claims);
         }
-        let Sorted { claimed, .. } = sort::sort(objects, &table);
+        let SortedObjects { claimed, .. } = classification::sort_objects(objects, &table);
         Repo {
             config: self.config.clone(),
             config_path: self.config_path.clone(),
@@ -326,13 +331,13 @@ impl RepoFiles {
 
     /// The position of a value in the configuration.
     pub(crate) fn locate_config(&self, pointer: &str) -> Option<Position> {
-        let file = self.config_path.as_deref().unwrap_or(config::FILE);
-        self.texts.get(file).and_then(|text| federate_yaml::locate(text, 0, pointer))
+        let file = self.config_path.as_deref().unwrap_or(config::DEFAULT_FILE_NAME);
+        self.texts.get(file).and_then(|text| federate_yaml::locate_value(text, 0, pointer))
     }
 
     /// The position of a text below a value in the configuration, or that of the value.
     pub(crate) fn locate_text(&self, pointer: &str, text: &str) -> Option<Position> {
-        let file = self.config_path.as_deref().unwrap_or(config::FILE);
+        let file = self.config_path.as_deref().unwrap_or(config::DEFAULT_FILE_NAME);
         let start = self.locate_config(pointer)?;
         let config = String::from_utf8_lossy(self.texts.get(file)?);
         let mut found = (1..).zip(config.lines()).skip_while(|(line, _)| *line < start.line);
@@ -352,8 +357,8 @@ impl RepoFiles {
         message: &str,
         help: Option<String>,
     ) -> Finding {
-        let file: Arc<str> = self.config_path.clone().unwrap_or_else(|| config::FILE.into());
-        let finding = Finding::in_file(Severity::Error, code, &file, at, message).at(pointer);
+        let file: Arc<str> = self.config_path.clone().unwrap_or_else(|| config::DEFAULT_FILE_NAME.into());
+        let finding = Finding::in_file(Severity::Error, code, &file, at, message).with_pointer(pointer);
         Finding { help, ..finding }
     }
 
@@ -364,11 +369,11 @@ impl RepoFiles {
     }
 
     /// Sorts what was read and what was built from it into a repo.
-    pub fn assemble(self, builds: Builds, claims: &dyn Claims) -> Loaded<'_> {
+    pub fn assemble_repo(self, builds: Builds, claims: &dyn Claims) -> UnexpandedRepo<'_> {
         let Self { config, config_path, findings: mut unreadable, plain, contents, jinja, ownership, texts } =
             self;
         let mut objects = Vec::with_capacity(contents.iter().map(|file| file.objects.len()).sum());
-        let mut findings = other_tools::report(&plain);
+        let mut findings = other_tools::report_tools(&plain);
         let mut unread = Vec::new();
         let all = plain.iter().zip(contents);
         for (file, mut read) in all.filter(|(file, _)| !builds.inputs.contains(&*file.path)) {
@@ -384,14 +389,15 @@ impl RepoFiles {
                 findings.append(&mut read.findings);
             }
         }
-        let scopes = Scopes::of(objects.iter().chain(builds.objects()), claims);
+        let scopes = Scopes::from_objects(objects.iter().chain(builds.built_objects()), claims);
         let mut assumed: BTreeSet<ObjectRef> = objects
             .par_iter_mut()
             .filter_map(|object| {
-                (scopes.apply(object, claims) == ScopeSource::Assumed).then(|| object.id.clone())
+                (scopes.normalize_namespace(object, claims) == ScopeSource::Assumed)
+                    .then(|| object.id.clone())
             })
             .collect();
-        let claims = sort::ClaimTable::new(claims, objects.iter().chain(builds.objects()));
+        let claims = classification::ClaimTable::new(claims, objects.iter().chain(builds.built_objects()));
         let mut owned = separate_owned(&mut objects, &ownership, &claims);
         let mut templates_of_engines = EngineTemplates::default();
         for file in unread {
@@ -400,7 +406,7 @@ impl RepoFiles {
             let (policies, rest) = separate_policies(outlines, &claims);
             match (file.syntax, ownership.file_use(&file.file.path)) {
                 (Some(syntax), FileUse::Plain) => {
-                    templates_of_engines.add(&file.file, syntax, rest, &policies);
+                    templates_of_engines.add_file(&file.file, syntax, rest, &policies);
                 }
                 (syntax, _) => {
                     if syntax.is_none() && !policies.is_empty() {
@@ -411,13 +417,13 @@ impl RepoFiles {
                 }
             }
         }
-        let mut roots = ownership.build(owned);
+        let mut roots = ownership.build_roots(owned);
         let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed } =
             builds.into_objects(&scopes, &claims, &mut assumed, &mut roots);
         objects.extend(built);
         findings.extend(wrong);
-        let Sorted { claimed, templates, duplicates, excluded, findings: wrong } =
-            sort::sort(objects, &claims);
+        let SortedObjects { claimed, templates, duplicates, excluded, findings: wrong } =
+            classification::sort_objects(objects, &claims);
         findings.extend(wrong);
         roots.extend(templates_of_engines.into_builds());
         let mut repo = Repo {
@@ -436,8 +442,8 @@ impl RepoFiles {
             texts,
         };
         findings.append(&mut unreadable);
-        repo.report(findings);
-        Loaded { repo, jinja, per_cluster, scopes, claims }
+        repo.add_findings(findings);
+        UnexpandedRepo { repo, jinja, per_cluster, scopes, claims }
     }
 }
 
@@ -454,7 +460,7 @@ struct BuiltObjects {
 }
 
 impl Builds {
-    fn objects(&self) -> impl Iterator<Item = &Object> + Clone {
+    fn built_objects(&self) -> impl Iterator<Item = &Object> + Clone {
         let variants = self.sources.iter().filter_map(|source| source.result.as_ref().ok()).flatten();
         variants.flat_map(|variant: &BuiltVariant| &variant.objects)
     }
@@ -463,7 +469,7 @@ impl Builds {
     fn into_objects(
         self,
         scopes: &Scopes,
-        claims: &sort::ClaimTable<'_>,
+        claims: &classification::ClaimTable<'_>,
         assumed: &mut BTreeSet<ObjectRef>,
         roots: &mut Vec<BuildRoot>,
     ) -> BuiltObjects {
@@ -482,7 +488,7 @@ impl Builds {
                 if let Some(namespace) = source.namespace.as_deref() {
                     scopes.apply_default(object, namespace, claims.claims);
                 }
-                if scopes.apply(object, claims.claims) == ScopeSource::Assumed {
+                if scopes.normalize_namespace(object, claims.claims) == ScopeSource::Assumed {
                     assumed.insert(object.id.clone());
                 }
             }
@@ -501,7 +507,7 @@ impl Builds {
 
 /// A file whose text is not read as YAML.
 struct UnreadFile {
-    file: File,
+    file: SourceFile,
     syntax: Option<TemplateSyntax>,
     findings: Vec<Finding>,
 }
@@ -512,17 +518,20 @@ impl UnreadFile {
         let text = String::from_utf8_lossy(&self.file.bytes);
         let mut outlines = template_syntax::outline_objects(&self.file.path, &text, name);
         for object in &mut outlines {
-            scopes.apply(object, claims);
+            scopes.normalize_namespace(object, claims);
         }
         outlines
     }
 }
 
 /// Separates what decides placement from what would be placed. Other objects of dialects are neither.
-fn separate_policies(objects: Vec<Object>, claims: &sort::ClaimTable<'_>) -> (Vec<Object>, Vec<Object>) {
+fn separate_policies(
+    objects: Vec<Object>,
+    claims: &classification::ClaimTable<'_>,
+) -> (Vec<Object>, Vec<Object>) {
     let (mut policies, mut rest) = (Vec::new(), Vec::new());
     for object in objects {
-        match claims.role(&object) {
+        match claims.role_of_object(&object) {
             Some((_, Role::Other)) => {}
             Some(_) => policies.push(object),
             None => rest.push(object),
@@ -536,7 +545,13 @@ fn separate_policies(objects: Vec<Object>, claims: &sort::ClaimTable<'_>) -> (Ve
 struct EngineTemplates(BTreeMap<TemplateEngine, BuildRoot>);
 
 impl EngineTemplates {
-    fn add(&mut self, file: &File, syntax: TemplateSyntax, objects: Vec<Object>, policies: &[Object]) {
+    fn add_file(
+        &mut self,
+        file: &SourceFile,
+        syntax: TemplateSyntax,
+        objects: Vec<Object>,
+        policies: &[Object],
+    ) {
         let TemplateSyntax { engine, line } = syntax;
         let new = || BuildRoot { line, ..BuildRoot::new(BuildTool::Template(engine), file.path.clone()) };
         let build = self.0.entry(engine).or_insert_with(new);
@@ -554,7 +569,7 @@ impl EngineTemplates {
 fn separate_owned(
     objects: &mut Vec<Object>,
     ownership: &Ownership,
-    claims: &sort::ClaimTable<'_>,
+    claims: &classification::ClaimTable<'_>,
 ) -> OwnedObjects {
     let mut owned = OwnedObjects::default();
     if ownership.is_empty() {
@@ -563,8 +578,10 @@ fn separate_owned(
     let is_owned = |object: &mut Object| ownership.file_use(&object.origin.file) != FileUse::Plain;
     let mut read = Vec::new();
     for object in objects.extract_if(.., is_owned) {
-        match claims.role(&object) {
-            Some((dialect, role @ Role::Bundle)) => owned.bundles.push(Claimed { dialect, role, object }),
+        match claims.role_of_object(&object) {
+            Some((dialect, role @ Role::Bundle)) => {
+                owned.bundles.push(ClaimedObject { dialect, role, object })
+            }
             // Other objects of a dialect that a chart holds belong to what it installs.
             Some((_, Role::Other)) if ownership.chart_name(&object.origin.file).is_some() => {}
             Some(_) => read.push(object),
@@ -578,18 +595,18 @@ fn separate_owned(
 }
 
 /// The objects of one file, unchanged: none is claimed, and no namespace is added.
-pub fn objects(file: &File) -> (Vec<Object>, Vec<Finding>) {
-    let contents = load::contents(file);
+pub fn parse_objects(file: &SourceFile) -> (Vec<Object>, Vec<Finding>) {
+    let contents = documents::parse_file(file);
     (contents.objects, contents.findings)
 }
 
-impl Loaded<'_> {
+impl UnexpandedRepo<'_> {
     /// Completes the repo by rendering its `*.j2` files for each cluster. Without clusters, they are skipped
     /// with a warning.
-    pub fn expand(self, clusters: &[Cluster]) -> Repo {
+    pub fn into_repo(self, clusters: &[Cluster]) -> Repo {
         let mut repo = self.expand_templates(clusters);
         let hooks = exclusion::report_hooks(&repo.excluded);
-        repo.report(hooks);
+        repo.add_findings(hooks);
         repo
     }
 
@@ -616,14 +633,14 @@ impl Loaded<'_> {
                 };
                 Finding::in_file(Severity::Warning, "no-clusters", &first.path, None, message)
             });
-            repo.report(left_out.into_iter().collect());
+            repo.add_findings(left_out.into_iter().collect());
             return repo;
         }
         let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
-        let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand(file)).collect();
-        if let Some(exceeded) = renderer.total().exceeded() {
+        let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand_file(file)).collect();
+        if let Some(exceeded) = renderer.total().report_excess() {
             // How many files were rendered before the limit differs from run to run.
-            repo.report(vec![exceeded]);
+            repo.add_findings(vec![exceeded]);
             return repo;
         }
         let mut findings = Vec::new();
@@ -652,19 +669,24 @@ impl Loaded<'_> {
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         repo.templates = templates;
         repo.duplicates.extend(duplicates);
-        repo.report(findings);
+        repo.add_findings(findings);
         repo
     }
 }
 
 /// Whether a `*.j2` file is a template of another program.
-fn is_for_another_program(file: &File) -> bool {
+fn is_for_another_program(file: &SourceFile) -> bool {
     template_syntax::is_for_another_program(&String::from_utf8_lossy(&file.bytes))
 }
 
 impl Repo {
     /// Adds `*.j2` files of other programs to what other engines build.
-    fn add_jinja_of_others(&mut self, files: &[File], scopes: &Scopes, claims: &sort::ClaimTable<'_>) {
+    fn add_jinja_of_others(
+        &mut self,
+        files: &[SourceFile],
+        scopes: &Scopes,
+        claims: &classification::ClaimTable<'_>,
+    ) {
         let mut templates = EngineTemplates::default();
         let is_jinja = |build: &mut BuildRoot| build.tool == BuildTool::Template(TemplateEngine::Jinja);
         for build in self.builds.extract_if(.., is_jinja) {
@@ -675,46 +697,46 @@ impl Repo {
             let unread = UnreadFile { file: file.clone(), syntax: Some(syntax), findings: Vec::new() };
             let outlines = unread.outline_objects(UNKNOWN_NAME, scopes, claims.claims);
             let (policies, rest) = separate_policies(outlines, claims);
-            templates.add(file, syntax, rest, &policies);
+            templates.add_file(file, syntax, rest, &policies);
         }
         self.builds.extend(templates.into_builds());
     }
 
     /// Adds findings, and sorts all by place.
-    fn report(&mut self, findings: Vec<Finding>) {
+    fn add_findings(&mut self, findings: Vec<Finding>) {
         self.findings.extend(findings);
         self.findings.sort_by(|a, b| a.origin.cmp(&b.origin).then_with(|| a.cmp(b)));
     }
 
     /// The template of this object.
-    pub fn template(&self, id: &ObjectRef) -> Option<&Template> {
+    pub fn find_template(&self, id: &ObjectRef) -> Option<&Template> {
         let index = self.templates.binary_search_by(|t| t.object.id.cmp(id)).ok()?;
         self.templates.get(index)
     }
 
     /// The objects that `dialect` claims with `role`.
-    pub fn claimed(&self, dialect: &'static str, role: Role) -> impl Iterator<Item = &Object> {
+    pub fn claimed_objects(&self, dialect: &'static str, role: Role) -> impl Iterator<Item = &Object> {
         self.claimed.iter().filter(move |c| c.dialect == dialect && c.role == role).map(|c| &c.object)
     }
 
     /// The path of the file with the configuration, whether or not it exists.
     pub fn config_path(&self) -> &str {
-        self.config_path.as_deref().unwrap_or(config::FILE)
+        self.config_path.as_deref().unwrap_or(config::DEFAULT_FILE_NAME)
     }
 
     /// An error in `federate.yaml`, at the value that the pointer refers to.
     pub fn invalid_config(&self, pointer: &str, message: impl std::fmt::Display) -> Finding {
         let file: Arc<str> = self.config_path().into();
         let text = self.texts.get(&file);
-        let at = text.and_then(|text| federate_yaml::locate(text, 0, pointer));
+        let at = text.and_then(|text| federate_yaml::locate_value(text, 0, pointer));
         let message = format!("invalid configuration: {message}");
-        Finding::in_file(Severity::Error, "invalid-config", &file, at, message).at(pointer)
+        Finding::in_file(Severity::Error, "invalid-config", &file, at, message).with_pointer(pointer)
     }
 
     /// The position of the value at `pointer` in the object's file: that of the closest existing parent, or
     /// the object's first line.
-    pub fn locate(&self, origin: &Origin, pointer: &str) -> Position {
-        Locator::new(self).locate(origin, pointer)
+    pub fn locate_value(&self, origin: &Origin, pointer: &str) -> Position {
+        Locator::new(self).locate_value(origin, pointer)
     }
 }
 
@@ -731,12 +753,12 @@ impl<'r> Locator<'r> {
     }
 
     /// How many bytes are parsed when a position in the file is searched next.
-    pub fn unparsed(&self, file: &str) -> usize {
+    pub fn unparsed_bytes(&self, file: &str) -> usize {
         if self.files.contains_key(file) { 0 } else { self.repo.texts.get(file).map_or(0, |text| text.len()) }
     }
 
     /// The position of the value at `pointer` in the object's file; see [`Repo::locate`].
-    pub fn locate(&mut self, origin: &Origin, pointer: &str) -> Position {
+    pub fn locate_value(&mut self, origin: &Origin, pointer: &str) -> Position {
         let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
         if !self.files.contains_key(&origin.file)
             && let Some(text) = self.repo.texts.get(&origin.file)

@@ -8,7 +8,7 @@ use serde_json::Value;
 use federate_kubernetes::{Finding, Severity};
 
 use crate::ownership::name_of;
-use crate::source::File;
+use crate::source::SourceFile;
 
 /// A tool, with the files that it starts from.
 struct Tool {
@@ -36,12 +36,12 @@ const TOOLS: [Tool; 3] = [
 ];
 
 /// One finding for each tool that the files, which are sorted by path, show.
-pub(crate) fn report(files: &[File]) -> Vec<Finding> {
+pub(crate) fn report_tools(files: &[SourceFile]) -> Vec<Finding> {
     TOOLS.iter().filter_map(|tool| report_tool(tool, files)).collect()
 }
 
-fn report_tool(tool: &Tool, files: &[File]) -> Option<Finding> {
-    let of_tool = |file: &&File| tool.files.contains(&name_of(&file.path)) && has_key(file, tool.key);
+fn report_tool(tool: &Tool, files: &[SourceFile]) -> Option<Finding> {
+    let of_tool = |file: &&SourceFile| tool.files.contains(&name_of(&file.path)) && has_key(file, tool.key);
     let paths: Vec<&Arc<str>> = files.iter().filter(of_tool).map(|file| &file.path).collect();
     let first = paths.first()?;
     let others = match paths.len() - 1 {
@@ -58,11 +58,11 @@ fn report_tool(tool: &Tool, files: &[File]) -> Option<Finding> {
         "commit its output (`{}`) and list the folders in .federateignore, or only the files that are not manifests",
         tool.command
     );
-    Some(Finding::in_file(Severity::Warning, "other-tool", first, None, message).help(help))
+    Some(Finding::in_file(Severity::Warning, "other-tool", first, None, message).with_help(help))
 }
 
-fn has_key(file: &File, key: &str) -> bool {
-    let documents = || federate_yaml::read(&file.bytes).documents;
+fn has_key(file: &SourceFile, key: &str) -> bool {
+    let documents = || federate_yaml::read_stream(&file.bytes).documents;
     let is_object = |value: &Value| value.get("apiVersion").is_some() && value.get("kind").is_some();
     match key {
         "" => !documents().iter().any(|document| is_object(&document.value)),

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use federate_kubernetes::{Object, ObjectRef};
 
-use crate::Claimed;
+use crate::ClaimedObject;
 use crate::build::BuildError;
-use crate::source::File;
+use crate::source::SourceFile;
 use crate::sources::Builds;
 use crate::template_syntax::TemplateEngine;
 
@@ -19,10 +19,10 @@ mod chart;
 mod kustomization;
 
 use chart::Chart;
-use kustomization::{Kustomization, Reference};
+use kustomization::{Kustomization, KustomizationResource};
 
 /// The file that identifies a Helm chart.
-const CHART: &str = "Chart.yaml";
+const CHART_FILE_NAME: &str = "Chart.yaml";
 
 /// The most objects that all builds of a repo are followed for: a few kustomizations that list each other several times
 /// stand for any number of objects.
@@ -59,7 +59,7 @@ pub struct BuildRoot {
     /// Objects in the folder that the build does not take.
     pub unlisted: Vec<Object>,
     /// Objects in it that contain a template with its placement.
-    pub bundles: Vec<Claimed>,
+    pub bundles: Vec<ClaimedObject>,
     /// Why the objects are not all known, if they are not.
     pub unknown: Option<&'static str>,
     /// Policies and clusters that the build changes, although they are read as they are written.
@@ -137,9 +137,9 @@ pub struct Ownership {
 
 impl Ownership {
     /// Finds the kustomizations and charts among files, which are sorted by path.
-    pub(crate) fn find(files: &[File]) -> Self {
+    pub(crate) fn from_files(files: &[SourceFile]) -> Self {
         let mut ownership = Self::default();
-        for file in files.iter().filter(|file| name_of(&file.path) == CHART) {
+        for file in files.iter().filter(|file| name_of(&file.path) == CHART_FILE_NAME) {
             if ownership.chart_of(&file.path).is_none()
                 && let Some(chart) = Chart::parse(file)
             {
@@ -177,10 +177,10 @@ impl Ownership {
     }
 
     /// Notes which kustomizations list files that are not there.
-    fn note_missing(&mut self, files: &[File]) {
+    fn note_missing(&mut self, files: &[SourceFile]) {
         let exists = |path: &str| {
             let at = files.partition_point(|file| &*file.path < path);
-            let is_in = |file: &File| {
+            let is_in = |file: &SourceFile| {
                 file.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             };
             // Names such as `a-b` lie between `a` and `a/b`.
@@ -199,8 +199,11 @@ impl Ownership {
 
     /// The folders of the kustomizations that no other one refers to, without components.
     pub(crate) fn list_roots(&self) -> Vec<&str> {
-        let referred: BTreeSet<usize> =
-            self.kustomizations.iter().flat_map(|kustomization| self.children(kustomization)).collect();
+        let referred: BTreeSet<usize> = self
+            .kustomizations
+            .iter()
+            .flat_map(|kustomization| self.child_kustomizations(kustomization))
+            .collect();
         let all = self.kustomizations.iter().enumerate();
         all.filter(|(index, one)| !referred.contains(index) && !one.is_component)
             .map(|(_, one)| one.folder.as_str())
@@ -213,9 +216,9 @@ impl Ownership {
     }
 
     /// Whether a change of the file may change what is owned, or what builds give.
-    pub(crate) fn concerns(&self, path: &str) -> bool {
+    pub(crate) fn concerns_file(&self, path: &str) -> bool {
         let name = name_of(path);
-        name == CHART || kustomization::is_name(name) || self.file_use(path) != FileUse::Plain
+        name == CHART_FILE_NAME || kustomization::is_name(name) || self.file_use(path) != FileUse::Plain
     }
 
     /// How a file is read.
@@ -262,7 +265,7 @@ impl Ownership {
 
     /// The builds, with what they seem to give. `owned` are the objects in owned files that could have been templates, and
     /// `read` those that are read all the same.
-    pub(crate) fn build(&self, owned: OwnedObjects) -> Vec<BuildRoot> {
+    pub(crate) fn build_roots(&self, owned: OwnedObjects) -> Vec<BuildRoot> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -306,7 +309,7 @@ impl Ownership {
         {
             by_file.entry(object.origin.file.clone()).or_default().push(object);
         }
-        let mut built = self.follow(&by_file);
+        let mut built = self.evaluate_kustomizations(&by_file);
         let root_of = self.roots_by_kustomization();
         let mut roots: BTreeMap<usize, BuildRoot> = BTreeMap::new();
         for (index, kustomization) in self.kustomizations.iter().enumerate() {
@@ -351,11 +354,11 @@ impl Ownership {
 
     /// What each kustomization gives, those that it refers to first. Those that refer to each other in a circle give
     /// nothing.
-    fn follow(&self, by_file: &BTreeMap<Arc<str>, Vec<Object>>) -> BTreeMap<usize, Built> {
+    fn evaluate_kustomizations(&self, by_file: &BTreeMap<Arc<str>, Vec<Object>>) -> BTreeMap<usize, Built> {
         let mut waiting: BTreeMap<usize, usize> = BTreeMap::new();
         let mut parents: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, kustomization) in self.kustomizations.iter().enumerate() {
-            let children: BTreeSet<usize> = self.children(kustomization).collect();
+            let children: BTreeSet<usize> = self.child_kustomizations(kustomization).collect();
             waiting.insert(index, children.len());
             for child in children {
                 parents.entry(child).or_default().push(index);
@@ -403,8 +406,8 @@ impl Ownership {
             }
         };
         for path in &kustomization.resources {
-            match self.reference(path) {
-                Reference::Kustomization(child) => {
+            match self.classify_resource(path) {
+                KustomizationResource::Kustomization(child) => {
                     if let Some(child) = built.get(&child) {
                         all.unknown = all.unknown.or(child.unknown);
                         for object in &child.objects {
@@ -412,7 +415,7 @@ impl Ownership {
                         }
                     }
                 }
-                Reference::Path => {
+                KustomizationResource::Path => {
                     if let Some(objects) = by_file.get(path.as_str()) {
                         for object in objects {
                             add(&mut all, object);
@@ -434,7 +437,7 @@ impl Ownership {
             add(&mut all, object);
         }
         for object in &mut all.objects {
-            kustomization.transform(object);
+            kustomization.transform_object(object);
         }
         all
     }
@@ -447,26 +450,36 @@ impl Ownership {
             all.filter(|(_, one)| one.changes_objects).map(|(index, _)| index).collect();
         while let Some(index) = next.pop() {
             if changed.insert(index) {
-                next.extend(self.kustomizations.get(index).into_iter().flat_map(|one| self.children(one)));
+                next.extend(
+                    self.kustomizations.get(index).into_iter().flat_map(|one| self.child_kustomizations(one)),
+                );
             }
         }
         changed
     }
 
-    fn reference(&self, path: &str) -> Reference {
-        self.kustomization_folders.get(path).map_or(Reference::Path, |index| Reference::Kustomization(*index))
+    fn classify_resource(&self, path: &str) -> KustomizationResource {
+        self.kustomization_folders
+            .get(path)
+            .map_or(KustomizationResource::Path, |index| KustomizationResource::Kustomization(*index))
     }
 
     /// The kustomizations that one refers to.
-    fn children<'k>(&'k self, kustomization: &'k Kustomization) -> impl Iterator<Item = usize> + 'k {
+    fn child_kustomizations<'k>(
+        &'k self,
+        kustomization: &'k Kustomization,
+    ) -> impl Iterator<Item = usize> + 'k {
         let folders = kustomization.resources.iter();
         folders.filter_map(|path| self.kustomization_folders.get(path).copied())
     }
 
     /// The first root that leads to each kustomization. What no root leads to is a root itself.
     fn roots_by_kustomization(&self) -> BTreeMap<usize, usize> {
-        let referred: BTreeSet<usize> =
-            self.kustomizations.iter().flat_map(|kustomization| self.children(kustomization)).collect();
+        let referred: BTreeSet<usize> = self
+            .kustomizations
+            .iter()
+            .flat_map(|kustomization| self.child_kustomizations(kustomization))
+            .collect();
         let mut root_of: BTreeMap<usize, usize> = BTreeMap::new();
         let all = 0..self.kustomizations.len();
         let first = all.clone().filter(|index| !referred.contains(index));
@@ -477,7 +490,9 @@ impl Ownership {
                     continue;
                 }
                 root_of.insert(index, root);
-                next.extend(self.kustomizations.get(index).into_iter().flat_map(|one| self.children(one)));
+                next.extend(
+                    self.kustomizations.get(index).into_iter().flat_map(|one| self.child_kustomizations(one)),
+                );
             }
         }
         root_of
@@ -520,7 +535,7 @@ pub(crate) struct OwnedObjects {
     /// Those that could have been templates.
     pub(crate) objects: Vec<Object>,
     /// Those that contain a template with its placement.
-    pub(crate) bundles: Vec<Claimed>,
+    pub(crate) bundles: Vec<ClaimedObject>,
     /// Policies and clusters, which are read all the same.
     pub(crate) read: Vec<Object>,
     /// Policies and clusters in templates, which cannot be read.

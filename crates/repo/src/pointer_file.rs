@@ -62,7 +62,7 @@ pub(crate) fn find_pointer(path: &str, bytes: &[u8]) -> Option<Finding> {
         return None;
     };
     let message = format!("cannot be read: {what}");
-    Some(Finding::in_file(Severity::Error, "unreadable", &path.into(), None, message).help(help))
+    Some(Finding::in_file(Severity::Error, "unreadable", &path.into(), None, message).with_help(help))
 }
 
 #[cfg(test)]

@@ -40,9 +40,12 @@ pub(crate) enum ScopeSource {
 impl Scopes {
     /// Reads the definitions and declarations in the objects of a repo. A definition takes precedence over a
     /// declaration; otherwise the first one of a kind counts.
-    pub(crate) fn of<'o>(objects: impl Iterator<Item = &'o Object> + Clone, claims: &dyn Claims) -> Self {
-        let mut scopes = Self { defined: defined(objects.clone()), ..Self::default() };
-        for (_, declared) in objects.clone().filter_map(|o| claims.declares(o)) {
+    pub(crate) fn from_objects<'o>(
+        objects: impl Iterator<Item = &'o Object> + Clone,
+        claims: &dyn Claims,
+    ) -> Self {
+        let mut scopes = Self { defined: read_defined_scopes(objects.clone()), ..Self::default() };
+        for (_, declared) in objects.clone().filter_map(|o| claims.declared_kind(o)) {
             if let Some(scope) = declared.scope {
                 scopes.defined.entry((declared.group, declared.kind)).or_insert(scope);
             }
@@ -55,12 +58,12 @@ impl Scopes {
 
     /// Reads the definitions in the objects of a dump.
     pub(crate) fn of_dump<'o>(objects: impl Iterator<Item = &'o Object>) -> Self {
-        Self { defined: defined(objects), dumped: true, ..Self::default() }
+        Self { defined: read_defined_scopes(objects), dumped: true, ..Self::default() }
     }
 
     /// Adds or removes the object's namespace, in body and identity, according to the scope of its kind.
-    pub(crate) fn apply(&self, object: &mut Object, claims: &dyn Claims) -> ScopeSource {
-        let (scope, source) = self.scope(object, claims);
+    pub(crate) fn normalize_namespace(&self, object: &mut Object, claims: &dyn Claims) -> ScopeSource {
+        let (scope, source) = self.find_scope(object, claims);
         let namespace = match scope {
             Scope::Cluster => None,
             Scope::Namespaced => {
@@ -80,20 +83,20 @@ impl Scopes {
 
     /// Sets the namespace of a namespaced object that has none.
     pub(crate) fn apply_default(&self, object: &mut Object, namespace: &str, claims: &dyn Claims) {
-        if object.id.namespace.is_none() && self.scope(object, claims).0 == Scope::Namespaced {
+        if object.id.namespace.is_none() && self.find_scope(object, claims).0 == Scope::Namespaced {
             object.id.namespace = Some(namespace.to_owned());
         }
     }
 
-    fn scope(&self, object: &Object, claims: &dyn Claims) -> (Scope, ScopeSource) {
+    fn find_scope(&self, object: &Object, claims: &dyn Claims) -> (Scope, ScopeSource) {
         let (group, kind) = (object.id.group(), object.id.kind.as_str());
         let by = |scopes: &BTreeMap<GroupKind, Scope>| {
             if scopes.is_empty() { None } else { scopes.get(&(group.to_owned(), kind.to_owned())).copied() }
         };
         let known = by(&self.defined)
-            .or_else(|| kinds::scope(group, kind))
-            .or_else(|| claims.scope(group, kind))
-            .or_else(|| ecosystem::scope(group, kind));
+            .or_else(|| kinds::find_scope(group, kind))
+            .or_else(|| claims.scope_of_kind(group, kind))
+            .or_else(|| ecosystem::find_scope(group, kind));
         let has_namespace = object.id.namespace.is_some();
         match known.or_else(|| has_namespace.then_some(Scope::Namespaced)) {
             Some(scope) => return (scope, ScopeSource::Known),
@@ -108,18 +111,18 @@ impl Scopes {
 }
 
 /// The scopes that definitions among the objects have.
-fn defined<'o>(objects: impl Iterator<Item = &'o Object>) -> BTreeMap<GroupKind, Scope> {
+fn read_defined_scopes<'o>(objects: impl Iterator<Item = &'o Object>) -> BTreeMap<GroupKind, Scope> {
     let mut scopes = BTreeMap::new();
     for object in
         objects.filter(|o| o.id.kind == "CustomResourceDefinition" && o.id.group() == "apiextensions.k8s.io")
     {
-        let scope = match object.text(&["spec", "scope"]) {
+        let scope = match object.text_at(&["spec", "scope"]) {
             "Namespaced" => Scope::Namespaced,
             "Cluster" => Scope::Cluster,
             _ => continue,
         };
-        let kind = object.text(&["spec", "names", "kind"]);
-        let key = (object.text(&["spec", "group"]).to_owned(), kind.to_owned());
+        let kind = object.text_at(&["spec", "names", "kind"]);
+        let key = (object.text_at(&["spec", "group"]).to_owned(), kind.to_owned());
         scopes.entry(key).or_insert(scope);
     }
     scopes
@@ -129,12 +132,12 @@ fn defined<'o>(objects: impl Iterator<Item = &'o Object>) -> BTreeMap<GroupKind,
 mod tests {
     use serde_json::json;
 
-    use super::super::{Declared, Role};
+    use super::super::{DeclaredKind, Role};
     use super::*;
 
     fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Object {
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}});
-        Object::of(body, "a.yaml")
+        Object::from_manifest(body, "a.yaml")
     }
 
     fn crd(group: &str, kind: &str, scope: &str) -> Object {
@@ -147,29 +150,29 @@ mod tests {
     struct Policies;
 
     impl Claims for Policies {
-        fn role(&self, _: &str, _: &str) -> Option<(&'static str, Role)> {
+        fn role_of_kind(&self, _: &str, _: &str) -> Option<(&'static str, Role)> {
             None
         }
 
-        fn scope(&self, group: &str, _: &str) -> Option<Scope> {
+        fn scope_of_kind(&self, group: &str, _: &str) -> Option<Scope> {
             (group == "policy.example.org").then_some(Scope::Namespaced)
         }
 
-        fn declares(&self, _: &Object) -> Option<(&'static str, Declared)> {
+        fn declared_kind(&self, _: &Object) -> Option<(&'static str, DeclaredKind)> {
             None
         }
     }
 
     fn scoped(scopes: &Scopes, mut object: Object) -> (Option<String>, Option<String>) {
-        scopes.apply(&mut object, &Policies);
-        let in_body = object.at(&["metadata", "namespace"]).and_then(Value::as_str).map(str::to_owned);
+        scopes.normalize_namespace(&mut object, &Policies);
+        let in_body = object.value_at(&["metadata", "namespace"]).and_then(Value::as_str).map(str::to_owned);
         (object.id.namespace, in_body)
     }
 
     #[test]
     fn the_scope_decides_the_namespace_in_body_and_identity() {
         let crds = [crd("x.io", "Global", "Cluster"), crd("x.io", "Local", "Namespaced")];
-        let scopes = Scopes { defined: defined(crds.iter()), ..Scopes::default() };
+        let scopes = Scopes { defined: read_defined_scopes(crds.iter()), ..Scopes::default() };
         for (api_version, kind, written, want) in [
             ("v1", "Pod", None, Some("default")),
             ("v1", "Pod", Some("a"), Some("a")),
@@ -192,7 +195,7 @@ mod tests {
     #[test]
     fn a_definition_goes_before_the_table() {
         let crds = [crd("policy.karmada.io", "PropagationPolicy", "Cluster")];
-        let scopes = Scopes { defined: defined(crds.iter()), ..Scopes::default() };
+        let scopes = Scopes { defined: read_defined_scopes(crds.iter()), ..Scopes::default() };
         let policy = object("policy.karmada.io/v1alpha1", "PropagationPolicy", Some("a"), "n");
         assert_eq!(scoped(&scopes, policy), (None, None));
     }

@@ -8,7 +8,7 @@ use federate_kubernetes::{Finding, Severity};
 
 use super::config;
 use super::pointer_file::find_pointer;
-use super::source::{EntryKind, File, Source};
+use super::source::{EntryKind, Source, SourceFile};
 use super::walk;
 
 /// What of a source is read.
@@ -29,13 +29,13 @@ pub enum ConfigChoice {
     /// The file of the source at this path.
     InSource(String),
     /// This file, which is not part of the source.
-    File(File),
+    File(SourceFile),
 }
 
 impl ConfigChoice {
     /// A configuration with the default settings.
     pub fn empty() -> Self {
-        Self::File(File { path: config::FILE.into(), bytes: Arc::default() })
+        Self::File(SourceFile { path: config::DEFAULT_FILE_NAME.into(), bytes: Arc::default() })
     }
 }
 
@@ -75,11 +75,11 @@ pub fn normalize_path(path: &str) -> Result<String, InvalidPath> {
 
 /// Files and folders to read, with everything in them; none for everything.
 #[derive(Debug, Default)]
-pub(crate) struct Paths {
+pub(crate) struct SelectedPaths {
     paths: BTreeSet<String>,
 }
 
-impl Paths {
+impl SelectedPaths {
     pub(crate) fn new(paths: &[String]) -> Self {
         Self { paths: paths.iter().cloned().collect() }
     }
@@ -94,7 +94,7 @@ impl Paths {
     }
 
     /// Whether a path is one of them or is in one.
-    pub(crate) fn include(&self, path: &str) -> bool {
+    pub(crate) fn includes_path(&self, path: &str) -> bool {
         let above = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
         self.paths.is_empty() || [path, ""].into_iter().chain(above).any(|path| self.paths.contains(path))
     }
@@ -107,13 +107,13 @@ impl Paths {
 }
 
 /// Reads the configuration: the chosen file, or the one at the root, if it exists.
-pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<Option<File>, Finding> {
+pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<Option<SourceFile>, Finding> {
     match &options.config {
         Some(ConfigChoice::File(file)) => return Ok(Some(file.clone())),
         Some(ConfigChoice::InSource(path)) => return read_chosen_config(source, path).map(Some),
         None => {}
     }
-    let entries = source.list("").map_err(|why| walk::unreadable("", &why))?;
+    let entries = source.list_folder("").map_err(|why| walk::unreadable_error("", &why))?;
     let mut found = config::FILE_NAMES.into_iter().filter_map(|name| {
         let entry = entries.iter().find(|entry| entry.name == name)?;
         let is_file =
@@ -124,37 +124,37 @@ pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<
     if let Some((other, _)) = found.next() {
         let message = format!("invalid configuration: `{name}` and `{other}` are both there");
         return Err(Finding::in_file(Severity::Error, "invalid-config", &other.into(), None, message)
-            .help("keep one of them, or choose one with --config"));
+            .with_help("keep one of them, or choose one with --config"));
     }
     let bytes = match kind {
-        EntryKind::LinkToFile(real) => source.read(real),
-        EntryKind::LinkOutside(to) => return Err(walk::outside(name, to)),
+        EntryKind::LinkToFile(real) => source.read_file(real),
+        EntryKind::LinkOutside(to) => return Err(walk::outside_link_error(name, to)),
         EntryKind::Unreadable(why) => Err(why.clone()),
-        EntryKind::SparseFile => return Err(walk::sparse(name, &[])),
-        _ => source.read(name),
+        EntryKind::SparseFile => return Err(walk::sparse_checkout_error(name, &[])),
+        _ => source.read_file(name),
     };
-    let bytes = bytes.map_err(|why| walk::unreadable(name, &why))?;
+    let bytes = bytes.map_err(|why| walk::unreadable_error(name, &why))?;
     if let Some(pointer) = find_pointer(name, &bytes) {
         return Err(pointer);
     }
-    Ok(Some(File { path: name.into(), bytes: bytes.into() }))
+    Ok(Some(SourceFile { path: name.into(), bytes: bytes.into() }))
 }
 
-fn read_chosen_config(source: &dyn Source, path: &str) -> Result<File, Finding> {
-    let read = |real: &str| source.read(real).map_err(|why| walk::unreadable(path, &why));
+fn read_chosen_config(source: &dyn Source, path: &str) -> Result<SourceFile, Finding> {
+    let read = |real: &str| source.read_file(real).map_err(|why| walk::unreadable_error(path, &why));
     let bytes = match find_entry(source, path) {
         Some(EntryKind::LinkToFile(real)) => read(&real)?,
-        Some(EntryKind::LinkOutside(to)) => return Err(walk::outside(path, &to)),
-        Some(EntryKind::SparseFile) => return Err(walk::sparse(path, &[])),
+        Some(EntryKind::LinkOutside(to)) => return Err(walk::outside_link_error(path, &to)),
+        Some(EntryKind::SparseFile) => return Err(walk::sparse_checkout_error(path, &[])),
         Some(_) => read(path)?,
         None => {
             let help = "--config names a file of the repo, relative to the repo's folder";
-            return Err(walk::unreadable(path, "there is no such file").help(help));
+            return Err(walk::unreadable_error(path, "there is no such file").with_help(help));
         }
     };
     match find_pointer(path, &bytes) {
         Some(pointer) => Err(pointer),
-        None => Ok(File { path: Arc::from(path), bytes: bytes.into() }),
+        None => Ok(SourceFile { path: Arc::from(path), bytes: bytes.into() }),
     }
 }
 
@@ -176,8 +176,8 @@ pub fn find_entry(source: &dyn Source, path: &str) -> Option<EntryKind> {
             EntryKind::LinkToFolder(to) => to,
             _ => return None,
         };
-        kind = source.list(&real).ok()?.into_iter().find(|entry| entry.name == part)?.kind;
-        real = walk::below(&real, part);
+        kind = source.list_folder(&real).ok()?.into_iter().find(|entry| entry.name == part)?.kind;
+        real = walk::join_path(&real, part);
     }
     Some(match kind {
         // Found through a link, its own path is not the one that it was found by.
@@ -202,10 +202,19 @@ mod tests {
 
     #[test]
     fn paths_include_what_is_in_them() {
-        let paths = Paths::new(&["a/b".to_owned(), "c.yaml".to_owned()]);
-        assert!(paths.include("a/b") && paths.include("a/b/c/d.yaml") && paths.include("c.yaml"));
-        assert!(!paths.include("a") && !paths.include("a/bc") && !paths.include("c.yaml.bak"));
+        let paths = SelectedPaths::new(&["a/b".to_owned(), "c.yaml".to_owned()]);
+        assert!(
+            paths.includes_path("a/b")
+                && paths.includes_path("a/b/c/d.yaml")
+                && paths.includes_path("c.yaml")
+        );
+        assert!(
+            !paths.includes_path("a") && !paths.includes_path("a/bc") && !paths.includes_path("c.yaml.bak")
+        );
         assert!(paths.lead_through("a") && !paths.lead_through("a/b") && !paths.lead_through("c"));
-        assert!(Paths::new(&[]).include("x") && Paths::new(&[String::new()]).include("x/y"));
+        assert!(
+            SelectedPaths::new(&[]).includes_path("x")
+                && SelectedPaths::new(&[String::new()]).includes_path("x/y")
+        );
     }
 }

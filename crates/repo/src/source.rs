@@ -13,10 +13,10 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// is a link to it.
 pub trait Source: Sync {
     /// The entries of a folder, in any order; the error is the reason.
-    fn list(&self, folder: &str) -> Result<Vec<Entry>, String>;
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String>;
 
     /// The bytes of a file; the error is the reason.
-    fn read(&self, path: &str) -> Result<Vec<u8>, String>;
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String>;
 }
 
 /// A tree without files.
@@ -24,18 +24,18 @@ pub trait Source: Sync {
 pub struct EmptySource;
 
 impl Source for EmptySource {
-    fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
+    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, String> {
         Ok(Vec::new())
     }
 
-    fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
         Err("no such file".to_owned())
     }
 }
 
 /// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct TreeEntry {
     /// The name; invalid UTF-8 is replaced.
     pub name: String,
     /// The kind of entry.
@@ -67,7 +67,7 @@ pub enum EntryKind {
 
 /// A file in memory.
 #[derive(Clone, Debug)]
-pub struct File {
+pub struct SourceFile {
     /// The path.
     pub path: Arc<str>,
     /// The content.

@@ -10,10 +10,10 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::build::{BuildError, BuildJob, BuildOutput, Builder, ChartJob};
-use crate::config::{CLUSTER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
-use crate::duplicates::identity;
-use crate::source::{Entry, EntryKind, Source};
-use crate::{Claims, RepoFiles, Role, load};
+use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
+use crate::duplicates::unversioned_identity;
+use crate::source::{EntryKind, Source, TreeEntry};
+use crate::{Claims, RepoFiles, Role, documents};
 
 mod origin;
 mod values;
@@ -133,7 +133,7 @@ impl SourceEntry<'_> {
             let overlay = match (config.and_then(|config| config.per_cluster.as_ref()), cluster) {
                 (Some(PerCluster::Overlay(folder)), Some(cluster)) => {
                     let folder = folder.trim_start_matches("./").trim_end_matches('/');
-                    Some(folder.replace(CLUSTER, &cluster.name))
+                    Some(folder.replace(CLUSTER_PLACEHOLDER, &cluster.name))
                         .filter(|folder| has_kustomization(source, folder))
                 }
                 _ => None,
@@ -198,8 +198,8 @@ impl ApiClasses {
 /// Whether a folder has a kustomization.
 fn has_kustomization(source: &dyn Source, folder: &str) -> bool {
     let is_one =
-        |entry: &Entry| entry.kind == EntryKind::File && KUSTOMIZATIONS.contains(&entry.name.as_str());
-    is_folder(source, folder) && source.list(folder).is_ok_and(|entries| entries.iter().any(is_one))
+        |entry: &TreeEntry| entry.kind == EntryKind::File && KUSTOMIZATIONS.contains(&entry.name.as_str());
+    is_folder(source, folder) && source.list_folder(folder).is_ok_and(|entries| entries.iter().any(is_one))
 }
 
 /// Whether a path is a folder that no link leads to.
@@ -210,17 +210,17 @@ fn is_folder(source: &dyn Source, folder: &str) -> bool {
 /// A source whose folders are listed once.
 pub(crate) struct CachedSource<'s> {
     source: &'s dyn Source,
-    folders: Mutex<BTreeMap<String, Result<Vec<Entry>, String>>>,
+    folders: Mutex<BTreeMap<String, Result<Vec<TreeEntry>, String>>>,
 }
 
 impl Source for CachedSource<'_> {
-    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
-        folders.entry(folder.to_owned()).or_insert_with(|| self.source.list(folder)).clone()
+        folders.entry(folder.to_owned()).or_insert_with(|| self.source.list_folder(folder)).clone()
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.source.read(path)
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.source.read_file(path)
     }
 }
 
@@ -240,23 +240,24 @@ pub fn build_sources(
     let source = CachedSource { source, folders: Mutex::default() };
     let runner = Runner { files, source: &source, builder, finder: OriginFinder::new(files) };
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
-    let mut built = runner.build(&early, &[], &mut builds);
+    let mut built = runner.build_entries(&early, &[], &mut builds);
     if !late.is_empty() {
         let is_cluster = |object: &&Object| {
             claims
-                .role(&object.id.api_version, &object.id.kind)
+                .role_of_kind(&object.id.api_version, &object.id.kind)
                 .is_some_and(|(_, role)| role == Role::Inventory)
         };
         let built_inputs: BTreeSet<&String> = built.iter().flat_map(|(_, inputs)| inputs).collect();
-        let plain = files.objects().filter(|object| !built_inputs.contains(&object.origin.file.to_string()));
+        let plain =
+            files.written_objects().filter(|object| !built_inputs.contains(&object.origin.file.to_string()));
         let mut known: Vec<Object> = plain.chain(objects_of(&built)).filter(is_cluster).cloned().collect();
-        let mut per_cluster = runner.build(&late, &inventory(known.clone()), &mut builds);
+        let mut per_cluster = runner.build_entries(&late, &inventory(known.clone()), &mut builds);
         // A chart may contain clusters itself.
         let more: Vec<Object> = objects_of(&per_cluster).filter(is_cluster).cloned().collect();
         if !more.is_empty() {
             known.extend(more);
             builds.findings.retain(|finding| finding.code == "invalid-config");
-            per_cluster = runner.build(&late, &inventory(known), &mut builds);
+            per_cluster = runner.build_entries(&late, &inventory(known), &mut builds);
         }
         built.extend(per_cluster);
     }
@@ -317,7 +318,7 @@ fn matches_overlay(pattern: &str, folder: &str) -> bool {
     let (pattern, folder): (Vec<&str>, Vec<&str>) =
         (pattern.split('/').collect(), folder.split('/').collect());
     pattern.len() == folder.len()
-        && pattern.iter().zip(folder).all(|(pattern, part)| match pattern.split_once(CLUSTER) {
+        && pattern.iter().zip(folder).all(|(pattern, part)| match pattern.split_once(CLUSTER_PLACEHOLDER) {
             Some((start, end)) => {
                 part.len() > start.len() + end.len() && part.starts_with(start) && part.ends_with(end)
             }
@@ -334,7 +335,7 @@ struct Runner<'f> {
 
 impl Runner<'_> {
     /// Builds sources for clusters. Returns each with the files that it was built from.
-    fn build(
+    fn build_entries(
         &self,
         entries: &[&SourceEntry<'_>],
         clusters: &[Cluster],
@@ -351,12 +352,12 @@ impl Runner<'_> {
         let results: BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>> =
             jobs.iter().zip(&parsed).collect();
         let finish = |(entry, listed): (&&SourceEntry<'_>, Result<Jobs, SourceProblem>)| {
-            self.finish(entry, listed, &results, builds)
+            self.finish_entry(entry, listed, &results, builds)
         };
         entries.iter().zip(listed).map(finish).collect()
     }
 
-    fn finish(
+    fn finish_entry(
         &self,
         entry: &SourceEntry<'_>,
         listed: Result<Jobs, SourceProblem>,
@@ -429,7 +430,7 @@ impl Runner<'_> {
 
     fn parse_output(&self, job: &BuildJob, output: BuildOutput) -> Result<ParsedOutput, BuildError> {
         let path: Arc<str> = job.path().into();
-        let mut contents = load::split(&path, federate_yaml::read(&output.text));
+        let mut contents = documents::split_documents(&path, federate_yaml::read_stream(&output.text));
         let errors: Vec<&Finding> = contents.findings.iter().filter(|finding| finding.is_error()).collect();
         if let Some(first) = errors.first() {
             let line = first.origin.as_ref().map_or(0, |origin| origin.line);
@@ -440,7 +441,7 @@ impl Runner<'_> {
                 place: None,
             });
         }
-        let renamed = self.finder.locate(job, &output, &mut contents.objects);
+        let renamed = self.finder.locate_objects(job, &output, &mut contents.objects);
         let place = |finding: &mut Finding| {
             if let Some(origin) = &mut finding.origin {
                 *origin = Origin { file: path.clone(), document: u32::MAX, item: None, line: 0 };
@@ -451,9 +452,9 @@ impl Runner<'_> {
             let (file, line) = warning.place.clone().unwrap_or_else(|| (job.path().to_owned(), 0));
             let at = (line > 0).then_some(federate_yaml::Position { line, column: 1 });
             Finding::in_file(Severity::Warning, warning.code, &file.into(), at, warning.message.clone())
-                .help(warning.help.clone())
+                .with_help(warning.help.clone())
         }));
-        let load::Contents { objects, findings, .. } = contents;
+        let documents::FileContents { objects, findings, .. } = contents;
         Ok(ParsedOutput { objects, renamed, findings, inputs: output.inputs })
     }
 }
@@ -486,13 +487,13 @@ impl Builds {
         for source in self.sources.iter_mut().filter(|source| !source.is_configured) {
             for variant in source.result.iter_mut().flatten() {
                 let is_shared = |object: &mut Object| {
-                    claims.role(&object.id.api_version, &object.id.kind).is_none()
+                    claims.role_of_kind(&object.id.api_version, &object.id.kind).is_none()
                         && builders.contains_key(&owned_identity(object))
                 };
                 for object in variant.objects.extract_if(.., is_shared) {
                     let Some(sources) = builders.get(&owned_identity(&object)) else { continue };
                     let objects = taken.entry(sources.clone()).or_default();
-                    if objects.iter().all(|one| identity(one) != identity(&object)) {
+                    if objects.iter().all(|one| unversioned_identity(one) != unversioned_identity(&object)) {
                         objects.push(object);
                     }
                 }
@@ -520,7 +521,7 @@ impl Builds {
 }
 
 fn owned_identity(object: &Object) -> (String, String, Option<String>, String) {
-    let (group, kind, namespace, name) = identity(object);
+    let (group, kind, namespace, name) = unversioned_identity(object);
     (group.to_owned(), kind.to_owned(), namespace.map(str::to_owned), name.to_owned())
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use federate_kubernetes::schema::similar;
+use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Object, Origin, kinds};
 
 /// What stands for an expression in a name.
@@ -32,7 +32,7 @@ pub enum TemplateEngine {
 
 impl TemplateEngine {
     /// The engine as a phrase for messages.
-    pub fn phrase(self) -> &'static str {
+    pub fn display_name(self) -> &'static str {
         match self {
             Self::Go => "Helm or Go (`{{ … }}`)",
             Self::Jinja => "Jinja (`{% … %}`)",
@@ -138,18 +138,18 @@ fn opens_block_scalar(line: &str) -> bool {
 /// Whether a `*.j2` file is of another program: it defines objects, and uses none of the variables that templates of a repo
 /// have, nor one that is nearly theirs.
 pub(crate) fn is_for_another_program(text: &str) -> bool {
-    const OURS: [&str; 2] = ["cluster", "values"];
+    const KNOWN_VARIABLES: [&str; 2] = ["cluster", "values"];
     let defines_objects = || text.lines().any(|line| line.starts_with("kind:"));
     // makejinja's delimiters.
     let has_tags = |open: &str, close: &str| text.contains(open) && text.contains(close);
     if has_tags("#{", "}#") || has_tags("#%", "%#") {
         return defines_objects();
     }
-    let names = expressions(text).flat_map(variables);
+    let names = template_expressions(text).flat_map(variable_names);
     let mut any = false;
     for name in names {
         any = true;
-        if OURS.contains(&name) || similar(name, &OURS).is_some() {
+        if KNOWN_VARIABLES.contains(&name) || find_similar(name, &KNOWN_VARIABLES).is_some() {
             return false;
         }
     }
@@ -157,7 +157,7 @@ pub(crate) fn is_for_another_program(text: &str) -> bool {
 }
 
 /// The texts within `{{ … }}` and `{% … %}`.
-fn expressions(text: &str) -> impl Iterator<Item = &str> {
+fn template_expressions(text: &str) -> impl Iterator<Item = &str> {
     let starts = text.match_indices("{{").chain(text.match_indices("{%"));
     starts.filter_map(|(at, opening)| {
         let rest = text.get(at + 2..)?;
@@ -167,7 +167,7 @@ fn expressions(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The words of an expression that may be variables: neither attributes nor strings.
-fn variables(expression: &str) -> impl Iterator<Item = &str> {
+fn variable_names(expression: &str) -> impl Iterator<Item = &str> {
     let outside = expression.split(['"', '\'']).step_by(2);
     outside.flat_map(|part| {
         part.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.')))
@@ -186,7 +186,7 @@ pub(crate) fn outline_objects(file: &Arc<str>, text: &str, name: &str) -> Vec<Ob
     let mut outline = Outline::default();
     for (number, line) in (1..).zip(text.lines()) {
         if line.starts_with("---") {
-            outlines.extend(std::mem::take(&mut outline).object(file));
+            outlines.extend(std::mem::take(&mut outline).into_object(file));
         } else {
             outline.read_line(number, line, name);
         }
@@ -194,7 +194,7 @@ pub(crate) fn outline_objects(file: &Arc<str>, text: &str, name: &str) -> Vec<Ob
             return outlines;
         }
     }
-    outlines.extend(outline.object(file));
+    outlines.extend(outline.into_object(file));
     for object in outlines.iter_mut().filter(|object| object.id.name.is_empty()) {
         name.clone_into(&mut object.id.name);
     }
@@ -246,7 +246,7 @@ impl Outline {
 
     /// Reads metadata that is written in one line.
     fn read_flow(&mut self, value: &str) {
-        let Some(document) = federate_yaml::read(value.as_bytes()).documents.pop() else { return };
+        let Some(document) = federate_yaml::read_stream(value.as_bytes()).documents.pop() else { return };
         let metadata = document.value;
         let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
         let map = |key: &str| metadata.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -255,14 +255,14 @@ impl Outline {
         (self.labels, self.annotations) = (map("labels"), map("annotations"));
     }
 
-    fn object(self, file: &Arc<str>) -> Option<Object> {
+    fn into_object(self, file: &Arc<str>) -> Option<Object> {
         let Self { line, mut api_version, kind, name, namespace, labels, annotations, .. } = self;
         if kind.is_empty() || kind.contains(['{', '$', '<', ' ']) {
             return None;
         }
         if !api_version.contains(|c: char| c.is_ascii_digit()) || api_version.contains([' ', '{']) {
             // An expression chooses the version: the preferred one stands for it.
-            let group = kinds::groups().find(|group| group.scope(&kind).is_some())?;
+            let group = kinds::api_groups().find(|group| group.find_scope(&kind).is_some())?;
             let version = group.versions.split_whitespace().next().unwrap_or("v1");
             api_version = if group.group.is_empty() {
                 version.to_owned()
@@ -275,7 +275,7 @@ impl Outline {
             metadata.insert("namespace".to_owned(), namespace.into());
         }
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata});
-        let mut object = Object::of(body, file.clone());
+        let mut object = Object::from_manifest(body, file.clone());
         object.origin = Origin { line, ..object.origin };
         Some(object)
     }
@@ -346,7 +346,10 @@ mod tests {
         assert_eq!(objects[0].origin.line, 3);
         let flow = "kind: Pod\nmetadata: {name: {{ x }}-a, namespace: shop, labels: {app: web}}\n";
         let objects = outline_objects(&"a.yaml".into(), flow, "api");
-        assert_eq!((objects[0].id.path().as_str(), objects[0].label("app")), ("shop/api-a", Some("web")));
+        assert_eq!(
+            (objects[0].id.namespaced_name().as_str(), objects[0].label("app")),
+            ("shop/api-a", Some("web"))
+        );
     }
 
     #[test]

@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use super::classification::ClaimTable;
 use super::duplicates::Duplicate;
 use super::exclusion::Exclusion;
 use super::ownership::FileUse;
 use super::pointer_file::find_pointer;
 use super::scope::{ScopeSource, Scopes};
-use super::sort::ClaimTable;
-use super::source::File;
-use super::{Claims, Repo, Template, config, ignore, load, walk};
+use super::source::SourceFile;
+use super::{Claims, Repo, Template, config, documents, ignore_rules, walk};
 use federate_kubernetes::{Object, ObjectRef, Origin};
 
 /// A changed file.
@@ -53,31 +53,31 @@ struct Interpretation<'r> {
 impl Repo {
     /// Replaces the content of files. Returns the templates that are new, deleted or changed. If the repo
     /// must be loaded again, it stays unchanged.
-    pub fn update(
+    pub fn update_files(
         &mut self,
         files: &[ChangedFile],
         claims: &dyn Claims,
     ) -> Result<BTreeSet<ObjectRef>, NeedsReload> {
         let (mut new, mut assumed) = (Vec::new(), BTreeSet::new());
         {
-            let meaning = Interpretation::of(self, claims);
+            let meaning = Interpretation::for_repo(self, claims);
             let paths: BTreeSet<&str> = files.iter().map(|file| &*file.path).collect();
             for file in files {
-                let read = meaning.templates(file, &mut assumed);
+                let read = meaning.read_templates(file, &mut assumed);
                 new.extend(read.map_err(|why| NeedsReload { path: file.path.to_string(), why })?);
             }
-            if let Some(twice) = meaning.duplicate(&new, &paths) {
+            if let Some(twice) = meaning.find_duplicate(&new, &paths) {
                 let path = twice.origin.file.to_string();
                 return Err(NeedsReload { path, why: "it contains an object that the repo already has" });
             }
         }
-        let touched = self.replace(files, new);
+        let touched = self.replace_files(files, new);
         self.assumed_namespaced.retain(|id| !touched.contains(id));
         self.assumed_namespaced.extend(assumed);
         Ok(touched)
     }
 
-    fn replace(&mut self, files: &[ChangedFile], new: Vec<Object>) -> BTreeSet<ObjectRef> {
+    fn replace_files(&mut self, files: &[ChangedFile], new: Vec<Object>) -> BTreeSet<ObjectRef> {
         let mut touched: BTreeSet<ObjectRef> = new.iter().map(|object| object.id.clone()).collect();
         let is_changed =
             |template: &Template| files.iter().any(|file| file.path == template.object.origin.file);
@@ -101,25 +101,25 @@ impl Repo {
 }
 
 impl<'r> Interpretation<'r> {
-    fn of(repo: &'r Repo, claims: &'r dyn Claims) -> Self {
+    fn for_repo(repo: &'r Repo, claims: &'r dyn Claims) -> Self {
         let objects = repo.claimed.iter().map(|claimed| &claimed.object);
         let objects = objects.chain(repo.templates.iter().map(|template| &template.object));
         // If several objects define a kind, the first one in the order of files counts.
-        let mut defining: Vec<&Object> = objects.filter(|object| defines(object, claims)).collect();
+        let mut defining: Vec<&Object> = objects.filter(|object| defines_kind(object, claims)).collect();
         defining.sort_by(|a, b| a.origin.cmp(&b.origin));
-        let scopes = Scopes::of(defining.iter().copied(), claims);
+        let scopes = Scopes::from_objects(defining.iter().copied(), claims);
         Self { repo, scopes, claiming: ClaimTable::new(claims, defining.iter().copied()), claims }
     }
 
     /// The templates of a changed file. Those whose scope is not known are noted in `assumed`.
-    fn templates(
+    fn read_templates(
         &self,
         file: &ChangedFile,
         assumed: &mut BTreeSet<ObjectRef>,
     ) -> Result<Vec<Object>, &'static str> {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         let is_config = config::FILE_NAMES.contains(&&*file.path) || *file.path == *self.repo.config_path();
-        if is_config || ignore::IGNORE_FILES.contains(&name) {
+        if is_config || ignore_rules::IGNORE_FILES.contains(&name) {
             return Err("it configures which files are read");
         }
         let below =
@@ -132,13 +132,13 @@ impl<'r> Interpretation<'r> {
             input.is_empty()
                 || file.path.strip_prefix(input).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        if self.repo.ownership.concerns(&file.path) || builds.map(String::as_str).any(is_below) {
+        if self.repo.ownership.concerns_file(&file.path) || builds.map(String::as_str).any(is_below) {
             return Err("it belongs to what kustomize or Helm builds");
         }
         if self.repo.builds.iter().any(|build| build.files.contains(&file.path)) {
             return Err("it is a template of another engine");
         }
-        if walk::language(&file.path).is_some() {
+        if walk::detect_language(&file.path).is_some() {
             return Err("federate names it in a finding");
         }
         let of_path = |origin: &Origin| origin.file == file.path;
@@ -151,11 +151,11 @@ impl<'r> Interpretation<'r> {
             return Err("it contains an object that is defined twice");
         }
         let read = self.repo.texts.contains_key(&file.path);
-        if !read && (file.bytes.is_none() || ignore::format(&file.path).is_none()) {
+        if !read && (file.bytes.is_none() || ignore_rules::detect_format(&file.path).is_none()) {
             // The file was created and deleted again, like temporary files of editors, or is not a manifest.
             return Ok(Vec::new());
         }
-        if ignore::format(&file.path) == Some(ignore::Format::Jinja) {
+        if ignore_rules::detect_format(&file.path) == Some(ignore_rules::FileFormat::Jinja) {
             return Err("it is rendered for each cluster");
         }
         if !self.repo.texts.contains_key(&file.path) {
@@ -167,7 +167,7 @@ impl<'r> Interpretation<'r> {
         }
         let old = self.repo.templates.iter().map(|template| &template.object);
         let old: Vec<&Object> = old.filter(|object| of_file(object)).collect();
-        if old.iter().any(|object| defines(object, self.claims)) {
+        if old.iter().any(|object| defines_kind(object, self.claims)) {
             return Err("it defines kinds");
         }
         let omits = self.repo.config.autoscaled_replicas == config::AutoscaledReplicas::Omit;
@@ -175,8 +175,8 @@ impl<'r> Interpretation<'r> {
             return Err("it scales other objects");
         }
         let Some(bytes) = &file.bytes else { return Ok(Vec::new()) };
-        let file = File { path: file.path.clone(), bytes: bytes.clone() };
-        let mut contents = load::read_repo_file(&file, FileUse::Plain);
+        let file = SourceFile { path: file.path.clone(), bytes: bytes.clone() };
+        let mut contents = documents::read_repo_file(&file, FileUse::Plain);
         if contents.template.is_some() {
             return Err("it is a template of another engine");
         }
@@ -187,13 +187,13 @@ impl<'r> Interpretation<'r> {
             return Err("it has errors");
         }
         for object in &mut contents.objects {
-            if defines(object, self.claims) {
+            if defines_kind(object, self.claims) {
                 return Err("it defines kinds");
             }
-            if self.scopes.apply(object, self.claims) == ScopeSource::Assumed {
+            if self.scopes.normalize_namespace(object, self.claims) == ScopeSource::Assumed {
                 assumed.insert(object.id.clone());
             }
-            if self.claiming.role(object).is_some() {
+            if self.claiming.role_of_object(object).is_some() {
                 return Err("it contains objects of a dialect");
             }
             if omits && is_autoscaler(object) {
@@ -204,7 +204,7 @@ impl<'r> Interpretation<'r> {
     }
 
     /// A new object that is also in another file, or twice in the changed files.
-    fn duplicate<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
+    fn find_duplicate<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
         let identity = |object: &Object| {
             let id = &object.id;
             (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())
@@ -226,12 +226,12 @@ impl<'r> Interpretation<'r> {
 
 /// Whether an object decides about the replicas of another one.
 fn is_autoscaler(object: &Object) -> bool {
-    object.at(&["spec", "scaleTargetRef"]).is_some()
+    object.value_at(&["spec", "scaleTargetRef"]).is_some()
 }
 
 /// Whether an object defines a kind or the dialect of one.
-fn defines(object: &Object, claims: &dyn Claims) -> bool {
+fn defines_kind(object: &Object, claims: &dyn Claims) -> bool {
     object.id.kind == "CustomResourceDefinition"
-        || claims.declares(object).is_some()
+        || claims.declared_kind(object).is_some()
         || !claims.implied_scopes(object).is_empty()
 }

@@ -11,11 +11,11 @@ use ignore::gitignore::Gitignore;
 use rayon::prelude::*;
 
 use super::config::{self, Config};
-use super::ignore::{IGNORE_FILES, Rules, compile, format};
+use super::ignore_rules::{IGNORE_FILES, IgnoreRules, compile_patterns, detect_format};
 use super::pointer_file::find_pointer;
-use super::selection::{Paths, ReadOptions};
-use super::source::{Entry, EntryKind, File, Source};
-use federate_kubernetes::finding::list;
+use super::selection::{ReadOptions, SelectedPaths};
+use super::source::{EntryKind, Source, SourceFile, TreeEntry};
+use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
@@ -23,15 +23,15 @@ use federate_yaml::Position;
 const MAX_FILES: usize = 1_000_000;
 
 /// The file name of the plan in an output folder.
-const PLAN: &str = "placements.yaml";
+const PLAN_FILE_NAME: &str = "placements.yaml";
 
 /// Which files of a tree are read, in addition to its ignore files.
 #[derive(Debug)]
-pub struct Selection {
+pub struct FileSelection {
     /// The paths that the configuration selects; empty for all.
     paths: Vec<Gitignore>,
     /// The paths that are read instead of them.
-    given: Paths,
+    given: SelectedPaths,
     exclude: Gitignore,
     outputs: Vec<String>,
     /// The part of each selected path before its first wildcard.
@@ -40,7 +40,7 @@ pub struct Selection {
     config_path: Arc<str>,
 }
 
-impl Selection {
+impl FileSelection {
     /// Combines the options with the configuration, which is in the file `config_path`.
     pub fn new(
         config: &Config,
@@ -49,7 +49,7 @@ impl Selection {
     ) -> (Self, Vec<Finding>) {
         let mut findings = Vec::new();
         let mut paths = Vec::new();
-        let config_path = config_path.cloned().unwrap_or_else(|| config::FILE.into());
+        let config_path = config_path.cloned().unwrap_or_else(|| config::DEFAULT_FILE_NAME.into());
         let bad_pattern = |pointer: &str, why: &str| bad_pattern(&config_path, pointer, why);
         let configured = if options.paths.is_empty() { config.paths.as_slice() } else { &[] };
         for (index, path) in configured.iter().enumerate() {
@@ -57,38 +57,38 @@ impl Selection {
                 "" | "." => "*".to_owned(),
                 path => format!("/{path}"),
             };
-            let (pattern, bad) = compile([anchored.as_str()].into_iter());
+            let (pattern, bad) = compile_patterns([anchored.as_str()].into_iter());
             findings.extend(bad.into_iter().map(|(_, why)| bad_pattern(&format!("/paths/{index}"), &why)));
             paths.push(pattern);
         }
-        let (exclude, bad) = compile(config.exclude.iter().map(String::as_str));
+        let (exclude, bad) = compile_patterns(config.exclude.iter().map(String::as_str));
         findings.extend(bad.into_iter().map(|(n, why)| bad_pattern(&format!("/exclude/{}", n - 1), &why)));
         let outputs = options.output.as_deref().into_iter().chain(config.output.as_deref());
         let outputs = outputs.map(|o| o.trim_start_matches("./").trim_end_matches('/').to_owned());
         let outputs = outputs.filter(|output| !output.is_empty()).collect();
         let beginnings = config.paths.iter().map(|path| beginning_of(path).to_owned()).collect();
-        let given = Paths::new(&options.paths);
+        let given = SelectedPaths::new(&options.paths);
         (Self { paths, given, exclude, outputs, beginnings, config_path }, findings)
     }
 
     /// Whether the paths include a file.
-    fn wants(&self, path: &str) -> bool {
-        self.given.include(path)
-            && (self.paths.is_empty() || self.paths.iter().any(|pattern| selects(pattern, path)))
+    fn includes_file(&self, path: &str) -> bool {
+        self.given.includes_path(path)
+            && (self.paths.is_empty() || self.paths.iter().any(|pattern| matches_path(pattern, path)))
     }
 
     /// Whether a file or folder is, contains, or is in one of the given paths.
-    fn concerns(&self, path: &str) -> bool {
-        self.given.include(path) || self.given.lead_through(path)
+    fn concerns_path(&self, path: &str) -> bool {
+        self.given.includes_path(path) || self.given.lead_through(path)
     }
 
     /// One finding for each path without files, of which those in `met` exist.
-    fn unused(&self, files: &BTreeMap<String, String>, met: &BTreeSet<String>) -> Vec<Finding> {
+    fn report_unused_paths(&self, files: &BTreeMap<String, String>, met: &BTreeSet<String>) -> Vec<Finding> {
         let given = self.given.iter().filter(|path| !path.is_empty());
         let (there, missing): (Vec<&str>, Vec<&str>) = given.partition(|path| met.contains(*path));
         let mut found: Vec<Finding> = missing
             .into_iter()
-            .map(|path| unreadable(path, "there is no such file or folder").help(PATH_HELP))
+            .map(|path| unreadable_error(path, "there is no such file or folder").with_help(PATH_HELP))
             .collect();
         let has_files = |path: &str| {
             let below = format!("{path}/");
@@ -115,14 +115,14 @@ impl Selection {
 
     /// One finding for each configured path without files.
     fn unused_patterns(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
-        let unused = |pattern: &Gitignore| !files.keys().any(|path| selects(pattern, path));
+        let unused = |pattern: &Gitignore| !files.keys().any(|path| matches_path(pattern, path));
         (0..)
             .zip(&self.paths)
             .filter(|(_, pattern)| unused(pattern))
             .map(|(index, _): (usize, _)| {
                 let message = "this path matches no file, or all its files are ignored";
                 Finding::in_file(Severity::Warning, "unused-path", &self.config_path, None, message)
-                    .at(format!("/paths/{index}"))
+                    .with_pointer(format!("/paths/{index}"))
             })
             .collect()
     }
@@ -140,33 +140,36 @@ impl Selection {
 }
 
 /// The files to read, sorted by path, and findings.
-pub fn read(source: &dyn Source, selection: &Selection) -> (Vec<File>, Vec<Finding>) {
+pub fn read_selected_files(
+    source: &dyn Source,
+    selection: &FileSelection,
+) -> (Vec<SourceFile>, Vec<Finding>) {
     let mut walk = Walk::new(source, selection);
-    walk.run();
-    walk.findings.extend(selection.unused(&walk.files, &walk.met));
+    walk.list_files();
+    walk.findings.extend(selection.report_unused_paths(&walk.files, &walk.met));
     walk.findings.extend(report_languages(&walk.languages));
     let Walk { files, mut findings, sparse: left_out, .. } = walk;
     if let Some((first, others)) = left_out.split_first() {
-        findings.push(sparse(first, others));
+        findings.push(sparse_checkout_error(first, others));
     }
     let total = AtomicUsize::new(0);
     let is_full = || total.load(Ordering::Relaxed) > MAX_BYTES;
-    let read: Vec<Result<File, Finding>> = files
+    let read: Vec<Result<SourceFile, Finding>> = files
         .into_par_iter()
         .map(|(path, real)| {
             // Once there is too much, nothing is kept, so that the result does not depend on the order.
-            let bytes = if is_full() { Err(String::new()) } else { source.read(&real) };
-            let bytes = bytes.map_err(|why| unreadable(&path, &why))?;
+            let bytes = if is_full() { Err(String::new()) } else { source.read_file(&real) };
+            let bytes = bytes.map_err(|why| unreadable_error(&path, &why))?;
             if let Some(pointer) = find_pointer(&path, &bytes) {
                 return Err(pointer);
             }
             total.fetch_add(bytes.len(), Ordering::Relaxed);
-            Ok(File { path: path.into(), bytes: bytes.into() })
+            Ok(SourceFile { path: path.into(), bytes: bytes.into() })
         })
         .collect();
     if is_full() {
         let why = format!("the files of the repo have more than {} MiB", MAX_BYTES >> 20);
-        findings.push(unreadable("", &why).help("narrow it with `paths` in federate.yaml"));
+        findings.push(unreadable_error("", &why).with_help("narrow it with `paths` in federate.yaml"));
         return (Vec::new(), findings);
     }
     let mut files = Vec::with_capacity(read.len());
@@ -187,7 +190,7 @@ const LANGUAGES: [(&str, &str, &str); 3] = [
 ];
 
 /// The language of a file whose output is manifests, with the command that prints it.
-pub(crate) fn language(path: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn detect_language(path: &str) -> Option<(&'static str, &'static str)> {
     let (_, extension) = path.rsplit_once('.')?;
     let known = LANGUAGES.iter().find(|(known, ..)| *known == extension);
     known.map(|(_, language, command)| (*language, *command))
@@ -197,7 +200,7 @@ pub(crate) fn language(path: &str) -> Option<(&'static str, &'static str)> {
 fn report_languages(files: &BTreeMap<&'static str, BTreeSet<String>>) -> Vec<Finding> {
     let report = |(language, paths): (&&'static str, &BTreeSet<String>)| {
         let first = paths.first()?;
-        let (_, command) = self::language(first)?;
+        let (_, command) = self::detect_language(first)?;
         let files = if paths.len() == 1 {
             "this file".to_owned()
         } else {
@@ -207,7 +210,10 @@ fn report_languages(files: &BTreeMap<&'static str, BTreeSet<String>>) -> Vec<Fin
         let message = if paths.len() == 1 { message.replace(" are ", " is ") } else { message };
         let finding =
             Finding::in_file(Severity::Warning, "other-tool", &first.as_str().into(), None, message);
-        Some(finding.help(format!("commit the output (`{command}`), or list the files in .federateignore")))
+        Some(
+            finding
+                .with_help(format!("commit the output (`{command}`), or list the files in .federateignore")),
+        )
     };
     files.iter().filter_map(report).collect()
 }
@@ -218,22 +224,22 @@ const MAX_BYTES: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
 /// The most that the paths of all listed files and folders may [`cost`] together. A few small git trees that hold each
 /// other several times stand for any number of folders.
-const MAX_LISTED: usize = 128 << 20;
+const MAX_LISTED_COST: usize = 128 << 20;
 
 /// How many folders are listed at the same time. A small repo of a stranger may contain folders with a million entries, so
 /// that it must not be many.
-const AT_ONCE: usize = 4;
+const MAX_PARALLEL_LISTINGS: usize = 4;
 
 /// What a path costs: its bytes, and the ignore files of all its folders that are asked about it.
-fn cost(path: &str) -> usize {
+fn estimate_path_cost(path: &str) -> usize {
     let depth = path.matches('/').count();
     path.len() + 32 + depth * depth / 4
 }
 
 struct Walk<'s> {
     source: &'s dyn Source,
-    selection: &'s Selection,
-    rules: Rules,
+    selection: &'s FileSelection,
+    rules: IgnoreRules,
     /// Folders still to list: path and real path.
     folders: Vec<(String, String)>,
     /// Links within the tree, with path, real path, and whether they lead to a folder.
@@ -254,11 +260,11 @@ struct Walk<'s> {
 }
 
 impl<'s> Walk<'s> {
-    fn new(source: &'s dyn Source, selection: &'s Selection) -> Self {
+    fn new(source: &'s dyn Source, selection: &'s FileSelection) -> Self {
         Self {
             source,
             selection,
-            rules: Rules::default(),
+            rules: IgnoreRules::default(),
             folders: vec![(String::new(), String::new())],
             links: BTreeMap::new(),
             seen: BTreeSet::new(),
@@ -272,73 +278,78 @@ impl<'s> Walk<'s> {
     }
 
     /// Lists all real folders first, then what links add, in the order of their paths.
-    fn run(&mut self) {
+    fn list_files(&mut self) {
         loop {
             while !self.folders.is_empty() {
                 for (path, real, listed) in self.next_folders() {
-                    self.folder(&path, &real, listed);
-                    if let Some(limit) = self.exceeded(&path) {
+                    self.visit_folder(&path, &real, listed);
+                    if let Some(limit) = self.report_exceeded_limit(&path) {
                         return self.findings.push(limit);
                     }
                 }
             }
             match self.links.pop_first() {
                 Some((path, (real, true))) => self.folders.push((path, real)),
-                Some((path, (real, false))) => self.file(path, real),
+                Some((path, (real, false))) => self.visit_file(path, real),
                 None => return,
             }
         }
     }
 
     /// Lists the folders that are next, at most [`AT_ONCE`], in parallel: path, real path and entries.
-    fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<Entry>, String>)> {
-        let rest = self.folders.len().saturating_sub(AT_ONCE);
+    fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<TreeEntry>, String>)> {
+        let rest = self.folders.len().saturating_sub(MAX_PARALLEL_LISTINGS);
         let mut next = self.folders.split_off(rest);
         next.retain(|(_, real)| self.seen.insert(real.clone()));
         let source = self.source;
         let listed = next.into_par_iter().rev().map(|(path, real)| {
-            let entries = source.list(&real);
+            let entries = source.list_folder(&real);
             (path, real, entries)
         });
         listed.collect()
     }
 
     /// The finding about the limit that the tree exceeds, after its folder `path`.
-    fn exceeded(&self, path: &str) -> Option<Finding> {
+    fn report_exceeded_limit(&self, path: &str) -> Option<Finding> {
         if self.files.len() > MAX_FILES {
             let why = format!("the repo has more than {MAX_FILES} files to read");
-            return Some(unreadable(path, &why).help("select fewer files with `paths` in federate.yaml"));
+            return Some(
+                unreadable_error(path, &why).with_help("select fewer files with `paths` in federate.yaml"),
+            );
         }
         let why = "the repo has too many files and folders, or too deep ones";
         let help = "name folders without manifests in .federateignore";
-        (self.listed > MAX_LISTED).then(|| unreadable(path, why).help(help))
+        (self.listed > MAX_LISTED_COST).then(|| unreadable_error(path, why).with_help(help))
     }
 
-    fn folder(&mut self, path: &str, real: &str, listed: Result<Vec<Entry>, String>) {
+    fn visit_folder(&mut self, path: &str, real: &str, listed: Result<Vec<TreeEntry>, String>) {
         let entries = match listed {
             Ok(entries) => entries,
-            Err(why) => return self.findings.push(unreadable(path, &why)),
+            Err(why) => return self.findings.push(unreadable_error(path, &why)),
         };
         let has = |name: &str| entries.iter().any(|e| e.name == name && e.kind == EntryKind::File);
-        if !path.is_empty() && has(PLAN) && self.source.read(&below(real, PLAN)).is_ok_and(|b| is_plan(&b)) {
+        if !path.is_empty()
+            && has(PLAN_FILE_NAME)
+            && self.source.read_file(&join_path(real, PLAN_FILE_NAME)).is_ok_and(|b| is_plan(&b))
+        {
             return;
         }
         for name in IGNORE_FILES.into_iter().filter(|name| has(name)) {
             self.ignore_file(path, real, name);
         }
         for entry in entries {
-            self.entry(path, real, entry);
+            self.visit_entry(path, real, entry);
         }
     }
 
     fn ignore_file(&mut self, path: &str, real: &str, name: &str) {
-        let file = below(path, name);
-        let bad = match self.source.read(&below(real, name)) {
+        let file = join_path(path, name);
+        let bad = match self.source.read_file(&join_path(real, name)) {
             Ok(text) => match find_pointer(&file, &text) {
                 Some(pointer) => return self.findings.push(pointer),
-                None => self.rules.add(path, name, &text),
+                None => self.rules.add_file(path, name, &text),
             },
-            Err(why) => return self.findings.push(unreadable(&file, &why)),
+            Err(why) => return self.findings.push(unreadable_error(&file, &why)),
         };
         let file: Arc<str> = file.into();
         self.findings.extend(bad.into_iter().map(|(line, why)| {
@@ -348,38 +359,38 @@ impl<'s> Walk<'s> {
         }));
     }
 
-    fn entry(&mut self, folder: &str, real: &str, entry: Entry) {
-        let path = below(folder, &entry.name);
-        self.listed += cost(&path);
-        if !self.selection.concerns(&path) {
+    fn visit_entry(&mut self, folder: &str, real: &str, entry: TreeEntry) {
+        let path = join_path(folder, &entry.name);
+        self.listed += estimate_path_cost(&path);
+        if !self.selection.concerns_path(&path) {
             return;
         }
         if self.selection.given.contains(&path) {
             self.met.insert(path.clone());
         }
         let is_folder = matches!(entry.kind, EntryKind::Folder | EntryKind::LinkToFolder(_));
-        if self.rules.ignores(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
+        if self.rules.ignores_path(&path, is_folder) || self.selection.leaves_out(&path, is_folder) {
             return;
         }
-        let matters = match format(&entry.name) {
-            Some(_) => self.selection.wants(&path),
+        let matters = match detect_format(&entry.name) {
+            Some(_) => self.selection.includes_file(&path),
             // A name without an extension may be a folder that cannot be read.
             None => !entry.name.contains('.') && self.selection.may_want_below(&path),
         };
         match entry.kind {
-            EntryKind::Folder => self.folders.push((path, below(real, &entry.name))),
-            EntryKind::File => self.file(path, below(real, &entry.name)),
+            EntryKind::Folder => self.folders.push((path, join_path(real, &entry.name))),
+            EntryKind::File => self.visit_file(path, join_path(real, &entry.name)),
             EntryKind::LinkToFolder(to) | EntryKind::LinkToFile(to) if self.selection.is_output(&to) => {}
             EntryKind::LinkToFolder(to) => drop(self.links.insert(path, (to, true))),
             EntryKind::LinkToFile(to) => drop(self.links.insert(path, (to, false))),
-            EntryKind::LinkOutside(to) if matters => self.findings.push(outside(&path, &to)),
+            EntryKind::LinkOutside(to) if matters => self.findings.push(outside_link_error(&path, &to)),
             EntryKind::Unreadable(why) if matters => {
                 let help = "restore it, or list it in .federateignore";
-                self.findings.push(unreadable(&path, &why).help(help));
+                self.findings.push(unreadable_error(&path, &why).with_help(help));
             }
             EntryKind::SparseFile if self.is_read(&path) => self.sparse.push(path),
             EntryKind::Submodule if self.selection.may_want_below(&path) => {
-                self.findings.push(submodule(&path));
+                self.findings.push(submodule_error(&path));
             }
             EntryKind::SparseFile | EntryKind::Submodule => {}
             EntryKind::LinkOutside(_) | EntryKind::Unreadable(_) | EntryKind::Special => {}
@@ -389,24 +400,24 @@ impl<'s> Walk<'s> {
     /// Whether a file decides what is rendered: as a file with objects, or by what it says of other files.
     fn is_read(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
-        let names_files = IGNORE_FILES.contains(&name) || path == config::FILE;
-        names_files || (format(name).is_some() && self.selection.wants(path))
+        let names_files = IGNORE_FILES.contains(&name) || path == config::DEFAULT_FILE_NAME;
+        names_files || (detect_format(name).is_some() && self.selection.includes_file(path))
     }
 
-    fn file(&mut self, path: String, real: String) {
-        if let Some((language, _)) = language(&path).filter(|_| self.selection.wants(&path)) {
+    fn visit_file(&mut self, path: String, real: String) {
+        if let Some((language, _)) = detect_language(&path).filter(|_| self.selection.includes_file(&path)) {
             self.languages.entry(language).or_default().insert(path);
             return;
         }
-        let readable = path.rsplit('/').next().is_some_and(|name| format(name).is_some());
+        let readable = path.rsplit('/').next().is_some_and(|name| detect_format(name).is_some());
         let is_config = config::FILE_NAMES.contains(&path.as_str()) || *path == *self.selection.config_path;
-        if readable && !is_config && self.selection.wants(&path) && self.seen.insert(real.clone()) {
+        if readable && !is_config && self.selection.includes_file(&path) && self.seen.insert(real.clone()) {
             self.files.insert(path, real);
         }
     }
 }
 
-fn selects(pattern: &Gitignore, path: &str) -> bool {
+fn matches_path(pattern: &Gitignore, path: &str) -> bool {
     pattern.matched_path_or_any_parents(path, false).is_ignore()
 }
 
@@ -415,7 +426,7 @@ const PATH_HELP: &str = "--path names a file or folder of the repo, relative to 
 
 fn bad_pattern(file: &Arc<str>, pointer: &str, why: &str) -> Finding {
     let message = format!("invalid pattern: {why}");
-    Finding::in_file(Severity::Error, "invalid-config", file, None, message).at(pointer)
+    Finding::in_file(Severity::Error, "invalid-config", file, None, message).with_pointer(pointer)
 }
 
 /// Whether a file is a plan written by federate, according to its top-level keys.
@@ -427,7 +438,7 @@ fn is_plan(bytes: &[u8]) -> bool {
     top("kind:") == Some("Plan") && top("apiVersion:").is_some_and(|v| v.starts_with("federate.dev/"))
 }
 
-pub(crate) fn below(folder: &str, name: &str) -> String {
+pub(crate) fn join_path(folder: &str, name: &str) -> String {
     // The root of the git repository is `/`.
     if folder.is_empty() || folder.ends_with('/') {
         format!("{folder}{name}")
@@ -436,29 +447,29 @@ pub(crate) fn below(folder: &str, name: &str) -> String {
     }
 }
 
-pub(crate) fn unreadable(path: &str, why: &str) -> Finding {
+pub(crate) fn unreadable_error(path: &str, why: &str) -> Finding {
     let file: Arc<str> = if path.is_empty() { ".".into() } else { path.into() };
     Finding::in_file(Severity::Error, "unreadable", &file, None, format!("cannot be read: {why}"))
 }
 
 /// The error about a file that a sparse checkout leaves out, and others like it.
-pub(crate) fn sparse(path: &str, others: &[String]) -> Finding {
+pub(crate) fn sparse_checkout_error(path: &str, others: &[String]) -> Finding {
     let names: Vec<&str> = others.iter().map(String::as_str).collect();
     let more = match names.len() {
         0 => String::new(),
-        1 => format!("; nor is {}", list(&names, 1)),
-        many => format!("; nor are {many} other files: {}", list(&names, 5)),
+        1 => format!("; nor is {}", join_names(&names, 1)),
+        many => format!("; nor are {many} other files: {}", join_names(&names, 5)),
     };
     let why = format!("git tracks it, but it is not checked out (sparse checkout){more}");
-    unreadable(path, &why).help(
+    unreadable_error(path, &why).with_help(
         "`git sparse-checkout disable` checks out everything, `git sparse-checkout add FOLDER` one folder; --rev HEAD \
          reads the last commit; what is not to be read goes into .federateignore",
     )
 }
 
 /// The error about a submodule without files.
-fn submodule(path: &str) -> Finding {
-    unreadable(path, "it is a submodule, and its files are not here").help(
+fn submodule_error(path: &str) -> Finding {
+    unreadable_error(path, "it is a submodule, and its files are not here").with_help(
         "`git submodule update --init` fetches them; if the repo needs nothing from it, list it in .federateignore",
     )
 }
@@ -476,10 +487,10 @@ fn beginning_of(pattern: &str) -> &str {
     }
 }
 
-pub(crate) fn outside(path: &str, target: &str) -> Finding {
+pub(crate) fn outside_link_error(path: &str, target: &str) -> Finding {
     let message = format!("the symbolic link `{path}` points outside of the repo, to `{target}`");
     Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
-        .help("copy the target into the repo, or list the link in .federateignore")
+        .with_help("copy the target into the repo, or list the link in .federateignore")
 }
 
 #[cfg(test)]
@@ -490,22 +501,22 @@ mod tests {
     struct Large(usize);
 
     impl Source for Large {
-        fn list(&self, _: &str) -> Result<Vec<Entry>, String> {
-            let entry = |number| Entry { name: format!("{number}.yaml"), kind: EntryKind::File };
+        fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, String> {
+            let entry = |number| TreeEntry { name: format!("{number}.yaml"), kind: EntryKind::File };
             Ok((0..self.0).map(entry).collect())
         }
 
-        fn read(&self, _: &str) -> Result<Vec<u8>, String> {
+        fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
             Ok(vec![b'#'; 64 << 10])
         }
     }
 
     #[test]
     fn files_have_a_limit_together() {
-        let (selection, _) = Selection::new(&Config::default(), None, &ReadOptions::default());
-        let (files, findings) = super::read(&Large(16), &selection);
+        let (selection, _) = FileSelection::new(&Config::default(), None, &ReadOptions::default());
+        let (files, findings) = super::read_selected_files(&Large(16), &selection);
         assert_eq!((files.len(), findings.len()), (16, 0));
-        let (files, findings) = super::read(&Large(100), &selection);
+        let (files, findings) = super::read_selected_files(&Large(100), &selection);
         assert!(files.is_empty());
         assert_eq!(findings.len(), 1, "{findings:?}");
         assert!(findings[0].message.contains("the files of the repo have more than 1 MiB"), "{findings:?}");

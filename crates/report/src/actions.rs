@@ -5,21 +5,21 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::table::{TextStyle, counted};
-use federate_engine::actions::{Action, ActionKind, Actions, FieldDiff, Outcome};
-use federate_kubernetes::finding::list;
+use super::table::{TextStyle, format_count};
+use federate_engine::actions::{Action, ActionKind, ActionOutcome, Actions, FieldDiff};
+use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The largest number of similar actions that get a row each.
-const ONE_BY_ONE: usize = 3;
+const MAX_SINGLE_ROWS: usize = 3;
 /// Marks actions that were not dry-run on an API server.
-pub(super) const PREDICTED: &str = "; predicted without the API server";
+pub(super) const PREDICTED_NOTE: &str = "; predicted without the API server";
 /// How many objects a combined row names.
-const NAMED: usize = 2;
+const MAX_NAMES: usize = 2;
 
 /// The actions as a table: one row per object, with the fields that change below it. Similar actions share
 /// one row, unless every object is to be shown.
-pub fn table(actions: &Actions, style: TextStyle) -> String {
+pub fn format_table(actions: &Actions, style: TextStyle) -> String {
     let shown: Vec<&Action> = actions
         .actions
         .iter()
@@ -27,11 +27,11 @@ pub fn table(actions: &Actions, style: TextStyle) -> String {
             style.full
                 || action.action != ActionKind::Unchanged
                 || action.reason.is_some()
-                || action.outcome > Outcome::Done
+                || action.outcome > ActionOutcome::Done
         })
         .collect();
-    let mut out = write_rows(&rows(&shown, style.full), actions, style);
-    let _ = writeln!(out, "{}", style.bold(&summary(actions)));
+    let mut out = write_rows(&build_rows(&shown, style.full), actions, style);
+    let _ = writeln!(out, "{}", style.paint_bold(&format_summary(actions)));
     out
 }
 
@@ -39,35 +39,37 @@ pub fn table(actions: &Actions, style: TextStyle) -> String {
 const MAX_CLUSTER_WIDTH: usize = 24;
 
 /// Rows as a table, with their fields below them and the clusters that could not be read last.
-pub(super) fn write_rows(rows: &[Row<'_>], actions: &Actions, style: TextStyle) -> String {
+pub(super) fn write_rows(rows: &[ActionRow<'_>], actions: &Actions, style: TextStyle) -> String {
     let mut out = String::new();
-    let width = |text: &dyn Fn(&Row<'_>) -> usize| rows.iter().map(text).max().unwrap_or(0);
+    let width = |text: &dyn Fn(&ActionRow<'_>) -> usize| rows.iter().map(text).max().unwrap_or(0);
     let cluster = width(&|row| row.clusters.chars().count()).min(MAX_CLUSTER_WIDTH);
     let object = width(&|row| row.name.chars().count());
     for row in rows {
         let action = row.action;
-        let word = style.paint(color(action.action), &format!("{:9}", word(action.action)));
+        let word =
+            style.paint_text(action_color(action.action), &format!("{:9}", action_word(action.action)));
         let restarts = if action.restarts_pods {
-            style.paint(AnsiColor::Red, "  restarts its pods")
+            style.paint_text(AnsiColor::Red, "  restarts its pods")
         } else {
             String::new()
         };
-        let said = said(action).map(|said| format!("  {}", visible(&said))).unwrap_or_default();
+        let said =
+            describe_outcome(action).map(|said| format!("  {}", replace_controls(&said))).unwrap_or_default();
         let line = format!("{:cluster$}  {word}  {:object$}{restarts}{said}", row.clusters, row.name);
         let _ = writeln!(out, "{}", line.trim_end());
         for field in &row.fields {
             let _ = writeln!(out, "{:cluster$}             {field}", "");
         }
     }
-    for (name, error) in unread(actions) {
-        let word = style.paint(AnsiColor::Red, &format!("{:9}", "failed"));
-        let _ = writeln!(out, "{:cluster$}  {word}  {}", visible(name), visible(error));
+    for (name, error) in failed_clusters(actions) {
+        let word = style.paint_text(AnsiColor::Red, &format!("{:9}", "failed"));
+        let _ = writeln!(out, "{:cluster$}  {word}  {}", replace_controls(name), replace_controls(error));
     }
     out
 }
 
 /// A row of the table: one action, or several similar ones.
-pub(super) struct Row<'a> {
+pub(super) struct ActionRow<'a> {
     /// One of the actions, which stands for all.
     pub(super) action: &'a Action,
     pub(super) clusters: String,
@@ -77,27 +79,27 @@ pub(super) struct Row<'a> {
     pub(super) fields: Vec<String>,
 }
 
-fn rows<'a>(actions: &[&'a Action], all: bool) -> Vec<Row<'a>> {
+fn build_rows<'a>(actions: &[&'a Action], all: bool) -> Vec<ActionRow<'a>> {
     let mut alike: BTreeMap<_, Vec<&Action>> = BTreeMap::new();
     let key = |action: &'a Action| {
         let plain = action.diffs.is_empty() && !action.restarts_pods;
-        said(action).filter(|_| plain && !all).map(|said| (&action.cluster, action.action, said))
+        describe_outcome(action).filter(|_| plain && !all).map(|said| (&action.cluster, action.action, said))
     };
     for action in actions {
         if let Some(key) = key(action) {
             alike.entry(key).or_default().push(action);
         }
     }
-    let named = |action: &'a Action, name: String| Row {
+    let named = |action: &'a Action, name: String| ActionRow {
         action,
-        clusters: visible(&action.cluster),
-        name: visible(&name),
-        fields: action.diffs.iter().map(field).collect(),
+        clusters: replace_controls(&action.cluster),
+        name: replace_controls(&name),
+        fields: action.diffs.iter().map(format_field).collect(),
     };
     let row = |action: &&'a Action| match key(action).and_then(|key| alike.get(&key)) {
-        Some(same) if same.len() > ONE_BY_ONE => {
+        Some(same) if same.len() > MAX_SINGLE_ROWS => {
             let first = same.first().is_some_and(|first| std::ptr::eq(*first, *action));
-            first.then(|| named(action, several(same.iter().map(|action| &action.object))))
+            first.then(|| named(action, summarize_objects(same.iter().map(|action| &action.object))))
         }
         _ => Some(named(action, action.object.to_string())),
     };
@@ -105,17 +107,17 @@ fn rows<'a>(actions: &[&'a Action], all: bool) -> Vec<Row<'a>> {
 }
 
 /// Several objects, as their number and the first names.
-fn several<'o>(objects: impl ExactSizeIterator<Item = &'o ObjectRef>) -> String {
+fn summarize_objects<'o>(objects: impl ExactSizeIterator<Item = &'o ObjectRef>) -> String {
     let count = objects.len();
-    let names: Vec<String> = objects.take(NAMED).map(ToString::to_string).collect();
+    let names: Vec<String> = objects.take(MAX_NAMES).map(ToString::to_string).collect();
     format!("{count} objects ({}, …)", names.join(", "))
 }
 
 /// The reason, the error, or the outcome of an action.
-pub(super) fn said(action: &Action) -> Option<String> {
+pub(super) fn describe_outcome(action: &Action) -> Option<String> {
     match action.outcome {
-        Outcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
-        Outcome::NotTried if !matches!(action.action, ActionKind::Conflict | ActionKind::Skip) => {
+        ActionOutcome::Failed => Some(format!("failed: {}", action.error.as_deref().unwrap_or_default())),
+        ActionOutcome::NotTried if !matches!(action.action, ActionKind::Conflict | ActionKind::Skip) => {
             Some(format!("not tried: {}", action.reason.as_deref().unwrap_or_default()))
         }
         _ => action.reason.clone(),
@@ -123,22 +125,25 @@ pub(super) fn said(action: &Action) -> Option<String> {
 }
 
 /// The clusters that could not be processed, with the error.
-pub(super) fn unread(actions: &Actions) -> impl Iterator<Item = (&ClusterName, &str)> {
+pub(super) fn failed_clusters(actions: &Actions) -> impl Iterator<Item = (&ClusterName, &str)> {
     actions.clusters.iter().filter_map(|cluster| Some((&cluster.name, cluster.error.as_deref()?)))
 }
 
 /// One line per error; one line covers several objects that failed in the same way. Actions that were not
 /// tried are errors only if `everything` was to be done.
-pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
-    let mut lines: Vec<String> = unread(actions).map(|(name, error)| format!("{name}: {error}")).collect();
-    let whole: BTreeMap<&ClusterName, &str> = unread(actions).collect();
+pub fn format_errors(actions: &Actions, everything: bool) -> Vec<String> {
+    let mut lines: Vec<String> =
+        failed_clusters(actions).map(|(name, error)| format!("{name}: {error}")).collect();
+    let whole: BTreeMap<&ClusterName, &str> = failed_clusters(actions).collect();
     let mut alike: BTreeMap<(&ClusterName, &str), Vec<&ObjectRef>> = BTreeMap::new();
     for action in &actions.actions {
         let why = match action.outcome {
-            Outcome::Failed => action.error.as_deref(),
+            ActionOutcome::Failed => action.error.as_deref(),
             // An object that was not adopted, but is as rendered, is not an error.
-            Outcome::NotTried if action.action == ActionKind::Conflict && action.diffs.is_empty() => None,
-            Outcome::NotTried if everything => action.reason.as_deref(),
+            ActionOutcome::NotTried if action.action == ActionKind::Conflict && action.diffs.is_empty() => {
+                None
+            }
+            ActionOutcome::NotTried if everything => action.reason.as_deref(),
             _ => None,
         };
         if let Some(why) = why.filter(|why| whole.get(&action.cluster) != Some(why)) {
@@ -146,8 +151,8 @@ pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
         }
     }
     for ((cluster, why), objects) in alike {
-        if objects.len() > ONE_BY_ONE {
-            lines.push(format!("{cluster}: {}: {why}", several(objects.into_iter())));
+        if objects.len() > MAX_SINGLE_ROWS {
+            lines.push(format!("{cluster}: {}: {why}", summarize_objects(objects.into_iter())));
         } else {
             lines.extend(objects.into_iter().map(|object| format!("{cluster}: {object}: {why}")));
         }
@@ -156,66 +161,70 @@ pub fn errors(actions: &Actions, everything: bool) -> Vec<String> {
 }
 
 /// Warnings about clusters; one line covers all clusters with the same warning.
-pub fn notes(actions: &Actions) -> Vec<String> {
+pub fn format_notes(actions: &Actions) -> Vec<String> {
     let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for cluster in &actions.clusters {
         for note in &cluster.notes {
             alike.entry(note).or_default().push(&cluster.name);
         }
     }
-    alike.into_iter().map(|(note, clusters)| format!("{}: {note}", list(&clusters, ONE_BY_ONE))).collect()
+    alike
+        .into_iter()
+        .map(|(note, clusters)| format!("{}: {note}", join_names(&clusters, MAX_SINGLE_ROWS)))
+        .collect()
 }
 
 /// How many objects got each kind of action, with the outcomes, and in how many clusters.
-pub fn summary(actions: &Actions) -> String {
-    let mut counts: BTreeMap<ActionKind, BTreeMap<Outcome, usize>> = BTreeMap::new();
+pub fn format_summary(actions: &Actions) -> String {
+    let mut counts: BTreeMap<ActionKind, BTreeMap<ActionOutcome, usize>> = BTreeMap::new();
     for action in &actions.actions {
         *counts.entry(action.action).or_default().entry(action.outcome).or_default() += 1;
     }
     let clusters: BTreeSet<_> = actions.actions.iter().map(|action| &action.cluster).collect();
     let restarts = actions.actions.iter().filter(|action| action.restarts_pods).count();
-    let counts: Vec<String> = counts.iter().map(|(kind, outcomes)| tally(*kind, outcomes)).collect();
-    let failed = unread(actions).count();
+    let counts: Vec<String> =
+        counts.iter().map(|(kind, outcomes)| format_action_count(*kind, outcomes)).collect();
+    let failed = failed_clusters(actions).count();
     let mut text = match counts.as_slice() {
         [] if failed > 0 => String::new(),
         [] => return "nothing to do".to_owned(),
         counts => {
-            let clusters = counted(clusters.len(), "cluster");
+            let clusters = format_count(clusters.len(), "cluster");
             format!("{} in {clusters}, {restarts} with restarts of pods", counts.join(", "))
         }
     };
     if failed > 0 {
         let separator = if text.is_empty() { "" } else { "; " };
-        let _ = write!(text, "{separator}{} failed", counted(failed, "cluster"));
+        let _ = write!(text, "{separator}{} failed", format_count(failed, "cluster"));
     }
     if actions.clusters.iter().any(|cluster| cluster.predicted) {
-        text.push_str(PREDICTED);
+        text.push_str(PREDICTED_NOTE);
     }
     text
 }
 
 /// The number of objects with one kind of action, and how many of them failed or were not tried.
-fn tally(kind: ActionKind, outcomes: &BTreeMap<Outcome, usize>) -> String {
+fn format_action_count(kind: ActionKind, outcomes: &BTreeMap<ActionOutcome, usize>) -> String {
     let all: usize = outcomes.values().sum();
-    let part = |outcome: Outcome, text: &str| Some(format!("{} {text}", outcomes.get(&outcome)?));
+    let part = |outcome: ActionOutcome, text: &str| Some(format!("{} {text}", outcomes.get(&outcome)?));
     // For conflicts, the word implies that nothing was tried.
-    let untried = part(Outcome::NotTried, "not tried").filter(|_| kind != ActionKind::Conflict);
-    let parts: Vec<String> = part(Outcome::Failed, "failed").into_iter().chain(untried).collect();
+    let untried = part(ActionOutcome::NotTried, "not tried").filter(|_| kind != ActionKind::Conflict);
+    let parts: Vec<String> = part(ActionOutcome::Failed, "failed").into_iter().chain(untried).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    format!("{all} {}{parts}", word(kind))
+    format!("{all} {}{parts}", action_word(kind))
 }
 
-fn field(diff: &FieldDiff) -> String {
+fn format_field(diff: &FieldDiff) -> String {
     let who = match (&diff.manager, &diff.time) {
         (Some(manager), Some(time)) => format!(" ({manager}, {time})"),
         (Some(manager), None) => format!(" ({manager})"),
         _ => String::new(),
     };
-    let (live, desired) = (value(diff.live.as_ref()), value(diff.desired.as_ref()));
-    visible(&format!("{}: {live} → {desired}{who}", diff.path))
+    let (live, desired) = (format_value(diff.live.as_ref()), format_value(diff.desired.as_ref()));
+    replace_controls(&format!("{}: {live} → {desired}{who}", diff.path))
 }
 
-pub(super) fn value(value: Option<&serde_json::Value>) -> String {
+pub(super) fn format_value(value: Option<&serde_json::Value>) -> String {
     let text = value.map_or_else(|| "(none)".to_owned(), ToString::to_string);
     match text.char_indices().nth(80) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -223,7 +232,7 @@ pub(super) fn value(value: Option<&serde_json::Value>) -> String {
     }
 }
 
-fn word(kind: ActionKind) -> &'static str {
+fn action_word(kind: ActionKind) -> &'static str {
     match kind {
         ActionKind::Create => "create",
         ActionKind::Update => "update",
@@ -235,7 +244,7 @@ fn word(kind: ActionKind) -> &'static str {
     }
 }
 
-fn color(kind: ActionKind) -> AnsiColor {
+fn action_color(kind: ActionKind) -> AnsiColor {
     match kind {
         ActionKind::Create | ActionKind::Adopt => AnsiColor::Green,
         ActionKind::Update => AnsiColor::Yellow,
@@ -245,6 +254,6 @@ fn color(kind: ActionKind) -> AnsiColor {
 }
 
 /// Text of a repo or a cluster, without control characters for a terminal.
-pub(super) fn visible(text: &str) -> String {
+pub(super) fn replace_controls(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

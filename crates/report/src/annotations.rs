@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::findings::Row;
-use crate::table::counted;
+use crate::findings::FindingRow;
+use crate::table::format_count;
 use federate_kubernetes::Severity;
 
 /// The path of the file of a finding from the root of the git repository. `prefix` is the repo's folder there.
-fn file(row: &Row, prefix: &str) -> Option<String> {
+fn file_from_root(row: &FindingRow, prefix: &str) -> Option<String> {
     let file = row.file.as_ref()?;
     Some(match prefix.trim_end_matches('/') {
         "" => file.clone(),
@@ -21,7 +21,7 @@ fn file(row: &Row, prefix: &str) -> Option<String> {
     })
 }
 
-fn severity(row: &Row) -> &'static str {
+fn severity_name(row: &FindingRow) -> &'static str {
     match row.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -29,38 +29,43 @@ fn severity(row: &Row) -> &'static str {
 }
 
 /// The message with the remedy.
-fn message(row: &Row) -> String {
+fn format_message(row: &FindingRow) -> String {
     row.help.as_ref().map_or_else(|| row.message.clone(), |help| format!("{}\nhelp: {help}", row.message))
 }
 
 /// A workflow command of GitHub for each finding.
-pub fn github(rows: &[Row], prefix: &str) -> String {
+pub fn format_github(rows: &[FindingRow], prefix: &str) -> String {
     let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
     let mut out = String::new();
     for row in rows {
         let mut properties = Vec::new();
-        if let Some(file) = file(row, prefix) {
+        if let Some(file) = file_from_root(row, prefix) {
             properties.push(format!("file={}", property(&file)));
             properties.extend(row.line.map(|line| format!("line={line}")));
             properties.extend(row.line.and(row.column).map(|column| format!("col={column}")));
         }
         properties.push(format!("title={}", property(row.code)));
-        let _ = writeln!(out, "::{} {}::{}", severity(row), properties.join(","), data(&message(row)));
+        let _ = writeln!(
+            out,
+            "::{} {}::{}",
+            severity_name(row),
+            properties.join(","),
+            data(&format_message(row))
+        );
     }
     out
 }
 
 /// A SARIF 2.1.0 log with one run.
-pub fn sarif(rows: &[Row], prefix: &str) -> Value {
+pub fn format_sarif(rows: &[FindingRow], prefix: &str) -> Value {
     let codes: Vec<&str> = rows.iter().map(|row| row.code).collect::<BTreeSet<_>>().into_iter().collect();
     let rule = |code: &&str| {
         let page = rows.iter().find(|row| row.code == *code).map(|row| row.page.as_str());
         json!({"id": code, "shortDescription": {"text": code.replace('-', " ")}, "helpUri": page})
     };
-    let result = |row: &Row| {
-        let mut place =
-            json!({"artifactLocation": {"uri": uri(&file(row, prefix).unwrap_or_else(|| ".".to_owned()))}});
+    let result = |row: &FindingRow| {
+        let mut place = json!({"artifactLocation": {"uri": encode_uri(&file_from_root(row, prefix).unwrap_or_else(|| ".".to_owned()))}});
         if let Some(line) = row.line {
             place["region"] = match row.column {
                 Some(column) => json!({"startLine": line, "startColumn": column}),
@@ -70,8 +75,8 @@ pub fn sarif(rows: &[Row], prefix: &str) -> Value {
         json!({
             "ruleId": row.code,
             "ruleIndex": codes.binary_search(&row.code).unwrap_or(0),
-            "level": severity(row),
-            "message": {"text": message(row)},
+            "level": severity_name(row),
+            "message": {"text": format_message(row)},
             "locations": [{"physicalLocation": place}],
         })
     };
@@ -92,7 +97,7 @@ pub fn sarif(rows: &[Row], prefix: &str) -> Value {
 }
 
 /// A path as a relative URI.
-fn uri(path: &str) -> String {
+fn encode_uri(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
@@ -108,7 +113,7 @@ fn uri(path: &str) -> String {
 }
 
 /// `JUnit` XML with one failed case for each finding, or one case that succeeds.
-pub fn junit(rows: &[Row], prefix: &str) -> String {
+pub fn format_junit(rows: &[FindingRow], prefix: &str) -> String {
     let tests = rows.len().max(1);
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"federate check\" tests=\"{tests}\" failures=\"{}\">\n",
@@ -118,15 +123,15 @@ pub fn junit(rows: &[Row], prefix: &str) -> String {
         out.push_str("    <testcase classname=\"federate check\" name=\"no findings\"/>\n");
     }
     for row in rows {
-        let at = file(row, prefix);
+        let at = file_from_root(row, prefix);
         let at =
             at.map(|file| row.line.map_or(file.clone(), |line| format!("{file}:{line}"))).unwrap_or_default();
-        let (code, message) = (xml(row.code), xml(&message(row)));
+        let (code, message) = (escape_xml(row.code), escape_xml(&format_message(row)));
         let _ = writeln!(
             out,
             "    <testcase classname=\"{code}\" name=\"{}\"><failure type=\"{}\" message=\"{message}\"/></testcase>",
-            xml(&if at.is_empty() { counted(1, "finding") } else { at }),
-            severity(row)
+            escape_xml(&if at.is_empty() { format_count(1, "finding") } else { at }),
+            severity_name(row)
         );
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
@@ -134,7 +139,7 @@ pub fn junit(rows: &[Row], prefix: &str) -> String {
 }
 
 /// Text within an attribute. Characters that XML does not allow are replaced.
-pub(crate) fn xml(text: &str) -> String {
+pub(crate) fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -155,8 +160,8 @@ pub(crate) fn xml(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn row(file: Option<&str>, message: &str) -> Row {
-        Row {
+    fn row(file: Option<&str>, message: &str) -> FindingRow {
+        FindingRow {
             severity: Severity::Error,
             code: "unknown-field",
             file: file.map(str::to_owned),
@@ -171,17 +176,20 @@ mod tests {
 
     #[test]
     fn a_workflow_command_cannot_be_left() {
-        let out = github(&[row(Some("a,b:c.yaml"), "100% wrong\n::error::forged")], "apps");
+        let out = format_github(&[row(Some("a,b:c.yaml"), "100% wrong\n::error::forged")], "apps");
         assert_eq!(
             out,
             "::error file=apps/a%2Cb%3Ac.yaml,line=3,col=5,title=unknown-field::100%25 wrong%0A::error::forged%0Ahelp: remove it\n"
         );
-        assert_eq!(github(&[row(None, "x")], ""), "::error title=unknown-field::x%0Ahelp: remove it\n");
+        assert_eq!(
+            format_github(&[row(None, "x")], ""),
+            "::error title=unknown-field::x%0Ahelp: remove it\n"
+        );
     }
 
     #[test]
     fn a_log_has_what_the_schema_requires() {
-        let log = sarif(&[row(Some("a b.yaml"), "x"), row(None, "y")], "");
+        let log = format_sarif(&[row(Some("a b.yaml"), "x"), row(None, "y")], "");
         assert_eq!(
             (&log["version"], &log["runs"][0]["tool"]["driver"]["name"]),
             (&json!("2.1.0"), &json!("federate"))
@@ -198,11 +206,11 @@ mod tests {
 
     #[test]
     fn xml_stays_well_formed() {
-        let out = junit(&[row(Some("a.yaml"), "<b> & \"c\"\u{1b}")], "");
+        let out = format_junit(&[row(Some("a.yaml"), "<b> & \"c\"\u{1b}")], "");
         assert!(
             out.contains("message=\"&lt;b&gt; &amp; &quot;c&quot;\u{fffd}&#10;help: remove it\""),
             "{out}"
         );
-        assert!(junit(&[], "").contains("tests=\"1\" failures=\"0\""));
+        assert!(format_junit(&[], "").contains("tests=\"1\" failures=\"0\""));
     }
 }

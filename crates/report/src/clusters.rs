@@ -7,7 +7,7 @@ use anstyle::AnsiColor;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::table::{TextStyle, counted};
+use super::table::{TextStyle, format_count};
 use federate_dialect::Placement;
 use federate_kubernetes::cluster::NotReady;
 use federate_kubernetes::{ClusterName, ObjectRef, finding};
@@ -23,7 +23,7 @@ pub struct ClusterLoad {
 
 impl ClusterLoad {
     /// Adds an object.
-    pub fn add(&mut self, replicas: Option<i64>) {
+    pub fn add_object(&mut self, replicas: Option<i64>) {
         self.objects += 1;
         self.replicas = self.replicas.saturating_add(replicas.unwrap_or(0).max(0));
     }
@@ -31,8 +31,8 @@ impl ClusterLoad {
 
 impl std::fmt::Display for ClusterLoad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let replicas = counted(usize::try_from(self.replicas).unwrap_or(0), "replica");
-        write!(f, "{}, {replicas}", counted(self.objects, "object"))
+        let replicas = format_count(usize::try_from(self.replicas).unwrap_or(0), "replica");
+        write!(f, "{}, {replicas}", format_count(self.objects, "object"))
     }
 }
 
@@ -75,8 +75,8 @@ pub fn unready_lines(unready: &[UnreadyCluster]) -> String {
     }
     if !more.is_empty() {
         let names: Vec<&str> = more.iter().map(|one| one.cluster.as_ref()).collect();
-        let names = finding::list(&names, MAX_UNREADY_NAMES);
-        let number = counted(more.len(), "more cluster");
+        let names = finding::join_names(&names, MAX_UNREADY_NAMES);
+        let number = format_count(more.len(), "more cluster");
         let _ = writeln!(out, "warning: {number} are not ready: {names}; `federate clusters` lists them");
     }
     out
@@ -125,7 +125,7 @@ impl std::fmt::Display for SnapshotAge {
         }
         if !self.failed.is_empty() {
             let names: Vec<&str> = self.failed.keys().map(String::as_str).collect();
-            write!(f, "; these clusters could not be read: {}", finding::list(&names, 10))?;
+            write!(f, "; these clusters could not be read: {}", finding::join_names(&names, 10))?;
         }
         writeln!(f)
     }
@@ -195,7 +195,7 @@ pub struct ClusterResource {
 
 impl ClusterList {
     /// The inventory as a table; with every resource and label if it is `wide`.
-    pub fn text(&self, wide: bool, style: TextStyle) -> String {
+    pub fn format_text(&self, wide: bool, style: TextStyle) -> String {
         let age = self.snapshot.as_ref().and_then(|snapshot| snapshot.age_seconds).map(age_in_words);
         let taken = self.snapshot.as_ref().map(|_| age.unwrap_or_else(|| "unknown".to_owned()));
         let mut head = vec![
@@ -211,12 +211,12 @@ impl ClusterList {
         let cells = |row: &ClusterRow| {
             let mut cells = vec![
                 row.name.clone(),
-                row.state().to_owned(),
+                row.readiness_word().to_owned(),
                 or_dash(row.since.as_deref().unwrap_or_default()),
                 or_dash(row.version.as_deref().unwrap_or_default()),
                 or_dash(&row.region),
-                or_dash(&row.free(wide)),
-                or_dash(&row.asked(wide)),
+                or_dash(&row.format_free(wide)),
+                or_dash(&row.format_asked(wide)),
                 row.objects.to_string(),
                 row.replicas.to_string(),
                 or_dash(&row.taints.join(", ")),
@@ -244,20 +244,21 @@ impl ClusterList {
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
         };
         let mut out = String::new();
-        let _ = writeln!(out, "{}", style.bold(&line(&head)));
+        let _ = writeln!(out, "{}", style.paint_bold(&line(&head)));
         for (row, cells) in self.clusters.iter().zip(&rows) {
             let text = line(&cells.iter().map(String::as_str).collect::<Vec<_>>());
-            let _ = writeln!(out, "{}", if row.ready { text } else { style.paint(AnsiColor::Red, &text) });
+            let _ =
+                writeln!(out, "{}", if row.ready { text } else { style.paint_text(AnsiColor::Red, &text) });
         }
         if !style.quiet {
-            let _ = writeln!(out, "\n{}", style.bold(&self.summary()));
+            let _ = writeln!(out, "\n{}", style.paint_bold(&self.format_summary()));
         }
         out
     }
 
-    fn summary(&self) -> String {
+    fn format_summary(&self) -> String {
         let unready = self.clusters.iter().filter(|row| !row.ready).count();
-        let mut text = counted(self.clusters.len(), "cluster");
+        let mut text = format_count(self.clusters.len(), "cluster");
         if unready > 0 {
             let _ = write!(text, ", {unready} not ready");
         }
@@ -266,7 +267,7 @@ impl ClusterList {
             let _ = write!(text, "; status of the snapshot {path}, taken at {taken}");
             if !failed.is_empty() {
                 let names: Vec<&str> = failed.keys().map(String::as_str).collect();
-                let _ = write!(text, ", which could not read {}", finding::list(&names, 10));
+                let _ = write!(text, ", which could not read {}", finding::join_names(&names, 10));
             }
         }
         text
@@ -277,7 +278,7 @@ impl ClusterList {
 const MAIN_RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 impl ClusterRow {
-    fn state(&self) -> &'static str {
+    fn readiness_word(&self) -> &'static str {
         match (self.ready, self.leaving) {
             (true, false) => "yes",
             (true, true) => "leaving",
@@ -285,20 +286,20 @@ impl ClusterRow {
         }
     }
 
-    fn shown(&self, wide: bool) -> impl Iterator<Item = &ClusterResource> {
+    fn shown_resources(&self, wide: bool) -> impl Iterator<Item = &ClusterResource> {
         self.resources.iter().filter(move |one| wide || MAIN_RESOURCES.contains(&one.resource.as_str()))
     }
 
-    fn free(&self, wide: bool) -> String {
+    fn format_free(&self, wide: bool) -> String {
         let words = |one: &ClusterResource| {
             Some(format!("{} {} of {}", one.resource, one.free.as_ref()?, one.allocatable.as_ref()?))
         };
-        self.shown(wide).filter_map(words).collect::<Vec<_>>().join(", ")
+        self.shown_resources(wide).filter_map(words).collect::<Vec<_>>().join(", ")
     }
 
-    fn asked(&self, wide: bool) -> String {
+    fn format_asked(&self, wide: bool) -> String {
         let words = |one: &ClusterResource| Some(format!("{} {}", one.resource, one.asked.as_ref()?));
-        self.shown(wide).filter_map(words).collect::<Vec<_>>().join(", ")
+        self.shown_resources(wide).filter_map(words).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -359,7 +360,9 @@ pub fn explained_cluster(explained: &ExplainedCluster, table: &str, style: TextS
     let mut out = format!("cluster {} ({}, {})\n", row.name, row.object, row.origin);
     let since = row.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
     let mut status = match (&row.why, row.leaving) {
-        (Some(why), _) => vec![style.paint(AnsiColor::Red, &format!("not ready{since}: {}", or_dash(why)))],
+        (Some(why), _) => {
+            vec![style.paint_text(AnsiColor::Red, &format!("not ready{since}: {}", or_dash(why)))]
+        }
         (None, true) => vec!["ready, and being deleted".to_owned()],
         (None, false) => vec!["ready".to_owned()],
     };
@@ -369,17 +372,17 @@ pub fn explained_cluster(explained: &ExplainedCluster, table: &str, style: TextS
     for (name, value) in std::iter::once(version).chain(places).filter(|(_, value)| !value.is_empty()) {
         status.push(format!("{name} {}", or_dash(&value)));
     }
-    section(&mut out, "Status", &status);
-    section(
+    write_section(&mut out, "Status", &status);
+    write_section(
         &mut out,
         "Labels",
         &row.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>(),
     );
-    section(&mut out, "Taints", &row.taints);
-    section(&mut out, "Resources", &row.resources.iter().map(resource_in_words).collect::<Vec<_>>());
-    section(&mut out, "Policies", &explained.policies.iter().map(policy_in_words).collect::<Vec<_>>());
+    write_section(&mut out, "Taints", &row.taints);
+    write_section(&mut out, "Resources", &row.resources.iter().map(resource_in_words).collect::<Vec<_>>());
+    write_section(&mut out, "Policies", &explained.policies.iter().map(policy_in_words).collect::<Vec<_>>());
     if explained.placements.is_empty() {
-        section(&mut out, "Objects", &["nothing is placed there".to_owned()]);
+        write_section(&mut out, "Objects", &["nothing is placed there".to_owned()]);
     } else {
         let load = ClusterLoad { objects: row.objects, replicas: row.replicas };
         let _ = writeln!(out, "\nObjects ({load})");
@@ -388,7 +391,7 @@ pub fn explained_cluster(explained: &ExplainedCluster, table: &str, style: TextS
     out
 }
 
-fn section(out: &mut String, title: &str, lines: &[String]) {
+fn write_section(out: &mut String, title: &str, lines: &[String]) {
     if lines.is_empty() {
         return;
     }

@@ -60,7 +60,7 @@ pub fn write_decisions(
         if at > 0 {
             text.push_str("---\n");
         }
-        federate_yaml::write(document, &mut text);
+        federate_yaml::write_document(document, &mut text);
     }
     text
 }
@@ -211,7 +211,11 @@ mod tests {
 
     fn documents(plan: &Plan, shape: DecisionShape) -> Vec<Value> {
         let text = write_decisions(plan, shape, |_| Vec::new());
-        federate_yaml::read(text.as_bytes()).documents.into_iter().map(|document| document.value).collect()
+        federate_yaml::read_stream(text.as_bytes())
+            .documents
+            .into_iter()
+            .map(|document| document.value)
+            .collect()
     }
 
     #[test]

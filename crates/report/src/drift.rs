@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::actions::{PREDICTED, Row, said, unread, value, visible, write_rows};
-use super::annotations::xml;
-use super::escape::sentence;
-use super::size_budget::{self as budget, Importance, MAX_COMMENT, Section};
-use super::table::{TextStyle, counted};
-use federate_engine::actions::{Action, ActionKind, Actions, FieldDiff, Outcome, Writer};
-use federate_kubernetes::finding::list;
+use super::actions::{
+    ActionRow, PREDICTED_NOTE, describe_outcome, failed_clusters, format_value, replace_controls, write_rows,
+};
+use super::annotations::escape_xml;
+use super::escape::escape_prose;
+use super::size_budget::{self as budget, Importance, MAX_COMMENT_BYTES, Section};
+use super::table::{TextStyle, format_count};
+use federate_engine::actions::{Action, ActionKind, ActionOutcome, Actions, FieldDiff, Writer};
+use federate_kubernetes::finding::join_names;
 
 /// How many clusters, or managers, a line names.
-const NAMED: usize = 10;
+const MAX_NAMES: usize = 10;
 
 /// The same change in several clusters.
 struct Entry<'a> {
@@ -34,11 +36,11 @@ type EntryKey<'a> = (
 
 impl<'a> Entry<'a> {
     /// The entries of a run, in the order of their first actions.
-    fn group(actions: &'a Actions) -> Vec<Self> {
+    fn group_actions(actions: &'a Actions) -> Vec<Self> {
         let mut places: BTreeMap<EntryKey<'a>, usize> = BTreeMap::new();
         let mut entries: Vec<Self> = Vec::new();
         for action in &actions.actions {
-            let place = *places.entry(key(action)).or_insert(entries.len());
+            let place = *places.entry(entry_key(action)).or_insert(entries.len());
             match entries.get_mut(place) {
                 Some(entry) => entry.actions.push(action),
                 None => entries.push(Self { actions: vec![action] }),
@@ -47,18 +49,18 @@ impl<'a> Entry<'a> {
         entries
     }
 
-    fn first(&self) -> Option<&'a Action> {
+    fn first_action(&self) -> Option<&'a Action> {
         self.actions.first().copied()
     }
 
     /// The clusters; all of them if `full`.
-    fn clusters(&self, full: bool) -> String {
+    fn format_clusters(&self, full: bool) -> String {
         let names: Vec<&str> = self.actions.iter().map(|action| action.cluster.as_ref()).collect();
-        list(&names, if full { names.len() } else { NAMED })
+        join_names(&names, if full { names.len() } else { MAX_NAMES })
     }
 
     /// The times of a difference, the first and the last.
-    fn times(&self, place: usize) -> Option<(&'a str, &'a str)> {
+    fn time_range(&self, place: usize) -> Option<(&'a str, &'a str)> {
         let times = self.actions.iter().filter_map(|action| action.diffs.get(place)?.time.as_deref());
         let times: BTreeSet<&str> = times.collect();
         Some((times.first()?, times.last()?))
@@ -66,9 +68,9 @@ impl<'a> Entry<'a> {
 
     /// How much it matters to a reader.
     fn importance(&self) -> Importance {
-        let Some(action) = self.first() else { return Importance::Detail };
+        let Some(action) = self.first_action() else { return Importance::Detail };
         match action.action {
-            _ if action.outcome == Outcome::Failed => Importance::Summary,
+            _ if action.outcome == ActionOutcome::Failed => Importance::Summary,
             ActionKind::Create | ActionKind::Delete => Importance::Deletion,
             _ if action.restarts_pods => Importance::Restart,
             _ if action.diffs.iter().any(|diff| diff.live.is_none()) => Importance::Finding,
@@ -81,7 +83,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-fn key(action: &Action) -> EntryKey<'_> {
+fn entry_key(action: &Action) -> EntryKey<'_> {
     let json =
         |value: &Option<serde_json::Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
     let diffs = action
@@ -95,58 +97,61 @@ fn key(action: &Action) -> EntryKey<'_> {
         object.namespace.as_deref(),
         &object.name,
         action.action,
-        said(action),
+        describe_outcome(action),
         diffs.collect(),
     )
 }
 
 /// The sentence for no drift, which names the clusters that could not be looked at.
 pub fn no_drift(actions: &Actions) -> String {
-    let unread: Vec<&str> = unread(actions).map(|(name, _)| name.as_ref()).collect();
+    let unread: Vec<&str> = failed_clusters(actions).map(|(name, _)| name.as_ref()).collect();
     let read = actions.clusters.len() - unread.len();
-    let unknown = list(&unread, NAMED);
+    let unknown = join_names(&unread, MAX_NAMES);
     match (unread.is_empty(), read) {
         (true, _) => "no drift\n".to_owned(),
         (false, 0) => format!("unknown: no cluster could be read ({unknown})\n"),
         (false, _) => {
-            let read = counted(read, "cluster");
+            let read = format_count(read, "cluster");
             format!("no drift in the {read} that could be read; unknown in {unknown}\n")
         }
     }
 }
 
 /// Drift as a table: one row for each object and equal change, with the fields below it.
-pub fn table(actions: &Actions, style: TextStyle) -> String {
+pub fn format_table(actions: &Actions, style: TextStyle) -> String {
     if actions.actions.is_empty() {
         return no_drift(actions);
     }
-    let entries = Entry::group(actions);
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let entries = Entry::group_actions(actions);
+    let mut rows: Vec<ActionRow<'_>> = Vec::new();
     for entry in &entries {
-        let Some(action) = entry.first() else { continue };
-        let (clusters, name) = (visible(&entry.clusters(style.full)), visible(&action.object.to_string()));
-        rows.push(Row { action, clusters, name, fields: field_lines(entry, actions) });
+        let Some(action) = entry.first_action() else { continue };
+        let (clusters, name) = (
+            replace_controls(&entry.format_clusters(style.full)),
+            replace_controls(&action.object.to_string()),
+        );
+        rows.push(ActionRow { action, clusters, name, fields: field_lines(entry, actions) });
     }
     let mut out = write_rows(&rows, actions, style);
-    let _ = writeln!(out, "{}", style.bold(&summary(actions)));
-    for line in counts(actions) {
-        let _ = writeln!(out, "{}", visible(&line));
+    let _ = writeln!(out, "{}", style.paint_bold(&format_summary(actions)));
+    for line in format_counts(actions) {
+        let _ = writeln!(out, "{}", replace_controls(&line));
     }
     out
 }
 
 /// How many objects have drifted, and in how many clusters.
-fn summary(actions: &Actions) -> String {
+fn format_summary(actions: &Actions) -> String {
     let clusters: BTreeSet<_> = actions.actions.iter().map(|action| &action.cluster).collect();
     let restarts = actions.actions.iter().filter(|action| action.restarts_pods).count();
-    let failed = actions.actions.iter().filter(|action| action.outcome == Outcome::Failed).count();
+    let failed = actions.actions.iter().filter(|action| action.outcome == ActionOutcome::Failed).count();
     let mut text = format!(
         "{} drifted in {}",
-        counted(actions.actions.len(), "object"),
-        counted(clusters.len(), "cluster")
+        format_count(actions.actions.len(), "object"),
+        format_count(clusters.len(), "cluster")
     );
-    if actions.actions.iter().any(|action| action.outcome == Outcome::Done) {
-        let done = actions.actions.iter().filter(|action| action.outcome == Outcome::Done).count();
+    if actions.actions.iter().any(|action| action.outcome == ActionOutcome::Done) {
+        let done = actions.actions.iter().filter(|action| action.outcome == ActionOutcome::Done).count();
         let _ = write!(text, ", {done} corrected");
     }
     if restarts > 0 {
@@ -155,18 +160,18 @@ fn summary(actions: &Actions) -> String {
     if failed > 0 {
         let _ = write!(text, ", {failed} failed");
     }
-    let unread = unread(actions).count();
+    let unread = failed_clusters(actions).count();
     if unread > 0 {
-        let _ = write!(text, "; {} could not be read", counted(unread, "cluster"));
+        let _ = write!(text, "; {} could not be read", format_count(unread, "cluster"));
     }
     if actions.clusters.iter().any(|cluster| cluster.predicted) {
-        text.push_str(PREDICTED);
+        text.push_str(PREDICTED_NOTE);
     }
     text
 }
 
 /// The number of changed fields by manager, and of objects by cluster.
-fn counts(actions: &Actions) -> Vec<String> {
+fn format_counts(actions: &Actions) -> Vec<String> {
     let (mut managers, mut clusters) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     for action in &actions.actions {
         *clusters.entry(&action.cluster).or_default() += 1;
@@ -183,17 +188,18 @@ fn counts(actions: &Actions) -> Vec<String> {
         let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
         counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         let texts: Vec<String> =
-            counts.iter().map(|(name, count)| format!("{name} ({})", counted(*count, noun))).collect();
+            counts.iter().map(|(name, count)| format!("{name} ({})", format_count(*count, noun))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        (!texts.is_empty()).then(|| format!("{title}: {}", list(&texts, NAMED)))
+        (!texts.is_empty()).then(|| format!("{title}: {}", join_names(&texts, MAX_NAMES)))
     };
     [line("changed by", managers, "field"), line("in", clusters, "object")].into_iter().flatten().collect()
 }
 
 /// The lines about the fields of an entry. A report of all fields has them under who wrote them.
 fn field_lines(entry: &Entry<'_>, actions: &Actions) -> Vec<String> {
-    let Some(action) = entry.first() else { return Vec::new() };
-    let line = |(place, diff): (usize, &FieldDiff)| visible(&field(diff, entry.times(place)));
+    let Some(action) = entry.first_action() else { return Vec::new() };
+    let line =
+        |(place, diff): (usize, &FieldDiff)| replace_controls(&format_field(diff, entry.time_range(place)));
     if !is_full(actions) {
         return action.diffs.iter().enumerate().map(line).collect();
     }
@@ -228,11 +234,13 @@ fn is_full(actions: &Actions) -> bool {
 }
 
 /// What was rendered, what is live, and who has changed it.
-fn field(diff: &FieldDiff, times: Option<(&str, &str)>) -> String {
+fn format_field(diff: &FieldDiff, times: Option<(&str, &str)>) -> String {
     let change = match (&diff.desired, &diff.live) {
-        (None, live) => format!("not rendered → live {}", value(live.as_ref())),
-        (desired, None) => format!("rendered {} → not there", value(desired.as_ref())),
-        (desired, live) => format!("rendered {} → live {}", value(desired.as_ref()), value(live.as_ref())),
+        (None, live) => format!("not rendered → live {}", format_value(live.as_ref())),
+        (desired, None) => format!("rendered {} → not there", format_value(desired.as_ref())),
+        (desired, live) => {
+            format!("rendered {} → live {}", format_value(desired.as_ref()), format_value(live.as_ref()))
+        }
     };
     let verb = if diff.desired.is_none() { "added" } else { "changed" };
     let who = match (&diff.manager, times) {
@@ -245,48 +253,51 @@ fn field(diff: &FieldDiff, times: Option<(&str, &str)>) -> String {
 }
 
 /// Drift as Markdown that fits a comment.
-pub fn markdown(actions: &Actions) -> String {
+pub fn format_markdown(actions: &Actions) -> String {
     let head = match actions.actions.len() {
-        0 => format!("### federate: {}\n", sentence(no_drift(actions).trim_end())),
-        drifted => format!("### federate: {} drifted\n", counted(drifted, "object")),
+        0 => format!("### federate: {}\n", escape_prose(no_drift(actions).trim_end())),
+        drifted => format!("### federate: {} drifted\n", format_count(drifted, "object")),
     };
     let mut sections = Vec::new();
-    let mut summary: Vec<String> = unread(actions)
-        .take(NAMED)
-        .map(|(name, error)| format!("{} could not be read: {}", sentence(name), sentence(error)))
+    let mut summary: Vec<String> = failed_clusters(actions)
+        .take(MAX_NAMES)
+        .map(|(name, error)| format!("{} could not be read: {}", escape_prose(name), escape_prose(error)))
         .collect();
-    let unread = unread(actions).count();
-    if unread > NAMED {
-        summary.push(format!("{} more could not be read", counted(unread - NAMED, "cluster")));
+    let unread = failed_clusters(actions).count();
+    if unread > MAX_NAMES {
+        summary.push(format!("{} more could not be read", format_count(unread - MAX_NAMES, "cluster")));
     }
     if !actions.actions.is_empty() {
-        summary.extend(counts(actions).iter().map(|line| sentence(line)));
+        summary.extend(format_counts(actions).iter().map(|line| escape_prose(line)));
     }
-    let line = |line: &String| budget::Row::line(Importance::Summary, format!("{line}\n\n"));
+    let line =
+        |line: &String| budget::SectionRow::without_details(Importance::Summary, format!("{line}\n\n"));
     sections.push(Section::new("", "", summary.iter().map(line).collect()));
     let table =
         "| cluster | object | field | rendered | live | changed by | when |\n|---|---|---|---|---|---|---|\n";
-    let row = |entry: &Entry<'_>| budget::Row::line(entry.importance(), entry_rows(entry));
-    sections.push(Section::new("Drift", table, Entry::group(actions).iter().map(row).collect()));
-    let shown = budget::fit(sections, MAX_COMMENT.saturating_sub(head.len()), "federate drift -v");
+    let row = |entry: &Entry<'_>| budget::SectionRow::without_details(entry.importance(), entry_rows(entry));
+    sections.push(Section::new("Drift", table, Entry::group_actions(actions).iter().map(row).collect()));
+    let shown =
+        budget::fit_sections(sections, MAX_COMMENT_BYTES.saturating_sub(head.len()), "federate drift -v");
     format!("{head}{}", shown.trim_end_matches('\n')) + if shown.is_empty() { "" } else { "\n" }
 }
 
 /// The rows of the Markdown table about an entry.
 fn entry_rows(entry: &Entry<'_>) -> String {
-    let Some(action) = entry.first() else { return String::new() };
+    let Some(action) = entry.first_action() else { return String::new() };
     let mut out = String::new();
-    let (clusters, object) = (sentence(&entry.clusters(false)), sentence(&action.object.to_string()));
+    let (clusters, object) =
+        (escape_prose(&entry.format_clusters(false)), escape_prose(&action.object.to_string()));
     let mut row = |cells: [&str; 5]| {
-        let cells: Vec<String> = cells.iter().map(|cell| sentence(cell)).collect();
+        let cells: Vec<String> = cells.iter().map(|cell| escape_prose(cell)).collect();
         let _ = writeln!(out, "| {clusters} | {object} | {} |", cells.join(" | "));
     };
-    if let Some(said) = said(action) {
+    if let Some(said) = describe_outcome(action) {
         row([&said, "", "", "", ""]);
     }
     for (place, diff) in action.diffs.iter().enumerate() {
-        let (desired, live) = (value(diff.desired.as_ref()), value(diff.live.as_ref()));
-        let when = match entry.times(place) {
+        let (desired, live) = (format_value(diff.desired.as_ref()), format_value(diff.live.as_ref()));
+        let when = match entry.time_range(place) {
             Some((first, last)) if first != last => format!("{first} – {last}"),
             Some((first, _)) => first.to_owned(),
             None => String::new(),
@@ -297,7 +308,7 @@ fn entry_rows(entry: &Entry<'_>) -> String {
 }
 
 /// Drift as `JUnit` XML: one suite per cluster, one failed case per object.
-pub fn junit(actions: &Actions) -> String {
+pub fn format_junit(actions: &Actions) -> String {
     let mut suites: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
     for action in &actions.actions {
         suites.entry(&action.cluster).or_default().push(action);
@@ -306,27 +317,30 @@ pub fn junit(actions: &Actions) -> String {
         String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"federate drift\">\n");
     for (cluster, actions) in suites {
         let count = actions.len();
-        let _ =
-            writeln!(out, "  <testsuite name=\"{}\" tests=\"{count}\" failures=\"{count}\">", xml(cluster));
+        let _ = writeln!(
+            out,
+            "  <testsuite name=\"{}\" tests=\"{count}\" failures=\"{count}\">",
+            escape_xml(cluster)
+        );
         for action in actions {
             let fields = action.diffs.iter().map(|diff| {
                 let time = diff.time.as_deref();
-                visible(&field(diff, time.map(|time| (time, time))))
+                replace_controls(&format_field(diff, time.map(|time| (time, time))))
             });
             let lines: Vec<String> = action.reason.iter().cloned().chain(fields).collect();
             let _ = writeln!(
                 out,
                 "    <testcase classname=\"{}\" name=\"{}\">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
-                xml(cluster),
-                xml(&action.object.to_string()),
-                xml(action.reason.as_deref().unwrap_or("differs from the rendered object")),
-                xml(&lines.join("\n")),
+                escape_xml(cluster),
+                escape_xml(&action.object.to_string()),
+                escape_xml(action.reason.as_deref().unwrap_or("differs from the rendered object")),
+                escape_xml(&lines.join("\n")),
             );
         }
         out.push_str("  </testsuite>\n");
     }
-    for (name, error) in unread(actions) {
-        let (name, error) = (xml(name), xml(error));
+    for (name, error) in failed_clusters(actions) {
+        let (name, error) = (escape_xml(name), escape_xml(error));
         let _ = writeln!(
             out,
             "  <testsuite name=\"{name}\" tests=\"1\" errors=\"1\">\n    <testcase classname=\"{name}\" name=\"cluster\">\n      \

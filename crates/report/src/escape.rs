@@ -3,24 +3,24 @@
 //! Facts: a code span ends at a run of as many backticks as opened it; a table cell ends at `|` even there;
 //! character references never count as markup; mentions and links are not recognised inside `<code>`.
 
-use crate::diff::visible;
+use crate::diff::escape_controls;
 
 /// Text as code, within a sentence or a table cell.
-pub(crate) fn code(text: &str) -> String {
-    let text = line(text);
+pub(crate) fn format_code(text: &str) -> String {
+    let text = to_single_line(text);
     if text.is_empty() || text.contains(['`', '|', '\\']) || text.trim() != text {
-        return html(&text);
+        return format_html_code(&text);
     }
     format!("`{text}`")
 }
 
 /// Text as code, where HTML is understood.
-pub(crate) fn html(text: &str) -> String {
-    format!("<code>{}</code>", references(&line(text)))
+pub(crate) fn format_html_code(text: &str) -> String {
+    format!("<code>{}</code>", escape_markup(&to_single_line(text)))
 }
 
 /// A path as part of an address, within the parentheses of a link.
-pub(crate) fn address(path: &str) -> String {
+pub(crate) fn encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
@@ -32,24 +32,24 @@ pub(crate) fn address(path: &str) -> String {
 }
 
 /// Prose, within a sentence or a table cell.
-pub(crate) fn sentence(text: &str) -> String {
+pub(crate) fn escape_prose(text: &str) -> String {
     // Quoted text is already marked as code; an unpaired backtick is escaped.
-    let text = line(text);
+    let text = to_single_line(text);
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
-        return references(&text);
+        return escape_markup(&text);
     }
-    let part = |(at, part): (usize, &&str)| if at % 2 == 1 { code(part) } else { references(part) };
+    let part = |(at, part): (usize, &&str)| if at % 2 == 1 { format_code(part) } else { escape_markup(part) };
     parts.iter().enumerate().map(part).collect()
 }
 
-fn line(text: &str) -> String {
-    visible(text).replace(['\n', '\t'], " ")
+fn to_single_line(text: &str) -> String {
+    escape_controls(text).replace(['\n', '\t'], " ")
 }
 
 /// Replaces everything except letters, digits, spaces and safe punctuation by character references. An `@` is
 /// separated from the next character, so that it mentions no user.
-fn references(text: &str) -> String {
+fn escape_markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -63,8 +63,8 @@ fn references(text: &str) -> String {
 }
 
 /// A diff in a fenced block that the diff cannot close.
-pub(crate) fn fenced(diff: &str) -> String {
-    let text = visible(diff);
+pub(crate) fn fence_diff(diff: &str) -> String {
+    let text = escape_controls(diff);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let end = if text.ends_with('\n') { "" } else { "\n" };
@@ -77,30 +77,33 @@ mod tests {
 
     #[test]
     fn harmless_text_is_easy_to_read() {
-        assert_eq!(code("/spec/a[name=b]"), "`/spec/a[name=b]`");
-        assert_eq!(sentence("no policy places Deployment shop/web"), "no policy places Deployment shop/web");
-        assert_eq!(sentence("taint `a=b:NoSchedule` is there"), "taint `a=b:NoSchedule` is there");
+        assert_eq!(format_code("/spec/a[name=b]"), "`/spec/a[name=b]`");
+        assert_eq!(
+            escape_prose("no policy places Deployment shop/web"),
+            "no policy places Deployment shop/web"
+        );
+        assert_eq!(escape_prose("taint `a=b:NoSchedule` is there"), "taint `a=b:NoSchedule` is there");
     }
 
     #[test]
     fn nothing_breaks_out() {
-        assert_eq!(code("a|b"), "<code>a&#124;b</code>");
-        assert_eq!(code("a`b"), "<code>a&#96;b</code>");
-        assert_eq!(html("<img src=x>"), "<code>&#60;img src=x&#62;</code>");
-        assert_eq!(code("<b>@all"), "`<b>@all`");
+        assert_eq!(format_code("a|b"), "<code>a&#124;b</code>");
+        assert_eq!(format_code("a`b"), "<code>a&#96;b</code>");
+        assert_eq!(format_html_code("<img src=x>"), "<code>&#60;img src=x&#62;</code>");
+        assert_eq!(format_code("<b>@all"), "`<b>@all`");
         assert_eq!(
-            sentence("@team [x](http://e.vil) <b>"),
+            escape_prose("@team [x](http://e.vil) <b>"),
             "&#64;<!-- -->team &#91;x&#93;(http&#58;//e.vil) &#60;b&#62;"
         );
-        assert_eq!(sentence("one ` alone"), "one &#96; alone");
-        assert_eq!(code("two\nlines"), "`two lines`");
-        assert!(fenced("+```\n+````\n").starts_with("`````diff\n"));
+        assert_eq!(escape_prose("one ` alone"), "one &#96; alone");
+        assert_eq!(format_code("two\nlines"), "`two lines`");
+        assert!(fence_diff("+```\n+````\n").starts_with("`````diff\n"));
     }
 
     #[test]
     fn hidden_signs_are_shown() {
         assert_eq!(
-            code("a\u{202e}b\u{1b}[1m"),
+            format_code("a\u{202e}b\u{1b}[1m"),
             "<code>a&#92;u&#123;202e&#125;b&#92;u&#123;1b&#125;&#91;1m</code>"
         );
     }

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::table::{TextStyle, counted};
+use super::table::{TextStyle, format_count};
 use federate_dialect::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
 use federate_kubernetes::{ClusterName, ObjectRef, Origin, finding};
 
 /// What the overrides changed for some clusters, or why nothing is sent to them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Changed {
+pub struct ManifestOverrides {
     /// The clusters, which receive the same manifest.
     pub clusters: Vec<ClusterName>,
     /// The rules that applied, in order.
@@ -57,38 +57,38 @@ pub struct ChangedManifest {
 }
 
 /// A policy with its effect, as text. `table` is the plan of the objects that it places.
-pub fn policy(explained: &ExplainedPolicy, table: &str) -> String {
+pub fn format_policy(explained: &ExplainedPolicy, table: &str) -> String {
     let mut out = format!("{} ({})", explained.policy, explained.origin);
     if explained.overrides {
         if explained.changed.is_empty() {
             return out + " changes no manifest\n";
         }
         let objects: BTreeSet<&ObjectRef> = explained.changed.iter().map(|changed| &changed.object).collect();
-        out.push_str(&format!(" overrides {}\n\n", counted(objects.len(), "object")));
+        out.push_str(&format!(" overrides {}\n\n", format_count(objects.len(), "object")));
         for changed in &explained.changed {
             let names: Vec<&str> = changed.clusters.iter().map(AsRef::as_ref).collect();
-            let names = finding::list(&names, 8);
-            let _ = writeln!(out, "  {} in {names}: {}", changed.object, paths(&changed.paths));
+            let names = finding::join_names(&names, 8);
+            let _ = writeln!(out, "  {} in {names}: {}", changed.object, format_paths(&changed.paths));
         }
         return out;
     }
     match explained.placed.len() {
         0 => out + " places no object of the repo\n",
         number => {
-            out.push_str(&format!(" places {}\n\n", counted(number, "object")));
+            out.push_str(&format!(" places {}\n\n", format_count(number, "object")));
             out + table
         }
     }
 }
 
-fn paths(paths: &[String]) -> String {
+fn format_paths(paths: &[String]) -> String {
     if paths.is_empty() { "changes nothing".to_owned() } else { paths.join(", ") }
 }
 
 /// An object that is placed nowhere, and why.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unplaced {
+pub struct UnplacedExplanation {
     /// The object.
     pub object: ObjectRef,
     /// Its place, as `file:line`.
@@ -101,25 +101,25 @@ pub struct Unplaced {
 }
 
 /// Why an object is placed nowhere, as text.
-pub fn unplaced(unplaced: &Unplaced) -> String {
+pub fn format_unplaced(unplaced: &UnplacedExplanation) -> String {
     let origin = unplaced.origin.as_ref().map(|origin| format!(" ({origin})")).unwrap_or_default();
     let mut out = format!("{}{origin} is placed on no cluster\n", unplaced.object);
-    section(&mut out, "Why", &unplaced.reasons);
-    section(&mut out, "Policies", &unplaced.policies);
+    write_section(&mut out, "Why", &unplaced.reasons);
+    write_section(&mut out, "Policies", &unplaced.policies);
     out
 }
 
 /// The full explanation of one object.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Explained {
+pub struct ExplainedObject {
     /// The place of its template, as `file:line`.
     pub origin: String,
     /// The decision.
     #[serde(flatten)]
     pub explanation: Explanation,
     /// What the overrides changed.
-    pub manifests: Vec<Changed>,
+    pub manifests: Vec<ManifestOverrides>,
     /// The facts of the snapshot that decided.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
@@ -143,9 +143,9 @@ pub struct Fact {
     pub without: Vec<String>,
 }
 
-impl Explained {
+impl ExplainedObject {
     /// Combines a decision with the overrides of its manifests.
-    pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<Changed>) -> Self {
+    pub fn new(origin: &Origin, explanation: Explanation, manifests: Vec<ManifestOverrides>) -> Self {
         Self {
             origin: origin.to_string(),
             explanation,
@@ -157,28 +157,28 @@ impl Explained {
 }
 
 /// The explanation as text.
-pub fn text(explained: &Explained, style: TextStyle) -> String {
+pub fn format_explanation(explained: &ExplainedObject, style: TextStyle) -> String {
     let e = &explained.explanation;
     let mut out = format!("{} ({}), placed by {}\n", e.placement.object, explained.origin, e.dialect);
-    section(&mut out, "Policy", &e.policy);
-    section(&mut out, "Decision", &e.steps);
+    write_section(&mut out, "Policy", &e.policy);
+    write_section(&mut out, "Decision", &e.steps);
     // The last step may say the same.
     let said = |message: &str| e.steps.last().is_some_and(|step| step.ends_with(message));
     if let Some(unschedulable) = e.placement.unschedulable.as_ref().filter(|why| !said(&why.message)) {
-        section(&mut out, &unschedulable.reason, std::slice::from_ref(&unschedulable.message));
+        write_section(&mut out, &unschedulable.reason, std::slice::from_ref(&unschedulable.message));
     }
     if let Some(progress) = e.deletion_progress {
-        section(&mut out, "Deletion", &[deletion(progress)]);
+        write_section(&mut out, "Deletion", &[format_deletion(progress)]);
     }
-    clusters(&mut out, explained, style);
-    let lines: Vec<String> = explained.manifests.iter().flat_map(changed).collect();
-    section(&mut out, "Overrides", &lines);
-    let facts: Vec<String> = explained.facts.iter().map(fact).collect();
-    section(&mut out, "Facts of the snapshot that decided", &facts);
+    write_clusters(&mut out, explained, style);
+    let lines: Vec<String> = explained.manifests.iter().flat_map(format_overrides).collect();
+    write_section(&mut out, "Overrides", &lines);
+    let facts: Vec<String> = explained.facts.iter().map(format_fact).collect();
+    write_section(&mut out, "Facts of the snapshot that decided", &facts);
     out
 }
 
-fn section(out: &mut String, title: &str, lines: &[String]) {
+fn write_section(out: &mut String, title: &str, lines: &[String]) {
     if lines.is_empty() {
         return;
     }
@@ -188,11 +188,11 @@ fn section(out: &mut String, title: &str, lines: &[String]) {
     }
 }
 
-fn fact(fact: &Fact) -> String {
+fn format_fact(fact: &Fact) -> String {
     let about = fact.cluster.as_ref().map(|cluster| format!("{cluster}: ")).unwrap_or_default();
     let without = match fact.without.as_slice() {
         [] => "no cluster".to_owned(),
-        names => finding::list(&names.iter().map(String::as_str).collect::<Vec<_>>(), 8),
+        names => finding::join_names(&names.iter().map(String::as_str).collect::<Vec<_>>(), 8),
     };
     let otherwise = match fact.kind {
         "condition" => "if it was ready",
@@ -204,7 +204,7 @@ fn fact(fact: &Fact) -> String {
     format!("{about}{}; {otherwise}: {without}", fact.fact)
 }
 
-fn deletion(progress: DeletionProgress) -> String {
+fn format_deletion(progress: DeletionProgress) -> String {
     let members = match progress.state {
         DeletionState::Done => "nothing is left to do in the clusters",
         DeletionState::Waiting => "waiting for objects in the clusters to go",
@@ -218,10 +218,10 @@ fn deletion(progress: DeletionProgress) -> String {
 }
 
 /// How many clusters with equal verdicts are shown one by one.
-const ALIKE: usize = 4;
+const MAX_EQUAL_CLUSTERS: usize = 4;
 
 /// One row for each cluster; many clusters that differ in nothing but their names share one.
-fn clusters(out: &mut String, explained: &Explained, style: TextStyle) {
+fn write_clusters(out: &mut String, explained: &ExplainedObject, style: TextStyle) {
     let rows = explained.explanation.clusters.as_slice();
     let not_ready = |row: &ClusterVerdict| explained.not_ready.get(&row.cluster);
     let verdict = |row: &ClusterVerdict| {
@@ -234,7 +234,7 @@ fn clusters(out: &mut String, explained: &Explained, style: TextStyle) {
     let mut lines: Vec<(String, &ClusterVerdict)> = Vec::new();
     for row in rows {
         let number = numbers.get(&verdict(row)).copied().unwrap_or(1);
-        if style.full || number <= ALIKE {
+        if style.full || number <= MAX_EQUAL_CLUSTERS {
             lines.push((row.cluster.to_string(), row));
         } else if let Some(number) =
             numbers.insert(verdict(row), usize::MAX).filter(|number| *number < usize::MAX)
@@ -271,7 +271,7 @@ fn clusters(out: &mut String, explained: &Explained, style: TextStyle) {
             &number(row.score.filter(|_| row.refused_by.is_none())),
             &why,
         );
-        let _ = writeln!(out, "{}", if row.chosen { style.chosen(&line) } else { line });
+        let _ = writeln!(out, "{}", if row.chosen { style.paint_chosen(&line) } else { line });
     }
     if scored {
         let _ = writeln!(
@@ -281,9 +281,9 @@ fn clusters(out: &mut String, explained: &Explained, style: TextStyle) {
     }
 }
 
-fn changed(changed: &Changed) -> Vec<String> {
+fn format_overrides(changed: &ManifestOverrides) -> Vec<String> {
     let names: Vec<&str> = changed.clusters.iter().map(AsRef::as_ref).collect();
-    let names = finding::list(&names, 8);
+    let names = finding::join_names(&names, 8);
     if let Some(failed) = &changed.failed {
         return vec![format!("{names}: {failed}")];
     }

@@ -7,26 +7,27 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::quote;
-use crate::table::counted;
+use crate::table::format_count;
 use federate_dialect::Dialects;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::{Locator, Repo};
 use federate_yaml::Position;
 
 /// The page of the book that explains every finding, with a section for each code.
-pub const PAGE: &str = "https://github.com/federate-dev/federate/blob/main/docs/reference/findings.md";
+pub const FINDINGS_PAGE_URL: &str =
+    "https://github.com/federate-dev/federate/blob/main/docs/reference/findings.md";
 
 /// How many findings are shown in full; the others are counted.
-pub const SHOWN: usize = 20;
+pub const MAX_FINDINGS: usize = 20;
 
 /// How many bytes are parsed again to find the places of findings. Beyond it, findings point to the first
 /// line of their object.
-const SEARCH: usize = 64 << 20;
+const MAX_PARSED_BYTES: usize = 64 << 20;
 
 /// A finding for scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct FindingRow {
     /// `error` or `warning`.
     pub severity: Severity,
     /// The stable code.
@@ -52,9 +53,9 @@ pub struct Row {
     pub page: String,
 }
 
-impl Row {
+impl FindingRow {
     /// `file:line`, as far as it is known.
-    pub fn place(&self) -> Option<String> {
+    pub fn format_place(&self) -> Option<String> {
         let file = self.file.as_ref()?;
         Some(self.line.map_or(file.clone(), |line| format!("{file}:{line}")))
     }
@@ -62,16 +63,16 @@ impl Row {
 
 /// Sorts findings into the order in which they are shown: errors first, causes before what follows from them, then by
 /// place.
-pub fn sort(findings: &mut Vec<Finding>) {
+pub fn sort_findings(findings: &mut Vec<Finding>) {
     findings.sort_by(|a, b| {
-        let key = |finding: &Finding| (finding.severity, follows(finding.code));
+        let key = |finding: &Finding| (finding.severity, distance_from_cause(finding.code));
         key(a).cmp(&key(b)).then_with(|| a.cmp(b))
     });
     findings.dedup();
 }
 
 /// How far a finding is from its cause: what is written wrong, what has no effect, what is not placed.
-fn follows(code: &str) -> u8 {
+fn distance_from_cause(code: &str) -> u8 {
     match code {
         "unmatched" | "unschedulable" => 2,
         "no-effect" | "no-inventory" | "no-policies" | "unknown-reference" | "unused-override"
@@ -81,11 +82,11 @@ fn follows(code: &str) -> u8 {
 }
 
 /// The findings for scripts.
-pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
+pub fn build_rows(repo: &Repo, findings: &[Finding]) -> Vec<FindingRow> {
     let mut search = Search::new(repo);
     let row = |finding: &Finding| {
-        let at = search.position(finding);
-        Row {
+        let at = search.find_position(finding);
+        FindingRow {
             severity: finding.severity,
             code: finding.code,
             file: finding.origin.as_ref().map(|o| o.file.to_string()),
@@ -94,7 +95,7 @@ pub fn rows(repo: &Repo, findings: &[Finding]) -> Vec<Row> {
             object: finding.object.clone(),
             message: finding.message.clone(),
             help: finding.help.clone(),
-            page: page(finding.code),
+            page: page_url(finding.code),
         }
     };
     findings.iter().map(row).collect()
@@ -115,15 +116,15 @@ pub fn fold_warnings(warnings: &[&Finding], command: &str) -> String {
         *counts.entry(warning.code).or_default() += 1;
     }
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(code, count)| (follows(code), std::cmp::Reverse(*count), *code));
+    counts.sort_by_key(|(code, count)| (distance_from_cause(code), std::cmp::Reverse(*count), *code));
     let counts: Vec<String> = counts.iter().map(|(code, count)| format!("{count} {code}")).collect();
-    format!("{}: {}; `{command}` shows them\n", counted(warnings.len(), "warning"), counts.join(", "))
+    format!("{}: {}; `{command}` shows them\n", format_count(warnings.len(), "warning"), counts.join(", "))
 }
 
 /// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are
 /// known to Kubernetes or to one of `dialects`. [`SHOWN`] findings are shown in full, the others are counted by code.
-pub fn text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
-    text_of_first(repo, findings, dialects, color, SHOWN)
+pub fn format_text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
+    text_of_first(repo, findings, dialects, color, MAX_FINDINGS)
 }
 
 /// The same with `most` findings in full.
@@ -137,11 +138,11 @@ pub fn text_of_first(
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
     let mut search = Search::new(repo);
-    let shown = chosen(findings, most);
+    let shown = choose_findings(findings, most);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
     for (index, finding) in findings.iter().enumerate() {
         if shown.contains(&index) {
-            out.push_str(&one(repo, finding, dialects, &renderer, &mut search));
+            out.push_str(&format_finding(repo, finding, dialects, &renderer, &mut search));
             out.push_str("\n\n");
         } else {
             *more.entry((finding.severity, finding.code)).or_default() += 1;
@@ -159,7 +160,7 @@ pub fn text_of_first(
 
 /// The indices of the findings that are shown in full. Each cause (a code with its remedy) has its first finding
 /// shown before any has its second, and so has each code, so that many equal findings hide no other.
-fn chosen(findings: &[Finding], most: usize) -> BTreeSet<usize> {
+fn choose_findings(findings: &[Finding], most: usize) -> BTreeSet<usize> {
     let mut of_cause: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
     let mut of_code: BTreeMap<(&str, usize), usize> = BTreeMap::new();
     let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(findings.len());
@@ -173,8 +174,8 @@ fn chosen(findings: &[Finding], most: usize) -> BTreeSet<usize> {
 }
 
 /// The section of the book that explains findings with this code.
-fn page(code: &str) -> String {
-    format!("{PAGE}#{code}")
+fn page_url(code: &str) -> String {
+    format!("{FINDINGS_PAGE_URL}#{code}")
 }
 
 /// Searches the places of findings.
@@ -187,11 +188,11 @@ struct Search<'r> {
 
 impl<'r> Search<'r> {
     fn new(repo: &'r Repo) -> Self {
-        Self { repo, locator: Locator::new(repo), left: SEARCH }
+        Self { repo, locator: Locator::new(repo), left: MAX_PARSED_BYTES }
     }
 
     /// The place of a finding.
-    fn position(&mut self, finding: &Finding) -> Option<Position> {
+    fn find_position(&mut self, finding: &Finding) -> Option<Position> {
         let origin = finding.origin.as_ref()?;
         if origin.line == 0 {
             return None;
@@ -199,7 +200,7 @@ impl<'r> Search<'r> {
         if let Some(column) = finding.column {
             return Some(Position { line: origin.line, column });
         }
-        let Some(left) = self.left.checked_sub(self.locator.unparsed(&origin.file)) else {
+        let Some(left) = self.left.checked_sub(self.locator.unparsed_bytes(&origin.file)) else {
             return Some(Position { line: origin.line, column: 1 });
         };
         self.left = left;
@@ -208,7 +209,7 @@ impl<'r> Search<'r> {
             "" if finding.object.is_some() => "/metadata/name",
             pointer => pointer,
         };
-        let at = self.locator.locate(origin, pointer);
+        let at = self.locator.locate_value(origin, pointer);
         let within = finding.text_line.and_then(|line| line_within(self.repo, &origin.file, at, line));
         Some(within.unwrap_or(at))
     }
@@ -229,7 +230,7 @@ fn line_within(repo: &Repo, file: &str, at: Position, line: u32) -> Option<Posit
     Some(Position { line: at.line + line, column: u32::try_from(column).ok()? + 1 })
 }
 
-fn one(
+fn format_finding(
     repo: &Repo,
     finding: &Finding,
     dialects: Dialects,
@@ -243,11 +244,12 @@ fn one(
     let mut group =
         level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
     if let Some(origin) = &finding.origin {
-        let at = search.position(finding);
+        let at = search.find_position(finding);
         let is_config = *origin.file == *repo.config_path();
-        let line = at.and_then(|at| quote::line(is_config, repo.texts.get(&origin.file)?, at.line, dialects));
+        let line =
+            at.and_then(|at| quote::quote_line(is_config, repo.texts.get(&origin.file)?, at.line, dialects));
         group = match (at, line) {
-            (Some(at), Some(line)) => group.element(snippet(&origin.file, at, line)),
+            (Some(at), Some(line)) => group.element(build_snippet(&origin.file, at, line)),
             (Some(at), None) => group.element(
                 Place::path(origin.file.as_ref()).line(at.line as usize).char_column(at.column as usize),
             ),
@@ -261,7 +263,7 @@ fn one(
 }
 
 /// The quoted line, marked from the column to its end.
-fn snippet(file: &str, at: Position, line: String) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
+fn build_snippet(file: &str, at: Position, line: String) -> Snippet<'_, annotate_snippets::Annotation<'_>> {
     let column = at.column.saturating_sub(1) as usize;
     let start = line.char_indices().nth(column).map_or(line.len(), |(byte, _)| byte);
     let end = line.trim_end().len().max(start);

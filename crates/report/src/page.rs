@@ -63,11 +63,11 @@ pub fn write_page(document: &PageDocument<'_>) -> io::Result<String> {
     out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
     out.push_str(&format!(
         "<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-        verdict::title(document)
+        verdict::format_title(document)
     ));
-    verdict::write(&mut out, document);
+    verdict::write_body(&mut out, document);
     out.push_str("<script type=\"text/plain\" id=\"data\">");
-    out.push_str(&encode(document)?);
+    out.push_str(&encode_document(document)?);
     out.push_str("</script>\n<script>");
     out.push_str(&script);
     out.push_str("</script>\n</body>\n</html>\n");
@@ -75,7 +75,7 @@ pub fn write_page(document: &PageDocument<'_>) -> io::Result<String> {
 }
 
 /// JSON, compressed without a header, as base64.
-fn encode(document: &PageDocument<'_>) -> io::Result<String> {
+fn encode_document(document: &PageDocument<'_>) -> io::Result<String> {
     let mut encoder = io::BufWriter::new(DeflateEncoder::new(Vec::new(), Compression::default()));
     serde_json::to_writer(&mut encoder, document)?;
     encoder.flush()?;

@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::table::{TextStyle, counted};
+use super::table::{TextStyle, format_count};
 use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
 use federate_kubernetes::ObjectRef;
 
 /// What the table shows besides the plan.
 #[derive(Clone, Copy)]
-pub struct Context<'c> {
+pub struct PlanContext<'c> {
     /// The size of the inventory.
     pub clusters: usize,
     /// Whether an object belongs to a control plane, such as a placement of KubeFleet. Such rows are not counted as
@@ -27,16 +27,16 @@ pub struct Context<'c> {
 }
 
 /// The smallest width of the column of clusters on a terminal.
-const CLUSTERS_MIN: usize = 20;
+const MIN_CLUSTERS_WIDTH: usize = 20;
 
 /// How many objects of a long list a terminal shows, unless all are to be shown.
-const LISTED: usize = 20;
+const MAX_UNMATCHED: usize = 20;
 
 /// How many equal rows of one policy a terminal shows, before the others are counted.
-const ALIKE: usize = 5;
+const MAX_EQUAL_ROWS: usize = 5;
 
 /// The plan as a table with a summary line and the releases that decided.
-pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
+pub fn format_table(plan: &Plan, context: PlanContext<'_>, style: TextStyle) -> String {
     let width = style.width.filter(|_| !context.wide);
     let full = style.full || context.wide || width.is_none();
     // Where a control plane schedules placements, the row of one says what the rows of its objects say, if it has any.
@@ -49,11 +49,11 @@ pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
             && with_objects.contains(&row.object)
     };
     let placements: Vec<&Placement> = plan.placements.iter().filter(|row| !says_nothing(row)).collect();
-    let rows = rows(&placements, width.is_some() && !style.full);
-    let columns = Columns::fit(&rows, width);
+    let rows = build_rows(&placements, width.is_some() && !style.full);
+    let columns = Columns::fit_width(&rows, width);
     let mut out = String::new();
     if !rows.is_empty() {
-        let _ = writeln!(out, "{}", style.bold(columns.head().trim_end()));
+        let _ = writeln!(out, "{}", style.paint_bold(columns.format_head().trim_end()));
     }
     // The number of clusters whose names need not be listed.
     let all = if context.wide { usize::MAX } else { context.clusters };
@@ -62,48 +62,52 @@ pub fn table(plan: &Plan, context: Context<'_>, style: TextStyle) -> String {
     let most = if full { usize::MAX } else { 2 };
     for row in &rows {
         let clusters = &row.placement.clusters;
-        let names = names.get(clusters, || cluster_names(clusters, all, wide, most));
-        columns.write(&mut out, row, &places(row.placement, names, wide, style));
+        let names = names.get_or_compute(clusters, || cluster_names(clusters, all, wide, most));
+        columns.write_row(&mut out, row, &format_places(row.placement, names, wide, style));
     }
-    unmatched(&mut out, (plan, context), &columns, full, style);
+    write_unmatched(&mut out, (plan, context), &columns, full, style);
     if !style.quiet {
         let gap = if out.is_empty() { "" } else { "\n" };
-        let _ = writeln!(out, "{gap}{}", style.bold(&(summary(plan, context) + &releases(plan))));
+        let _ = writeln!(
+            out,
+            "{gap}{}",
+            style.paint_bold(&(format_summary(plan, context) + &format_releases(plan)))
+        );
     }
     out
 }
 
 /// One `KIND[.GROUP]/[NAMESPACE/]NAME` per line, as `federate explain` reads it.
-pub fn names(plan: &Plan) -> String {
+pub fn format_names(plan: &Plan) -> String {
     let mut objects: Vec<&ObjectRef> = plan.placements.iter().map(|row| &row.object).collect();
     objects.extend(&plan.unmatched);
     objects.sort_unstable();
     objects.dedup();
-    objects.iter().map(|object| name(object) + "\n").collect()
+    objects.iter().map(|object| format_name(object) + "\n").collect()
 }
 
 /// An object as `federate explain` reads it.
-pub fn name(object: &ObjectRef) -> String {
+pub fn format_name(object: &ObjectRef) -> String {
     let group = if object.group().is_empty() { String::new() } else { format!(".{}", object.group()) };
     let namespace = object.namespace.as_ref().map(|name| format!("{name}/")).unwrap_or_default();
     format!("{}{group}/{namespace}{}", object.kind.to_lowercase(), object.name)
 }
 
 /// The objects that no policy places.
-fn unmatched(
+fn write_unmatched(
     out: &mut String,
-    (plan, context): (&Plan, Context<'_>),
+    (plan, context): (&Plan, PlanContext<'_>),
     columns: &Columns,
     full: bool,
     style: TextStyle,
 ) {
-    let most = if full || plan.unmatched.len() <= LISTED + 1 { usize::MAX } else { LISTED };
+    let most = if full || plan.unmatched.len() <= MAX_UNMATCHED + 1 { usize::MAX } else { MAX_UNMATCHED };
     let width = plan.unmatched.iter().take(most).map(|id| id.to_string().chars().count()).max().unwrap_or(0);
     let width = width.max(columns.object);
     for id in plan.unmatched.iter().take(most) {
         let follows = (context.follows_nowhere)(id);
         let words = if follows { "follows an object that is on no cluster" } else { "no policy matches" };
-        let words = style.paint(AnsiColor::Yellow, words);
+        let words = style.paint_text(AnsiColor::Yellow, words);
         let _ = writeln!(out, "{:width$}  {words}", id.to_string());
     }
     if let Some(more) = plan.unmatched.len().checked_sub(most).filter(|more| *more > 0) {
@@ -112,25 +116,28 @@ fn unmatched(
 }
 
 /// The releases whose rules decided.
-fn releases(plan: &Plan) -> String {
+fn format_releases(plan: &Plan) -> String {
     let all: Vec<String> = plan.versions.iter().map(|(name, release)| format!("{name} {release}")).collect();
     if all.is_empty() { String::new() } else { format!(", by the rules of {}", all.join(", ")) }
 }
 
 /// A summary: how many objects are placed, and how many are not.
-fn summary(plan: &Plan, context: Context<'_>) -> String {
+fn format_summary(plan: &Plan, context: PlanContext<'_>) -> String {
     let objects: Vec<&Placement> =
         plan.placements.iter().filter(|row| !(context.is_policy)(&row.object)).collect();
     let placed = objects.iter().filter(|p| !p.clusters.is_empty()).count();
     let following = plan.unmatched.iter().filter(|id| (context.follows_nowhere)(id)).count();
     let unschedulable = plan.placements.iter().filter(|p| p.unschedulable.is_some()).count() + following;
     let mut sums = OncePerList::default();
-    let replicas: i64 = objects.iter().filter_map(|p| *sums.get(&p.clusters, || p.clusters.replicas())).sum();
+    let replicas: i64 = objects
+        .iter()
+        .filter_map(|p| *sums.get_or_compute(&p.clusters, || p.clusters.total_replicas()))
+        .sum();
     format!(
         "{}, {}: {placed} placed with {}, {unschedulable} unschedulable, {} unmatched",
-        counted(objects.len() + plan.unmatched.len(), "object"),
-        counted(context.clusters, "cluster"),
-        counted(usize::try_from(replicas).unwrap_or(0), "replica"),
+        format_count(objects.len() + plan.unmatched.len(), "object"),
+        format_count(context.clusters, "cluster"),
+        format_count(usize::try_from(replicas).unwrap_or(0), "replica"),
         plan.unmatched.len() - following
     )
 }
@@ -146,7 +153,7 @@ impl<T> Default for OncePerList<T> {
 
 impl<T> OncePerList<T> {
     /// The plan keeps its lists, so that their addresses stay different.
-    fn get(&mut self, clusters: &PlacedClusters, compute: impl FnOnce() -> T) -> &T {
+    fn get_or_compute(&mut self, clusters: &PlacedClusters, compute: impl FnOnce() -> T) -> &T {
         // Empty lists have no address of their own, but all mean the same.
         let address = if clusters.is_empty() { 0 } else { clusters.as_ptr().addr() };
         self.0.entry(address).or_insert_with(compute)
@@ -163,12 +170,12 @@ struct Row<'p> {
 
 /// The rows. Where they are `folded`, long runs of objects of one kind that one policy places in the same way become
 /// one row.
-fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
+fn build_rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
     let mut rows = Vec::new();
     let mut sums = OncePerList::default();
     let mut row = |placement: &'p Placement, object| {
-        let replicas = *sums.get(&placement.clusters, || placement.clusters.replicas());
-        row(placement, object, replicas)
+        let replicas = *sums.get_or_compute(&placement.clusters, || placement.clusters.total_replicas());
+        build_row(placement, object, replicas)
     };
     let alike = |a: &Placement, b: &Placement| {
         (&a.object.kind, &a.object.namespace, &a.policy, &a.clusters, &a.unschedulable, &a.suspended)
@@ -176,7 +183,7 @@ fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
             && a.required_by == b.required_by
     };
     for run in placements.chunk_by(|a, b| alike(a, b)) {
-        let shown = if folded && run.len() > ALIKE + 1 { ALIKE } else { run.len() };
+        let shown = if folded && run.len() > MAX_EQUAL_ROWS + 1 { MAX_EQUAL_ROWS } else { run.len() };
         rows.extend(run.iter().take(shown).map(|placement| row(placement, placement.object.to_string())));
         if let Some(first) = run.first().filter(|_| shown < run.len()) {
             let words = format!("… {} more {}s placed alike", run.len() - shown, first.object.kind);
@@ -186,7 +193,7 @@ fn rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
     rows
 }
 
-fn row(placement: &Placement, object: String, replicas: Option<i64>) -> Row<'_> {
+fn build_row(placement: &Placement, object: String, replicas: Option<i64>) -> Row<'_> {
     let policy = match (&placement.policy, placement.required_by.first()) {
         (Some(policy), _) => policy.to_string(),
         (None, Some(by)) => match placement.required_by.len() {
@@ -211,7 +218,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn fit(rows: &[Row<'_>], width: Option<usize>) -> Self {
+    fn fit_width(rows: &[Row<'_>], width: Option<usize>) -> Self {
         let widest = |cell: &dyn Fn(&Row<'_>) -> usize, head: &str| {
             rows.iter().map(cell).chain([head.len()]).max().unwrap_or(0)
         };
@@ -221,7 +228,7 @@ impl Columns {
         let replicas = if counts { widest(&|row| row.replicas.len(), "REPLICAS") } else { 0 };
         let mut columns = Self { object, policy, replicas, places: None };
         let Some(width) = width else { return columns };
-        let needed = |columns: &Self| columns.left() + CLUSTERS_MIN;
+        let needed = |columns: &Self| columns.left_width() + MIN_CLUSTERS_WIDTH;
         // A few long names get lines of their own, so that they do not take the place of the other columns.
         let limit = |columns: &Self| width.saturating_sub(needed(columns) - columns.object);
         let fitting = |limit: usize| rows.iter().filter(|row| row.object.chars().count() <= limit).count();
@@ -233,12 +240,12 @@ impl Columns {
             let names = rows.iter().map(|row| row.object.chars().count()).filter(|length| *length <= limit);
             columns.object = names.max().unwrap_or(0).max("OBJECT".len());
         }
-        columns.places = Some(width.saturating_sub(columns.left()).max(CLUSTERS_MIN));
+        columns.places = Some(width.saturating_sub(columns.left_width()).max(MIN_CLUSTERS_WIDTH));
         columns
     }
 
     /// The columns before the clusters, with the space after each.
-    fn left(&self) -> usize {
+    fn left_width(&self) -> usize {
         [self.object, self.policy, self.replicas]
             .iter()
             .filter(|width| **width > 0)
@@ -246,7 +253,7 @@ impl Columns {
             .sum()
     }
 
-    fn line(&self, object: &str, policy: &str, replicas: &str) -> String {
+    fn format_line(&self, object: &str, policy: &str, replicas: &str) -> String {
         let mut line = format!("{object:width$}  ", width = self.object);
         if self.policy > 0 {
             let _ = write!(line, "{policy:width$}  ", width = self.policy);
@@ -257,31 +264,31 @@ impl Columns {
         line
     }
 
-    fn head(&self) -> String {
-        self.line("OBJECT", "POLICY", "REPLICAS") + "CLUSTERS"
+    fn format_head(&self) -> String {
+        self.format_line("OBJECT", "POLICY", "REPLICAS") + "CLUSTERS"
     }
 
-    fn write(&self, out: &mut String, row: &Row<'_>, places: &[String]) {
+    fn write_row(&self, out: &mut String, row: &Row<'_>, places: &[String]) {
         let mut name = row.object.as_str();
         if name.chars().count() > self.object {
             let _ = writeln!(out, "{name}");
             name = "";
         }
-        let line = self.line(name, &row.policy, &row.replicas);
+        let line = self.format_line(name, &row.policy, &row.replicas);
         let mut places = places.iter();
         let _ = writeln!(out, "{}", (line + places.next().map_or("", String::as_str)).trim_end());
         for place in places {
-            let _ = writeln!(out, "{:indent$}{place}", "", indent = self.left());
+            let _ = writeln!(out, "{:indent$}{place}", "", indent = self.left_width());
         }
     }
 }
 
 /// The lines in the column of clusters, whose names are in `names`.
-fn places(placement: &Placement, names: &[String], wide: usize, style: TextStyle) -> Vec<String> {
+fn format_places(placement: &Placement, names: &[String], wide: usize, style: TextStyle) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(unschedulable) = &placement.unschedulable {
         let words = format!("{}: {}", unschedulable.reason, unschedulable.message);
-        lines.extend(wrap(&words, wide).into_iter().map(|line| style.paint(AnsiColor::Red, &line)));
+        lines.extend(wrap_text(&words, wide).into_iter().map(|line| style.paint_text(AnsiColor::Red, &line)));
         if !placement.clusters.is_empty() {
             lines.push("kept from the previous plan:".to_owned());
         }
@@ -295,7 +302,9 @@ fn places(placement: &Placement, names: &[String], wide: usize, style: TextStyle
     lines.extend(names.iter().cloned());
     if !placement.suspended.is_empty() {
         let words = format!("suspended: {}", placement.suspended.join(" "));
-        lines.extend(wrap(&words, wide).into_iter().map(|line| style.paint(AnsiColor::Yellow, &line)));
+        lines.extend(
+            wrap_text(&words, wide).into_iter().map(|line| style.paint_text(AnsiColor::Yellow, &line)),
+        );
     }
     lines
 }
@@ -344,7 +353,7 @@ fn cluster_names(clusters: &[Placed], inventory: usize, width: usize, most: usiz
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-fn wrap(text: &str, width: usize) -> Vec<String> {
+fn wrap_text(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split(' ') {

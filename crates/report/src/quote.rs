@@ -8,59 +8,61 @@ use federate_dialect::Dialects;
 use federate_engine::change::names_credential;
 
 /// Longer lines are not quoted.
-const LONGEST: usize = 400;
+const MAX_LINE_BYTES: usize = 400;
 
 /// Longer types are not quoted.
-const LONGEST_TYPE: usize = 100;
+const MAX_TYPE_BYTES: usize = 100;
 
 /// How many lines above and below are also searched for names of credentials: in a list of environment
 /// variables, the name is on one line and the value on the next.
-const NEAR: usize = 3;
+const NEAR_LINES: usize = 3;
 
 /// The line with this number, from 1, if it may be quoted. Of a configuration, only keys may.
-pub(crate) fn line(is_config: bool, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
+pub(crate) fn quote_line(is_config: bool, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
     let at = (number as usize).checked_sub(1)?;
     if is_config {
-        return key(&text(bytes.split(|b| *b == b'\n').nth(at)?));
+        return quote_key(&decode_line(bytes.split(|b| *b == b'\n').nth(at)?));
     }
-    if !bytes.split(|b| *b == b'\n').any(|line| contains(line, b"kind")) || !harmless(bytes, dialects) {
-        return bytes.split(|b| *b == b'\n').nth(at).map(text).filter(|line| names_type(line));
+    if !bytes.split(|b| *b == b'\n').any(|line| contains_word(line, b"kind")) || !is_harmless(bytes, dialects)
+    {
+        return bytes.split(|b| *b == b'\n').nth(at).map(decode_line).filter(|line| names_type(line));
     }
-    let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR + 1).collect();
-    let line = lines.get(at).filter(|line| line.len() <= LONGEST)?;
-    if contains(line, b"value") && contains(bytes, b"Override") {
+    let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR_LINES + 1).collect();
+    let line = lines.get(at).filter(|line| line.len() <= MAX_LINE_BYTES)?;
+    if contains_word(line, b"value") && contains_word(bytes, b"Override") {
         // The value of an override may be a credential, whatever its name.
         return None;
     }
-    let near = lines.get(at.saturating_sub(NEAR)..)?;
-    (!near.iter().any(|line| is_credential(line)) && !within_credential(&lines, at)).then(|| text(line))
+    let near = lines.get(at.saturating_sub(NEAR_LINES)..)?;
+    (!near.iter().any(|line| is_credential(line)) && !within_credential(&lines, at))
+        .then(|| decode_line(line))
 }
 
 /// Whether a line states the API version or the kind of a document, and nothing else: it may be shown of any object.
 fn names_type(line: &str) -> bool {
     let value = ["kind: ", "apiVersion: "].into_iter().find_map(|key| line.strip_prefix(key));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '-');
-    value.is_some_and(|value| value.len() <= LONGEST_TYPE && value.trim_end().chars().all(plain))
+    value.is_some_and(|value| value.len() <= MAX_TYPE_BYTES && value.trim_end().chars().all(plain))
 }
 
-fn text(line: &[u8]) -> String {
+fn decode_line(line: &[u8]) -> String {
     let line = String::from_utf8_lossy(line);
     line.trim_end_matches('\r').trim_start_matches('\u{feff}').to_owned()
 }
 
 /// The key of a line, without its value.
-fn key(line: &str) -> Option<String> {
+fn quote_key(line: &str) -> Option<String> {
     let (key, value) = line.split_once(':')?;
     let name = key.trim_start_matches([' ', '-']);
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    if name.is_empty() || !name.chars().all(plain) || line.len() > LONGEST {
+    if name.is_empty() || !name.chars().all(plain) || line.len() > MAX_LINE_BYTES {
         return None;
     }
     Some(if value.trim().is_empty() { line.to_owned() } else { format!("{key}: …") })
 }
 
 /// Whether the file names kinds, and all of them are known and are not Secrets.
-fn harmless(bytes: &[u8], dialects: Dialects) -> bool {
+fn is_harmless(bytes: &[u8], dialects: Dialects) -> bool {
     let mut named = false;
     for line in bytes.split(|b| *b == b'\n') {
         for kind in kinds_of(line) {
@@ -85,7 +87,7 @@ fn kinds_of(line: &[u8]) -> Vec<String> {
     after.collect()
 }
 
-fn contains(line: &[u8], word: &[u8]) -> bool {
+fn contains_word(line: &[u8], word: &[u8]) -> bool {
     line.windows(word.len()).any(|window| window == word)
 }
 
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, number: u32) -> Option<String> {
-        line(false, text.as_bytes(), number, Dialects::default())
+        quote_line(false, text.as_bytes(), number, Dialects::default())
     }
 
     #[test]
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn settings_show_their_keys_alone() {
-        let settings = |text: &str| line(true, text.as_bytes(), 1, Dialects::default());
+        let settings = |text: &str| quote_line(true, text.as_bytes(), 1, Dialects::default());
         assert_eq!(settings("values: {a: hunter2}").as_deref(), Some("values: …"));
         assert_eq!(settings("  paths:").as_deref(), Some("  paths:"));
         assert_eq!(settings("hunter2"), None);

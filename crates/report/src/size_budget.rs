@@ -1,12 +1,12 @@
 //! Cuts a comment to the size limit, the least important first: manifests, tables of fields, lists of names, tables of values,
 //! then whole rows. The comment says what was cut.
 
-use crate::escape::code;
-use crate::table::counted;
+use crate::escape::format_code;
+use crate::table::format_count;
 
 /// The largest size of a comment in bytes, which is at least its number of characters. A comment on GitHub holds at most 65,536
 /// characters, and others may add to it.
-pub const MAX_COMMENT: usize = 59_000;
+pub const MAX_COMMENT_BYTES: usize = 59_000;
 
 /// How much a row matters to a reader. The last is cut first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,11 +37,11 @@ pub(crate) enum Importance {
 pub(crate) struct Section {
     title: &'static str,
     intro: String,
-    rows: Vec<Row>,
+    rows: Vec<SectionRow>,
 }
 
 /// An entry of a section.
-pub(crate) struct Row {
+pub(crate) struct SectionRow {
     /// How much it matters.
     pub(crate) importance: Importance,
     /// The visible part. HTML if details are folded below it, complete Markdown otherwise.
@@ -59,10 +59,10 @@ pub(crate) struct Row {
 }
 
 /// Bytes reserved for the note about what was left out.
-const NOTE: usize = 1_000;
+const NOTE_BYTES: usize = 1_000;
 
 /// The size in bytes to which a table that is not folded is shortened.
-const MIN_TABLE: usize = 1_500;
+const MIN_TABLE_BYTES: usize = 1_500;
 
 /// The details of entries, in the order in which they are dropped.
 const DETAILS: [(&str, Part); 3] = [
@@ -72,18 +72,18 @@ const DETAILS: [(&str, Part); 3] = [
 ];
 
 /// Accesses one kind of detail of an entry.
-type Part = fn(&mut Row) -> &mut String;
+type Part = fn(&mut SectionRow) -> &mut String;
 
 impl Section {
-    pub(crate) fn new(title: &'static str, intro: impl Into<String>, rows: Vec<Row>) -> Self {
+    pub(crate) fn new(title: &'static str, intro: impl Into<String>, rows: Vec<SectionRow>) -> Self {
         Self { title, intro: intro.into(), rows }
     }
 
-    fn text(&self) -> String {
+    fn render_text(&self) -> String {
         if self.rows.is_empty() {
             return String::new();
         }
-        let rows: String = self.rows.iter().map(Row::text).collect();
+        let rows: String = self.rows.iter().map(SectionRow::render_text).collect();
         // The first row need not begin with an empty line.
         let rows = if self.intro.is_empty() { rows.trim_start_matches('\n') } else { &rows };
         match self.title {
@@ -96,23 +96,23 @@ impl Section {
         if self.rows.is_empty() {
             return 0;
         }
-        self.title.len() + 8 + self.intro.len() + self.rows.iter().map(Row::len).sum::<usize>()
+        self.title.len() + 8 + self.intro.len() + self.rows.iter().map(SectionRow::len).sum::<usize>()
     }
 }
 
-impl Row {
+impl SectionRow {
     /// A row without details, in Markdown.
-    pub(crate) fn line(importance: Importance, line: String) -> Self {
-        Self { is_plain: true, ..Self::folded(importance, line) }
+    pub(crate) fn without_details(importance: Importance, line: String) -> Self {
+        Self { is_plain: true, ..Self::with_details(importance, line) }
     }
 
     /// A row whose details are folded below a line of HTML.
-    pub(crate) fn folded(importance: Importance, line: String) -> Self {
+    pub(crate) fn with_details(importance: Importance, line: String) -> Self {
         let [open, lists, table, diff] = [const { String::new() }; 4];
         Self { importance, line, open, lists, table, diff, is_plain: false }
     }
 
-    fn text(&self) -> String {
+    fn render_text(&self) -> String {
         if self.is_plain {
             return self.line.clone();
         }
@@ -139,37 +139,37 @@ impl Row {
 }
 
 /// The sections within `budget` bytes. `all` is the command that prints what was left out.
-pub(crate) fn fit(mut sections: Vec<Section>, budget: usize, all: &str) -> String {
+pub(crate) fn fit_sections(mut sections: Vec<Section>, budget: usize, all: &str) -> String {
     let mut length: usize = sections.iter().map(Section::len).sum();
     let mut gone: Vec<String> = Vec::new();
     if length > budget {
-        let budget = budget.saturating_sub(NOTE);
+        let budget = budget.saturating_sub(NOTE_BYTES);
         for (what, part) in DETAILS {
             let dropped = drop_largest(&mut sections, &mut length, budget, part);
             if dropped > 0 {
-                gone.push(format!("{what} {}", counted(dropped, "change")));
+                gone.push(format!("{what} {}", format_count(dropped, "change")));
             }
         }
         let shortened = shorten_tables(&mut sections, &mut length, budget);
         if shortened > 0 {
-            gone.push(format!("{} of tables of values", counted(shortened, "line")));
+            gone.push(format!("{} of tables of values", format_count(shortened, "line")));
         }
         gone.extend(drop_rows(&mut sections, &mut length, budget));
     }
-    let mut out: String = sections.iter().map(Section::text).collect();
+    let mut out: String = sections.iter().map(Section::render_text).collect();
     if !gone.is_empty() {
         out.push_str(&format!(
             "\n---\nLeft out to fit the size limit of comments: {}. To see everything: {}\n",
             gone.join(", "),
-            code(all)
+            format_code(all)
         ));
     }
     out
 }
 
 /// The rows with the least important first; among equally important ones the last first.
-fn least_important_first(sections: &mut [Section]) -> Vec<&mut Row> {
-    let mut rows: Vec<&mut Row> = sections.iter_mut().flat_map(|section| &mut section.rows).collect();
+fn least_important_first(sections: &mut [Section]) -> Vec<&mut SectionRow> {
+    let mut rows: Vec<&mut SectionRow> = sections.iter_mut().flat_map(|section| &mut section.rows).collect();
     rows.reverse();
     rows.sort_by_key(|row| std::cmp::Reverse(row.importance));
     rows
@@ -195,15 +195,15 @@ fn drop_largest(sections: &mut [Section], length: &mut usize, budget: usize, par
 /// Cuts the last lines of open tables until the rest fits. Returns the number of lines.
 fn shorten_tables(sections: &mut [Section], length: &mut usize, budget: usize) -> usize {
     let mut cut = 0;
-    for row in least_important_first(sections).into_iter().filter(|row| row.open.len() > MIN_TABLE) {
+    for row in least_important_first(sections).into_iter().filter(|row| row.open.len() > MIN_TABLE_BYTES) {
         let Some(excess) = length.checked_sub(budget).filter(|excess| *excess > 0) else { break };
-        let keep = row.open.len().saturating_sub(excess + 96).max(MIN_TABLE);
+        let keep = row.open.len().saturating_sub(excess + 96).max(MIN_TABLE_BYTES);
         let end = row.open.char_indices().map_while(|(at, c)| (at < keep).then_some((at, c)));
         let end = end.filter(|(_, c)| *c == '\n').last().map_or(0, |(at, _)| at + 1);
         let lines = row.open.get(end..).unwrap_or_default().lines().filter(|line| !line.is_empty()).count();
         let before = row.open.len();
         row.open.truncate(end);
-        row.open.push_str(&format!("\n… and {}\n", counted(lines, "more line")));
+        row.open.push_str(&format!("\n… and {}\n", format_count(lines, "more line")));
         *length = *length + row.open.len() - before;
         cut += lines;
     }
@@ -223,7 +223,7 @@ fn drop_rows(sections: &mut [Section], length: &mut usize, budget: usize) -> Vec
         if *length <= budget {
             break;
         }
-        let size = sections.get(section).and_then(|section| section.rows.get(row)).map_or(0, Row::len);
+        let size = sections.get(section).and_then(|section| section.rows.get(row)).map_or(0, SectionRow::len);
         *length = length.saturating_sub(size);
         if let Some(dropped) = dropped.get_mut(section).and_then(|rows| rows.get_mut(row)) {
             *dropped = true;
@@ -244,9 +244,11 @@ fn drop_rows(sections: &mut [Section], length: &mut usize, budget: usize) -> Vec
 mod tests {
     use super::*;
 
-    fn rows(importance: Importance, count: usize) -> Vec<Row> {
+    fn rows(importance: Importance, count: usize) -> Vec<SectionRow> {
         (0..count)
-            .map(|at| Row::line(importance, format!("- {importance:?} {at} {}\n", "x".repeat(40))))
+            .map(|at| {
+                SectionRow::without_details(importance, format!("- {importance:?} {at} {}\n", "x".repeat(40)))
+            })
             .collect()
     }
 
@@ -257,7 +259,7 @@ mod tests {
             Section::new("Deleted", "", rows(Importance::Deletion, 20)),
             Section::new("Moves", "", rows(Importance::Move, 20)),
         ];
-        let text = fit(sections, 5_000, "federate diff");
+        let text = fit_sections(sections, 5_000, "federate diff");
         assert_eq!(text.matches("- Deletion").count(), 20, "{text}");
         assert!(text.contains("- Move 0 ") && !text.contains("- Move 19 "), "{text}");
         assert!(!text.contains("- Value"), "{text}");
@@ -268,9 +270,9 @@ mod tests {
     fn a_long_table_loses_its_last_lines() {
         let open =
             (0..200).fold(String::new(), |text, at| text + &format!("| object {at} | before | after |\n"));
-        let mut row = Row::folded(Importance::Value, "200 objects".to_owned());
+        let mut row = SectionRow::with_details(Importance::Value, "200 objects".to_owned());
         row.open = open;
-        let text = fit(vec![Section::new("Values", "", vec![row])], 4_000, "federate diff");
+        let text = fit_sections(vec![Section::new("Values", "", vec![row])], 4_000, "federate diff");
         assert!(text.contains("| object 0 |") && !text.contains("| object 199 |"), "{text}");
         assert!(text.contains("more lines\n") && text.contains("lines of tables of values"), "{text}");
         assert!(text.len() <= 4_000, "{}", text.len());

@@ -17,7 +17,7 @@ pub struct TextStyle {
 
 impl TextStyle {
     /// The text in a colour.
-    pub(super) fn paint(self, color: AnsiColor, text: &str) -> String {
+    pub(super) fn paint_text(self, color: AnsiColor, text: &str) -> String {
         if !self.color {
             return text.to_owned();
         }
@@ -26,12 +26,12 @@ impl TextStyle {
     }
 
     /// The text in the colour of chosen clusters.
-    pub(super) fn chosen(self, text: &str) -> String {
-        self.paint(AnsiColor::Green, text)
+    pub(super) fn paint_chosen(self, text: &str) -> String {
+        self.paint_text(AnsiColor::Green, text)
     }
 
     /// The text in bold.
-    pub(super) fn bold(self, text: &str) -> String {
+    pub(super) fn paint_bold(self, text: &str) -> String {
         if !self.color {
             return text.to_owned();
         }
@@ -41,6 +41,6 @@ impl TextStyle {
 }
 
 /// `1 object`, `2 objects`
-pub fn counted(number: usize, noun: &str) -> String {
+pub fn format_count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

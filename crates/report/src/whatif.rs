@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::diff::{Diff, text};
-use super::table::{TextStyle, counted};
+use super::table::{TextStyle, format_count};
 use federate_dialect::plan::API_VERSION;
-use federate_engine::change::Changes;
-use federate_engine::whatif::{FreeResource, Loss, Stage, Unmoved};
+use federate_engine::change::RenderingChanges;
+use federate_engine::whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
 use federate_kubernetes::{ObjectRef, finding};
 
 /// The effect of a scenario, for scripts.
@@ -25,20 +25,20 @@ pub struct WhatIf<'a> {
     /// The events, as given on the command line.
     pub scenario: &'a [String],
     /// What happens when.
-    pub timeline: &'a [Stage],
+    pub timeline: &'a [TimelineStage],
     /// Numbers of replicas.
-    pub replicas: Replicas,
+    pub replicas: ReplicaTotals,
     /// The tightest resource of each cluster at the end, the tightest first.
     #[serde(skip_serializing_if = "<[FreeResource]>::is_empty")]
     pub capacity: &'a [FreeResource],
     /// Objects that lose or gain replicas, the worst first: what runs nowhere, then what misses most replicas.
-    pub losses: Vec<&'a Loss>,
+    pub losses: Vec<&'a ReplicaLoss>,
     /// Why nothing moves, if nothing does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unmoved: Option<&'a Unmoved>,
+    pub unmoved: Option<&'a UnmovedScenario>,
     /// Placements that change.
     #[serde(flatten)]
-    pub changes: &'a Changes,
+    pub changes: &'a RenderingChanges,
 }
 
 /// The effect of losing each unit, for scripts.
@@ -57,16 +57,16 @@ pub struct WhatIfEach<'a> {
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub scenario: &'a [String],
     /// One row per unit, the worst first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<UnitLoss>,
     /// Why nothing moves, if nothing moves whatever is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub unmoved: Option<&'a Unmoved>,
+    pub unmoved: Option<&'a UnmovedScenario>,
 }
 
 /// The effect of losing one unit.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub struct UnitLoss {
     /// The cluster, zone, region or provider that is lost.
     pub lose: String,
     /// Its clusters.
@@ -74,7 +74,7 @@ pub struct Row {
     /// The number of objects whose clusters or replicas change.
     pub moved: usize,
     /// Numbers of replicas.
-    pub replicas: Replicas,
+    pub replicas: ReplicaTotals,
     /// Objects that no longer run in any cluster.
     pub nowhere: Vec<ObjectRef>,
     /// Objects that become unschedulable.
@@ -108,7 +108,7 @@ pub struct ScenarioResult {
 
 impl ScenarioResults {
     /// The results as text.
-    pub fn text(&self) -> String {
+    pub fn format_text(&self) -> String {
         let mut out = String::new();
         for ScenarioResult { name, violations } in &self.results {
             if violations.is_empty() {
@@ -127,7 +127,7 @@ impl ScenarioResults {
 /// Numbers of replicas over all objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Replicas {
+pub struct ReplicaTotals {
     /// Replicas that no longer run where they ran.
     pub lost: i64,
     /// Lost replicas that run in other clusters instead.
@@ -144,38 +144,38 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-impl Replicas {
+impl ReplicaTotals {
     /// The sums over these objects.
-    pub fn of(losses: &[Loss]) -> Self {
+    pub fn from_losses(losses: &[ReplicaLoss]) -> Self {
         Self {
             lost: losses.iter().map(|loss| loss.lost).sum(),
             regained: losses.iter().map(|loss| loss.regained).sum(),
             added: losses.iter().map(|loss| loss.added).sum(),
-            missing: losses.iter().map(Loss::missing).sum(),
+            missing: losses.iter().map(ReplicaLoss::missing_replicas).sum(),
         }
     }
 }
 
 /// What a scenario does, as the command line and programs have it.
 #[derive(Clone, Copy)]
-pub struct Effect<'a> {
+pub struct ScenarioEffect<'a> {
     /// What happens when.
-    pub timeline: &'a [Stage],
+    pub timeline: &'a [TimelineStage],
     /// The tightest resource of each cluster at the end.
     pub capacity: &'a [FreeResource],
     /// Placements that change.
-    pub changes: &'a Changes,
+    pub changes: &'a RenderingChanges,
     /// Objects that lose or gain replicas.
-    pub losses: &'a [Loss],
+    pub losses: &'a [ReplicaLoss],
     /// Why nothing moves, if nothing does.
-    pub unmoved: Option<&'a Unmoved>,
+    pub unmoved: Option<&'a UnmovedScenario>,
 }
 
 /// The most characters of a comment on GitHub.
-const MAX_COMMENT: usize = 65_536;
+const MAX_COMMENT_CHARACTERS: usize = 65_536;
 
 /// What a comment keeps free for its frame and for what it says about cuts.
-const COMMENT_FRAME: usize = 4_096;
+const COMMENT_FRAME_CHARACTERS: usize = 4_096;
 
 /// A part of the report.
 struct Section {
@@ -186,11 +186,11 @@ struct Section {
 
 impl<'a> WhatIf<'a> {
     /// The effect of the events.
-    pub fn new(scenario: &'a [String], effect: Effect<'a>) -> Self {
-        let Effect { timeline, capacity, changes, losses, unmoved } = effect;
-        let replicas = Replicas::of(losses);
-        let mut losses: Vec<&Loss> = losses.iter().collect();
-        let weight = |loss: &Loss| (loss.nowhere, loss.missing(), loss.lost);
+    pub fn new(scenario: &'a [String], effect: ScenarioEffect<'a>) -> Self {
+        let ScenarioEffect { timeline, capacity, changes, losses, unmoved } = effect;
+        let replicas = ReplicaTotals::from_losses(losses);
+        let mut losses: Vec<&ReplicaLoss> = losses.iter().collect();
+        let weight = |loss: &ReplicaLoss| (loss.nowhere, loss.missing_replicas(), loss.lost);
         losses.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.object.cmp(&b.object)));
         let (api_version, kind) = (API_VERSION, "WhatIf");
         Self { api_version, kind, scenario, timeline, replicas, capacity, losses, unmoved, changes }
@@ -198,37 +198,41 @@ impl<'a> WhatIf<'a> {
 
     /// The effect as Markdown, for a comment on a pull request. The least important sections are cut first; what runs
     /// nowhere comes first and is cut last.
-    pub fn markdown(&self) -> String {
+    pub fn format_markdown(&self) -> String {
         let style = TextStyle { width: None, color: false, full: true, quiet: false };
-        let title = shortened(&self.scenario.join(", "), COMMENT_FRAME / 4);
-        let head = format!("**What if: {title}**\n\n{}", self.sentence());
-        let sections = fit_sections(self.sections(style), MAX_COMMENT - COMMENT_FRAME);
+        let title = truncate_text(&self.scenario.join(", "), COMMENT_FRAME_CHARACTERS / 4);
+        let head = format!("**What if: {title}**\n\n{}", self.format_sentence());
+        let sections =
+            fit_sections(self.build_sections(style), MAX_COMMENT_CHARACTERS - COMMENT_FRAME_CHARACTERS);
         format!("{head}\n\n```text\n{}```\n", without_fences(&sections))
     }
 
     /// The effect as text: what runs nowhere, the diff, the timeline, the lost replicas, the free resources.
-    pub fn text(&self, style: TextStyle) -> String {
-        self.sections(style).into_iter().map(|section| section.text).collect()
+    pub fn format_text(&self, style: TextStyle) -> String {
+        self.build_sections(style).into_iter().map(|section| section.text).collect()
     }
 
-    fn sections(&self, style: TextStyle) -> Vec<Section> {
+    fn build_sections(&self, style: TextStyle) -> Vec<Section> {
         let mut sections = vec![
             Section { rank: 0, text: self.nowhere_table(style) },
-            Section { rank: 4, text: self.moves(style) },
-            Section { rank: 3, text: self.stages(style) },
+            Section { rank: 4, text: self.format_moves(style) },
+            Section { rank: 3, text: self.format_stages(style) },
         ];
         if !self.losses.is_empty() {
             sections.push(Section { rank: 1, text: self.loss_table(style) });
         }
         sections.push(Section { rank: 2, text: self.capacity_table(style) });
         if !self.losses.is_empty() {
-            sections.push(Section { rank: 0, text: format!("\n{}\n", style.bold(&self.sentence())) });
+            sections.push(Section {
+                rank: 0,
+                text: format!("\n{}\n", style.paint_bold(&self.format_sentence())),
+            });
         }
         sections
     }
 
-    fn sentence(&self) -> String {
-        sentence(self.replicas, self.losses.iter().filter(|loss| loss.nowhere).count())
+    fn format_sentence(&self) -> String {
+        format_sentence(self.replicas, self.losses.iter().filter(|loss| loss.nowhere).count())
     }
 
     /// The objects that run nowhere. None is left out.
@@ -238,18 +242,18 @@ impl<'a> WhatIf<'a> {
         if rows.is_empty() {
             return String::new();
         }
-        let mut out = format!("{}\n", style.bold("Runs nowhere"));
-        table(&mut out, ["OBJECT", "LOST", ""], &rows, style);
+        let mut out = format!("{}\n", style.paint_bold("Runs nowhere"));
+        write_table(&mut out, ["OBJECT", "LOST", ""], &rows, style);
         out.push('\n');
         out
     }
 
     /// The placements that change, or why none does.
-    fn moves(&self, style: TextStyle) -> String {
+    fn format_moves(&self, style: TextStyle) -> String {
         let later = self.scenario.join(", ");
         let diff = Diff::new("today", &later, self.changes);
         let mut out = if self.changes.is_empty() {
-            let lost = counted(usize::try_from(self.replicas.lost).unwrap_or(0), "replica");
+            let lost = format_count(usize::try_from(self.replicas.lost).unwrap_or(0), "replica");
             match (self.replicas.lost, self.losses.iter().filter(|loss| loss.nowhere).count()) {
                 (0, 0) => format!("{later}: nothing changes\n"),
                 (0, _) => format!("{later}: nothing moves\n"),
@@ -257,21 +261,21 @@ impl<'a> WhatIf<'a> {
                 (_, _) => format!("{later}: nothing moves, and {lost} are lost\n"),
             }
         } else {
-            text::text(&diff, text::Detail::Fields, style)
+            text::format_diff(&diff, text::DiffDetail::Fields, style)
         };
-        if let Some(Unmoved { summary, help, .. }) = self.unmoved {
+        if let Some(UnmovedScenario { summary, help, .. }) = self.unmoved {
             let _ = writeln!(out, "Nothing moves because {summary}: {help}.");
         }
         out
     }
 
-    fn stages(&self, style: TextStyle) -> String {
-        let mut out = format!("\n{}\n", style.bold("Timeline"));
-        let moves = |stage: &Stage| stage.moved > 0;
+    fn format_stages(&self, style: TextStyle) -> String {
+        let mut out = format!("\n{}\n", style.paint_bold("Timeline"));
+        let moves = |stage: &TimelineStage| stage.moved > 0;
         let last = self.timeline.iter().rposition(moves);
         for (number, stage) in self.timeline.iter().enumerate() {
-            let at = format!("t+{}", duration(stage.seconds));
-            let effect = match (effect(stage), self.unmoved, last) {
+            let at = format!("t+{}", format_duration(stage.seconds));
+            let effect = match (format_effect(stage), self.unmoved, last) {
                 (Some(effect), ..) => effect,
                 (None, Some(unmoved), _) => format!("nothing moves: {}", unmoved.summary),
                 (None, None, Some(last)) if number < last => "nothing moves yet".to_owned(),
@@ -287,16 +291,16 @@ impl<'a> WhatIf<'a> {
 
     /// The objects that lose or gain replicas.
     fn loss_table(&self, style: TextStyle) -> String {
-        let mut out = format!("\n{}\n", style.bold("Replicas"));
+        let mut out = format!("\n{}\n", style.paint_bold("Replicas"));
         let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
-        let most = if style.full { usize::MAX } else { LOSSES.max(nowhere) };
+        let most = if style.full { usize::MAX } else { MAX_LOSSES.max(nowhere) };
         let rows: Vec<[String; 6]> = self.losses.iter().take(most).map(|loss| loss_cells(loss)).collect();
         let head = ["OBJECT", "LOST", "REGAINED", "ADDED", "LEFT", ""];
         if self.replicas.added > 0 {
-            table(&mut out, head, &rows, style);
+            write_table(&mut out, head, &rows, style);
         } else {
             let rows: Vec<[String; 5]> = rows.into_iter().map(without_added).collect();
-            table(&mut out, without_added(head), &rows, style);
+            write_table(&mut out, without_added(head), &rows, style);
         }
         if let Some(more) = self.losses.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
@@ -309,8 +313,8 @@ impl<'a> WhatIf<'a> {
         if self.capacity.is_empty() {
             return String::new();
         }
-        let mut out = format!("\n{}\n", style.bold("Free after that"));
-        let most = if style.full { usize::MAX } else { MOST_CLUSTERS };
+        let mut out = format!("\n{}\n", style.paint_bold("Free after that"));
+        let most = if style.full { usize::MAX } else { MAX_CLUSTERS };
         let cells = |resource: &FreeResource| {
             let free = format!("{} of {}", resource.free, resource.allocatable);
             [
@@ -322,7 +326,7 @@ impl<'a> WhatIf<'a> {
             ]
         };
         let rows: Vec<[String; 5]> = self.capacity.iter().take(most).map(cells).collect();
-        table(&mut out, ["CLUSTER", "LEAST FREE", "FREE", "", ""], &rows, style);
+        write_table(&mut out, ["CLUSTER", "LEAST FREE", "FREE", "", ""], &rows, style);
         if let Some(more) = self.capacity.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
         }
@@ -359,12 +363,12 @@ fn cut_lines(text: &str, size: usize) -> String {
             cut += 1;
         }
     }
-    let _ = writeln!(out, "… {} cut to fit a comment; `-o table -v` shows all", counted(cut, "line"));
+    let _ = writeln!(out, "… {} cut to fit a comment; `-o table -v` shows all", format_count(cut, "line"));
     out
 }
 
 /// The start of a text.
-fn shortened(text: &str, size: usize) -> String {
+fn truncate_text(text: &str, size: usize) -> String {
     if text.chars().count() <= size {
         return text.to_owned();
     }
@@ -377,13 +381,13 @@ fn without_fences(text: &str) -> String {
 }
 
 /// How many objects are shown, unless all are to be shown or run nowhere.
-const LOSSES: usize = 20;
+const MAX_LOSSES: usize = 20;
 
 /// What moves in a stage; `None` if nothing does.
-fn effect(stage: &Stage) -> Option<String> {
-    let replicas = |number: i64| counted(usize::try_from(number).unwrap_or(0), "replica");
+fn format_effect(stage: &TimelineStage) -> Option<String> {
+    let replicas = |number: i64| format_count(usize::try_from(number).unwrap_or(0), "replica");
     let parts = [
-        (stage.moved > 0).then(|| format!("{} moved", counted(stage.moved, "object"))),
+        (stage.moved > 0).then(|| format!("{} moved", format_count(stage.moved, "object"))),
         (stage.lost > 0).then(|| format!("{} lost", replicas(stage.lost))),
         (stage.regained > 0).then(|| format!("{} regained", replicas(stage.regained))),
     ];
@@ -392,17 +396,17 @@ fn effect(stage: &Stage) -> Option<String> {
 }
 
 /// How many clusters are shown, unless all are to be shown.
-const MOST_CLUSTERS: usize = 10;
+const MAX_CLUSTERS: usize = 10;
 
 /// A time since the start: seconds up to two minutes, then minutes.
-fn duration(seconds: i64) -> String {
+fn format_duration(seconds: i64) -> String {
     if seconds < 120 || seconds % 60 != 0 { format!("{seconds}s") } else { format!("{}m", seconds / 60) }
 }
 
 /// How many objects a cell names.
-const NAMES: usize = 2;
+const MAX_NAMES: usize = 2;
 
-fn loss_cells(loss: &Loss) -> [String; 6] {
+fn loss_cells(loss: &ReplicaLoss) -> [String; 6] {
     let note = if loss.nowhere { "runs nowhere" } else { "" };
     let [lost, regained, added, left] =
         [loss.lost, loss.regained, loss.added, loss.left].map(|number| number.to_string());
@@ -414,7 +418,7 @@ fn without_added<T>([object, lost, regained, _, left, note]: [T; 6]) -> [T; 5] {
     [object, lost, regained, left, note]
 }
 
-fn nowhere_cells(loss: &Loss) -> [String; 3] {
+fn nowhere_cells(loss: &ReplicaLoss) -> [String; 3] {
     let lost = if loss.lost > 0 { loss.lost.to_string() } else { "-".to_owned() };
     [loss.object.to_string(), lost, "runs nowhere".to_owned()]
 }
@@ -424,14 +428,14 @@ fn without_tightest<T>([unit, moved, lost, regained, missing, _, nowhere]: [T; 7
     [unit, moved, lost, regained, missing, nowhere]
 }
 
-fn tightest(resource: &FreeResource) -> String {
+fn format_tightest(resource: &FreeResource) -> String {
     format!("{} {} {} %", resource.cluster, resource.resource, resource.percent)
 }
 
-fn sentence(replicas: Replicas, nowhere: usize) -> String {
+fn format_sentence(replicas: ReplicaTotals, nowhere: usize) -> String {
     let mut text = format!(
         "{} lost, {} regained, {} missing",
-        counted(usize::try_from(replicas.lost).unwrap_or(0), "replica"),
+        format_count(usize::try_from(replicas.lost).unwrap_or(0), "replica"),
         replicas.regained,
         replicas.missing
     );
@@ -440,7 +444,7 @@ fn sentence(replicas: Replicas, nowhere: usize) -> String {
     }
     if nowhere > 0 {
         let verb = if nowhere == 1 { "runs" } else { "run" };
-        let _ = write!(text, "; {} {verb} nowhere", counted(nowhere, "object"));
+        let _ = write!(text, "; {} {verb} nowhere", format_count(nowhere, "object"));
     }
     text
 }
@@ -450,26 +454,27 @@ const MAX_PAIRS: usize = 20;
 
 impl WhatIfEach<'_> {
     /// The effect as Markdown, for a comment on a pull request. The least important lines are cut first.
-    pub fn markdown(&self) -> String {
+    pub fn format_markdown(&self) -> String {
         let style = TextStyle { width: None, color: false, full: false, quiet: false };
-        let sections = fit_sections(self.sections(style), MAX_COMMENT - COMMENT_FRAME);
-        format!("{}\n\n```text\n{}```\n", self.summary(), without_fences(&sections))
+        let sections =
+            fit_sections(self.build_sections(style), MAX_COMMENT_CHARACTERS - COMMENT_FRAME_CHARACTERS);
+        format!("{}\n\n```text\n{}```\n", self.format_summary(), without_fences(&sections))
     }
 
     /// The effect as text: what runs nowhere, one line per unit, the summary.
-    pub fn text(&self, style: TextStyle) -> String {
-        self.sections(style).into_iter().map(|section| section.text).collect()
+    pub fn format_text(&self, style: TextStyle) -> String {
+        self.build_sections(style).into_iter().map(|section| section.text).collect()
     }
 
-    fn sections(&self, style: TextStyle) -> Vec<Section> {
+    fn build_sections(&self, style: TextStyle) -> Vec<Section> {
         let mut sections = vec![
             Section { rank: 0, text: self.nowhere_table(style) },
-            Section { rank: 1, text: self.table(style) },
+            Section { rank: 1, text: self.format_units(style) },
         ];
-        if let Some(Unmoved { summary, help, .. }) = self.unmoved {
+        if let Some(UnmovedScenario { summary, help, .. }) = self.unmoved {
             sections.push(Section { rank: 0, text: format!("\nNothing moves because {summary}: {help}.\n") });
         }
-        sections.push(Section { rank: 0, text: format!("\n{}\n", style.bold(&self.summary())) });
+        sections.push(Section { rank: 0, text: format!("\n{}\n", style.paint_bold(&self.format_summary())) });
         sections
     }
 
@@ -482,43 +487,43 @@ impl WhatIfEach<'_> {
             }
         }
         // The rows of single units name them, as long as there are few.
-        if units.is_empty() || (!self.pairs && self.rows.iter().all(|row| row.nowhere.len() <= NAMES)) {
+        if units.is_empty() || (!self.pairs && self.rows.iter().all(|row| row.nowhere.len() <= MAX_NAMES)) {
             return String::new();
         }
         let mut objects: Vec<(&ObjectRef, Vec<&str>)> = units.into_iter().collect();
         objects.sort_by(|(a, of_a), (b, of_b)| of_b.len().cmp(&of_a.len()).then_with(|| a.cmp(b)));
-        let most = if style.full { usize::MAX } else { NAMES };
+        let most = if style.full { usize::MAX } else { MAX_NAMES };
         let cells = |(object, units): &(&ObjectRef, Vec<&str>)| {
             let names: Vec<String> = units
                 .iter()
                 .map(|unit| if self.pairs { format!("({unit})") } else { (*unit).to_owned() })
                 .collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            [object.to_string(), units.len().to_string(), finding::list(&names, most)]
+            [object.to_string(), units.len().to_string(), finding::join_names(&names, most)]
         };
         let rows: Vec<[String; 3]> = objects.iter().map(cells).collect();
-        let mut out = format!("{}\n", style.bold("Runs nowhere"));
+        let mut out = format!("{}\n", style.paint_bold("Runs nowhere"));
         let unit = if self.pairs { "PAIRS".to_owned() } else { format!("{}S", self.each.to_uppercase()) };
-        table(&mut out, ["OBJECT", &unit, "WITHOUT"], &rows, style);
+        write_table(&mut out, ["OBJECT", &unit, "WITHOUT"], &rows, style);
         out.push('\n');
         out
     }
 
     /// One line per unit.
-    fn table(&self, style: TextStyle) -> String {
+    fn format_units(&self, style: TextStyle) -> String {
         let head = self.each.to_uppercase();
-        let cells = |row: &Row| {
+        let cells = |row: &UnitLoss| {
             let names: Vec<String> = row.nowhere.iter().map(ToString::to_string).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let most = if style.full { usize::MAX } else { NAMES };
-            let nowhere = if names.is_empty() { String::new() } else { finding::list(&names, most) };
+            let most = if style.full { usize::MAX } else { MAX_NAMES };
+            let nowhere = if names.is_empty() { String::new() } else { finding::join_names(&names, most) };
             [
                 row.lose.clone(),
                 row.moved.to_string(),
                 row.replicas.lost.to_string(),
                 row.replicas.regained.to_string(),
                 row.replicas.missing.to_string(),
-                row.tightest.as_ref().map(tightest).unwrap_or_default(),
+                row.tightest.as_ref().map(format_tightest).unwrap_or_default(),
                 nowhere,
             ]
         };
@@ -530,10 +535,10 @@ impl WhatIfEach<'_> {
         let tightest = if known { "LEAST FREE" } else { "" };
         let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", tightest, "RUNS NOWHERE"];
         if known {
-            table(&mut out, head, &rows, style);
+            write_table(&mut out, head, &rows, style);
         } else {
             let rows: Vec<[String; 6]> = rows.into_iter().map(without_tightest).collect();
-            table(&mut out, without_tightest(head), &rows, style);
+            write_table(&mut out, without_tightest(head), &rows, style);
         }
         if let Some(more) = self.rows.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more pairs, none of them worse (-v shows all)");
@@ -541,10 +546,10 @@ impl WhatIfEach<'_> {
         out
     }
 
-    fn summary(&self) -> String {
+    fn format_summary(&self) -> String {
         let safe = self.rows.iter().filter(|row| row.replicas.missing == 0 && row.nowhere.is_empty()).count();
         let all = match (self.pairs, self.rows.len()) {
-            (false, number) => counted(number, self.each),
+            (false, number) => format_count(number, self.each),
             (true, 1) => format!("1 pair of {}s", self.each),
             (true, number) => format!("{number} pairs of {}s", self.each),
         };
@@ -553,7 +558,7 @@ impl WhatIfEach<'_> {
 }
 
 /// Prints a table: the first and the last column are left-aligned, the others right-aligned.
-fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]], style: TextStyle) {
+fn write_table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]], style: TextStyle) {
     let wide = |at: usize, head: &str| {
         rows.iter().map(|row| row[at].chars().count()).chain([head.chars().count()]).max().unwrap_or(0)
     };
@@ -569,10 +574,10 @@ fn table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]]
         }
         line.trim_end().to_owned()
     };
-    let _ = writeln!(out, "{}", style.bold(&line(head)));
+    let _ = writeln!(out, "{}", style.paint_bold(&line(head)));
     for row in rows {
         let text = line(row.each_ref().map(String::as_str));
         let empty = row.last().is_none_or(String::is_empty);
-        let _ = writeln!(out, "{}", if empty { text } else { style.paint(AnsiColor::Red, &text) });
+        let _ = writeln!(out, "{}", if empty { text } else { style.paint_text(AnsiColor::Red, &text) });
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use federate_dialect::{Placement, Plan};
 use federate_engine::Engine;
 use federate_kubernetes::{Labels, Object, ObjectRef};
-use federate_repo::config::Unplaced;
+use federate_repo::config::UnplacedTemplates;
 use federate_repo::{Repo, Template};
 
 use crate::Session;
@@ -25,7 +25,7 @@ pub(crate) struct CandidatePlacement {
 type SelectedBy = (ObjectRef, Labels, Labels);
 
 fn selected_by(object: &Object) -> SelectedBy {
-    let annotations = federate_kubernetes::object::string_map(object.at(&["metadata", "annotations"]));
+    let annotations = federate_kubernetes::object::string_map(object.value_at(&["metadata", "annotations"]));
     (object.id.clone(), object.labels(), annotations)
 }
 
@@ -79,14 +79,14 @@ impl Session {
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         let claimed = repo.claimed.clone();
         let repo = Repo { config: repo.config.clone(), claimed, templates, ..Repo::default() };
-        Engine::new(self.dialects(), &repo, self.clusters(), self.settings()).placements()
+        Engine::new(self.dialects(), &repo, self.clusters(), self.settings()).plan_without_findings()
     }
 
     /// What places an object in a plan.
     pub(crate) fn placed_in(&self, plan: &Plan, id: &ObjectRef) -> Option<CandidatePlacement> {
         let start = plan.placements.partition_point(|row| row.object < *id);
         let mut rows = plan.placements.get(start..)?.iter().take_while(|row| row.object == *id);
-        let everywhere = self.repo().config.unplaced == Unplaced::Everywhere;
+        let everywhere = self.repo().config.unplaced == UnplacedTemplates::Everywhere;
         let is_placed = |row: &&Placement| {
             let by_rule = !row.implicit || !row.required_by.is_empty();
             !row.is_unmatched()

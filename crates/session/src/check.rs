@@ -3,35 +3,35 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use federate_engine::whatif::{may_hold_scenarios, scenarios};
+use federate_engine::whatif::{may_hold_scenarios, read_scenarios};
 use federate_kubernetes::{Finding, ObjectRef, Origin, Severity};
 use federate_repo::Role;
 use federate_yaml::Position;
 
 use crate::Session;
-use crate::source_review::NOT_BUILT;
+use crate::source_review::NOT_BUILT_CODE;
 
 impl Session {
     /// All errors and likely mistakes: the [findings](Self::findings), policies and overrides without effect,
     /// and scripts that fail. Objects with errors are not also reported as having no effect.
-    pub fn check(&self) -> Vec<Finding> {
+    pub fn check_repo(&self) -> Vec<Finding> {
         self.check_for(None)
     }
 
     /// Like `check`, but for a release of Kubernetes, such as 31 for 1.31, in place of those that the clusters report.
     pub fn check_for(&self, kubernetes: Option<u32>) -> Vec<Finding> {
-        let engine = self.engine();
-        let inspection = engine.inspect(self.plan(), kubernetes);
+        let engine = self.build_engine();
+        let inspection = engine.inspect_manifests(self.plan(), kubernetes);
         let mut found = self.read.clone();
-        found.extend(self.planned().findings.iter().chain(&inspection.findings).cloned());
+        found.extend(self.compute_plan().findings.iter().chain(&inspection.findings).cloned());
         found.extend(self.source_findings().iter().cloned());
-        for finding in found.iter_mut().filter(|finding| finding.code == NOT_BUILT) {
+        for finding in found.iter_mut().filter(|finding| finding.code == NOT_BUILT_CODE) {
             finding.severity = Severity::Error;
         }
-        let mut found = self.ordered(found);
+        let mut found = self.order_findings(found);
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
-        let mut examined = engine.examine();
+        let mut examined = engine.check_thoroughly();
         let mut unused = engine.unused_policies(self.plan());
         unused.extend(engine.unused_overrides(&inspection));
         unused.retain(|finding| !explain_unused(finding, &mut examined));
@@ -42,41 +42,42 @@ impl Session {
         unused.extend(examined);
         let unused = unused.into_iter();
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
-        engine.mistakes(self.plan(), kubernetes, &mut found);
+        engine.add_mistakes(self.plan(), kubernetes, &mut found);
         found.extend(inspection.mistakes);
         found.extend(self.secrets_in_clear());
-        found.extend(self.missing());
+        found.extend(self.report_missing());
         if self.clusters().is_empty() {
             // Without clusters, no override has an effect, and nothing can be scheduled.
             let follows = |finding: &Finding| matches!(finding.code, "unused-override" | "unschedulable");
             found.retain(|finding| finding.is_error() || !follows(finding));
         }
-        found.extend(self.scenarios());
-        self.ordered(found)
+        found.extend(self.check_scenarios());
+        self.order_findings(found)
     }
 
     /// The expectations of the repo's scenarios that do not hold.
-    fn scenarios(&self) -> Vec<Finding> {
+    fn check_scenarios(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let what_if = OnceCell::new();
         for (path, text) in self.repo().texts.iter().filter(|(_, text)| may_hold_scenarios(text)) {
-            for scenario in scenarios(text) {
+            for scenario in read_scenarios(text) {
                 let result = scenario.and_then(|scenario| {
                     let what_if = what_if.get_or_init(|| self.what_if());
-                    let violations = what_if.violations(&scenario).map_err(|why| (scenario.line, why))?;
+                    let violations =
+                        what_if.find_violations(&scenario).map_err(|why| (scenario.line, why))?;
                     Ok((scenario, violations))
                 });
                 let at = |line: u32| Some(Position { line, column: 1 });
                 match result {
                     Err((line, why)) => found.push(
                         Finding::in_file(Severity::Error, "invalid-scenario", path, at(line), why)
-                            .help("`federate help whatif` describes the events"),
+                            .with_help("`federate help whatif` describes the events"),
                     ),
                     Ok((scenario, violations)) => found.extend(violations.into_iter().map(|violation| {
                         let (name, at) = (&scenario.name, at(scenario.line));
                         let message = format!("scenario {name}: {violation}");
                         Finding::in_file(Severity::Warning, "expectation-failed", path, at, message)
-                            .help("`federate whatif` shows the whole effect of the scenario")
+                            .with_help("`federate whatif` shows the whole effect of the scenario")
                     })),
                 }
             }
@@ -85,10 +86,10 @@ impl Session {
     }
 
     /// Findings about what a repo needs and this one lacks: objects, clusters, policies.
-    pub fn missing(&self) -> Vec<Finding> {
+    pub fn report_missing(&self) -> Vec<Finding> {
         let repo = self.repo();
         let whole = |code: &'static str, message: &str, help: &str| {
-            Finding::in_file(Severity::Warning, code, &".".into(), None, message).help(help)
+            Finding::in_file(Severity::Warning, code, &".".into(), None, message).with_help(help)
         };
         if repo.templates.is_empty() && repo.claimed.is_empty() {
             let help = "name the folder with the manifests, check `paths` and `exclude` in federate.yaml, or start with \

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::{HOST, Placement, Plan};
-use federate_engine::capacity::{Usage, amount_in_words};
+use federate_dialect::{HUB, Placement, Plan};
+use federate_engine::capacity::{PlannedUsage, amount_in_words};
 use federate_kubernetes::{Cluster, ObjectRef, Taint};
 use federate_repo::Claims as _;
 use federate_report::clusters::{
@@ -26,8 +26,8 @@ impl Session {
             return unready;
         }
         let plan = self.plan_with_replicas();
-        let loads = self.loads(&plan.placements);
-        let previous = self.loads(self.settings().previous.rows());
+        let loads = self.compute_loads(&plan.placements);
+        let previous = self.compute_loads(self.settings().previous.rows());
         for one in &mut unready {
             one.load = loads.get(one.cluster.as_ref()).copied().unwrap_or_default();
             one.previous = previous.get(one.cluster.as_ref()).copied().unwrap_or_default();
@@ -36,26 +36,26 @@ impl Session {
     }
 
     /// What the rows of a plan place on each cluster. The rows of policies do not count as objects.
-    fn loads<'p>(&self, rows: &'p [Placement]) -> BTreeMap<&'p str, ClusterLoad> {
+    fn compute_loads<'p>(&self, rows: &'p [Placement]) -> BTreeMap<&'p str, ClusterLoad> {
         let mut loads: BTreeMap<&str, ClusterLoad> = BTreeMap::new();
         for row in rows.iter().filter(|row| !self.is_of_control_plane(&row.object)) {
-            for placed in row.clusters.iter().filter(|placed| placed.name.as_ref() != HOST) {
-                loads.entry(placed.name.as_ref()).or_default().add(placed.replicas);
+            for placed in row.clusters.iter().filter(|placed| placed.name.as_ref() != HUB) {
+                loads.entry(placed.name.as_ref()).or_default().add_object(placed.replicas);
             }
         }
         loads
     }
 
     fn is_of_control_plane(&self, object: &ObjectRef) -> bool {
-        self.dialects().role(&object.api_version, &object.kind).is_some()
+        self.dialects().role_of_kind(&object.api_version, &object.kind).is_some()
     }
 
     /// The inventory with what the plan places on each cluster and requests of it, sorted by name.
     pub fn cluster_rows(&self) -> Vec<ClusterRow> {
         let plan = self.plan_with_replicas();
-        let loads = self.loads(&plan.placements);
-        let mut usage: BTreeMap<&str, Vec<&Usage>> = BTreeMap::new();
-        let all = self.usage(&plan);
+        let loads = self.compute_loads(&plan.placements);
+        let mut usage: BTreeMap<&str, Vec<&PlannedUsage>> = BTreeMap::new();
+        let all = self.compute_usage(&plan);
         for one in &all {
             usage.entry(one.cluster.as_str()).or_default().push(one);
         }
@@ -67,7 +67,7 @@ impl Session {
         self.clusters().iter().map(row).collect()
     }
 
-    fn cluster_row(&self, cluster: &Cluster, load: ClusterLoad, usage: &[&Usage]) -> ClusterRow {
+    fn cluster_row(&self, cluster: &Cluster, load: ClusterLoad, usage: &[&PlannedUsage]) -> ClusterRow {
         let not_ready = cluster.not_ready(self.now());
         ClusterRow {
             name: cluster.name.to_string(),
@@ -83,7 +83,7 @@ impl Session {
             zones: cluster.zones.clone(),
             labels: cluster.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
             taints: cluster.taints.iter().map(taint_in_words).collect(),
-            resources: resources(cluster, usage),
+            resources: list_resources(cluster, usage),
             objects: load.objects,
             replicas: load.replicas,
         }
@@ -93,14 +93,14 @@ impl Session {
     pub fn names_clusters(&self, kind: &str) -> bool {
         let kinds = KindName::parse(kind, std::iter::empty());
         let is_generic = ["cluster", "clusters"].iter().any(|word| kind.eq_ignore_ascii_case(word));
-        is_generic || self.clusters().iter().any(|cluster| kinds.fits(&cluster.id))
+        is_generic || self.clusters().iter().any(|cluster| kinds.matches_object(&cluster.id))
     }
 
     /// What is placed on a cluster, and whether each policy chooses it; `None` if the inventory does not have it.
     pub fn explain_cluster(&self, name: &str) -> Option<ExplainedCluster> {
         let row = self.cluster_rows().into_iter().find(|row| row.name == name)?;
         let mut plan = self.plan_with_replicas();
-        let engine = self.engine();
+        let engine = self.build_engine();
         let mut first: BTreeMap<&ObjectRef, &ObjectRef> = BTreeMap::new();
         for placement in &self.plan().placements {
             if let Some(policy) = &placement.policy {
@@ -109,7 +109,7 @@ impl Session {
         }
         let mut policies: Vec<PolicyOfCluster> = Vec::new();
         for (policy, object) in first {
-            let Some(explanation) = engine.explain(object, self.plan()) else { continue };
+            let Some(explanation) = engine.explain_placement(object, self.plan()) else { continue };
             let Some(verdict) = explanation.clusters.into_iter().find(|one| one.cluster.as_ref() == name)
             else {
                 continue;
@@ -118,7 +118,7 @@ impl Session {
             for placement in plan.placements.iter().filter(|row| row.policy.as_ref() == Some(policy)) {
                 let placed = placement.clusters.iter().find(|placed| placed.name.as_ref() == name);
                 if let Some(placed) = placed {
-                    load.add(placed.replicas);
+                    load.add_object(placed.replicas);
                 }
             }
             let refused_by = verdict.refused_by.map(str::to_owned);
@@ -150,7 +150,7 @@ fn taint_in_words(taint: &Taint) -> String {
 }
 
 /// The resources that a cluster offers or that the plan requests of it, sorted by name.
-fn resources(cluster: &Cluster, usage: &[&Usage]) -> Vec<ClusterResource> {
+fn list_resources(cluster: &Cluster, usage: &[&PlannedUsage]) -> Vec<ClusterResource> {
     let mut all: BTreeMap<&str, ClusterResource> = BTreeMap::new();
     if let Some(capacity) = &cluster.capacity {
         for (name, amount) in &capacity.allocatable {
@@ -159,8 +159,8 @@ fn resources(cluster: &Cluster, usage: &[&Usage]) -> Vec<ClusterResource> {
                 name,
                 ClusterResource {
                     resource: name.clone(),
-                    allocatable: Some(amount_in_words(name, amount.nanos())),
-                    free: Some(amount_in_words(name, free.nanos())),
+                    allocatable: Some(amount_in_words(name, amount.as_nanos())),
+                    free: Some(amount_in_words(name, free.as_nanos())),
                     ..ClusterResource::default()
                 },
             );

@@ -6,21 +6,21 @@ use std::time::Duration;
 use git2::{Oid, Repository};
 use serde::Serialize;
 
-use federate_dialect::{HOST, Plan};
+use federate_dialect::{HUB, Plan};
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_engine::{any_error, previous};
-use federate_publish::Tree;
+use federate_publish::OutputTree;
 use federate_publish::branch::{
-    self, BranchContent, Built, Identity, Layout, Pushed, Remote, RemoteBranches,
+    self, BranchContent, BranchLayout, BuiltBranch, GitRemote, Identity, PushResult, RemoteBranches,
 };
-use federate_publish::tree::Collision;
+use federate_publish::tree::PathCollision;
 use federate_source::git::{self, GitLocation};
 
 use crate::provenance::{Provenance, with_trailers};
 use crate::{Destination, Session};
 
 /// How many times a commit is attempted if a branch moves in the meantime.
-const ATTEMPTS: u32 = 10;
+const MAX_ATTEMPTS: u32 = 10;
 
 /// Why nothing was committed. No branch has moved.
 #[derive(Debug, thiserror::Error)]
@@ -34,23 +34,23 @@ pub enum Error<E> {
     Repository(#[from] git::Error),
     /// The rendering cannot be laid out as files.
     #[error(transparent)]
-    Layout(#[from] Box<Collision>),
+    Layout(#[from] Box<PathCollision>),
     /// A branch cannot be read or written.
     #[error(transparent)]
     Branch(#[from] branch::Error),
     /// A branch moved during every attempt.
-    #[error("{0}; gave up after {ATTEMPTS} attempts")]
+    #[error("{0}; gave up after {MAX_ATTEMPTS} attempts")]
     GaveUp(branch::Error),
 }
 
 /// Where and how to commit a rendering.
-pub struct Commit<'c> {
+pub struct CommitRequest<'c> {
     /// The repository.
-    pub place: &'c GitLocation,
+    pub location: &'c GitLocation,
     /// The branches.
-    pub layout: &'c Layout,
+    pub layout: &'c BranchLayout,
     /// The remote to push to. If a branch has moved there, the commit is created again on top of it.
-    pub remote: Option<&'c Remote>,
+    pub remote: Option<&'c GitRemote>,
     /// The message that replaces the default one; trailers are appended.
     pub message: Option<&'c str>,
     /// The author as `Name <address>`; git's by default.
@@ -64,7 +64,7 @@ pub struct Commit<'c> {
 }
 
 /// A session that was rendered, and what became of it.
-pub struct Committed {
+pub struct CommittedSession {
     /// The session that was rendered.
     pub session: Session,
     /// What became of it.
@@ -75,7 +75,7 @@ pub struct Committed {
 #[derive(Debug)]
 pub enum CommitOutcome {
     /// Every branch holds it. The result for each branch.
-    Done(Vec<Branch>),
+    Done(Vec<CommittedBranch>),
     /// The repo has errors.
     Errors,
     /// More would be deleted from the branches than the limit allows.
@@ -84,7 +84,7 @@ pub enum CommitOutcome {
 
 /// The result for one branch.
 #[derive(Clone, Debug, Serialize)]
-pub struct Branch {
+pub struct CommittedBranch {
     /// The branch, without `refs/heads/`.
     pub branch: String,
     /// The new commit; `null` if there was nothing to commit.
@@ -106,20 +106,20 @@ pub struct Branch {
     pub summary: String,
 }
 
-impl Commit<'_> {
+impl CommitRequest<'_> {
     /// Commits what `open` renders from the plan on the branch, which is the scheduler's memory. If a branch
     /// moves in the meantime, calls `retrying` and starts over.
-    pub fn run<E>(
+    pub fn commit_rendering<E>(
         &self,
         mut open: impl FnMut(Option<&Plan>) -> Result<(Session, Provenance), E>,
         mut retrying: impl FnMut(&branch::Error),
-    ) -> Result<Committed, Error<E>> {
-        let repository = self.place.open()?;
+    ) -> Result<CommittedSession, Error<E>> {
+        let repository = self.location.open_repository()?;
         let mut attempt = 1;
         loop {
-            match self.attempt(&repository, &mut open)? {
+            match self.try_commit(&repository, &mut open)? {
                 Ok(committed) => return Ok(committed),
-                Err(error) if attempt == ATTEMPTS => return Err(Error::GaveUp(error)),
+                Err(error) if attempt == MAX_ATTEMPTS => return Err(Error::GaveUp(error)),
                 Err(error) => retrying(&error),
             }
             std::thread::sleep(Duration::from_millis((20 << attempt).min(500)));
@@ -128,49 +128,49 @@ impl Commit<'_> {
     }
 
     /// One attempt; the inner error says that a branch moved in the meantime.
-    fn attempt<E>(
+    fn try_commit<E>(
         &self,
         repository: &Repository,
         open: &mut impl FnMut(Option<&Plan>) -> Result<(Session, Provenance), E>,
-    ) -> Result<Result<Committed, branch::Error>, Error<E>> {
-        let theirs = match self.remote {
+    ) -> Result<Result<CommittedSession, branch::Error>, Error<E>> {
+        let remote_branches = match self.remote {
             Some(remote) => remote.fetch_branches(repository, &self.layout.to_glob())?,
             None => RemoteBranches::default(),
         };
         let tip = |branch: &str| match self.remote {
-            Some(remote) => remote.find_base(repository, branch, theirs.tips.get(branch).copied()),
+            Some(remote) => remote.find_base(repository, branch, remote_branches.tips.get(branch).copied()),
             None => branch::find_tip(repository, branch),
         };
         branch::not_checked_out(repository, &self.layout.host_branch())?;
-        self.check_names(repository, &theirs, [self.layout.host_branch()])?;
+        self.check_names(repository, &remote_branches, [self.layout.host_branch()])?;
         let home = self.layout.read_home(repository, tip)?;
         let (session, provenance) = open(home.previous_plan()).map_err(Error::Open)?;
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
-            return Ok(Ok(Committed { session, outcome: CommitOutcome::Errors }));
+            return Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Errors }));
         }
-        let clusters = self.affected(session.plan(), &home);
+        let clusters = self.affected_clusters(session.plan(), &home);
         if self.layout.is_spread() {
             let branches = clusters.iter().map(|cluster| self.layout.branch_of_cluster(cluster));
-            self.check_names(repository, &theirs, branches.collect::<Result<Vec<_>, _>>()?)?;
+            self.check_names(repository, &remote_branches, branches.collect::<Result<Vec<_>, _>>()?)?;
         }
         let bases = self.layout.read_branches(repository, home, &clusters, tip)?;
         let manifests = session
             .rendering()
             .with_retained(|object, cluster| bases.read_previous_manifest(repository, object, cluster));
-        let plan = previous::write(session.plan());
-        let trailers = provenance.trailers(&plan);
-        let tree = Tree::new(plan, manifests)?;
+        let plan = previous::write_plan(session.plan());
+        let trailers = provenance.format_trailers(&plan);
+        let tree = OutputTree::new(plan, manifests)?;
         let built = bases.write_trees(repository, self.layout, &tree, session.plan())?;
         let deletions: Deletions = built.iter().flat_map(|built| built.summary.cluster_deletions()).collect();
-        if let Some(excess) = deletions.exceeding(session.prune_limit(self.prune_limit), |_| true) {
-            return Ok(Ok(Committed { session, outcome: CommitOutcome::Refused(excess) }));
+        if let Some(excess) = deletions.check_limit(session.prune_limit(self.prune_limit), |_| true) {
+            return Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Refused(excess) }));
         }
-        let message = |built: &Built| match self.message {
+        let message = |built: &BuiltBranch| match self.message {
             Some(message) => with_trailers(message, &trailers),
-            None => with_trailers(&provenance.message(&built.summary), &trailers),
+            None => with_trailers(&provenance.format_message(&built.summary), &trailers),
         };
-        match self.carry_out(repository, &theirs.tips, built, message) {
-            Ok(branches) => Ok(Ok(Committed { session, outcome: CommitOutcome::Done(branches) })),
+        match self.carry_out(repository, &remote_branches.tips, built, message) {
+            Ok(branches) => Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Done(branches) })),
             Err(error @ (branch::Error::Moved(_) | branch::Error::Locked(_))) => Ok(Err(error)),
             Err(error) => Err(error.into()),
         }
@@ -191,14 +191,14 @@ impl Commit<'_> {
     }
 
     /// The clusters that receive objects now or did before.
-    fn affected(&self, plan: &Plan, home: &BranchContent) -> BTreeSet<String> {
-        let mut names = plan.clusters();
-        names.extend(home.previous_plan().into_iter().flat_map(Plan::clusters));
+    fn affected_clusters(&self, plan: &Plan, home: &BranchContent) -> BTreeSet<String> {
+        let mut names = plan.affected_clusters();
+        names.extend(home.previous_plan().into_iter().flat_map(Plan::affected_clusters));
         let receiving = names
             .into_iter()
             .map(AsRef::<str>::as_ref)
             .filter(|name| self.clusters.is_empty() || self.clusters.iter().any(|cluster| cluster == name));
-        receiving.chain([HOST]).map(str::to_owned).collect()
+        receiving.chain([HUB]).map(str::to_owned).collect()
     }
 
     /// Creates the commits, pushes them, and moves the branches.
@@ -206,9 +206,9 @@ impl Commit<'_> {
         &self,
         repository: &Repository,
         theirs: &BTreeMap<String, Oid>,
-        built: Vec<Built>,
-        message: impl Fn(&Built) -> String,
-    ) -> Result<Vec<Branch>, branch::Error> {
+        built: Vec<BuiltBranch>,
+        message: impl Fn(&BuiltBranch) -> String,
+    ) -> Result<Vec<CommittedBranch>, branch::Error> {
         for built in built.iter().filter(|built| built.tree.is_some()) {
             branch::not_checked_out(repository, &built.branch)?;
         }
@@ -219,7 +219,8 @@ impl Commit<'_> {
             let commit = match (built.tree, &identity) {
                 (Some(tree), Some(identity)) => {
                     let message = message(&built);
-                    let commit = branch::Commit { tree, parent: built.base, identity, message: &message };
+                    let commit =
+                        branch::CommitContent { tree, parent: built.base, identity, message: &message };
                     Some(branch::create_commit(repository, &commit)?)
                 }
                 _ => None,
@@ -237,10 +238,10 @@ impl Commit<'_> {
                     moves.push(built.to_update(from, to));
                 }
             }
-            branches.push(Branch::of(&built, commit));
+            branches.push(CommittedBranch::from_built(&built, commit));
         }
         if let Some(remote) = self.remote.filter(|_| !pushes.is_empty())
-            && remote.push_updates(repository, &pushes)? == Pushed::Moved
+            && remote.push_updates(repository, &pushes)? == PushResult::Moved
         {
             return Err(branch::Error::Moved(self.layout.pattern().to_owned()));
         }
@@ -252,18 +253,18 @@ impl Commit<'_> {
     }
 }
 
-impl Branch {
-    fn of(built: &Built, commit: Option<Oid>) -> Self {
+impl CommittedBranch {
+    fn from_built(built: &BuiltBranch, commit: Option<Oid>) -> Self {
         let summary = &built.summary;
         Self {
             branch: built.branch.clone(),
             commit: commit.map(|id| id.to_string()),
             base: built.base.map(|id| id.to_string()),
             pushed: false,
-            created: summary.created(),
-            updated: summary.updated(),
-            removed: summary.removed(),
-            unchanged: summary.unchanged(),
+            created: summary.count_created(),
+            updated: summary.count_updated(),
+            removed: summary.count_removed(),
+            unchanged: summary.count_unchanged(),
             summary: summary.to_string(),
         }
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use federate_dialect::Plan;
 use federate_engine::Manifest;
 use federate_engine::capacity::{self, CapacityChanges, CapacitySide};
-use federate_engine::change::{self, Changes, DigestKey, RevisionSide, Side};
+use federate_engine::change::{self, DigestKey, RenderingChanges, RenderingSide, RevisionSide};
 use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_kubernetes::{Cluster, Finding, ObjectRef};
 use federate_report::clusters::ClusterRow;
-use federate_report::findings::{self, Row};
+use federate_report::findings::{self, FindingRow};
 
 use crate::Session;
 
@@ -26,8 +26,8 @@ pub struct RenderedState {
 impl RenderedState {
     /// The rendering of a session. `earlier` is the state before it, for objects that control planes leave
     /// unchanged in the clusters.
-    pub fn of(session: &Session, earlier: Option<&Self>) -> Self {
-        let held = |object: &ObjectRef, cluster: &str| earlier?.text(object, cluster);
+    pub fn from_session(session: &Session, earlier: Option<&Self>) -> Self {
+        let held = |object: &ObjectRef, cluster: &str| earlier?.find_text(object, cluster);
         Self {
             clusters: session.clusters().to_vec(),
             plan: session.plan_with_replicas(),
@@ -46,7 +46,7 @@ impl RenderedState {
     }
 
     /// Keeps only some clusters.
-    pub fn narrow(&mut self, keep: impl Fn(&str) -> bool) {
+    pub fn retain_clusters(&mut self, keep: impl Fn(&str) -> bool) {
         self.clusters.retain(|cluster| keep(&cluster.name));
         for row in &mut self.plan.placements {
             row.clusters.retain(|placed| keep(&placed.name));
@@ -56,7 +56,7 @@ impl RenderedState {
         self.plan.placements.retain(|row| !row.clusters.is_empty() || !row.withdrawn.is_empty());
         self.plan.unmatched.clear();
         for manifest in &mut self.manifests {
-            manifest.narrow(&keep);
+            manifest.retain_clusters(&keep);
         }
         self.manifests.retain(|manifest| !manifest.clusters.is_empty());
     }
@@ -69,16 +69,16 @@ impl RenderedState {
     }
 
     /// The changes from this state to a later one. Values of Secrets are compared as digests with `key`.
-    pub fn compare(&self, later: &Self, key: &DigestKey) -> Changes {
-        change::compare(&self.side(), &later.side(), key)
+    pub fn compare_with(&self, later: &Self, key: &DigestKey) -> RenderingChanges {
+        change::compare_renderings(&self.to_side(), &later.to_side(), key)
     }
 
-    fn side(&self) -> Side<'_> {
-        Side { clusters: &self.clusters, plan: &self.plan, manifests: &self.manifests }
+    fn to_side(&self) -> RenderingSide<'_> {
+        RenderingSide { clusters: &self.clusters, plan: &self.plan, manifests: &self.manifests }
     }
 
     /// The manifest of an object in a cluster.
-    fn text(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
+    fn find_text(&self, object: &ObjectRef, cluster: &str) -> Option<Arc<str>> {
         let start = self.manifests.partition_point(|manifest| manifest.object < *object);
         let mut rows = self.manifests.get(start..)?.iter().take_while(|manifest| manifest.object == *object);
         let found = rows.find(|m| m.clusters.iter().any(|name| name.as_ref() == cluster))?;
@@ -87,16 +87,16 @@ impl RenderedState {
 }
 
 /// Two rendered revisions of a repo; the later one has the earlier plan as its memory.
-pub struct Comparison<'s> {
+pub struct RevisionComparison<'s> {
     /// The earlier revision.
     pub from: &'s Session,
     /// The later revision.
     pub to: &'s Session,
 }
 
-impl Comparison<'_> {
+impl RevisionComparison<'_> {
     /// The changes in all clusters, or only in the given ones, with the edits of the repo that cause them.
-    pub fn changes(&self, key: &DigestKey, clusters: &[String]) -> Changes {
+    pub fn compute_changes(&self, key: &DigestKey, clusters: &[String]) -> RenderingChanges {
         self.changes_of(key, clusters, None)
     }
 
@@ -107,19 +107,19 @@ impl Comparison<'_> {
         key: &DigestKey,
         clusters: &[String],
         shows: Option<&dyn Fn(&ObjectRef) -> bool>,
-    ) -> Changes {
-        let mut from = RenderedState::of(self.from, None);
-        let mut to = RenderedState::of(self.to, Some(&from));
+    ) -> RenderingChanges {
+        let mut from = RenderedState::from_session(self.from, None);
+        let mut to = RenderedState::from_session(self.to, Some(&from));
         for state in [&mut from, &mut to] {
             if !clusters.is_empty() {
-                state.narrow(|name| clusters.iter().any(|cluster| cluster == name));
+                state.retain_clusters(|name| clusters.iter().any(|cluster| cluster == name));
             }
             if let Some(shows) = shows {
                 state.narrow_to_objects(shows);
             }
         }
-        let mut changes = from.compare(&to, key);
-        let engines = [self.from.engine(), self.to.engine()];
+        let mut changes = from.compare_with(&to, key);
+        let engines = [self.from.build_engine(), self.to.build_engine()];
         let [before, after] = [(&engines[0], &from), (&engines[1], &to)]
             .map(|(engine, state)| RevisionSide { engine, plan: &state.plan, manifests: &state.manifests });
         change::find_causes(&mut changes, &before, &after, key);
@@ -130,14 +130,14 @@ impl Comparison<'_> {
     }
 
     /// What both revisions leave free in each cluster.
-    pub fn capacity(&self) -> CapacityChanges {
+    pub fn compute_capacity(&self) -> CapacityChanges {
         let [before, after] = [self.from, self.to].map(Session::plan_with_replicas);
         let remembered =
             Plan { placements: self.from.settings().previous.rows().to_vec(), ..Plan::default() };
         // Without a memory, the earlier revision is what runs.
         let running = match remembered.placements.as_slice() {
             [] => before.clone(),
-            _ => self.from.engine().count_replicas(&remembered),
+            _ => self.from.build_engine().count_replicas(&remembered),
         };
         let [from, running] = [&before, &running].map(|plan| CapacitySide {
             repo: self.from.repo(),
@@ -145,17 +145,17 @@ impl Comparison<'_> {
             plan,
         });
         let to = CapacitySide { repo: self.to.repo(), clusters: self.to.clusters(), plan: &after };
-        capacity::compare(&from, &to, &running)
+        capacity::compare_capacity(&from, &to, &running)
     }
 
     /// The deletions by which a run that publishes the later revision exceeds the limit, if it does.
     pub fn excessive_deletions(&self, limit: PruneLimit) -> Option<ExcessiveDeletions> {
-        let deletions = Deletions::between(self.from.plan(), self.to.plan());
-        deletions.exceeding(self.to.prune_limit(limit), |_| true)
+        let deletions = Deletions::compare_plans(self.from.plan(), self.to.plan());
+        deletions.check_limit(self.to.prune_limit(limit), |_| true)
     }
 
     /// The clusters of both inventories, sorted by name: those of the later one as they are there.
-    pub fn inventory(&self) -> Vec<ClusterRow> {
+    pub fn merge_inventories(&self) -> Vec<ClusterRow> {
         let mut rows = self.to.cluster_rows();
         let known: BTreeSet<String> = rows.iter().map(|row| row.name.clone()).collect();
         rows.extend(self.from.cluster_rows().into_iter().filter(|row| !known.contains(&row.name)));
@@ -164,24 +164,25 @@ impl Comparison<'_> {
     }
 
     /// What `federate check` finds in the later revision only, compared without lines.
-    pub fn new_findings(&self) -> Vec<Row> {
+    pub fn new_findings(&self) -> Vec<FindingRow> {
         only_in(self.to, self.from)
     }
 
     /// What `federate check` finds in the earlier revision only.
-    pub fn resolved_findings(&self) -> Vec<Row> {
+    pub fn resolved_findings(&self) -> Vec<FindingRow> {
         only_in(self.from, self.to)
     }
 }
 
-fn only_in(these: &Session, those: &Session) -> Vec<Row> {
-    let known: BTreeSet<_> = those.check().iter().map(same).collect();
-    let new: Vec<Finding> = these.check().into_iter().filter(|f| !known.contains(&same(f))).collect();
-    findings::rows(these.repo(), &new)
+fn only_in(these: &Session, those: &Session) -> Vec<FindingRow> {
+    let known: BTreeSet<_> = those.check_repo().iter().map(finding_identity).collect();
+    let new: Vec<Finding> =
+        these.check_repo().into_iter().filter(|f| !known.contains(&finding_identity(f))).collect();
+    findings::build_rows(these.repo(), &new)
 }
 
 /// The identity of a finding across revisions; its line is not part of it, because lines move.
-fn same(finding: &Finding) -> impl Ord + use<> {
+fn finding_identity(finding: &Finding) -> impl Ord + use<> {
     let file = finding.origin.as_ref().map(|origin| origin.file.clone());
     (
         finding.severity,

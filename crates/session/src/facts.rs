@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::{ControlPlane, Placement, Previous};
+use federate_dialect::{Placement, PolicyPlanner, PreviousPlan};
 use federate_engine::capacity::amount_in_words;
-use federate_engine::{Engine, Settings};
+use federate_engine::{Engine, EngineSettings};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Apis, Cluster, ObjectRef};
 use federate_report::explanation::Fact;
@@ -19,17 +19,17 @@ use crate::Session;
 type Without = fn(&Cluster) -> Option<(Cluster, String)>;
 
 /// The kinds of facts about a cluster.
-const KINDS: [(&str, Without); 5] = [
-    ("taint", untainted),
-    ("condition", ready),
-    ("api", serving),
-    ("capacity", spacious),
-    ("property", plain),
+const FACT_KINDS: [(&str, Without); 5] = [
+    ("taint", without_taints),
+    ("condition", without_unreadiness),
+    ("api", without_api_list),
+    ("capacity", without_capacity_limits),
+    ("property", without_properties),
 ];
 
 impl Session {
     /// The facts of the snapshot that decide about an object; none without a snapshot.
-    pub(crate) fn facts(&self, object: &ObjectRef) -> Vec<Fact> {
+    pub(crate) fn find_facts(&self, object: &ObjectRef) -> Vec<Fact> {
         let Some(stored) = self.snapshot() else { return Vec::new() };
         let row_of = |object: &ObjectRef| self.plan().placements.iter().find(|row| row.object == *object);
         let Some(row) = row_of(object) else { return Vec::new() };
@@ -38,19 +38,26 @@ impl Session {
         let row = leader.unwrap_or(row);
         let object = &row.object;
         let deciding = WithoutFact { session: self, row, subjects: self.subjects_of(row) };
-        let before = deciding.decide(self.clusters(), self.settings());
+        let before = deciding.decide_placement(self.clusters(), self.settings());
         let mut facts = Vec::new();
-        let earlier = self.settings().previous.of(object);
+        let earlier = self.settings().previous.find_row(object);
         if let Some(earlier) = earlier.filter(|earlier| !earlier.clusters.is_empty()) {
-            let settings = Settings { previous: Previous::default(), ..self.settings().clone() };
-            let names: Vec<String> = earlier.clusters.iter().map(described).collect();
+            let settings = EngineSettings { previous: PreviousPlan::default(), ..self.settings().clone() };
+            let names: Vec<String> = earlier.clusters.iter().map(describe_placed).collect();
             let fact = format!("the earlier placement on {}", names.join(", "));
-            facts.extend(deciding.fact("placement", None, fact, before.as_ref(), self.clusters(), &settings));
+            facts.extend(deciding.find_fact(
+                "placement",
+                None,
+                fact,
+                before.as_ref(),
+                self.clusters(),
+                &settings,
+            ));
         }
-        for (kind, without) in KINDS {
+        for (kind, without) in FACT_KINDS {
             let observed = |cluster: &&Cluster| stored.clusters.iter().any(|c| c.object.id == cluster.id);
-            let all: Vec<Cluster> = self.clusters().iter().map(|c| changed(c, without)).collect();
-            if deciding.decide(&all, self.settings()) == before {
+            let all: Vec<Cluster> = self.clusters().iter().map(|c| remove_fact(c, without)).collect();
+            if deciding.decide_placement(&all, self.settings()) == before {
                 continue;
             }
             for (at, cluster) in self.clusters().iter().enumerate().filter(|(_, c)| observed(c)) {
@@ -58,7 +65,14 @@ impl Session {
                 let mut clusters = self.clusters().to_vec();
                 clusters[at] = other;
                 let name = Some(cluster.name.clone());
-                facts.extend(deciding.fact(kind, name, fact, before.as_ref(), &clusters, self.settings()));
+                facts.extend(deciding.find_fact(
+                    kind,
+                    name,
+                    fact,
+                    before.as_ref(),
+                    &clusters,
+                    self.settings(),
+                ));
             }
         }
         facts
@@ -69,8 +83,9 @@ impl Session {
     /// The object of a row, the policy that places it, and the object that contains it: a control plane decides about
     /// one of them.
     fn subjects_of(&self, row: &Placement) -> Vec<ObjectRef> {
-        let engine = self.engine();
-        let wrapped = engine.plane(&row.dialect).map(ControlPlane::wrapped).unwrap_or_default();
+        let engine = self.build_engine();
+        let wrapped =
+            engine.control_plane(&row.dialect).map(PolicyPlanner::wrapped_templates).unwrap_or_default();
         let around = wrapped.into_iter().filter(|(_, inner)| *inner == row.object).map(|(outer, _)| outer);
         row.policy.iter().chain([&row.object]).cloned().chain(around).collect()
     }
@@ -85,49 +100,51 @@ struct WithoutFact<'s> {
 }
 
 impl WithoutFact<'_> {
-    fn decide(&self, clusters: &[Cluster], settings: &Settings) -> Option<Placement> {
+    fn decide_placement(&self, clusters: &[Cluster], settings: &EngineSettings) -> Option<Placement> {
         let session = self.session;
         let engine = Engine::new(session.dialects(), session.repo(), clusters, settings);
-        let plane: &dyn ControlPlane = engine.plane(&self.row.dialect)?;
-        let decided = self.subjects.iter().flat_map(|id| plane.decide(id, &settings.previous).placements);
+        let plane: &dyn PolicyPlanner = engine.control_plane(&self.row.dialect)?;
+        let decided =
+            self.subjects.iter().flat_map(|id| plane.decide_placements(id, &settings.previous).placements);
         let mut all: Vec<Placement> = decided.collect();
         let of = all.iter().position(|row| row.object == self.row.object).unwrap_or(0);
         (of < all.len()).then(|| all.swap_remove(of))
     }
 
     /// The fact, if the decision is another one in these circumstances, which lack it.
-    fn fact(
+    fn find_fact(
         &self,
         kind: &'static str,
         cluster: Option<federate_kubernetes::ClusterName>,
         fact: String,
         before: Option<&Placement>,
         clusters: &[Cluster],
-        settings: &Settings,
+        settings: &EngineSettings,
     ) -> Option<Fact> {
-        let without = self.decide(clusters, settings);
+        let without = self.decide_placement(clusters, settings);
         let place = |row: Option<&Placement>| row.map(|row| row.clusters.clone());
         if place(without.as_ref()) == place(before) {
             return None;
         }
-        let names: Vec<String> = without.iter().flat_map(|row| row.clusters.iter().map(described)).collect();
+        let names: Vec<String> =
+            without.iter().flat_map(|row| row.clusters.iter().map(describe_placed)).collect();
         Some(Fact { kind, cluster, fact, without: names })
     }
 }
 
 /// A cluster with its replicas.
-fn described(placed: &federate_dialect::Placed) -> String {
+fn describe_placed(placed: &federate_dialect::Placed) -> String {
     match placed.replicas {
         Some(replicas) => format!("{} ({replicas})", placed.name),
         None => placed.name.to_string(),
     }
 }
 
-fn changed(cluster: &Cluster, without: Without) -> Cluster {
+fn remove_fact(cluster: &Cluster, without: Without) -> Cluster {
     without(cluster).map_or_else(|| cluster.clone(), |(cluster, _)| cluster)
 }
 
-fn untainted(cluster: &Cluster) -> Option<(Cluster, String)> {
+fn without_taints(cluster: &Cluster) -> Option<(Cluster, String)> {
     let taints = cluster.taints.iter().map(|t| {
         let value = if t.value.is_empty() { String::new() } else { format!("={}", t.value) };
         format!("{}{value}:{}", t.key, t.effect)
@@ -139,7 +156,7 @@ fn untainted(cluster: &Cluster) -> Option<(Cluster, String)> {
     Some((Cluster { taints: Vec::new(), ..cluster.clone() }, format!("the taint {}", taints.join(", "))))
 }
 
-fn ready(cluster: &Cluster) -> Option<(Cluster, String)> {
+fn without_unreadiness(cluster: &Cluster) -> Option<(Cluster, String)> {
     let fact = match (cluster.deleting, cluster.joined, cluster.ready) {
         (true, ..) => "it is being deleted",
         (_, false, _) => "it has not joined",
@@ -152,14 +169,14 @@ fn ready(cluster: &Cluster) -> Option<(Cluster, String)> {
     Some((other, fact.to_owned()))
 }
 
-fn serving(cluster: &Cluster) -> Option<(Cluster, String)> {
+fn without_api_list(cluster: &Cluster) -> Option<(Cluster, String)> {
     let Apis::Listed(apis) = &cluster.apis else { return None };
     let fact = format!("the {} kinds that it serves", apis.len());
     Some((Cluster { apis: Apis::All, apis_complete: true, ..cluster.clone() }, fact))
 }
 
 /// The properties that a member reports of its nodes.
-fn plain(cluster: &Cluster) -> Option<(Cluster, String)> {
+fn without_properties(cluster: &Cluster) -> Option<(Cluster, String)> {
     let properties: Vec<String> =
         cluster.properties.iter().map(|(name, value)| format!("{name} {value}")).collect();
     if properties.is_empty() {
@@ -170,12 +187,12 @@ fn plain(cluster: &Cluster) -> Option<(Cluster, String)> {
 }
 
 /// The free resources, without which any amount fits.
-fn spacious(cluster: &Cluster) -> Option<(Cluster, String)> {
+fn without_capacity_limits(cluster: &Cluster) -> Option<(Cluster, String)> {
     let mut other = cluster.clone();
     let capacity = other.capacity.as_mut()?;
     let free = capacity.available.iter();
     let free: Vec<String> =
-        free.map(|(name, free)| format!("{name} {}", amount_in_words(name, free.nanos()))).collect();
+        free.map(|(name, free)| format!("{name} {}", amount_in_words(name, free.as_nanos()))).collect();
     let plenty = Quantity::parse("1P").unwrap_or_default();
     for amounts in [&mut capacity.total, &mut capacity.allocatable, &mut capacity.available] {
         for amount in amounts.values_mut() {

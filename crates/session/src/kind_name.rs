@@ -2,11 +2,11 @@
 //!
 //! Facts: `kubectl api-resources`, and the `shortNames` in the CRDs of the control planes.
 
-use federate_apiserver::Kind;
+use federate_apiserver::ResourceKind;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The short names of kinds of control planes.
-const SHORT: [(&str, &str); 7] = [
+const SHORT_NAMES: [(&str, &str); 7] = [
     ("pp", "PropagationPolicy"),
     ("cpp", "ClusterPropagationPolicy"),
     ("op", "OverridePolicy"),
@@ -31,19 +31,21 @@ impl KindName {
     pub(crate) fn parse<'o>(text: &str, objects: impl Iterator<Item = &'o Object>) -> Self {
         let text = text.to_lowercase();
         let (name, group) = text.split_once('.').unwrap_or((&text, ""));
-        let builtin = Kind::builtins();
+        let builtin = ResourceKind::all_builtins();
         let builtin =
             builtin.filter(|kind| kind.plural == name || kind.short.iter().any(|short| short == name));
         let mut kinds: Vec<String> = builtin.map(|kind| kind.kind.clone()).collect();
-        kinds.extend(SHORT.iter().filter(|(short, _)| *short == name).map(|(_, kind)| (*kind).to_owned()));
-        kinds.extend(objects.filter_map(|object| defined(object, name)));
+        kinds.extend(
+            SHORT_NAMES.iter().filter(|(short, _)| *short == name).map(|(_, kind)| (*kind).to_owned()),
+        );
+        kinds.extend(objects.filter_map(|object| find_defined_kind(object, name)));
         Self { name: name.to_owned(), group: group.to_owned(), kinds }
     }
 
     /// Whether an object is of this kind.
-    pub(crate) fn fits(&self, id: &ObjectRef) -> bool {
+    pub(crate) fn matches_object(&self, id: &ObjectRef) -> bool {
         let kind = id.kind.to_lowercase();
-        let called = kind == self.name || plural(&kind) == self.name || self.kinds.contains(&id.kind);
+        let called = kind == self.name || pluralize_kind(&kind) == self.name || self.kinds.contains(&id.kind);
         // `deployments.v1.apps` names the version, too.
         let in_group =
             |group: &str| id.group() == group || (!group.is_empty() && id.group().starts_with(group));
@@ -53,7 +55,7 @@ impl KindName {
 }
 
 /// The plural that a kind has unless its definition says otherwise.
-fn plural(kind: &str) -> String {
+fn pluralize_kind(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
         _ if kind.ends_with(['s', 'x']) => format!("{kind}es"),
@@ -62,7 +64,7 @@ fn plural(kind: &str) -> String {
 }
 
 /// The kind that a CRD defines with this plural or short name.
-fn defined(object: &Object, name: &str) -> Option<String> {
+fn find_defined_kind(object: &Object, name: &str) -> Option<String> {
     if object.id.kind != "CustomResourceDefinition" {
         return None;
     }
@@ -98,8 +100,13 @@ mod tests {
             ("cop", karmada, "ClusterOverridePolicy"),
             ("crp", "placement.kubernetes-fleet.io/v1", "ClusterResourcePlacement"),
         ] {
-            assert!(KindName::parse(text, std::iter::empty()).fits(&id(api_version, kind)), "{text}");
+            assert!(
+                KindName::parse(text, std::iter::empty()).matches_object(&id(api_version, kind)),
+                "{text}"
+            );
         }
-        assert!(!KindName::parse("deploy.batch", std::iter::empty()).fits(&id("apps/v1", "Deployment")));
+        assert!(
+            !KindName::parse("deploy.batch", std::iter::empty()).matches_object(&id("apps/v1", "Deployment"))
+        );
     }
 }

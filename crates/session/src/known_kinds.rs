@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::Dialects;
-use federate_engine::snapshot::Stored;
+use federate_engine::snapshot::StoredSnapshot;
 use federate_kubernetes::kinds::{self, Scope};
-use federate_kubernetes::{Live, Object};
-use federate_repo::{Claims, Declared, ImpliedScope, Role};
+use federate_kubernetes::{LiveObjects, Object};
+use federate_repo::{Claims, DeclaredKind, ImpliedScope, Role};
 
 /// The dialects, with the scopes of custom resources in clusters.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct KnownKinds {
 impl KnownKinds {
     /// Reads the scopes of custom resources from their definitions and from the objects themselves: an API server
     /// writes the namespace of every namespaced object. What the API servers of a snapshot have said is known, too.
-    pub(crate) fn new(dialects: Dialects, live: &Live, snapshot: Option<&Stored>) -> Self {
+    pub(crate) fn new(dialects: Dialects, live: &LiveObjects, snapshot: Option<&StoredSnapshot>) -> Self {
         let served = snapshot.into_iter().flat_map(|snapshot| &snapshot.scopes);
         let mut observed: BTreeMap<(String, String), Scope> = served
             .filter_map(|(name, scope)| {
@@ -27,37 +27,39 @@ impl KnownKinds {
                 Some(((group.to_owned(), kind.to_owned()), *scope))
             })
             .collect();
-        let objects = || live.clusters().flat_map(|cluster| live.objects(cluster));
-        for object in objects().filter(|object| kinds::scope(object.id.group(), &object.id.kind).is_none()) {
+        let objects = || live.clusters().flat_map(|cluster| live.cluster_objects(cluster));
+        for object in
+            objects().filter(|object| kinds::find_scope(object.id.group(), &object.id.kind).is_none())
+        {
             let scope = if object.id.namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };
             observed.entry((object.id.group().to_owned(), object.id.kind.clone())).or_insert(scope);
         }
         for object in objects().filter(|object| object.id.kind == "CustomResourceDefinition") {
-            let scope = match object.text(&["spec", "scope"]) {
+            let scope = match object.text_at(&["spec", "scope"]) {
                 "Namespaced" => Scope::Namespaced,
                 "Cluster" => Scope::Cluster,
                 _ => continue,
             };
-            let kind = object.text(&["spec", "names", "kind"]).to_owned();
-            observed.insert((object.text(&["spec", "group"]).to_owned(), kind), scope);
+            let kind = object.text_at(&["spec", "names", "kind"]).to_owned();
+            observed.insert((object.text_at(&["spec", "group"]).to_owned(), kind), scope);
         }
         Self { dialects, observed }
     }
 }
 
 impl Claims for KnownKinds {
-    fn role(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
-        Claims::role(&self.dialects, api_version, kind)
+    fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+        Claims::role_of_kind(&self.dialects, api_version, kind)
     }
 
-    fn scope(&self, group: &str, kind: &str) -> Option<Scope> {
+    fn scope_of_kind(&self, group: &str, kind: &str) -> Option<Scope> {
         let observed = || {
             if self.observed.is_empty() {
                 return None;
             }
             self.observed.get(&(group.to_owned(), kind.to_owned())).copied()
         };
-        Claims::scope(&self.dialects, group, kind).or_else(observed)
+        Claims::scope_of_kind(&self.dialects, group, kind).or_else(observed)
     }
 
     fn control_plane(&self, group: &str) -> Option<&'static str> {
@@ -68,11 +70,11 @@ impl Claims for KnownKinds {
         self.dialects.implied_scopes(object)
     }
 
-    fn own(&self, domain: &str) -> bool {
-        Claims::own(&self.dialects, domain)
+    fn owns_domain(&self, domain: &str) -> bool {
+        Claims::owns_domain(&self.dialects, domain)
     }
 
-    fn declares(&self, object: &Object) -> Option<(&'static str, Declared)> {
-        self.dialects.declares(object)
+    fn declared_kind(&self, object: &Object) -> Option<(&'static str, DeclaredKind)> {
+        self.dialects.declared_kind(object)
     }
 }

@@ -28,32 +28,32 @@ mod check;
 mod clusters;
 pub mod commit;
 mod comparison;
-mod explain;
+mod excluding_source;
+mod explanation;
 mod facts;
-mod keeps_out;
 mod kind_name;
 mod known_kinds;
-mod lost;
 #[cfg(feature = "live")]
 mod members;
+mod outages;
+mod policy_mismatches;
 pub mod provenance;
-mod reconcile;
+mod reconciler;
 mod release;
 mod secrets;
 mod session;
 mod source_review;
 mod whatif;
-mod without;
 
-pub use commit::{Commit, CommitOutcome, Committed};
-pub use comparison::{Comparison, RenderedState};
-pub use explain::{Named, NotFound};
-pub use lost::Lost;
+pub use commit::{CommitOutcome, CommitRequest, CommittedSession};
+pub use comparison::{RenderedState, RevisionComparison};
+pub use explanation::{NamedObject, NotFound};
 #[cfg(feature = "live")]
 pub use members::set_status;
+pub use outages::UnreachableClusters;
 pub use provenance::Provenance;
-pub use reconcile::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
+pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]
-pub use reconcile::{RunOutput, RunRecord, ServerOptions, Surveyed};
-pub use session::{Destination, Options, Session, Update};
-pub use whatif::{Outcome, UnitOutcome, WhatIf};
+pub use reconciler::{RunOutput, RunRecord, ServerOptions, Surveyed};
+pub use session::{Destination, Session, SessionOptions, UpdateScope};
+pub use whatif::{ScenarioOutcome, ScenarioRunner, UnitOutcome};

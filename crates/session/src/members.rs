@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use federate_dialect::{Dialects, Observation};
-use federate_engine::actions::Inventory;
-use federate_engine::actions::cluster::{Desired, desired};
-use federate_engine::snapshot::Captured;
+use federate_dialect::{ClusterObservation, Dialects};
+use federate_engine::actions::ApplySet;
+use federate_engine::actions::cluster::{DesiredObject, read_desired};
+use federate_engine::snapshot::SnapshotInput;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 use federate_live::snapshot::{MemberSnapshot, SnapshotOptions, read_inventory, read_members, read_status};
 use federate_live::{Access, DesiredState, Error};
@@ -26,12 +26,12 @@ impl Session {
     pub fn read_members(
         &self,
         access: &Access,
-        set: &Inventory,
+        set: &ApplySet,
         clusters: &[ClusterName],
         status: &(dyn Fn(&str) -> bool + Sync),
         now: Timestamp,
     ) -> Result<Vec<MemberSnapshot>, Error> {
-        let rendered: Vec<Desired> = desired(&self.rendering().manifests, None);
+        let rendered: Vec<DesiredObject> = read_desired(&self.rendering().manifests, None);
         // Where an object will be placed may differ from where it is: it is read everywhere.
         let objects: BTreeMap<&ObjectRef, &Value> =
             rendered.iter().map(|desired| (&desired.object, &*desired.body)).collect();
@@ -51,9 +51,9 @@ impl Session {
     /// # Errors
     ///
     /// What keeps every cluster from being reached.
-    pub fn status_of_members(&self, access: &Access, now: Timestamp) -> Result<Captured, Error> {
+    pub fn status_of_members(&self, access: &Access, now: Timestamp) -> Result<SnapshotInput, Error> {
         let names: Vec<ClusterName> = self.clusters().iter().map(|cluster| cluster.name.clone()).collect();
-        let mut captured = Captured { taken: Some(now), ..Captured::default() };
+        let mut captured = SnapshotInput { taken: Some(now), ..SnapshotInput::default() };
         let mut seen = BTreeMap::new();
         for (cluster, found) in read_status(access, &names, now)? {
             match found {
@@ -81,25 +81,25 @@ impl Session {
     /// # Errors
     ///
     /// If the control plane cannot be reached, or if they may not be listed.
-    pub fn status_on_hub(&self, access: &Access, context: &str) -> Result<Captured, Error> {
+    pub fn status_on_hub(&self, access: &Access, context: &str) -> Result<SnapshotInput, Error> {
         let ids: BTreeSet<&ObjectRef> = self.clusters().iter().map(|cluster| &cluster.id).collect();
         let kinds = ids.iter().map(|id| (id.group().to_owned(), id.kind.clone())).collect();
         let mut objects = read_inventory(access, context, &kinds)?;
         objects.retain(|object| {
             matches!(
-                self.dialects().role(&object.id.api_version, &object.id.kind),
+                self.dialects().role_of_kind(&object.id.api_version, &object.id.kind),
                 Some((_, Role::Inventory))
             )
         });
-        Ok(Captured { objects, ..Captured::default() })
+        Ok(SnapshotInput { objects, ..SnapshotInput::default() })
     }
 }
 
 /// Gives an inventory object the status that its control plane would compute from what was observed in the member.
-pub fn set_status(dialects: Dialects, object: &mut Object, seen: &Observation) {
-    let role = dialects.role(&object.id.api_version, &object.id.kind);
+pub fn set_status(dialects: Dialects, object: &mut Object, seen: &ClusterObservation) {
+    let role = dialects.role_of_kind(&object.id.api_version, &object.id.kind);
     let dialect = role.and_then(|(dialect, _)| dialects.get(dialect));
-    let status = dialect.and_then(|dialect| dialect.cluster_status(object, seen));
+    let status = dialect.and_then(|dialect| dialect.compute_cluster_status(object, seen));
     if let (Some(status), Some(body)) = (status, object.body.as_object_mut()) {
         body.insert("status".to_owned(), status);
     }

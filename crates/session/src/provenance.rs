@@ -19,19 +19,23 @@ pub struct Provenance {
 impl Provenance {
     /// The origin of a work tree: the commit that is checked out, and whether files differ from it.
     pub fn of_work_tree(place: &GitLocation) -> Self {
-        let head =
-            place.open().ok().and_then(|repository| Some(place.resolve(&repository, "HEAD").ok()?.commit));
+        let head = place
+            .open_repository()
+            .ok()
+            .and_then(|repository| Some(place.resolve_revision(&repository, "HEAD").ok()?.commit));
         // If the state is unknown, it counts as dirty.
-        head.map_or_else(Self::default, |id| Self::of(place, id, git::is_modified(place).unwrap_or(true)))
+        head.map_or_else(Self::default, |id| {
+            Self::from_commit(place, id, git::is_modified(place).unwrap_or(true))
+        })
     }
 
     /// The origin of a commit.
     pub fn of_commit(place: &GitLocation, id: Oid) -> Self {
-        Self::of(place, id, false)
+        Self::from_commit(place, id, false)
     }
 
-    fn of(place: &GitLocation, id: Oid, dirty: bool) -> Self {
-        let repository = place.open().ok();
+    fn from_commit(location: &GitLocation, id: Oid, dirty: bool) -> Self {
+        let repository = location.open_repository().ok();
         let commit = repository.as_ref().and_then(|repository| repository.find_commit(id).ok());
         let subject = commit.and_then(|commit| Some(commit.summary().ok()??.to_owned()));
         let commit = Some(format!("{id}{}", if dirty { "-dirty" } else { "" }));
@@ -39,15 +43,15 @@ impl Provenance {
     }
 
     /// The repo's identity, which all its clones share; `None` if its remote `origin` has no address.
-    pub fn repo(&self, place: &GitLocation) -> Option<RepoRef> {
-        let repository = place.open().ok()?;
+    pub fn find_repo(&self, location: &GitLocation) -> Option<RepoRef> {
+        let repository = location.open_repository().ok()?;
         let remote = repository.find_remote("origin").ok()?;
         let url = remote.url().ok().filter(|url| !url.is_empty())?;
-        Some(RepoRef::of_url(url, &place.prefix, self.commit.clone()))
+        Some(RepoRef::of_url(url, &location.prefix, self.commit.clone()))
     }
 
     /// The default commit message.
-    pub(crate) fn message(&self, summary: &Summary) -> String {
+    pub(crate) fn format_message(&self, summary: &Summary) -> String {
         let Some(commit) = &self.commit else { return format!("Render the work tree\n\n{summary}") };
         let (id, dirty) =
             commit.split_once('-').map_or((commit.as_str(), ""), |(id, _)| (id, ", with changes"));
@@ -58,7 +62,7 @@ impl Provenance {
     }
 
     /// The trailers, one per line.
-    pub(crate) fn trailers(&self, plan: &str) -> String {
+    pub(crate) fn format_trailers(&self, plan: &str) -> String {
         let source = self.commit.as_ref().map_or_else(String::new, |id| format!("Federate-Source: {id}\n"));
         let digest = Sha256::digest(plan);
         let digest = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));

@@ -11,15 +11,18 @@ use federate_repo::Repo;
 
 /// By dialect, the release of an installation among the repo's objects, for dialects whose release `federate.yaml`
 /// does not set; with a finding for each release that is not known.
-pub(crate) fn installed(dialects: Dialects, repo: &Repo) -> (BTreeMap<String, String>, Vec<Finding>) {
+pub(crate) fn find_installed_releases(
+    dialects: Dialects,
+    repo: &Repo,
+) -> (BTreeMap<String, String>, Vec<Finding>) {
     let templates = repo.templates.iter().map(|template| &template.object);
     let objects: Vec<&Object> = repo.claimed.iter().map(|c| &c.object).chain(templates).collect();
     let is_set = |dialect: &dyn Dialect| {
         let settings = repo.config.dialects.get(dialect.name());
-        settings.is_some_and(|settings| settings.contains_key(release::SETTING))
+        settings.is_some_and(|settings| settings.contains_key(release::VERSION_SETTING))
     };
     let unset: Vec<&dyn Dialect> = dialects.iter().filter(|dialect| !is_set(*dialect)).collect();
-    let found: Vec<_> = unset.par_iter().map(|dialect| dialect.installed(&objects)).collect();
+    let found: Vec<_> = unset.par_iter().map(|dialect| dialect.detect_release(&objects)).collect();
     let (mut releases, mut findings) = (BTreeMap::new(), Vec::new());
     for (dialect, found) in unset.iter().zip(found) {
         match found {
@@ -36,6 +39,7 @@ fn unknown_release(dialect: &str, unknown: &str) -> Finding {
         "the repo contains an installation of {dialect} whose release is not known, so the rules of the newest \
          release decide: {unknown}"
     );
-    let help = format!("name the release below `dialects.{dialect}.{}` in federate.yaml", release::SETTING);
-    Finding::of_run(Severity::Warning, "unknown-release", message).help(help)
+    let help =
+        format!("name the release below `dialects.{dialect}.{}` in federate.yaml", release::VERSION_SETTING);
+    Finding::of_run(Severity::Warning, "unknown-release", message).with_help(help)
 }

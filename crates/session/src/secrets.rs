@@ -13,11 +13,11 @@ impl Session {
         let repo = self.repo();
         let templates = repo.templates.iter().map(|template| (&template.object, &template.object.body));
         let wrapped = repo.claimed.iter().filter(|claimed| claimed.object.id.kind == "FederatedSecret");
-        let wrapped = wrapped.filter_map(|c| Some((&c.object, c.object.at(&["spec", "template"])?)));
+        let wrapped = wrapped.filter_map(|c| Some((&c.object, c.object.value_at(&["spec", "template"])?)));
         let plain = templates.filter(|(object, _)| is_secret(object)).chain(wrapped);
         plain
-            .filter(|(object, body)| object.at(&["sops"]).is_none() && has_values(body))
-            .map(|(o, _)| finding(o))
+            .filter(|(object, body)| object.value_at(&["sops"]).is_none() && has_values(body))
+            .map(|(o, _)| report_clear_secret(o))
             .collect()
     }
 }
@@ -34,9 +34,9 @@ fn has_values(body: &Value) -> bool {
     filled("data") || filled("stringData")
 }
 
-fn finding(object: &Object) -> Finding {
+fn report_clear_secret(object: &Object) -> Finding {
     let message = format!("the values of {} are in clear: base64 does not protect them", object.id);
-    Finding::warning("secret-in-clear", object, message).help(
+    Finding::warning("secret-in-clear", object, message).with_help(
         "use a SealedSecret or an ExternalSecret, or encrypt the file with SOPS if the reader of the rendered files decrypts \
          it (`federate apply` does not); what was committed once has to be changed",
     )

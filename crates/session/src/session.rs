@@ -6,37 +6,40 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use jiff::Timestamp;
 
 use federate_dialect::health_checks::{HealthChecks, InvalidHealthCheck};
-use federate_dialect::release::SETTING as RELEASE;
-use federate_dialect::{ClusterReads, Dialects, Hosts, Plan, Previous, SharedLists, Variant};
+use federate_dialect::release::VERSION_SETTING as RELEASE;
+use federate_dialect::{
+    ClusterReads, Dialects, HostAddresses, ManifestVariant, Plan, PreviousPlan, SharedLists,
+};
 use federate_engine::deletions::PruneLimit;
-use federate_engine::snapshot::{self, Stored};
-use federate_engine::{Decisions, Engine, InventoryObject, Planned, Rendering, Settings};
-use federate_kubernetes::{Cluster, Finding, Live, Object, ObjectRef, Severity};
+use federate_engine::snapshot::{self, StoredSnapshot};
+use federate_engine::{DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering};
+use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Severity};
 use federate_repo::build::Builder;
-use federate_repo::config::{AutoscaledReplicas, Unplaced};
+use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
 use federate_repo::{
-    Builds, ChangedFile, Config, File, Loaded, NeedsReload, ReadOptions, Repo, RepoFiles, Role, Source,
+    Builds, ChangedFile, Config, NeedsReload, ReadOptions, Repo, RepoFiles, Role, Source, SourceFile,
+    UnexpandedRepo,
 };
 use federate_report::findings;
 
+use crate::excluding_source::ExcludingSource;
 use crate::known_kinds::KnownKinds;
-use crate::lost::{self, LossTimes, Lost};
+use crate::outages::{self, OutageTimes, UnreachableClusters};
 use crate::release;
-use crate::source_review::{NOT_BUILT, SOPS, SourceReview};
-use crate::without::ExcludingSource;
+use crate::source_review::{NOT_BUILT_CODE, SOPS_CODE, SourceReview};
 
 /// The code of the finding about a template that no policy places.
 const UNMATCHED: &str = "unmatched";
 
 /// The most findings about health checks.
-const MAX_INVALID: usize = 100;
+const MAX_INVALID_HEALTH_CHECKS: usize = 100;
 
 /// The codes of findings that stand for it, where a kind or a group is misspelt.
-const WHY_UNMATCHED: [&str; 3] = ["unknown-kind", "unknown-group", "unserved-version"];
+const UNMATCHED_CAUSE_CODES: [&str; 3] = ["unknown-kind", "unknown-group", "unserved-version"];
 
 /// The inputs of a session besides the repo's files.
 #[derive(Clone)]
-pub struct Options {
+pub struct SessionOptions {
     /// The dialects that may claim objects.
     pub dialects: Dialects,
     /// What of the repo is read.
@@ -51,17 +54,17 @@ pub struct Options {
     /// The plan of an earlier run: the scheduler's memory.
     pub previous: Plan,
     /// The live objects of member clusters, as far as they are known.
-    pub observed: Live,
+    pub observed: LiveObjects,
     /// The addresses of host names.
-    pub hosts: Hosts,
+    pub hosts: HostAddresses,
     /// The releases of control planes, by dialect; they override `dialects.<name>.version` in
     /// `federate.yaml`.
     pub versions: BTreeMap<String, String>,
     /// The snapshot with the status of the clusters. Its plan and its objects are not used: those to decide by are
     /// `previous` and `observed`.
-    pub snapshot: Option<Arc<Stored>>,
+    pub snapshot: Option<Arc<StoredSnapshot>>,
     /// The members that cannot be reached, whose control planes act on it; `None` if they do not.
-    pub lost: Option<Lost>,
+    pub lost: Option<UnreachableClusters>,
     /// Another folder within the repo that is not read.
     pub excluded: Option<String>,
     /// Findings about these options, which the session includes in its own.
@@ -72,7 +75,7 @@ pub struct Options {
     pub builder: Option<Arc<dyn Builder>>,
 }
 
-impl Options {
+impl SessionOptions {
     /// The options of a repo about which nothing else is known.
     pub fn new(dialects: Dialects) -> Self {
         Self {
@@ -82,8 +85,8 @@ impl Options {
             strict_inventory: false,
             now: None,
             previous: Plan::default(),
-            observed: Live::default(),
-            hosts: Hosts::default(),
+            observed: LiveObjects::default(),
+            hosts: HostAddresses::default(),
             versions: BTreeMap::new(),
             snapshot: None,
             lost: None,
@@ -102,15 +105,15 @@ pub struct Session {
     known: KnownKinds,
     repo: Repo,
     clusters: Vec<Cluster>,
-    settings: Settings,
+    settings: EngineSettings,
     errors: Vec<String>,
     read_options: ReadOptions,
     omit_autoscaled_replicas: bool,
     versions: BTreeMap<String, String>,
-    snapshot: Option<Arc<Stored>>,
-    lost: Option<Lost>,
+    snapshot: Option<Arc<StoredSnapshot>>,
+    lost: Option<UnreachableClusters>,
     /// When something happened to the lost members, if their control planes act on it.
-    pub(crate) loss_times: Option<LossTimes>,
+    pub(crate) loss_times: Option<OutageTimes>,
     excluded: Option<String>,
     builder: Option<Arc<dyn Builder>>,
     /// Findings about the options.
@@ -118,8 +121,8 @@ pub struct Session {
     /// Findings from loading.
     pub(crate) read: Vec<Finding>,
     /// The decisions to reuse after an [update](Self::update); `None` before the first one.
-    kept: Mutex<Option<Decisions>>,
-    planned: OnceLock<Planned>,
+    kept: Mutex<Option<DecisionCache>>,
+    planned: OnceLock<PlanResult>,
     rendering: OnceLock<Rendering>,
     /// When objects are healthy for the repo.
     health_checks: HealthChecks,
@@ -138,7 +141,7 @@ pub enum Destination {
 
 /// How much of a repo was loaded and decided again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Update {
+pub enum UpdateScope {
     /// Only these templates, which are new, deleted or changed.
     Templates(BTreeSet<ObjectRef>),
     /// Everything, with the reason.
@@ -146,7 +149,7 @@ pub enum Update {
 }
 
 /// Sets the versions of Kubernetes that a snapshot has seen.
-fn set_versions(clusters: &mut [Cluster], snapshot: Option<&Stored>) {
+fn set_versions(clusters: &mut [Cluster], snapshot: Option<&StoredSnapshot>) {
     let seen = snapshot.map(|stored| &stored.kubernetes);
     for cluster in clusters {
         let seen = seen.and_then(|versions| versions.get(cluster.name.as_ref()));
@@ -159,30 +162,30 @@ fn read_build_clusters(
     files: &RepoFiles,
     objects: Vec<Object>,
     known: &KnownKinds,
-    options: &Options,
+    options: &SessionOptions,
 ) -> Vec<Cluster> {
     let mut repo = files.inventory_repo(objects, known);
     if let Some(stored) = &options.snapshot {
         // What it does not know is reported when the whole repo is read.
-        let _ = snapshot::observe(options.dialects, &mut repo, stored);
+        let _ = snapshot::apply_status(options.dialects, &mut repo, stored);
     }
-    let settings = Settings {
+    let settings = EngineSettings {
         strict_inventory: options.strict_inventory,
         now: options.now,
-        previous: Previous::default(),
-        live: Live::default(),
-        hosts: Hosts::default(),
+        previous: PreviousPlan::default(),
+        live: LiveObjects::default(),
+        hosts: HostAddresses::default(),
         lists: SharedLists::default(),
         values: false,
     };
-    let (mut clusters, _) = federate_engine::inventory(options.dialects, &repo, &settings);
+    let (mut clusters, _) = federate_engine::read_inventory(options.dialects, &repo, &settings);
     set_versions(&mut clusters, options.snapshot.as_deref());
     clusters
 }
 
 impl Session {
     /// Opens a repo. Errors are among the [findings](Self::findings); everything else is still available.
-    pub fn open(source: &dyn Source, options: Options) -> Self {
+    pub fn open(source: &dyn Source, options: SessionOptions) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let excluding = options.excluded.clone().map(|folder| ExcludingSource { source, folder });
         let source = excluding.as_ref().map_or(source, |excluding| excluding as &dyn Source);
@@ -194,19 +197,19 @@ impl Session {
             }
             _ => Builds::default(),
         };
-        let loaded = files.assemble(builds, &known);
-        Self::of(loaded, known.clone(), options)
+        let loaded = files.assemble_repo(builds, &known);
+        Self::from_repo(loaded, known.clone(), options)
     }
 
     /// Like `open`, over files in memory, in any order.
-    pub fn of_files(files: Vec<File>, config: Config, options: Options) -> Self {
+    pub fn of_files(files: Vec<SourceFile>, config: Config, options: SessionOptions) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let loaded = federate_repo::load_bytes(files, config, &known);
-        Self::of(loaded, known.clone(), options)
+        Self::from_repo(loaded, known.clone(), options)
     }
 
-    fn of(mut loaded: Loaded<'_>, known: KnownKinds, options: Options) -> Self {
-        let Options {
+    fn from_repo(mut loaded: UnexpandedRepo<'_>, known: KnownKinds, options: SessionOptions) -> Self {
+        let SessionOptions {
             dialects,
             read: read_options,
             omit_autoscaled_replicas,
@@ -233,29 +236,31 @@ impl Session {
         if omit_autoscaled_replicas {
             loaded.repo.config.autoscaled_replicas = AutoscaledReplicas::Omit;
         }
-        let (installed, unknown_releases) = release::installed(dialects, &loaded.repo);
+        let (installed, unknown_releases) = release::find_installed_releases(dialects, &loaded.repo);
         set(&mut loaded.repo, &installed);
-        let unseen = snapshot.as_ref().map(|stored| snapshot::observe(dialects, &mut loaded.repo, stored));
-        let settings = Settings {
+        let unseen =
+            snapshot.as_ref().map(|stored| snapshot::apply_status(dialects, &mut loaded.repo, stored));
+        let settings = EngineSettings {
             strict_inventory,
             now,
-            previous: Previous::default(),
+            previous: PreviousPlan::default(),
             live: observed,
             hosts,
             lists: SharedLists::default(),
             values: false,
         };
-        let (mut clusters, inventory) = federate_engine::inventory(dialects, &loaded.repo, &settings);
+        let (mut clusters, inventory) = federate_engine::read_inventory(dialects, &loaded.repo, &settings);
         set_versions(&mut clusters, snapshot.as_deref());
-        let loss_times = lost.as_ref().map(|lost| lost::lose(dialects, &loaded.repo, &mut clusters, lost));
-        let mut repo = loaded.expand(&clusters);
+        let loss_times =
+            lost.as_ref().map(|lost| outages::apply_outages(dialects, &loaded.repo, &mut clusters, lost));
+        let mut repo = loaded.into_repo(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
         read.extend(unseen.into_iter().flatten().chain(inventory).chain(unknown_releases));
         read.extend(given.iter().cloned());
         let health_checks =
-            HealthChecks::compile(&repo.config.apply.health_checks).unwrap_or_else(|invalid| {
+            HealthChecks::from_config(&repo.config.apply.health_checks).unwrap_or_else(|invalid| {
                 // The file is read again for each.
-                read.extend(invalid.into_iter().take(MAX_INVALID).map(
+                read.extend(invalid.into_iter().take(MAX_INVALID_HEALTH_CHECKS).map(
                     |InvalidHealthCheck { pointer, message }| {
                         repo.invalid_config(&format!("/apply/healthChecks{pointer}"), message)
                     },
@@ -287,7 +292,8 @@ impl Session {
             health_checks,
             sources: OnceLock::new(),
         };
-        session.settings.previous = Previous::new(session.evicted(session.rescoped(previous)));
+        session.settings.previous =
+            PreviousPlan::new(session.evict_placements(session.rescope_plan(previous)));
         session
     }
 
@@ -299,17 +305,17 @@ impl Session {
     /// Updates the session after the files `changed`. If they contain only templates, only these files are
     /// loaded and only these templates are decided again. The result equals that of a new session over the
     /// same files with the same options.
-    pub fn update(&mut self, source: &dyn Source, changed: &[String]) -> Update {
+    pub fn update_files(&mut self, source: &dyn Source, changed: &[String]) -> UpdateScope {
         let file = |path: &String| ChangedFile {
             path: path.as_str().into(),
-            bytes: source.read(path).ok().map(Into::into),
+            bytes: source.read_file(path).ok().map(Into::into),
         };
         let files: Vec<ChangedFile> = changed.iter().map(file).collect();
-        let folder = changed.iter().find(|path| source.list(path).is_ok());
+        let folder = changed.iter().find(|path| source.list_folder(path).is_ok());
         let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "the path is a folder" });
         let update = match folder.or_else(|| self.reload_reason(&files)) {
             Some(reason) => Err(reason),
-            None => self.repo.update(&files, &self.known),
+            None => self.repo.update_files(&files, &self.known),
         };
         let update =
             update.and_then(|templates| match self.names_release(|object| templates.contains(&object.id)) {
@@ -321,17 +327,17 @@ impl Session {
         match update {
             Ok(templates) => {
                 if let Ok(kept) = self.kept.get_mut() {
-                    kept.get_or_insert_default().forget(&templates);
+                    kept.get_or_insert_default().forget_templates(&templates);
                 }
-                Update::Templates(templates)
+                UpdateScope::Templates(templates)
             }
             Err(reason) => {
                 let previous = std::mem::take(&mut self.settings.previous);
-                let mut session = Self::open(source, self.options());
+                let mut session = Self::open(source, self.to_options());
                 session.settings.previous = previous;
-                session.kept = Mutex::new(Some(Decisions::default()));
+                session.kept = Mutex::new(Some(DecisionCache::default()));
                 *self = session;
-                Update::Everything(reason)
+                UpdateScope::Everything(reason)
             }
         }
     }
@@ -350,11 +356,11 @@ impl Session {
     }
 
     /// Replaces the scheduler's memory.
-    pub fn remember(&mut self, previous: Plan) {
-        let previous = Previous::new(self.evicted(self.rescoped(previous)));
+    pub fn remember_plan(&mut self, previous: Plan) {
+        let previous = PreviousPlan::new(self.evict_placements(self.rescope_plan(previous)));
         let before = std::mem::replace(&mut self.settings.previous, previous);
         if let Ok(Some(kept)) = self.kept.get_mut() {
-            kept.remember(&before, &self.settings.previous);
+            kept.forget_replanned(&before, &self.settings.previous);
         }
         self.forget_results();
     }
@@ -367,7 +373,7 @@ impl Session {
 
     /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
     /// made, or be unknown now.
-    fn rescoped(&self, mut plan: Plan) -> Plan {
+    fn rescope_plan(&self, mut plan: Plan) -> Plan {
         let mut renamed = false;
         for row in &mut plan.placements {
             let namespace = match row.object.namespace.as_deref() {
@@ -376,7 +382,7 @@ impl Session {
                 Some(_) => continue,
             };
             let other = ObjectRef { namespace, ..row.object.clone() };
-            if self.repo.template(&row.object).is_none() && self.repo.template(&other).is_some() {
+            if self.repo.find_template(&row.object).is_none() && self.repo.find_template(&other).is_some() {
                 row.object = other;
                 renamed = true;
             }
@@ -389,20 +395,21 @@ impl Session {
 
     /// Returns what decisions read in the member clusters.
     pub fn cluster_reads(&self) -> ClusterReads {
-        self.engine().cluster_reads()
+        self.build_engine().cluster_reads()
     }
 
     /// Decides by these objects of the member clusters from now on. Free resources that the inventory does not state
     /// are those of the nodes and pods among them.
-    pub fn observe(&mut self, observed: Live) {
+    pub fn observe_objects(&mut self, observed: LiveObjects) {
         self.settings.live = observed;
-        (self.clusters, _) = federate_engine::inventory(self.dialects, &self.repo, &self.settings);
+        (self.clusters, _) = federate_engine::read_inventory(self.dialects, &self.repo, &self.settings);
         if let Some(lost) = &self.lost {
-            self.loss_times = Some(lost::lose(self.dialects, &self.repo, &mut self.clusters, lost));
+            self.loss_times =
+                Some(outages::apply_outages(self.dialects, &self.repo, &mut self.clusters, lost));
         }
         self.forget_results();
         if let Ok(Some(kept)) = self.kept.get_mut() {
-            *kept = Decisions::default();
+            *kept = DecisionCache::default();
         }
     }
 
@@ -430,13 +437,13 @@ impl Session {
         let objects = self.repo.templates.iter().map(|template| &template.object);
         let object = objects
             .filter(|object| which(object))
-            .find(|object| self.dialects.iter().any(|dialect| dialect.installed(&[object]).is_some()))?;
+            .find(|object| self.dialects.iter().any(|dialect| dialect.detect_release(&[object]).is_some()))?;
         let path = object.origin.file.to_string();
         Some(NeedsReload { path, why: "it names the release of a control plane" })
     }
 
-    fn options(&self) -> Options {
-        Options {
+    fn to_options(&self) -> SessionOptions {
+        SessionOptions {
             dialects: self.dialects,
             read: self.read_options.clone(),
             omit_autoscaled_replicas: self.omit_autoscaled_replicas,
@@ -456,7 +463,7 @@ impl Session {
     }
 
     /// The snapshot with the status of the clusters, if there is one.
-    pub fn snapshot(&self) -> Option<&Stored> {
+    pub fn snapshot(&self) -> Option<&StoredSnapshot> {
         self.snapshot.as_deref()
     }
 
@@ -476,7 +483,7 @@ impl Session {
     }
 
     /// The inputs of decisions besides the repo.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &EngineSettings {
         &self.settings
     }
 
@@ -491,12 +498,12 @@ impl Session {
     }
 
     /// The observed live objects of member clusters.
-    pub fn observed(&self) -> &Live {
+    pub fn observed(&self) -> &LiveObjects {
         &self.settings.live
     }
 
     /// The engine over this repo, with compiled policies.
-    pub fn engine(&self) -> Engine<'_> {
+    pub fn build_engine(&self) -> Engine<'_> {
         Engine::new(self.dialects, &self.repo, &self.clusters, &self.settings)
     }
 
@@ -504,14 +511,14 @@ impl Session {
     pub fn plan(&self) -> &Plan {
         match self.rendering.get() {
             Some(rendering) => &rendering.plan,
-            None => &self.planned().plan,
+            None => &self.compute_plan().plan,
         }
     }
 
     /// The plan for people: with the replicas that manifests have, and with each object once. A template that no policy
     /// places may have a row that is only a scheduler's memory.
     pub fn plan_with_replicas(&self) -> Plan {
-        let mut plan = self.engine().count_replicas(self.plan());
+        let mut plan = self.build_engine().count_replicas(self.plan());
         let unmatched: BTreeSet<&ObjectRef> = plan.unmatched.iter().collect();
         plan.placements.retain(|row| !row.clusters.is_empty() || !unmatched.contains(&row.object));
         plan
@@ -520,26 +527,26 @@ impl Session {
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
     /// [`findings`](Self::findings) has both.
     pub fn rendering(&self) -> &Rendering {
-        self.rendering.get_or_init(|| self.engine().manifests(self.take_planned()))
+        self.rendering.get_or_init(|| self.build_engine().render_plan(self.take_planned()))
     }
 
     /// The plan to render. A plan that is needed only for rendering is not kept.
-    fn take_planned(&self) -> Planned {
-        let fresh = self.planned.get().is_none() && self.lock().is_none();
-        if fresh { self.engine().plan() } else { self.planned().clone() }
+    fn take_planned(&self) -> PlanResult {
+        let fresh = self.planned.get().is_none() && self.lock_decisions().is_none();
+        if fresh { self.build_engine().compute_plan() } else { self.compute_plan().clone() }
     }
 
     /// The variants of an object for the clusters, as values instead of text.
-    pub fn variants(&self, object: &ObjectRef) -> Vec<Variant> {
-        self.engine().variants(self.plan(), object)
+    pub fn object_variants(&self, object: &ObjectRef) -> Vec<ManifestVariant> {
+        self.build_engine().object_variants(self.plan(), object)
     }
 
     /// The findings from loading and planning, sorted.
     pub fn plan_findings(&self) -> Vec<Finding> {
         let mut found = self.read.clone();
-        found.extend(self.planned().findings.iter().cloned());
+        found.extend(self.compute_plan().findings.iter().cloned());
         found.extend(self.source_findings().iter().cloned());
-        self.ordered(found)
+        self.order_findings(found)
     }
 
     /// The findings from loading and planning, with the errors of overrides that fail, sorted.
@@ -551,9 +558,9 @@ impl Session {
         let mut found = self.plan_findings();
         let known: BTreeSet<Finding> = found.iter().cloned().collect();
         let failed =
-            self.ordered(self.rendering().findings.iter().filter(|f| f.is_error()).cloned().collect());
+            self.order_findings(self.rendering().findings.iter().filter(|f| f.is_error()).cloned().collect());
         found.extend(failed.into_iter().filter(|finding| !known.contains(finding)));
-        findings::sort(&mut found);
+        findings::sort_findings(&mut found);
         found
     }
 
@@ -562,17 +569,19 @@ impl Session {
         let mut found = self.read.clone();
         found.extend(self.rendering().findings.iter().cloned());
         found.extend(self.source_findings().iter().cloned());
-        self.ordered(found)
+        self.order_findings(found)
     }
 
     /// The same for a command that writes the result: what would be wrong there is an error.
     pub fn findings_for(&self, destination: Destination) -> Vec<Finding> {
         let mut found = self.findings();
-        let fails = |code: &str| code == NOT_BUILT || (code == SOPS && destination == Destination::Clusters);
+        let fails = |code: &str| {
+            code == NOT_BUILT_CODE || (code == SOPS_CODE && destination == Destination::Clusters)
+        };
         for finding in found.iter_mut().filter(|finding| fails(finding.code)) {
             finding.severity = Severity::Error;
         }
-        findings::sort(&mut found);
+        findings::sort_findings(&mut found);
         found
     }
 
@@ -584,29 +593,30 @@ impl Session {
         if !confirms && self.read.iter().any(is_unread) { PruneLimit::new(0) } else { limit }
     }
 
-    pub(crate) fn planned(&self) -> &Planned {
-        self.planned.get_or_init(|| match self.lock().as_mut() {
-            Some(kept) => self.engine().plan_again(kept),
-            None => self.engine().plan(),
+    pub(crate) fn compute_plan(&self) -> &PlanResult {
+        self.planned.get_or_init(|| match self.lock_decisions().as_mut() {
+            Some(kept) => self.build_engine().plan_again(kept),
+            None => self.build_engine().compute_plan(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Decisions>> {
+    fn lock_decisions(&self) -> MutexGuard<'_, Option<DecisionCache>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies [`Options::errors`], and sorts by place.
-    pub(crate) fn ordered(&self, mut found: Vec<Finding>) -> Vec<Finding> {
+    pub(crate) fn order_findings(&self, mut found: Vec<Finding>) -> Vec<Finding> {
         found.retain(|finding| !self.follows_from_sources(finding));
         let fails = |code: &str| {
-            let unplaced = code == UNMATCHED && self.repo.config.unplaced == Unplaced::Error;
+            let unplaced = code == UNMATCHED && self.repo.config.unplaced == UnplacedTemplates::Error;
             unplaced || self.errors.iter().any(|one| one == code)
         };
         let unmatched = if fails(UNMATCHED) { self.plan().unmatched.as_slice() } else { &[] };
-        let by_config = self.repo.config.unplaced == Unplaced::Error;
+        let by_config = self.repo.config.unplaced == UnplacedTemplates::Error;
         // A template that is placed nowhere may have another finding that says why. What would follow an object that is
         // on no cluster is unschedulable with it, but not placed either.
-        let says_why = |code: &str| WHY_UNMATCHED.contains(&code) || (by_config && code == "unschedulable");
+        let says_why =
+            |code: &str| UNMATCHED_CAUSE_CODES.contains(&code) || (by_config && code == "unschedulable");
         // It may be a policy with a mistyped kind, which is not among the templates.
         let own = if fails(UNMATCHED) { self.repo.claimed.as_slice() } else { &[] };
         let own = own.iter().filter(|claimed| claimed.role == Role::ControlPlane);
@@ -623,7 +633,7 @@ impl Session {
             }
             finding.severity = Severity::Error;
         }
-        findings::sort(&mut found);
+        findings::sort_findings(&mut found);
         found
     }
 }

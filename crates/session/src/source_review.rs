@@ -8,25 +8,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::sops::{contains_ciphertext, is_encrypted};
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
-use federate_repo::config::Unplaced;
+use federate_repo::config::UnplacedTemplates;
 use federate_repo::duplicates::differing_folders;
 use federate_repo::template_syntax::UNKNOWN_NAME;
-use federate_repo::{BuildRoot, BuildTool, Claimed, Duplicate, RenamedObject, Role};
+use federate_repo::{BuildRoot, BuildTool, ClaimedObject, Duplicate, RenamedObject, Role};
 
 use crate::Session;
 use crate::candidates::CandidatePlacement;
 
 /// The code of the finding about objects that would be placed and that another tool builds.
-pub(crate) const NOT_BUILT: &str = "not-built";
+pub(crate) const NOT_BUILT_CODE: &str = "not-built";
 
 /// The code of the finding about objects that SOPS encrypted.
-pub(crate) const SOPS: &str = "sops";
+pub(crate) const SOPS_CODE: &str = "sops";
 
 /// How many objects or folders a message names.
-const NAMED: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// Findings about policies and overrides that follow from objects that are not built.
-const FOLLOWING: [&str; 4] = ["unused-policy", "unused-override", "unused-selector", "unknown-reference"];
+const CONSEQUENCE_CODES: [&str; 4] =
+    ["unused-policy", "unused-override", "unused-selector", "unknown-reference"];
 
 /// What is known about files that are not templates as they are written.
 #[derive(Default)]
@@ -39,17 +40,17 @@ pub(crate) struct SourceReview {
 impl Session {
     /// The findings about files that are not templates as they are written.
     pub(crate) fn source_findings(&self) -> &[Finding] {
-        &self.review().findings
+        &self.source_review().findings
     }
 
     /// Whether a finding only follows from objects that are not read.
     pub(crate) fn follows_from_sources(&self, finding: &Finding) -> bool {
-        let concerned = &self.review().concerned;
-        FOLLOWING.contains(&finding.code)
+        let concerned = &self.source_review().concerned;
+        CONSEQUENCE_CODES.contains(&finding.code)
             && finding.object.as_ref().is_some_and(|object| concerned.contains(object))
     }
 
-    fn review(&self) -> &SourceReview {
+    fn source_review(&self) -> &SourceReview {
         self.sources.get_or_init(|| {
             let mut findings = self.review_builds();
             findings.extend(self.review_duplicates());
@@ -76,7 +77,7 @@ impl Session {
         for review in &mut reviews {
             for object in &review.objects {
                 let before = || {
-                    let row = previous.of(&object.id)?;
+                    let row = previous.find_row(&object.id)?;
                     (!row.clusters.is_empty()).then(|| CandidatePlacement { policy: row.policy.clone() })
                 };
                 if let Some(placement) = placed.next().flatten().or_else(before) {
@@ -88,7 +89,7 @@ impl Session {
             let missing = bundles.filter(|id| !claimed.contains(id));
             review.placed.extend(missing.map(|id| (id, CandidatePlacement { policy: None })));
         }
-        reviews.iter().filter_map(|review| review.finding(self.repo().config.unplaced)).collect()
+        reviews.iter().filter_map(|review| review.to_finding(self.repo().config.unplaced)).collect()
     }
 
     /// The policies and overrides whose selectors name objects that other tools build.
@@ -105,9 +106,9 @@ impl Session {
         if names.is_empty() {
             return BTreeSet::new();
         }
-        let concerns = |claimed: &&Claimed| {
+        let concerns = |claimed: &&ClaimedObject| {
             let Some(dialect) = self.dialects().get(claimed.dialect) else { return false };
-            dialect.references(&claimed.object).selectors.iter().any(|selector| {
+            dialect.find_references(&claimed.object).selectors.iter().any(|selector| {
                 let known = names.get(selector.kind.name.as_str());
                 let named = |name: &str| known.is_some_and(|names| names.contains(name));
                 match &selector.name {
@@ -116,7 +117,7 @@ impl Session {
                 }
             })
         };
-        let decides = |claimed: &&Claimed| matches!(claimed.role, Role::Placement | Role::Override);
+        let decides = |claimed: &&ClaimedObject| matches!(claimed.role, Role::Placement | Role::Override);
         let claimed = self.repo().claimed.iter().filter(decides).filter(concerns);
         claimed.map(|claimed| claimed.object.id.clone()).collect()
     }
@@ -131,10 +132,10 @@ impl Session {
         let known: BTreeSet<(&str, &str)> =
             templates.map(|id| (id.kind.as_str(), id.name.as_str())).collect();
         let mut findings = Vec::new();
-        let decides = |claimed: &&Claimed| matches!(claimed.role, Role::Placement | Role::Override);
+        let decides = |claimed: &&ClaimedObject| matches!(claimed.role, Role::Placement | Role::Override);
         for claimed in self.repo().claimed.iter().filter(decides) {
             let Some(dialect) = self.dialects().get(claimed.dialect) else { continue };
-            for selector in dialect.references(&claimed.object).selectors {
+            for selector in dialect.find_references(&claimed.object).selectors {
                 let (kind, Some(name)) = (&selector.kind.name, &selector.name) else { continue };
                 let is_it = |one: &&RenamedObject| one.kind == *kind && one.written == name.name;
                 let Some(one) = renamed.iter().find(is_it) else { continue };
@@ -148,8 +149,8 @@ impl Session {
                 let help = "name it as it is built, or select it by labels: a hash at the end changes with the content";
                 findings.push(
                     Finding::warning("unbuilt-name", &claimed.object, message)
-                        .at(selector.pointer.as_str())
-                        .help(help),
+                        .with_pointer(selector.pointer.as_str())
+                        .with_help(help),
                 );
             }
         }
@@ -167,7 +168,7 @@ impl Session {
                 duplicate.different.iter().map(|_| placed.next().flatten().is_some()).collect();
             let is_placed = || self.placed_in(self.plan(), &duplicate.id).is_some();
             if !duplicate.different.is_empty() && (others.contains(&true) || is_placed()) {
-                findings.push(duplicate.error());
+                findings.push(duplicate.to_finding());
                 continue;
             }
             harmless.entry(DuplicateCause::of_duplicate(duplicate)).or_default().push(duplicate);
@@ -192,7 +193,7 @@ impl Session {
                     _ => format!("{id} is encrypted by SOPS, so that its rules cannot be read"),
                 };
                 Finding::error("sops-changed", &claimed.object, message)
-                    .help("write it in clear, and keep what is secret in a Secret that is encrypted")
+                    .with_help("write it in clear, and keep what is secret in a Secret that is encrypted")
             })
             .collect();
         let encrypted = repo.templates.iter().map(|template| &template.object);
@@ -207,7 +208,7 @@ impl Session {
                 "{names} {are} encrypted by SOPS, and federate does not decrypt: `render` and `commit` copy {them} as {they} \
                  written, and `apply` and `sync` to clusters refuse {them}"
             );
-            let finding = Finding::warning(SOPS, first, message).help(
+            let finding = Finding::warning(SOPS_CODE, first, message).with_help(
                 "let the reader of the rendered files decrypt (Flux with `spec.decryption`), or use a SealedSecret or an \
                  ExternalSecret",
             );
@@ -240,18 +241,18 @@ impl<'r> Provided<'r> {
             let labels = templates().filter_map(|object| object.label("helm.sh/chart"));
             charts.extend(labels.filter_map(|label| Some(label.rsplit_once('-')?.0.to_owned())));
         }
-        Self { objects: templates().map(identity).collect(), charts }
+        Self { objects: templates().map(unversioned_identity).collect(), charts }
     }
 
     /// Whether the repo has an object that a build gives.
-    fn has(&self, build: &BuildRoot, object: &Object) -> bool {
-        if self.objects.contains(&identity(object)) {
+    fn has_object(&self, build: &BuildRoot, object: &Object) -> bool {
+        if self.objects.contains(&unversioned_identity(object)) {
             return true;
         }
         // The names of generated objects end in a hash.
         let is_generated = object.origin.file == build.file;
         is_generated && {
-            let (group, kind, namespace, name) = identity(object);
+            let (group, kind, namespace, name) = unversioned_identity(object);
             let start = format!("{name}-");
             let from = (group, kind, namespace, start.as_str());
             let next = self.objects.range(from..).next();
@@ -264,7 +265,7 @@ impl<'r> Provided<'r> {
 }
 
 /// The identity without the API version.
-fn identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
+fn unversioned_identity(object: &Object) -> (&str, &str, Option<&str>, &str) {
     (object.id.group(), &object.id.kind, object.id.namespace.as_deref(), &object.id.name)
 }
 
@@ -285,19 +286,19 @@ impl<'r> BuildReview<'r> {
     fn new(build: &'r BuildRoot, provided: &Provided<'_>, clusters: &'r BTreeSet<&'r str>) -> Self {
         let is_provided = build.tool == BuildTool::Helm && provided.charts.contains(&build.name);
         let all = build.objects.iter().chain(&build.unlisted);
-        let objects = all.filter(|object| !is_provided && !provided.has(build, object)).collect();
+        let objects = all.filter(|object| !is_provided && !provided.has_object(build, object)).collect();
         Self { build, objects, placed: Vec::new(), is_provided, clusters }
     }
 
     /// Whether the output would lack what the repo means.
-    fn is_missing(&self, unplaced: Unplaced) -> bool {
+    fn is_missing(&self, unplaced: UnplacedTemplates) -> bool {
         // A policy whose very name is an expression is one only after its engine has run.
         let decides =
             |policy: &ObjectRef| self.build.tool == BuildTool::Helm || !policy.name.contains(UNKNOWN_NAME);
         let has_policies = !self.is_provided && self.build.unread.iter().any(decides);
         match unplaced {
-            Unplaced::Warn => !self.placed.is_empty() || has_policies,
-            Unplaced::Error | Unplaced::Everywhere => {
+            UnplacedTemplates::Warn => !self.placed.is_empty() || has_policies,
+            UnplacedTemplates::Error | UnplacedTemplates::Everywhere => {
                 !self.placed.is_empty()
                     || has_policies
                     || !self.objects.is_empty()
@@ -306,7 +307,7 @@ impl<'r> BuildReview<'r> {
         }
     }
 
-    fn finding(&self, unplaced: Unplaced) -> Option<Finding> {
+    fn to_finding(&self, unplaced: UnplacedTemplates) -> Option<Finding> {
         let build = self.build;
         if build.is_built {
             return self.report_unlisted();
@@ -318,7 +319,7 @@ impl<'r> BuildReview<'r> {
         }
         let is_missing = self.is_missing(unplaced);
         let code = match build.tool {
-            _ if is_missing => NOT_BUILT,
+            _ if is_missing => NOT_BUILT_CODE,
             BuildTool::Kustomize if !build.alternatives.is_empty() => "ambiguous-build",
             BuildTool::Kustomize => "kustomization",
             BuildTool::Helm => "helm-chart",
@@ -348,7 +349,7 @@ impl<'r> BuildReview<'r> {
             place.map_or((build.file.clone(), build.line), |(file, line)| (file.as_str().into(), *line));
         let at = (line > 0).then_some(federate_yaml::Position { line, column: 1 });
         let finding = Finding::in_file(Severity::Warning, code, &file, at, message);
-        Some(finding.help(self.help(is_missing)))
+        Some(finding.with_help(self.suggest_remedy(is_missing)))
     }
 
     /// Objects in the folder of a kustomization that it does not name: kustomize does not build them.
@@ -366,9 +367,9 @@ impl<'r> BuildReview<'r> {
             }
             _ => format!("{names} {lie} beside a kustomization, but {not_named}"),
         };
-        let code = if self.placed.is_empty() { "not-in-kustomization" } else { NOT_BUILT };
+        let code = if self.placed.is_empty() { "not-in-kustomization" } else { NOT_BUILT_CODE };
         let finding = Finding::in_file(Severity::Warning, code, &build.file, None, message);
-        Some(finding.help("add the file to `resources`, or list it in .federateignore"))
+        Some(finding.with_help("add the file to `resources`, or list it in .federateignore"))
     }
 
     /// The folders that build the same objects, as the `sources` that name one of them.
@@ -397,29 +398,31 @@ impl<'r> BuildReview<'r> {
                 let folders: Vec<&str> = self.build.alternatives.iter().map(String::as_str).collect();
                 format!(
                     "the kustomizations {} build the same objects, of which federate cannot choose",
-                    finding::list(&folders, NAMED)
+                    finding::join_names(&folders, MAX_NAMES)
                 )
             }
             _ if self.build.failure.is_some() => {
                 let why = self.build.failure.as_ref().map_or("", |failure| &failure.why);
-                format!("the kustomization {} cannot be built: {why}", self.place())
+                format!("the kustomization {} cannot be built: {why}", self.describe_folder())
             }
             BuildTool::Kustomize => {
-                format!("kustomize builds {}, and federate does not run it", self.place())
+                format!("kustomize builds {}, and federate does not run it", self.describe_folder())
             }
-            BuildTool::Helm => format!("{} is a Helm chart, which federate.yaml does not name", self.place()),
+            BuildTool::Helm => {
+                format!("{} is a Helm chart, which federate.yaml does not name", self.describe_folder())
+            }
             BuildTool::Template(engine) => match self.build.files.as_slice() {
-                [_] => format!("this is a template: {}", engine.phrase()),
+                [_] => format!("this is a template: {}", engine.display_name()),
                 files => {
                     let names: Vec<&str> = files.iter().map(AsRef::as_ref).collect();
-                    let listed = finding::list(&names, NAMED);
-                    format!("{} files are templates of {}: {listed}", files.len(), engine.phrase())
+                    let listed = finding::join_names(&names, MAX_NAMES);
+                    format!("{} files are templates of {}: {listed}", files.len(), engine.display_name())
                 }
             },
         }
     }
 
-    fn place(&self) -> String {
+    fn describe_folder(&self) -> String {
         match self.build.folder.as_str() {
             "" => "the repo's folder".to_owned(),
             folder => format!("`{folder}`"),
@@ -441,20 +444,20 @@ impl<'r> BuildReview<'r> {
         }
     }
 
-    fn say_missing(&self, unplaced: Unplaced) -> String {
+    fn say_missing(&self, unplaced: UnplacedTemplates) -> String {
         let tool = self.say_tool();
         let Some((_, first)) = self.placed.first() else {
             let why = match unplaced {
-                Unplaced::Everywhere => "`unplaced: everywhere` would place what it gives",
-                Unplaced::Error => "no policy places what it gives",
-                Unplaced::Warn => "it holds policies",
+                UnplacedTemplates::Everywhere => "`unplaced: everywhere` would place what it gives",
+                UnplacedTemplates::Error => "no policy places what it gives",
+                UnplacedTemplates::Warn => "it holds policies",
             };
             return format!("{tool}, and {why}");
         };
         let names = list_objects(self.placed.iter().map(|(id, _)| *id));
         let by = match &first.policy {
             Some(policy) => policy.to_string(),
-            None if unplaced == Unplaced::Everywhere => "`unplaced: everywhere`".to_owned(),
+            None if unplaced == UnplacedTemplates::Everywhere => "`unplaced: everywhere`".to_owned(),
             None => "their own rules".to_owned(),
         };
         let (it, is) = if self.placed.len() == 1 { ("it", "is") } else { ("they", "are") };
@@ -469,7 +472,7 @@ impl<'r> BuildReview<'r> {
         format!("{by} would place {names}, but {tool}: {it} {is} missing from the output")
     }
 
-    fn help(&self, is_missing: bool) -> String {
+    fn suggest_remedy(&self, is_missing: bool) -> String {
         let end = if is_missing { "; `render`, `commit`, `apply` and `sync` stop until then" } else { "" };
         if !self.build.alternatives.is_empty() {
             return format!("say which one in federate.yaml: {}{end}", self.propose_sources());
@@ -523,7 +526,7 @@ enum DuplicateCause {
 
 impl DuplicateCause {
     fn of_duplicate(duplicate: &Duplicate) -> Self {
-        let is_of_tool = |text: &str| TOOLS.iter().any(|name| text.contains(name));
+        let is_of_tool = |text: &str| SELF_APPLYING_TOOLS.iter().any(|name| text.contains(name));
         let other = duplicate.others.first().map_or("", |origin| &origin.file);
         match differing_folders(&duplicate.origin.file, other) {
             _ if duplicate.is_patch => Self::Patch,
@@ -537,7 +540,7 @@ impl DuplicateCause {
         }
     }
 
-    fn help(self, folder: &str) -> String {
+    fn suggest_remedy(self, folder: &str) -> String {
         match self {
             Self::Patch => {
                 "a patch belongs to a kustomization that lists it, or in .federateignore".to_owned()
@@ -557,7 +560,7 @@ impl DuplicateCause {
 }
 
 /// Parts of paths and namespaces of tools that apply themselves.
-const TOOLS: [&str; 5] = ["flux-system", "gotk-", "argocd", "argo-cd", "bootstrap"];
+const SELF_APPLYING_TOOLS: [&str; 5] = ["flux-system", "gotk-", "argocd", "argo-cd", "bootstrap"];
 
 /// How many folders a warning about duplicates counts.
 const COUNTED_FOLDERS: usize = 5;
@@ -592,7 +595,7 @@ fn warn_of_duplicates(cause: DuplicateCause, all: &[&Duplicate]) -> Option<Findi
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
         match others.as_slice() {
             [] => format!("{count} in {}", shown(own)),
-            others => format!("{count} in {} and {}", shown(own), finding::list(others, NAMED)),
+            others => format!("{count} in {} and {}", shown(own), finding::join_names(others, MAX_NAMES)),
         }
     };
     let folders: Vec<String> = by_folder.iter().map(describe).collect();
@@ -607,7 +610,7 @@ fn warn_of_duplicates(cause: DuplicateCause, all: &[&Duplicate]) -> Option<Findi
         (1, 1) => ", differently, and nothing places it".to_owned(),
         (differ, _) => format!(" ({differ} differently, which nothing places)"),
     };
-    let listed = finding::list(&folders, COUNTED_FOLDERS);
+    let listed = finding::join_names(&folders, COUNTED_FOLDERS);
     let names = if all.len() == 1 {
         String::new()
     } else {
@@ -617,14 +620,14 @@ fn warn_of_duplicates(cause: DuplicateCause, all: &[&Duplicate]) -> Option<Findi
     let folder = by_folder.keys().next().filter(|folder| !folder.is_empty()).unwrap_or(&".");
     let other = first.others.first()?;
     let finding = Finding::in_file(Severity::Warning, "duplicate-object", &other.file, None, message);
-    Some(Finding { origin: Some(other.clone()), ..finding.help(cause.help(folder)) })
+    Some(Finding { origin: Some(other.clone()), ..finding.with_help(cause.suggest_remedy(folder)) })
 }
 
 /// The first objects by name, and the number of the others.
 fn list_objects<'o>(ids: impl Iterator<Item = &'o ObjectRef>) -> String {
     let names: Vec<String> = ids.map(ToString::to_string).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    finding::list(&names, NAMED)
+    finding::join_names(&names, MAX_NAMES)
 }
 
 /// The folder of a file.

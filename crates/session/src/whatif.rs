@@ -5,21 +5,21 @@ use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
-use federate_dialect::{Plan, Previous};
-use federate_engine::Settings;
-use federate_engine::capacity::{self, Usage};
-use federate_engine::change::Changes;
+use federate_dialect::{Plan, PreviousPlan};
+use federate_engine::EngineSettings;
+use federate_engine::capacity::{self, PlannedUsage};
+use federate_engine::change::RenderingChanges;
 use federate_engine::whatif::{
-    Baseline, Event, FreeResource, Loss, Scenario, ScenarioFile, Selection, Stage, TimelineOptions, Unit,
-    Unmoved,
+    Baseline, ClusterMatcher, FailureDomain, FreeResource, ReplicaLoss, Scenario, ScenarioEvent,
+    ScenarioFile, TimelineOptions, TimelineStage, UnmovedScenario,
 };
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
-use federate_repo::{Config, File};
+use federate_repo::{Config, SourceFile};
 
 use crate::Session;
 
 /// Scenarios over a session.
-pub struct WhatIf<'s> {
+pub struct ScenarioRunner<'s> {
     session: &'s Session,
     options: TimelineOptions,
     /// What all scenarios share; made when the first one is carried out.
@@ -28,41 +28,41 @@ pub struct WhatIf<'s> {
 
 /// The effect of a scenario.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct ScenarioOutcome {
     /// What happens when.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<TimelineStage>,
     /// The changed placements. Manifests are not compared.
-    pub changes: Changes,
+    pub changes: RenderingChanges,
     /// The replicas that are lost and regained.
-    pub losses: Vec<Loss>,
+    pub losses: Vec<ReplicaLoss>,
     /// The tightest resource of each cluster at the end.
     pub tightest: Vec<FreeResource>,
     /// Why nothing moves, if nothing does and the reason was asked for.
-    pub unmoved: Option<Unmoved>,
+    pub unmoved: Option<UnmovedScenario>,
 }
 
-impl Outcome {
+impl ScenarioOutcome {
     /// Whether the scenario changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.losses.is_empty()
     }
 
     /// The number of objects whose clusters or replicas change.
-    pub fn moved(&self) -> usize {
+    pub fn count_moved(&self) -> usize {
         self.changes.placements.iter().filter(|row| row.is_move()).count()
     }
 
     /// Objects that become unschedulable.
-    pub fn unschedulable(&self) -> Vec<&ObjectRef> {
+    pub fn newly_unschedulable(&self) -> Vec<&ObjectRef> {
         let rows = self.changes.placements.iter();
         let new = rows.filter(|row| row.unschedulable.from.is_none() && row.unschedulable.to.is_some());
         new.map(|row| &row.object).collect()
     }
 
     /// How bad it is: by objects that run nowhere, then by missing replicas, then by lost replicas.
-    fn weight(&self) -> (usize, i64, i64) {
+    fn compute_weight(&self) -> (usize, i64, i64) {
         let nowhere = self.losses.iter().filter(|loss| loss.nowhere).count();
-        let missing: i64 = self.losses.iter().map(Loss::missing).sum();
+        let missing: i64 = self.losses.iter().map(ReplicaLoss::missing_replicas).sum();
         (nowhere, missing, self.losses.iter().map(|loss| loss.lost).sum::<i64>())
     }
 }
@@ -75,27 +75,27 @@ pub struct UnitOutcome {
     /// Its clusters.
     pub clusters: BTreeSet<ClusterName>,
     /// The effect of losing them.
-    pub outcome: Outcome,
+    pub outcome: ScenarioOutcome,
 }
 
 impl Session {
     /// What a plan of this repo, with the replicas of its manifests, requests of each cluster, and what is left there.
-    pub fn usage(&self, plan: &Plan) -> Vec<Usage> {
+    pub fn compute_usage(&self, plan: &Plan) -> Vec<PlannedUsage> {
         let earlier = Plan { placements: self.settings().previous.rows().to_vec(), ..Plan::default() };
-        let earlier = Previous::new(self.engine().count_replicas(&earlier));
-        capacity::usage(self.repo(), self.clusters(), plan, &earlier)
+        let earlier = PreviousPlan::new(self.build_engine().count_replicas(&earlier));
+        capacity::compute_usage(self.repo(), self.clusters(), plan, &earlier)
     }
 
     /// Prepares scenarios over this session.
-    pub fn what_if(&self) -> WhatIf<'_> {
-        WhatIf { session: self, options: TimelineOptions::default(), baseline: OnceLock::new() }
+    pub fn what_if(&self) -> ScenarioRunner<'_> {
+        ScenarioRunner { session: self, options: TimelineOptions::default(), baseline: OnceLock::new() }
     }
 }
 
-impl<'s> WhatIf<'s> {
+impl<'s> ScenarioRunner<'s> {
     /// The same, carried out with other options.
     #[must_use]
-    pub fn with(self, options: TimelineOptions) -> Self {
+    pub fn with_options(self, options: TimelineOptions) -> Self {
         let same_time = self.options.at == options.at;
         Self { options, baseline: if same_time { self.baseline } else { OnceLock::new() }, ..self }
     }
@@ -105,7 +105,7 @@ impl<'s> WhatIf<'s> {
         self.baseline.get_or_init(|| {
             let session = self.session;
             let settings = session.settings();
-            let settings = Settings { now: self.options.at.or(settings.now), ..settings.clone() };
+            let settings = EngineSettings { now: self.options.at.or(settings.now), ..settings.clone() };
             Baseline::new(session.dialects(), session.repo(), session.clusters(), session.plan(), &settings)
         })
     }
@@ -115,10 +115,11 @@ impl<'s> WhatIf<'s> {
     /// # Errors
     ///
     /// If it names something that does not exist.
-    pub fn outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
-        let timeline = scenario.run(self.baseline(), self.options)?;
-        let (changes, losses, tightest) = (timeline.changes(), timeline.losses(), timeline.tightest());
-        Ok(Outcome { changes, losses, tightest, stages: timeline.stages, unmoved: None })
+    pub fn run_scenario(&self, scenario: &Scenario) -> Result<ScenarioOutcome, String> {
+        let timeline = scenario.run_timeline(self.baseline(), self.options)?;
+        let (changes, losses, tightest) =
+            (timeline.compute_changes(), timeline.compute_losses(), timeline.tightest_resources());
+        Ok(ScenarioOutcome { changes, losses, tightest, stages: timeline.stages, unmoved: None })
     }
 
     /// The effect of a scenario, with the reason if nothing moves.
@@ -126,8 +127,8 @@ impl<'s> WhatIf<'s> {
     /// # Errors
     ///
     /// If it names something that does not exist.
-    pub fn explained_outcome(&self, scenario: &Scenario) -> Result<Outcome, String> {
-        let mut outcome = self.outcome(scenario)?;
+    pub fn explained_outcome(&self, scenario: &Scenario) -> Result<ScenarioOutcome, String> {
+        let mut outcome = self.run_scenario(scenario)?;
         outcome.unmoved = self.explain_unmoved(scenario)?;
         Ok(outcome)
     }
@@ -137,8 +138,8 @@ impl<'s> WhatIf<'s> {
     /// # Errors
     ///
     /// If it names something that does not exist.
-    pub fn explain_unmoved(&self, scenario: &Scenario) -> Result<Option<Unmoved>, String> {
-        let timeline = scenario.run(self.baseline(), self.options)?;
+    pub fn explain_unmoved(&self, scenario: &Scenario) -> Result<Option<UnmovedScenario>, String> {
+        let timeline = scenario.run_timeline(self.baseline(), self.options)?;
         scenario.explain_unmoved(self.baseline(), self.options, &timeline)
     }
 
@@ -148,20 +149,27 @@ impl<'s> WhatIf<'s> {
     /// # Errors
     ///
     /// If the scenario names something that does not exist, or if no cluster has such a unit.
-    pub fn each(&self, unit: Unit, pairs: bool, scenario: &Scenario) -> Result<Vec<UnitOutcome>, String> {
+    pub fn run_each_unit(
+        &self,
+        unit: FailureDomain,
+        pairs: bool,
+        scenario: &Scenario,
+    ) -> Result<Vec<UnitOutcome>, String> {
         let units: Vec<(String, BTreeSet<ClusterName>)> =
-            unit.all(self.session.clusters()).into_iter().collect();
+            unit.group_clusters(self.session.clusters()).into_iter().collect();
         if units.is_empty() {
             return Err(format!("no cluster in the inventory has a {}", unit.name()));
         }
         let units = if pairs { pairs_of(&units) } else { units };
         let outcome = |(name, clusters): (String, BTreeSet<ClusterName>)| {
-            let outcome = self.outcome(&with_lost(scenario, &clusters))?;
+            let outcome = self.run_scenario(&with_lost(scenario, &clusters))?;
             Ok(UnitOutcome { name, clusters, outcome })
         };
         let all: Result<Vec<UnitOutcome>, String> = units.into_par_iter().map(outcome).collect();
         let mut all = all?;
-        all.sort_by(|a, b| b.outcome.weight().cmp(&a.outcome.weight()).then_with(|| a.name.cmp(&b.name)));
+        all.sort_by(|a, b| {
+            b.outcome.compute_weight().cmp(&a.outcome.compute_weight()).then_with(|| a.name.cmp(&b.name))
+        });
         Ok(all)
     }
 
@@ -170,23 +178,25 @@ impl<'s> WhatIf<'s> {
     /// # Errors
     ///
     /// If the scenario names something that does not exist.
-    pub fn violations(&self, file: &ScenarioFile) -> Result<Vec<String>, String> {
-        let scenarios = self.session.what_if().with(file.options);
+    pub fn find_violations(&self, file: &ScenarioFile) -> Result<Vec<String>, String> {
+        let scenarios = self.session.what_if().with_options(file.options);
         let units = if let Some((unit, pairs)) = file.each {
-            scenarios.each(unit, pairs, &file.scenario)?
+            scenarios.run_each_unit(unit, pairs, &file.scenario)?
         } else {
             let (name, clusters) = (String::new(), BTreeSet::new());
-            vec![UnitOutcome { name, clusters, outcome: scenarios.outcome(&file.scenario)? }]
+            vec![UnitOutcome { name, clusters, outcome: scenarios.run_scenario(&file.scenario)? }]
         };
         let repo = self.session.repo();
-        let running = if file.expect.is_empty() { Vec::new() } else { scenarios.baseline().running() };
+        let running =
+            if file.expect.is_empty() { Vec::new() } else { scenarios.baseline().running_objects() };
         let mut all: Vec<String> = Vec::new();
         for expect in &file.expect {
             all.extend(expect.violations_before(repo, &running)?);
         }
         for UnitOutcome { name, outcome, .. } in &units {
             let lost = if name.is_empty() { String::new() } else { format!("without {name}, ") };
-            let violated = file.expect.iter().flat_map(|expect| expect.violations(repo, &outcome.losses));
+            let violated =
+                file.expect.iter().flat_map(|expect| expect.find_violations(repo, &outcome.losses));
             all.extend(violated.map(|violation| format!("{lost}{violation}")));
         }
         Ok(all)
@@ -198,11 +208,11 @@ impl<'s> WhatIf<'s> {
     ///
     /// If the file is invalid or contains no inventory object.
     pub fn clusters_of(&self, path: &str, bytes: Vec<u8>) -> Result<Vec<Cluster>, String> {
-        let file = File { path: path.into(), bytes: bytes.into() };
+        let file = SourceFile { path: path.into(), bytes: bytes.into() };
         let dialects = self.session.dialects();
         let loaded = federate_repo::load_bytes(vec![file], Config::default(), &dialects);
         let (clusters, findings) =
-            federate_engine::inventory(dialects, &loaded.repo, self.session.settings());
+            federate_engine::read_inventory(dialects, &loaded.repo, self.session.settings());
         let mut errors = loaded.repo.findings.iter().chain(&findings).filter(|finding| finding.is_error());
         if let Some(error) = errors.next() {
             return Err(format!("{path}: {}", error.message));
@@ -218,14 +228,14 @@ impl<'s> WhatIf<'s> {
 
 impl UnitOutcome {
     /// A scenario with the loss of this unit's clusters as its last events.
-    pub fn scenario(&self, before: &Scenario) -> Scenario {
+    pub fn extend_scenario(&self, before: &Scenario) -> Scenario {
         with_lost(before, &self.clusters)
     }
 }
 
 fn with_lost(scenario: &Scenario, clusters: &BTreeSet<ClusterName>) -> Scenario {
     let mut scenario = scenario.clone();
-    let lose = |cluster: &ClusterName| Event::Lose(Selection::Named(cluster.to_string()));
+    let lose = |cluster: &ClusterName| ScenarioEvent::Lose(ClusterMatcher::Named(cluster.to_string()));
     scenario.events.extend(clusters.iter().map(lose));
     scenario
 }

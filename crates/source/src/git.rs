@@ -14,10 +14,10 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 use sha2::{Digest as _, Sha256};
 
 use federate_repo::pointer_file::LfsPointer;
-use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
+use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, TreeEntry};
 
 mod ancestry;
-mod changed;
+mod commit_diff;
 mod discover;
 pub(crate) mod index;
 mod isolation;
@@ -35,9 +35,9 @@ pub mod verify;
 pub use ancestry::{
     builds_on, current_branch, default_branch, merge_base, names_of_revisions, recorded_default_branch,
 };
-pub use changed::changed;
-pub use resolve::{Resolved, Tag, has_commits, rev_and_path};
-pub use signers::Signers;
+pub use commit_diff::changed_files;
+pub use resolve::{AnnotatedTag, ResolvedRevision, has_commits, rev_and_path};
+pub use signers::AllowedSigners;
 
 /// Why a revision cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -123,10 +123,10 @@ pub struct GitLocation {
 
 impl GitLocation {
     /// Opens the repository, if libgit2 can read its packs safely.
-    pub fn open(&self) -> Result<Repository, Error> {
+    pub fn open_repository(&self) -> Result<Repository, Error> {
         let repository = self.open_again().map_err(|e| self.to_unreadable(&e))?;
         packs::check_objects(&repository.commondir().join("objects"))
-            .map_err(|why| Error::Unreadable { repository: self.shown().to_owned(), why })?;
+            .map_err(|why| Error::Unreadable { repository: self.display_folder().to_owned(), why })?;
         Ok(repository)
     }
 
@@ -142,22 +142,22 @@ impl GitLocation {
             resolve::contains_path(repository, commit.id(), &self.prefix)
         };
         !self.prefix.is_empty()
-            && self.open().is_ok_and(|repository| contains(&repository).is_ok_and(|held| !held))
+            && self.open_repository().is_ok_and(|repository| contains(&repository).is_ok_and(|held| !held))
     }
 
     /// The folder to show in messages.
-    pub fn shown(&self) -> &Path {
+    pub fn display_folder(&self) -> &Path {
         self.work_tree.as_ref().unwrap_or(&self.git_dir)
     }
 
     fn to_unreadable(&self, error: &git2::Error) -> Error {
-        Error::Unreadable { repository: self.shown().to_owned(), why: error.message().to_owned() }
+        Error::Unreadable { repository: self.display_folder().to_owned(), why: error.message().to_owned() }
     }
 }
 
 /// A folder in one revision.
-pub struct Revision {
-    place: GitLocation,
+pub struct GitRevision {
+    location: GitLocation,
     commit: Oid,
     /// The tree of the folder.
     root: Oid,
@@ -167,36 +167,36 @@ pub struct Revision {
     idle: Mutex<Vec<Repository>>,
     /// The objects in all listed folders, by path.
     known: Mutex<BTreeMap<String, Oid>>,
-    links: link::Links,
+    links: link::LinkResolver,
     /// The commits of submodules that the repository has, too.
     submodules: BTreeSet<Oid>,
     /// The object databases of the submodules that the user has checked out.
     alternates: Vec<PathBuf>,
 }
 
-impl Revision {
+impl GitRevision {
     /// Opens the folder of `place` in a revision.
-    pub fn open(place: GitLocation, resolved: &Resolved) -> Result<Self, Error> {
-        let repository = place.open()?;
+    pub fn open_folder(location: GitLocation, resolved: &ResolvedRevision) -> Result<Self, Error> {
+        let repository = location.open_repository()?;
         let commit = resolved.commit;
-        let root = find_folder_tree(&repository, commit, &place.prefix).map_err(|e| match e.code() {
-            ErrorCode::NotFound if !place.prefix.is_empty() => {
-                let (rev, embedded) = (resolved.rev.clone(), place.embedded);
-                let repository = place.shown().to_owned();
-                Error::NoFolder { rev, repository, folder: place.prefix.clone(), embedded }
+        let root = find_folder_tree(&repository, commit, &location.prefix).map_err(|e| match e.code() {
+            ErrorCode::NotFound if !location.prefix.is_empty() => {
+                let (rev, embedded) = (resolved.rev.clone(), location.embedded);
+                let repository = location.display_folder().to_owned();
+                Error::NoFolder { rev, repository, folder: location.prefix.clone(), embedded }
             }
-            _ => place.to_unreadable(&e),
+            _ => location.to_unreadable(&e),
         })?;
-        let whole = find_folder_tree(&repository, commit, "").map_err(|e| place.to_unreadable(&e))?;
+        let whole = find_folder_tree(&repository, commit, "").map_err(|e| location.to_unreadable(&e))?;
         let (idle, known) = (Mutex::new(vec![repository]), Mutex::default());
-        let (links, submodules) = (link::Links::default(), BTreeSet::new());
+        let (links, submodules) = (link::LinkResolver::default(), BTreeSet::new());
         let alternates = Vec::new();
-        Ok(Self { place, commit, root, whole, idle, known, links, submodules, alternates })
+        Ok(Self { location, commit, root, whole, idle, known, links, submodules, alternates })
     }
 
     /// Also reads submodules, as folders, whose commits the user's clone has.
     pub fn with_local_submodules(self) -> Result<Self, Error> {
-        let repository = self.place.open_again().map_err(|e| self.place.to_unreadable(&e))?;
+        let repository = self.location.open_again().map_err(|e| self.location.to_unreadable(&e))?;
         let alternates = find_submodule_objects(&repository.commondir().join("modules"));
         for objects in &alternates {
             packs::check_objects(objects)
@@ -218,8 +218,8 @@ impl Revision {
     }
 
     /// The repository and the folder.
-    pub fn place(&self) -> &GitLocation {
-        &self.place
+    pub fn location(&self) -> &GitLocation {
+        &self.location
     }
 
     /// Runs with a repository handle of this thread's own.
@@ -239,7 +239,7 @@ impl Revision {
 
     /// Opens the repository together with those of its submodules.
     fn open_with_alternates(&self) -> Result<Repository, git2::Error> {
-        let repository = self.place.open_again()?;
+        let repository = self.location.open_again()?;
         for objects in self.alternates.iter().filter_map(|objects| objects.to_str()) {
             repository.odb()?.add_disk_alternate(objects)?;
         }
@@ -272,7 +272,7 @@ impl Revision {
 
     /// The target of a link, which may be anywhere in the repository.
     fn resolve_link(&self, repository: &Repository, path: &str, link: Oid) -> EntryKind {
-        let prefix = self.place.prefix.as_str();
+        let prefix = self.location.prefix.as_str();
         let from_root = match path.strip_prefix('/') {
             Some(path) => path.to_owned(),
             None if prefix.is_empty() => path.to_owned(),
@@ -299,7 +299,7 @@ impl Revision {
         id: Oid,
     ) -> Result<Option<Oid>, git2::Error> {
         let is_here = || !self.alternates.is_empty() && repository.odb().is_ok_and(|odb| odb.exists(id));
-        if mode != SUBMODULE || !(self.submodules.contains(&id) || is_here()) {
+        if mode != SUBMODULE_MODE || !(self.submodules.contains(&id) || is_here()) {
             return Ok(None);
         }
         repository.find_commit(id).map(|commit| Some(commit.tree_id()))
@@ -332,8 +332,8 @@ fn find_folder_tree(repository: &Repository, commit: Oid, prefix: &str) -> Resul
     }
 }
 
-impl Source for Revision {
-    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+impl Source for GitRevision {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
         self.with_repository(|repository| {
             let tree = find_tree(repository, self.find_object(repository, folder)?)?;
             let mut entries = Vec::with_capacity(tree.len());
@@ -351,24 +351,24 @@ impl Source for Revision {
                         EntryKind::Unreadable("the name is not UTF-8".to_owned())
                     }
                     // The folder itself, from outside.
-                    TREE if path.strip_prefix('/') == Some(&self.place.prefix) => {
+                    TREE_MODE if path.strip_prefix('/') == Some(&self.location.prefix) => {
                         EntryKind::LinkToFolder(String::new())
                     }
-                    TREE => EntryKind::Folder,
-                    SUBMODULE if submodule.is_some() => EntryKind::Folder,
-                    LINK => self.resolve_link(repository, &path, entry.id()),
-                    SUBMODULE => EntryKind::Submodule,
+                    TREE_MODE => EntryKind::Folder,
+                    SUBMODULE_MODE if submodule.is_some() => EntryKind::Folder,
+                    LINK_MODE => self.resolve_link(repository, &path, entry.id()),
+                    SUBMODULE_MODE => EntryKind::Submodule,
                     _ => EntryKind::File,
                 };
                 known.push((path, submodule.unwrap_or_else(|| entry.id())));
-                entries.push(Entry { name, kind });
+                entries.push(TreeEntry { name, kind });
             }
             self.known.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
             Ok(entries)
         })
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
         let read = self.with_repository(|repository| {
             let oid = self.find_object(repository, path)?;
             let odb = repository.odb()?;
@@ -416,13 +416,13 @@ fn find_submodule_objects(modules: &Path) -> Vec<PathBuf> {
     found
 }
 
-const TREE: i32 = 0o040_000;
-const LINK: i32 = 0o120_000;
-const SUBMODULE: i32 = 0o160_000;
+const TREE_MODE: i32 = 0o040_000;
+const LINK_MODE: i32 = 0o120_000;
+const SUBMODULE_MODE: i32 = 0o160_000;
 
 /// The content of a file in a revision. The path is relative to the repository's root.
-pub fn blob(place: &GitLocation, resolved: &Resolved, path: &str) -> Result<Vec<u8>, Error> {
-    let repository = place.open()?;
+pub fn read_blob(location: &GitLocation, resolved: &ResolvedRevision, path: &str) -> Result<Vec<u8>, Error> {
+    let repository = location.open_repository()?;
     let read = || {
         let tree = repository.find_commit(resolved.commit)?.tree()?;
         let blob = tree.get_path(Path::new(path))?.to_object(&repository)?.peel_to_blob()?;
@@ -430,19 +430,19 @@ pub fn blob(place: &GitLocation, resolved: &Resolved, path: &str) -> Result<Vec<
     };
     read().map_err(|e: git2::Error| Error::NoRevision {
         rev: format!("{}:{path}", resolved.rev),
-        repository: place.shown().to_owned(),
+        repository: location.display_folder().to_owned(),
         why: e.message().to_owned(),
     })
 }
 
 /// Whether files below the folder differ from the last commit, or are untracked.
-pub fn is_modified(place: &GitLocation) -> Result<bool, Error> {
-    let repository = place.open()?;
+pub fn is_modified(location: &GitLocation) -> Result<bool, Error> {
+    let repository = location.open_repository()?;
     let mut options = git2::StatusOptions::new();
     options.include_untracked(true).recurse_untracked_dirs(false).exclude_submodules(true);
-    if !place.prefix.is_empty() {
-        options.pathspec(&place.prefix).disable_pathspec_match(true);
+    if !location.prefix.is_empty() {
+        options.pathspec(&location.prefix).disable_pathspec_match(true);
     }
-    let statuses = repository.statuses(Some(&mut options)).map_err(|e| place.to_unreadable(&e))?;
+    let statuses = repository.statuses(Some(&mut options)).map_err(|e| location.to_unreadable(&e))?;
     Ok(!statuses.is_empty())
 }

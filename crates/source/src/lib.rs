@@ -2,9 +2,9 @@
 //! was read ([`TracedSource`]).
 
 pub mod git;
-mod traced;
-mod tracked;
+mod missing_entries;
+mod trace;
 mod work_tree;
 
-pub use traced::{SourceTrace, TracedSource};
+pub use trace::{SourceTrace, TracedSource};
 pub use work_tree::WorkTree;

@@ -6,9 +6,9 @@ use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::tracked::{MissingEntries, find_missing_entries};
+use crate::missing_entries::{MissingEntries, find_missing_entries};
 use federate_kubernetes::{Finding, Severity};
-use federate_repo::source::{Entry, EntryKind, MAX_FILE_BYTES, Source};
+use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, TreeEntry};
 
 use crate::git::GitLocation;
 
@@ -37,14 +37,16 @@ impl WorkTree {
         };
         let canonical = fs::canonicalize(root).map_err(|e| error(describe_error(&e)))?;
         if !canonical.is_dir() {
-            return Err(error("it is not a folder".to_owned()).help("name the folder with the manifests"));
+            return Err(
+                error("it is not a folder".to_owned()).with_help("name the folder with the manifests")
+            );
         }
         Ok(Self { root: canonical, missing: Arc::default(), repository: OnceLock::new() })
     }
 
     /// A file system path relative to this tree, whether or not it exists; `None` if it is outside or is the
     /// root itself.
-    pub fn relative(&self, path: &Path) -> Option<String> {
+    pub fn relative_path(&self, path: &Path) -> Option<String> {
         let absolute = std::path::absolute(path).ok()?;
         // The existing part is resolved, so that links make no difference; the rest is kept.
         let (existing, rest) = absolute
@@ -83,7 +85,7 @@ impl WorkTree {
     }
 
     /// The entries that a folder lacks, although git tracks them.
-    fn missing_from(&self, folder: &str) -> Option<&Vec<Entry>> {
+    fn missing_from(&self, folder: &str) -> Option<&Vec<TreeEntry>> {
         self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder)
     }
 
@@ -116,7 +118,7 @@ impl WorkTree {
 }
 
 impl Source for WorkTree {
-    fn list(&self, folder: &str) -> Result<Vec<Entry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
         let path = self.file_path(folder);
         let missing = self.missing_from(folder);
         let read = match (fs::read_dir(&path), missing) {
@@ -138,9 +140,9 @@ impl Source for WorkTree {
                     (_, Ok(kind)) if kind.is_dir() => EntryKind::Folder,
                     _ => self.entry_kind(&entry.path()),
                 };
-                Ok(Entry { name: name.to_string_lossy().into_owned(), kind })
+                Ok(TreeEntry { name: name.to_string_lossy().into_owned(), kind })
             })
-            .collect::<Result<Vec<Entry>, String>>()?;
+            .collect::<Result<Vec<TreeEntry>, String>>()?;
         if let Some(missing) = missing {
             // An empty folder stands in place of a submodule.
             let names: BTreeSet<&str> = missing.iter().map(|entry| entry.name.as_str()).collect();
@@ -150,7 +152,7 @@ impl Source for WorkTree {
         Ok(entries)
     }
 
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
         let file = fs::File::open(self.file_path(path)).map_err(|e| describe_error(&e))?;
         // With room for one byte more than the size, reading to the end allocates once.
         let size = file.metadata().map_or(0, |meta| meta.len().min(MAX_FILE_BYTES));

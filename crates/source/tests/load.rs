@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use federate_kubernetes::{Cluster, Object, Origin, Severity};
-use federate_repo::{Config, File, Loaded, ReadOptions, Repo, Role, load, load_bytes};
+use federate_repo::{Config, ReadOptions, Repo, Role, SourceFile, UnexpandedRepo, load_bytes, load_repo};
 use federate_source::WorkTree;
 
 fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
@@ -25,8 +25,8 @@ fn claims(api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
     }
 }
 
-fn file(path: &str, text: &str) -> File {
-    File { path: path.into(), bytes: text.as_bytes().into() }
+fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile { path: path.into(), bytes: text.as_bytes().into() }
 }
 
 fn object(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
@@ -62,8 +62,8 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-fn load_folder(dir: &TempDir) -> Loaded<'static> {
-    load(&WorkTree::open(dir.path()).unwrap(), &ReadOptions::default(), &claims)
+fn load_folder(dir: &TempDir) -> UnexpandedRepo<'static> {
+    load_repo(&WorkTree::open(dir.path()).unwrap(), &ReadOptions::default(), &claims)
 }
 
 #[test]
@@ -92,12 +92,15 @@ fn a_folder_becomes_a_repo() {
             "Namespace shop bom.json:3"
         ]
     );
-    assert_eq!(ids(repo.claimed("karmada", Role::Inventory)), ["Cluster default/m1 clusters/m1.yml:1"]);
     assert_eq!(
-        ids(repo.claimed("karmada", Role::Placement)),
+        ids(repo.claimed_objects("karmada", Role::Inventory)),
+        ["Cluster default/m1 clusters/m1.yml:1"]
+    );
+    assert_eq!(
+        ids(repo.claimed_objects("karmada", Role::Placement)),
         ["PropagationPolicy default/web apps/web.yaml:3"]
     );
-    assert!(repo.templates.iter().all(|t| repo.template(&t.object.id).is_some()));
+    assert!(repo.templates.iter().all(|t| repo.find_template(&t.object.id).is_some()));
 }
 
 #[test]
@@ -118,7 +121,7 @@ fn an_object_in_two_files_is_a_duplicate_that_names_both() {
     assert_eq!(repo.templates.len(), 1);
     let [duplicate] = repo.duplicates.as_slice() else { panic!("{:?}", repo.duplicates) };
     assert!(duplicate.different.is_empty(), "both are equal");
-    assert_eq!(duplicate.error().message, "Pod default/a is defined twice: in a.yaml:4 and in b.yaml:1");
+    assert_eq!(duplicate.to_finding().message, "Pod default/a is defined twice: in a.yaml:4 and in b.yaml:1");
 }
 
 #[test]
@@ -134,8 +137,8 @@ fn a_wrong_configuration_is_located_and_the_rest_is_read() {
 }
 
 fn cluster(name: &str) -> Cluster {
-    let inventory = Object::named("x/v1", "Cluster", name, serde_json::Value::Null);
-    Cluster { region: format!("{name}-region"), ..Cluster::of(&inventory) }
+    let inventory = Object::from_path("x/v1", "Cluster", name, serde_json::Value::Null);
+    Cluster { region: format!("{name}-region"), ..Cluster::from_object(&inventory) }
 }
 
 const JINJA: &str = r#"{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "NAME"},
@@ -149,7 +152,7 @@ fn expand(jinja: &str, clusters: &[&str]) -> Repo {
         ("b.yaml", &object("v1", "ConfigMap", "", "plain")),
     ]);
     let clusters: Vec<_> = clusters.iter().map(|name| cluster(name)).collect();
-    load_folder(&dir).expand(&clusters)
+    load_folder(&dir).into_repo(&clusters)
 }
 
 #[test]
@@ -218,10 +221,10 @@ proptest! {
     #[test]
     fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200), jinja in ".{0,80}") {
         let files = vec![
-            File { path: "a.yaml".into(), bytes: bytes.into() },
-            File { path: "b.yaml.j2".into(), bytes: jinja.as_bytes().into() },
+            SourceFile { path: "a.yaml".into(), bytes: bytes.into() },
+            SourceFile { path: "b.yaml.j2".into(), bytes: jinja.as_bytes().into() },
         ];
-        let repo = load_bytes(files, Config::default(), &claims).expand(&[cluster("m1")]);
+        let repo = load_bytes(files, Config::default(), &claims).into_repo(&[cluster("m1")]);
         prop_assert!(repo.templates.is_sorted_by(|a, b| a.object.id < b.object.id));
     }
 }
@@ -235,9 +238,13 @@ fn each_folder_is_a_cluster_and_lists_are_split() {
                 - {apiVersion: v1, kind: Pod, metadata: {name: a, namespace: shop}}\n";
     std::fs::write(dir.path().join("m1/all.yaml"), list).unwrap();
     std::fs::write(dir.path().join("x.yaml"), "{}").unwrap();
-    let (live, findings) = federate_repo::live(&WorkTree::open(dir.path()).unwrap(), "live");
+    let (live, findings) = federate_repo::read_live_objects(&WorkTree::open(dir.path()).unwrap(), "live");
     assert!(live.get("m1", "", "Pod", Some("default"), "b").is_some());
-    assert_eq!(live.list("m1", "", "Pod", Some("shop")).len(), 1);
-    assert!(live.knows("m2") && !live.knows("m3") && live.get("m2", "", "Pod", None, "a").is_none());
+    assert_eq!(live.list_kind("m1", "", "Pod", Some("shop")).len(), 1);
+    assert!(
+        live.knows_cluster("m2")
+            && !live.knows_cluster("m3")
+            && live.get("m2", "", "Pod", None, "a").is_none()
+    );
     assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["stray-live"]);
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use federate_kubernetes::Finding;
-use federate_repo::walk::{Selection, read};
+use federate_repo::walk::{FileSelection, read_selected_files};
 use federate_repo::{Config, ReadOptions};
 use federate_source::WorkTree;
 
@@ -31,9 +31,9 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
 
 fn walk(dir: &Path, config: &Config, output: Option<&str>) -> (Vec<String>, Vec<Finding>) {
     let options = ReadOptions { output: output.map(str::to_owned), ..ReadOptions::default() };
-    let (selection, bad) = Selection::new(config, None, &options);
+    let (selection, bad) = FileSelection::new(config, None, &options);
     assert_eq!(bad, []);
-    let (files, findings) = read(&WorkTree::open(dir).unwrap(), &selection);
+    let (files, findings) = read_selected_files(&WorkTree::open(dir).unwrap(), &selection);
     (files.iter().map(|f| f.path.to_string()).collect(), findings)
 }
 
@@ -136,7 +136,7 @@ fn configuration_that_selects_nothing_is_reported() {
     assert_eq!(files, ["apps/x.yaml"]);
     let reported: Vec<_> = findings.iter().map(|f| (f.code, f.pointer.as_str())).collect();
     assert_eq!(reported, [("unused-path", "/paths/1"), ("unused-path", "/paths/2")]);
-    let (_, bad) = Selection::new(&config(&["ok", "{a"]), None, &ReadOptions::default());
+    let (_, bad) = FileSelection::new(&config(&["ok", "{a"]), None, &ReadOptions::default());
     assert_eq!(
         bad.iter().map(|f| (f.code, f.pointer.as_str())).collect::<Vec<_>>(),
         [("invalid-config", "/paths/1")]
@@ -199,7 +199,7 @@ fn names_that_are_not_utf8_are_errors() {
 fn the_output_folder_is_named_from_anywhere() {
     let dir = tree(&[("sub/a.yaml", "")]);
     let tree = WorkTree::open(&dir.path().join("sub/..")).unwrap();
-    let relative = |path: &str| tree.relative(&dir.path().join(path));
+    let relative = |path: &str| tree.relative_path(&dir.path().join(path));
     assert_eq!(relative("sub").as_deref(), Some("sub"));
     assert_eq!(relative("sub/../new/out").as_deref(), Some("new/out"));
     assert_eq!(relative("."), None);

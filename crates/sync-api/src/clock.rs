@@ -5,9 +5,9 @@
 
 use jiff::Timestamp;
 
-use crate::record::Record;
+use crate::record::SyncRecord;
 
-impl Record {
+impl SyncRecord {
     /// Moves the times that lie after `now` to `now`.
     pub fn follow_clock(&mut self, now: Timestamp) {
         let stages = self.rollout.iter_mut().flat_map(|rollout| rollout.stages.values_mut());
@@ -25,45 +25,45 @@ impl Record {
 mod tests {
     use std::collections::BTreeSet;
 
-    use federate_dialect::stages::Stage as Clusters;
+    use federate_dialect::stages::UpdateStage as Clusters;
     use jiff::SignedDuration;
     use serde_json::json;
 
     use super::*;
-    use crate::Metadata;
-    use crate::progress::{Progress, Step};
-    use crate::rollout::Rollout;
-    use crate::status::Status;
+    use crate::NamespacedName;
+    use crate::progress::{NextRolloutStep, RolloutState};
+    use crate::rollout::RolloutSpec;
+    use crate::status::SyncStatus;
 
     #[test]
     fn a_clock_that_is_set_back_makes_no_wait_longer() {
         let task = json!({"type": "TimedWait", "waitTime": "1h"});
         let spec = json!({"stages": [{"name": "canary", "labelSelector": {}, "afterStageTasks": [task]}]});
-        let rollout: Rollout = serde_json::from_value(spec).unwrap();
+        let rollout: RolloutSpec = serde_json::from_value(spec).unwrap();
         let clusters = vec!["c1".into()];
         let stages = [Clusters { name: "canary".to_owned(), clusters, max_concurrency: 1 }];
-        let metadata = Metadata { name: "web".to_owned(), namespace: "shop".to_owned() };
-        let mut record = Record::refused(&metadata, 1, Status::default());
-        let start = Progress::start("0123456789", None, &mut record.clusters);
+        let metadata = NamespacedName { name: "web".to_owned(), namespace: "shop".to_owned() };
+        let mut record = SyncRecord::for_invalid(&metadata, 1, SyncStatus::default());
+        let start = RolloutState::start("0123456789", None, &mut record.clusters);
         record.rollout = Some(start);
-        let step = |record: &mut Record, now: Timestamp| {
+        let step = |record: &mut SyncRecord, now: Timestamp| {
             record.follow_clock(now);
             let progress = record.rollout.as_mut().unwrap();
-            progress.advance((&rollout, &stages), &mut record.clusters, &BTreeSet::new(), now)
+            progress.advance_rollout((&rollout, &stages), &mut record.clusters, &BTreeSet::new(), now)
         };
         // The clock is years ahead while the cluster is updated and becomes healthy.
         let ahead: Timestamp = "2099-01-01T00:00:00Z".parse().unwrap();
-        assert!(matches!(step(&mut record, ahead), Step::Update { .. }));
+        assert!(matches!(step(&mut record, ahead), NextRolloutStep::Update { .. }));
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         step(&mut record, now);
         assert_eq!(record.clusters["c1"].updating, Some(now), "the time limit for its health begins again");
         let cluster = record.clusters.get_mut("c1").unwrap();
         (cluster.revision, cluster.updating) = (Some("0123456789".to_owned()), None);
         let hour = SignedDuration::from_hours(1);
-        let until = |time: Timestamp| Step::Until { stage: "canary".to_owned(), time };
+        let until = |time: Timestamp| NextRolloutStep::Until { stage: "canary".to_owned(), time };
         assert_eq!(step(&mut record, ahead), until(ahead + hour));
         assert_eq!(step(&mut record, now), until(now + hour));
         assert_eq!(step(&mut record, now - hour), until(now));
-        assert_eq!(step(&mut record, now), Step::Done);
+        assert_eq!(step(&mut record, now), NextRolloutStep::Done);
     }
 }

@@ -6,11 +6,11 @@
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use crate::Spec;
-use crate::status::Status;
+use crate::SyncSpec;
+use crate::status::SyncStatus;
 
 /// The `CustomResourceDefinition`.
-pub fn crd() -> Value {
+pub fn build_crd() -> Value {
     let column = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path});
     let condition = |field: &str| format!(".status.conditions[?(@.type==\"Ready\")].{field}");
     let mut revision = column("Revision", ".status.lastAppliedRevision");
@@ -49,7 +49,7 @@ pub fn crd() -> Value {
                             "message": "a Sync cannot depend on itself",
                         },
                     ],
-                    "properties": {"spec": spec(), "status": status()},
+                    "properties": {"spec": spec_schema(), "status": status_schema()},
                 }},
             }],
         },
@@ -57,15 +57,15 @@ pub fn crd() -> Value {
 }
 
 /// The schema of the status. Its default tells kstatus that no round has seen the object yet.
-fn status() -> Value {
-    let mut status = schema::<Status>();
+fn status_schema() -> Value {
+    let mut status = structural_schema::<SyncStatus>();
     status["default"] = json!({"observedGeneration": -1});
     status
 }
 
 /// The schema of the spec, with the rules that go beyond single fields.
-fn spec() -> Value {
-    let mut spec = schema::<Spec>();
+fn spec_schema() -> Value {
+    let mut spec = structural_schema::<SyncSpec>();
     let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
     spec["x-kubernetes-validations"] = json!([
         rule(
@@ -134,17 +134,17 @@ fn spec() -> Value {
 }
 
 /// The structural schema of a type.
-fn schema<T: schemars::JsonSchema>() -> Value {
+fn structural_schema<T: schemars::JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    structure(&mut schema);
+    make_structural(&mut schema);
     schema
 }
 
 /// Removes what API servers refuse, and writes alternatives as an enumeration.
-fn structure(schema: &mut Value) {
+fn make_structural(schema: &mut Value) {
     if let Some(map) = schema.as_object_mut() {
-        map.values_mut().for_each(structure);
+        map.values_mut().for_each(make_structural);
         for unknown in ["$schema", "components", "title", "uniqueItems"] {
             // A property may be called so.
             if map.get(unknown).is_some_and(|value| unknown != "title" || value.is_string()) {
@@ -154,7 +154,7 @@ fn structure(schema: &mut Value) {
         if map.get("additionalProperties") == Some(&Value::Bool(false)) {
             map.remove("additionalProperties");
         }
-        if let Some(words) = map.get("oneOf").and_then(Value::as_array).and_then(|cases| words(cases)) {
+        if let Some(words) = map.get("oneOf").and_then(Value::as_array).and_then(|cases| enum_values(cases)) {
             map.remove("oneOf");
             map.insert("type".to_owned(), "string".into());
             map.insert("enum".to_owned(), words.into());
@@ -173,11 +173,11 @@ fn structure(schema: &mut Value) {
             map.remove("format");
         }
     } else if let Some(items) = schema.as_array_mut() {
-        items.iter_mut().for_each(structure);
+        items.iter_mut().for_each(make_structural);
     }
 }
 
-fn words(cases: &[Value]) -> Option<Vec<Value>> {
+fn enum_values(cases: &[Value]) -> Option<Vec<Value>> {
     let word = |case: &Value| {
         let one = case["enum"].as_array().filter(|words| words.len() == 1).and_then(|words| words.first());
         case.get("const").or(one).filter(|word| word.is_string()).cloned()

@@ -90,12 +90,12 @@ impl AppliedInventory {
     }
 
     /// The names of the clusters that have left.
-    pub fn left(&self) -> impl Iterator<Item = &str> {
+    pub fn left_clusters(&self) -> impl Iterator<Item = &str> {
         self.clusters.iter().filter(|cluster| cluster.left.is_some()).map(|cluster| cluster.name.as_str())
     }
 
     /// Forgets clusters: their objects are gone, or are left to others.
-    pub fn forget(&mut self, which: impl Fn(&str) -> bool) {
+    pub fn remove_clusters(&mut self, which: impl Fn(&str) -> bool) {
         self.clusters.retain(|cluster| !which(&cluster.name));
     }
 }
@@ -117,12 +117,12 @@ mod tests {
         inventory.note_clusters("default/a", named(&["m1", "m2"]), at(1));
         inventory.note_clusters("default/b", named(&["m2", "m3"]), at(2));
         inventory.note_clusters("default/b", named(&["m2", "m3"]), at(3));
-        assert_eq!(inventory.left().collect::<Vec<_>>(), ["m1"]);
+        assert_eq!(inventory.left_clusters().collect::<Vec<_>>(), ["m1"]);
         assert_eq!((inventory.clusters[0].left, inventory.clusters[1].left), (Some(at(2)), None));
         assert_eq!(inventory.apply_sets, ["default/a", "default/b"]);
         inventory.note_clusters("default/b", named(&["m1", "m2", "m3"]), at(4));
-        assert_eq!(inventory.left().count(), 0, "it is back");
-        inventory.forget(|name| name == "m1");
+        assert_eq!(inventory.left_clusters().count(), 0, "it is back");
+        inventory.remove_clusters(|name| name == "m1");
         assert_eq!(inventory.clusters.len(), 2);
     }
 }

@@ -18,12 +18,12 @@ pub mod summary;
 mod sync;
 mod window;
 
-pub use crd::crd;
+pub use crd::build_crd;
 pub use interval::Interval;
-pub use source::{Reference, Source, Verify, VerifyMode};
+pub use source::{SourceRef, SourceVerification, SyncSource, VerificationMode};
 pub use sync::{
-    Adopt, ApiVersion, Apply, ClusterSelection, Commit, DeletionPolicy, Dependency, Drift, DriftMode,
-    HubInventory, InventorySource, Kind, KubeConfig, Meta, Metadata, Notification, NotificationType,
-    SecretKeyRef, SecretRef, Spec, Sync,
+    AdoptionRule, ApplySpec, ClusterSelection, CommitSpec, DeletionPolicy, DriftMode, DriftSpec,
+    HubInventory, InventorySource, KubeConfig, NamespacedName, Notification, NotificationType, SecretKeyRef,
+    SecretRef, Sync, SyncApiVersion, SyncDependency, SyncKind, SyncMetadata, SyncSpec,
 };
 pub use window::{MaintenanceWindow, WindowState, find_window_state};

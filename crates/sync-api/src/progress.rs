@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_dialect::stages::Stage as Clusters;
+use federate_dialect::stages::UpdateStage as Clusters;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rollout::{Rollout, Stage, Task, TaskType};
+use crate::rollout::{RolloutSpec, RolloutStage, StageTask, StageTaskType};
 
 /// How far a rollout is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Progress {
+pub struct RolloutState {
     /// The revision that is rolled out: a commit, or a tag object.
     pub target: String,
     /// The revision whose rollout or round ended before.
@@ -79,7 +79,7 @@ pub type ClusterRevisions = BTreeMap<String, ClusterRevision>;
 
 /// What a rollout does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NextRolloutStep {
     /// These clusters of a stage are updated, or are still becoming healthy.
     Update {
         /// The stage.
@@ -106,11 +106,11 @@ pub enum Step {
 }
 
 /// The first characters of a revision, as approvals name it.
-pub fn short(revision: &str) -> &str {
+pub fn short_revision(revision: &str) -> &str {
     revision.get(..8).unwrap_or(revision)
 }
 
-impl Progress {
+impl RolloutState {
     /// The start of a rollout. Clusters that another rollout was updating keep what it has applied.
     pub fn start(target: &str, former: Option<&str>, clusters: &mut ClusterRevisions) -> Self {
         for cluster in clusters.values_mut() {
@@ -127,46 +127,47 @@ impl Progress {
     }
 
     /// What approves a task.
-    fn token(&self, task: &str, stage: &str) -> String {
-        format!("{}-{task}-{stage}", short(&self.target))
+    fn approval_token(&self, task: &str, stage: &str) -> String {
+        format!("{}-{task}-{stage}", short_revision(&self.target))
     }
 
     /// The next step. Clusters and stages that start with it are noted.
-    pub fn advance(
+    pub fn advance_rollout(
         &mut self,
-        (rollout, stages): (&Rollout, &[Clusters]),
+        (rollout, stages): (&RolloutSpec, &[Clusters]),
         clusters: &mut ClusterRevisions,
         approvals: &BTreeSet<String>,
         now: Timestamp,
-    ) -> Step {
+    ) -> NextRolloutStep {
         for (spec, stage) in rollout.stages.iter().zip(stages) {
             if stage.clusters.is_empty() {
                 continue;
             }
-            let step = self.stage(spec, stage, clusters, approvals, now);
+            let step = self.advance_stage(spec, stage, clusters, approvals, now);
             if let Some(step) = step {
                 return step;
             }
         }
-        Step::Done
+        NextRolloutStep::Done
     }
 
     /// The next step in a stage; `None` if it is finished.
-    fn stage(
+    fn advance_stage(
         &mut self,
-        spec: &Stage,
+        spec: &RolloutStage,
         stage: &Clusters,
         clusters: &mut ClusterRevisions,
         approvals: &BTreeSet<String>,
         now: Timestamp,
-    ) -> Option<Step> {
-        let (before, after) = (self.token("before", &spec.name), self.token("after", &spec.name));
+    ) -> Option<NextRolloutStep> {
+        let (before, after) =
+            (self.approval_token("before", &spec.name), self.approval_token("after", &spec.name));
         let target = self.target.clone();
         let progress = self.stages.entry(spec.name.clone()).or_default();
         if progress.finished.is_some() {
             return None;
         }
-        let asks = |tasks: &[Task]| tasks.iter().any(|task| task.r#type == TaskType::Approval);
+        let asks = |tasks: &[StageTask]| tasks.iter().any(|task| task.r#type == StageTaskType::Approval);
         let mut approved = |task: &str, token: &String| {
             if approvals.contains(token) {
                 progress.approved.insert(task.to_owned());
@@ -174,23 +175,23 @@ impl Progress {
             progress.approved.contains(task)
         };
         if asks(&spec.before_stage_tasks) && !approved("before", &before) {
-            return Some(Step::Approval { stage: spec.name.clone(), token: before });
+            return Some(NextRolloutStep::Approval { stage: spec.name.clone(), token: before });
         }
         let is_approved = !asks(&spec.after_stage_tasks) || approved("after", &after);
         progress.started.get_or_insert(now);
-        if let Some(clusters) = open(stage, &target, clusters, now) {
-            return Some(Step::Update { stage: spec.name.clone(), clusters });
+        if let Some(clusters) = start_clusters(stage, &target, clusters, now) {
+            return Some(NextRolloutStep::Update { stage: spec.name.clone(), clusters });
         }
         let updated = *progress.updated.get_or_insert(now);
-        for task in spec.after_stage_tasks.iter().filter(|task| task.r#type == TaskType::TimedWait) {
+        for task in spec.after_stage_tasks.iter().filter(|task| task.r#type == StageTaskType::TimedWait) {
             let wait = task.wait_time.and_then(|wait| SignedDuration::try_from(wait.0).ok());
             let time = updated.checked_add(wait.unwrap_or_default()).unwrap_or(Timestamp::MAX);
             if now < time {
-                return Some(Step::Until { stage: spec.name.clone(), time });
+                return Some(NextRolloutStep::Until { stage: spec.name.clone(), time });
             }
         }
         if !is_approved {
-            return Some(Step::Approval { stage: spec.name.clone(), token: after });
+            return Some(NextRolloutStep::Approval { stage: spec.name.clone(), token: after });
         }
         progress.finished = Some(now);
         None
@@ -199,7 +200,7 @@ impl Progress {
 
 /// The clusters of a stage that are being updated, with those that start now; `None` if all are at the target. No
 /// cluster starts while another one fails.
-fn open(
+fn start_clusters(
     stage: &Clusters,
     target: &str,
     clusters: &mut ClusterRevisions,
@@ -239,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    fn rollout() -> Rollout {
+    fn rollout() -> RolloutSpec {
         let spec = json!({"stages": [
             {"name": "canary", "labelSelector": {"matchLabels": {"stage": "canary"}},
              "afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}, {"type": "Approval"}]},
@@ -259,7 +260,7 @@ mod tests {
     }
 
     struct Run {
-        progress: Progress,
+        progress: RolloutState,
         clusters: ClusterRevisions,
         approvals: BTreeSet<String>,
         now: Timestamp,
@@ -268,18 +269,23 @@ mod tests {
     impl Run {
         fn new() -> Self {
             let mut clusters = ClusterRevisions::new();
-            let progress = Progress::start("0123456789", None, &mut clusters);
+            let progress = RolloutState::start("0123456789", None, &mut clusters);
             Self { progress, clusters, approvals: BTreeSet::new(), now: Timestamp::UNIX_EPOCH }
         }
 
-        fn next(&mut self) -> Step {
-            self.progress.advance((&rollout(), &stages()), &mut self.clusters, &self.approvals, self.now)
+        fn next(&mut self) -> NextRolloutStep {
+            self.progress.advance_rollout(
+                (&rollout(), &stages()),
+                &mut self.clusters,
+                &self.approvals,
+                self.now,
+            )
         }
 
         /// The clusters that are being updated.
         fn updates(&mut self) -> Vec<String> {
             match self.next() {
-                Step::Update { clusters, .. } => clusters.into_iter().collect(),
+                NextRolloutStep::Update { clusters, .. } => clusters.into_iter().collect(),
                 step => panic!("{step:?}"),
             }
         }
@@ -300,9 +306,10 @@ mod tests {
         assert_eq!(run.updates(), ["c2"]);
         run.healthy("c2");
         let hour = run.now + SignedDuration::from_hours(1);
-        assert_eq!(run.next(), Step::Until { stage: "canary".to_owned(), time: hour });
+        assert_eq!(run.next(), NextRolloutStep::Until { stage: "canary".to_owned(), time: hour });
         run.now = hour;
-        let approval = |stage: &str, token: &str| Step::Approval { stage: stage.into(), token: token.into() };
+        let approval =
+            |stage: &str, token: &str| NextRolloutStep::Approval { stage: stage.into(), token: token.into() };
         assert_eq!(run.next(), approval("canary", "01234567-after-canary"));
         run.approvals.insert("89abcdef-after-canary".to_owned());
         assert_eq!(run.next(), approval("canary", "01234567-after-canary"), "of another revision");
@@ -314,7 +321,7 @@ mod tests {
         assert_eq!(run.updates(), ["r1", "r3"]);
         run.healthy("r1");
         run.healthy("r3");
-        assert_eq!(run.next(), Step::Done);
+        assert_eq!(run.next(), NextRolloutStep::Done);
     }
 
     #[test]
@@ -343,7 +350,7 @@ mod tests {
         run.healthy("c1");
         assert_eq!(run.updates(), ["c2"]);
         let former = run.progress.target.clone();
-        run.progress = Progress::start("fedcba9876", Some(&former), &mut run.clusters);
+        run.progress = RolloutState::start("fedcba9876", Some(&former), &mut run.clusters);
         assert_eq!(run.clusters["c2"].revision.as_ref(), Some(&former));
         assert_eq!(run.updates(), ["c1"]);
         assert_eq!(run.clusters["c1"].former.as_ref(), Some(&former));

@@ -8,23 +8,23 @@ use sha2::{Digest, Sha256};
 
 use federate_dialect::PolicyRollouts;
 
-use crate::progress::{ClusterRevisions, Progress};
+use crate::progress::{ClusterRevisions, RolloutState};
 use crate::stage::SyncStage;
-use crate::status::Status;
-use crate::{ApiVersion, Kind, Metadata, Spec, Sync};
+use crate::status::SyncStatus;
+use crate::{NamespacedName, Sync, SyncApiVersion, SyncKind, SyncSpec};
 
 /// The record of a Sync.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct SyncRecord {
     /// `federate.dev/v1alpha1`
-    pub api_version: ApiVersion,
+    pub api_version: SyncApiVersion,
     /// `Sync`
-    pub kind: Kind,
+    pub kind: SyncKind,
     /// Which one.
     pub metadata: RecordMetadata,
     /// The status.
-    pub status: Status,
+    pub status: SyncStatus,
     /// The digest of the spec.
     pub spec: String,
     /// What is being done with the revision that was accepted last.
@@ -32,10 +32,10 @@ pub struct Record {
     pub stage: SyncStage,
     /// The revision that was accepted last.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub accepted: Option<Accepted>,
+    pub accepted: Option<AcceptedRevision>,
     /// The rollout that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<Progress>,
+    pub rollout: Option<RolloutState>,
     /// The revisions that clusters have, if they are updated in stages.
     #[serde(default, skip_serializing_if = "ClusterRevisions::is_empty")]
     pub clusters: ClusterRevisions,
@@ -45,24 +45,24 @@ pub struct Record {
     /// The spec that was carried out last. A Sync whose spec has become invalid is deleted by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
-    pub valid_spec: Option<Box<Spec>>,
+    pub valid_spec: Option<Box<SyncSpec>>,
 }
 
 /// What is kept of a [`Record`] where the API server has the rest, as the object and its status.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredRecord {
     spec: String,
     #[serde(default)]
     stage: SyncStage,
-    accepted: Option<Accepted>,
+    accepted: Option<AcceptedRevision>,
     #[serde(default)]
-    rollout: Option<Progress>,
+    rollout: Option<RolloutState>,
     #[serde(default)]
     clusters: ClusterRevisions,
     #[serde(default)]
     policies: PolicyRollouts,
     #[serde(default)]
-    valid_spec: Option<Box<Spec>>,
+    valid_spec: Option<Box<SyncSpec>>,
 }
 
 /// The metadata of a Sync, with the number of its spec.
@@ -70,14 +70,14 @@ struct Stored {
 pub struct RecordMetadata {
     /// Name and namespace.
     #[serde(flatten)]
-    pub name: Metadata,
+    pub name: NamespacedName,
     /// It grows when the spec changes.
     pub generation: i64,
 }
 
 /// A revision that was accepted: it passed all checks, and its plan is the scheduler's memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Accepted {
+pub struct AcceptedRevision {
     /// Where the source was: a commit, a tag object, or the digest of a folder.
     pub tip: String,
     /// Where the branches are that were committed to.
@@ -99,7 +99,7 @@ pub struct Accepted {
     pub inventory: Option<String>,
 }
 
-impl Accepted {
+impl AcceptedRevision {
     /// Whether neither the source nor the branches have moved, as far as that is known.
     pub fn is_for(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
         let stays = |(branch, commit): (&String, &String)| {
@@ -111,15 +111,15 @@ impl Accepted {
 
 /// The digest of a spec.
 pub fn spec_digest(sync: &Sync) -> String {
-    digest([serde_json::to_string(&sync.spec).unwrap_or_default().as_bytes()])
+    compute_digest([serde_json::to_string(&sync.spec).unwrap_or_default().as_bytes()])
 }
 
-impl Record {
+impl SyncRecord {
     /// The record of a Sync before its first round.
-    pub fn new(sync: &Sync, generation: i64, status: Status) -> Self {
+    pub fn new(sync: &Sync, generation: i64, status: SyncStatus) -> Self {
         Self {
-            api_version: ApiVersion::V1Alpha1,
-            kind: Kind::Sync,
+            api_version: SyncApiVersion::V1Alpha1,
+            kind: SyncKind::Sync,
             metadata: RecordMetadata { name: sync.metadata.clone(), generation },
             status,
             spec: spec_digest(sync),
@@ -133,10 +133,10 @@ impl Record {
     }
 
     /// The record of an invalid Sync.
-    pub fn refused(metadata: &Metadata, generation: i64, status: Status) -> Self {
+    pub fn for_invalid(metadata: &NamespacedName, generation: i64, status: SyncStatus) -> Self {
         Self {
-            api_version: ApiVersion::V1Alpha1,
-            kind: Kind::Sync,
+            api_version: SyncApiVersion::V1Alpha1,
+            kind: SyncKind::Sync,
             metadata: RecordMetadata { name: metadata.clone(), generation },
             status,
             spec: String::new(),
@@ -183,7 +183,7 @@ impl Record {
     }
 
     /// Reads a record; `None` if it is damaged.
-    pub fn read(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().map(Self::with_stage)
     }
 
@@ -193,8 +193,8 @@ impl Record {
     }
 
     /// What is to be kept of the record where the API server has the object and its status.
-    pub fn stored(&self) -> String {
-        let stored = Stored {
+    pub fn to_stored(&self) -> String {
+        let stored = StoredRecord {
             spec: self.spec.clone(),
             stage: self.stage,
             accepted: self.accepted.clone(),
@@ -207,9 +207,9 @@ impl Record {
     }
 
     /// Restores what [`stored`](Self::stored) has returned, unless it is damaged.
-    pub fn restore(&mut self, stored: &str) {
-        if let Ok(stored) = serde_json::from_str::<Stored>(stored) {
-            let Stored { spec, stage, accepted, rollout, clusters, policies, valid_spec } = stored;
+    pub fn restore_stored(&mut self, stored: &str) {
+        if let Ok(stored) = serde_json::from_str::<StoredRecord>(stored) {
+            let StoredRecord { spec, stage, accepted, rollout, clusters, policies, valid_spec } = stored;
             let own = self.clone();
             *self =
                 Self { spec, stage, accepted, rollout, clusters, policies, valid_spec, ..own }.with_stage();
@@ -217,7 +217,7 @@ impl Record {
     }
 
     /// Notes whether the spec has changed; `counts` says whether generations are counted here.
-    pub fn follow(&mut self, sync: &Sync, counts: bool) {
+    pub fn follow_spec(&mut self, sync: &Sync, counts: bool) {
         let spec = spec_digest(sync);
         if self.spec != spec {
             self.spec = spec;
@@ -235,7 +235,7 @@ impl Record {
 }
 
 /// The digest of some texts, in hexadecimal.
-pub fn digest<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
+pub fn compute_digest<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
     let mut sha = Sha256::new();
     for text in texts {
         sha.update((text.len() as u64).to_be_bytes());
@@ -251,11 +251,11 @@ mod tests {
     use super::*;
 
     /// A record as it was written before stages were recorded.
-    fn read_former(accepted: &Value, more: &Value) -> Record {
+    fn read_former(accepted: &Value, more: &Value) -> SyncRecord {
         let mut record = json!({
             "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
             "metadata": {"namespace": "default", "name": "web", "generation": 1},
-            "status": Status::default().to_value(), "spec": "", "accepted": {"tip": "a", "branches": {}},
+            "status": SyncStatus::default().to_value(), "spec": "", "accepted": {"tip": "a", "branches": {}},
         });
         for (key, value) in accepted.as_object().unwrap() {
             record["accepted"][key] = value.clone();
@@ -263,7 +263,7 @@ mod tests {
         for (key, value) in more.as_object().unwrap() {
             record[key] = value.clone();
         }
-        Record::read(&record.to_string()).unwrap()
+        SyncRecord::parse(&record.to_string()).unwrap()
     }
 
     #[test]
@@ -285,9 +285,9 @@ mod tests {
         for stage in SyncStage::ACCEPTED {
             record.enter_stage(stage);
             let text = record.to_text();
-            assert_eq!(Record::read(&text).unwrap().stage, stage);
+            assert_eq!(SyncRecord::parse(&text).unwrap().stage, stage);
             let mut restored = read_former(&json!({"done": true}), &json!({}));
-            restored.restore(&record.stored());
+            restored.restore_stored(&record.to_stored());
             assert_eq!(restored.stage, stage);
             let written: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(written["accepted"]["done"], stage == SyncStage::Idle);

@@ -8,8 +8,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use federate_dialect::stages::{self as staged, Amount, Failure, Stage as Clusters, StageRules};
-use federate_kubernetes::selector::{LabelSelector, Requirement};
+use federate_dialect::stages::{
+    self as staged, ClusterAmount, StageRules, UpdateRunFailure, UpdateStage as Clusters,
+};
+use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 use federate_repo::Repo;
 
@@ -18,10 +20,10 @@ use crate::Interval;
 /// How a revision reaches the clusters.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Rollout {
+pub struct RolloutSpec {
     /// The stages, one after the other. Each cluster of the inventory is in exactly one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stages: Vec<Stage>,
+    pub stages: Vec<RolloutStage>,
     /// The `ClusterStagedUpdateStrategy` of the repo that has the stages, instead of `stages`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged_rollout_strategy_name: Option<String>,
@@ -34,11 +36,11 @@ pub struct Rollout {
 /// A stage of a rollout.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Stage {
+pub struct RolloutStage {
     /// Its name.
     pub name: String,
     /// The clusters of the stage, by the labels that they have in the inventory. An empty selector selects all.
-    pub label_selector: Selector,
+    pub label_selector: ClusterLabelSelector,
     /// The label that orders the clusters; its values are whole numbers. Clusters are ordered by name without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sorting_label_key: Option<String>,
@@ -48,28 +50,28 @@ pub struct Stage {
     pub max_concurrency: Option<Value>,
     /// What has to happen before the stage starts: at most one `Approval`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub before_stage_tasks: Vec<Task>,
+    pub before_stage_tasks: Vec<StageTask>,
     /// What has to happen after the stage, before the next one starts: at most one `Approval` and one `TimedWait`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after_stage_tasks: Vec<Task>,
+    pub after_stage_tasks: Vec<StageTask>,
 }
 
 /// A selector of clusters by their labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Selector {
+pub struct ClusterLabelSelector {
     /// Labels that a cluster must have.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
     /// Conditions on labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub match_expressions: Vec<Expression>,
+    pub match_expressions: Vec<SelectorExpression>,
 }
 
 /// A condition on a label.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Expression {
+pub struct SelectorExpression {
     /// The label.
     pub key: String,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
@@ -79,10 +81,10 @@ pub struct Expression {
     pub values: Vec<String>,
 }
 
-impl Selector {
+impl ClusterLabelSelector {
     /// The selector as Kubernetes evaluates it.
     pub fn to_label_selector(&self) -> LabelSelector {
-        let requirement = |one: &Expression| Requirement {
+        let requirement = |one: &SelectorExpression| SelectorRequirement {
             key: one.key.clone(),
             operator: one.operator.clone(),
             values: one.values.clone(),
@@ -97,9 +99,9 @@ impl Selector {
 /// Something that a rollout waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Task {
+pub struct StageTask {
     /// What it waits for.
-    pub r#type: TaskType,
+    pub r#type: StageTaskType,
     /// How long a `TimedWait` lasts after the last cluster of the stage became healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_time: Option<Interval>,
@@ -107,7 +109,7 @@ pub struct Task {
 
 /// What a rollout waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum TaskType {
+pub enum StageTaskType {
     /// Some time.
     TimedWait,
     /// The annotation `federate.dev/approve`.
@@ -118,9 +120,9 @@ fn count_or_percentage(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"x-kubernetes-int-or-string": true})
 }
 
-impl Rollout {
+impl RolloutSpec {
     /// The rollout with its stages, which may be in the repo.
-    pub fn resolve(&self, repo: &Repo) -> Result<Self, String> {
+    pub fn resolve_stages(&self, repo: &Repo) -> Result<Self, String> {
         let Some(name) = &self.staged_rollout_strategy_name else { return Ok(self.clone()) };
         let is_strategy = |id: &ObjectRef| id.kind == "ClusterStagedUpdateStrategy" && id.name == *name;
         let found = repo.claimed.iter().find(|claimed| is_strategy(&claimed.object.id));
@@ -128,25 +130,25 @@ impl Rollout {
         let spec = found.object.body.get("spec").cloned().unwrap_or_default();
         let rollout: Self = serde_json::from_value(spec)
             .map_err(|error| format!("the ClusterStagedUpdateStrategy `{name}`: {error}"))?;
-        rollout.check().map(|()| rollout)
+        rollout.validate().map(|()| rollout)
     }
 
     /// The clusters of each stage.
-    pub fn stages(&self, clusters: &[&Cluster]) -> Result<Vec<Clusters>, Failure> {
+    pub fn clusters_by_stage(&self, clusters: &[&Cluster]) -> Result<Vec<Clusters>, UpdateRunFailure> {
         let mut picked = clusters.to_vec();
         picked.sort_by(|a, b| a.name.cmp(&b.name));
         let body = serde_json::json!({"spec": serde_json::to_value(self).unwrap_or_default()});
-        let strategy = Object::named(
+        let strategy = Object::from_path(
             "placement.kubernetes-fleet.io/v1beta1",
             "ClusterStagedUpdateStrategy",
             "rollout",
             body,
         );
-        staged::stages(&strategy, &picked, StageRules::NEWEST)
+        staged::compute_stages(&strategy, &picked, StageRules::NEWEST)
     }
 
     /// What is wrong with it, whatever the clusters are.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn validate(&self) -> Result<(), String> {
         if self.by_placements {
             if self.staged_rollout_strategy_name.is_some() || !self.stages.is_empty() {
                 return Err("`byPlacements` takes the place of stages: name one of both".to_owned());
@@ -172,13 +174,17 @@ impl Rollout {
             if self.stages.iter().take(at).any(|other| other.name == stage.name) {
                 return Err(format!("there are two stages `{}`", stage.name));
             }
-            if stage.max_concurrency.as_ref().is_some_and(|amount| Amount::read(amount).is_none()) {
+            if stage
+                .max_concurrency
+                .as_ref()
+                .is_some_and(|amount| ClusterAmount::from_value(amount).is_none())
+            {
                 let name = &stage.name;
                 return Err(format!(
                     "`maxConcurrency` of stage `{name}` is neither a number nor a percentage"
                 ));
             }
         }
-        self.stages(&[]).map(drop).map_err(|failure| failure.to_string())
+        self.clusters_by_stage(&[]).map(drop).map_err(|failure| failure.to_string())
     }
 }

@@ -8,13 +8,13 @@ use crate::SecretRef;
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Source {
+pub struct SyncSource {
     /// The address of a git repository (https, ssh or a path), or a local folder: a path without `ref` is read
     /// as it is on disk. Paths start at the file of the Sync.
     pub url: String,
     /// The revision of a git repository; its HEAD by default.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Reference>,
+    pub reference: Option<SourceRef>,
     /// The folder of the repository; its root by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
@@ -23,7 +23,7 @@ pub struct Source {
     pub paths: Vec<String>,
     /// The signatures that are verified before anything is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verify: Option<Verify>,
+    pub verify: Option<SourceVerification>,
     /// Whether submodules are read, too. They must be on the server of the source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recurse_submodules: bool,
@@ -39,7 +39,7 @@ pub struct Source {
 /// The revision of a git repository: exactly one of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Reference {
+pub struct SourceRef {
     /// A branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -60,9 +60,9 @@ pub struct Reference {
 /// The signatures that are verified.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Verify {
+pub struct SourceVerification {
     /// What must be signed.
-    pub mode: VerifyMode,
+    pub mode: VerificationMode,
     /// The Secret with the public keys that may sign: each of its keys holds armored OpenPGP keys, lines of OpenSSH's
     /// allowed signers, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub struct Verify {
 
 /// What must be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum VerifyMode {
+pub enum VerificationMode {
     /// The commit.
     #[serde(rename = "HEAD")]
     Head,
@@ -82,14 +82,14 @@ pub enum VerifyMode {
     TagAndHead,
 }
 
-impl Reference {
+impl SourceRef {
     /// The references that are named, which should be one.
-    pub fn named(&self) -> impl Iterator<Item = &String> {
+    pub fn named_references(&self) -> impl Iterator<Item = &String> {
         [&self.branch, &self.tag, &self.semver, &self.name, &self.commit].into_iter().flatten()
     }
 
     /// The full name.
-    pub fn full(&self) -> String {
+    pub fn full_name(&self) -> String {
         match (&self.branch, &self.tag, &self.name, &self.commit) {
             (Some(branch), ..) => format!("refs/heads/{branch}"),
             (_, Some(tag), ..) => format!("refs/tags/{tag}"),
@@ -100,7 +100,7 @@ impl Reference {
     }
 
     /// The name as people write it.
-    pub fn shown(&self) -> &str {
-        self.named().next().map_or("HEAD", String::as_str)
+    pub fn display_name(&self) -> &str {
+        self.named_references().next().map_or("HEAD", String::as_str)
     }
 }

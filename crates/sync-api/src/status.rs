@@ -11,18 +11,18 @@ use serde_json::Value;
 use crate::inventory::AppliedInventory;
 
 /// Rounds that the history keeps.
-const HISTORY: usize = 10;
+const MAX_HISTORY_ENTRIES: usize = 10;
 /// Failing clusters that are shown with their messages.
-pub const SHOWN: usize = 5;
+pub const MAX_FAILING_CLUSTERS: usize = 5;
 
 /// The status of a `Sync`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status {
+pub struct SyncStatus {
     /// The generation of the spec that was read.
     pub observed_generation: i64,
     /// `Ready`, `Reconciling`, `Stalled`.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<SyncCondition>,
     /// The revision that was attempted last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_attempted_revision: Option<String>,
@@ -37,7 +37,7 @@ pub struct Status {
     pub rewritten: Option<String>,
     /// The branches that were committed to, and the commits that they are at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub branches: Vec<Branch>,
+    pub branches: Vec<BranchStatus>,
     /// How many clusters are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterCounts>,
@@ -66,13 +66,13 @@ pub struct Status {
     pub inventory: Option<AppliedInventory>,
     /// The last rounds that did something, the latest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub history: Vec<Entry>,
+    pub history: Vec<HistoryEntry>,
 }
 
 /// A condition, as every Kubernetes API has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Condition {
+pub struct SyncCondition {
     /// `Ready`, `Reconciling` or `Stalled`.
     pub r#type: String,
     /// `True`, `False` or `Unknown`.
@@ -90,7 +90,7 @@ pub struct Condition {
 
 /// A branch that was committed to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Branch {
+pub struct BranchStatus {
     /// The branch.
     pub branch: String,
     /// The commit that it is at.
@@ -142,7 +142,7 @@ pub struct ClusterCounts {
 
 impl ClusterCounts {
     /// The counts with the names of their states.
-    pub fn states(&self) -> [(&'static str, usize); 7] {
+    pub fn state_counts(&self) -> [(&'static str, usize); 7] {
         [
             ("ready", self.ready),
             ("notReady", self.not_ready),
@@ -220,7 +220,7 @@ pub struct FailingCluster {
 
 /// A round that did something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// When it ended.
     #[schemars(with = "String")]
     pub time: Timestamp,
@@ -235,7 +235,7 @@ pub struct Entry {
 
 /// Why a round ended as it did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum SyncReason {
     /// Everything is as rendered.
     ReconciliationSucceeded,
     /// Something could not be committed or applied; it is retried.
@@ -262,7 +262,7 @@ pub enum Reason {
     RolloutAborted,
 }
 
-impl Reason {
+impl SyncReason {
     /// The word in conditions.
     pub fn name(self) -> &'static str {
         match self {
@@ -301,13 +301,13 @@ impl Reason {
 }
 
 /// The part of a revision, such as `main@sha1:…`, that names the commit.
-pub fn commit_of(revision: &str) -> &str {
+pub fn find_commit(revision: &str) -> &str {
     revision.rsplit(':').next().unwrap_or(revision)
 }
 
-impl Status {
+impl SyncStatus {
     /// Reads the status of an object; what is no status is an empty one.
-    pub fn read(status: &Value) -> Self {
+    pub fn parse(status: &Value) -> Self {
         Self::deserialize(status).unwrap_or_default()
     }
 
@@ -317,66 +317,66 @@ impl Status {
     }
 
     /// Notes that a round begins.
-    pub fn begin(&mut self, message: &str, now: Timestamp) {
-        self.set("Ready", "Unknown", Reason::Progressing, message, now);
-        self.set("Reconciling", "True", Reason::Progressing, message, now);
+    pub fn begin_reconciling(&mut self, message: &str, now: Timestamp) {
+        self.set_condition("Ready", "Unknown", SyncReason::Progressing, message, now);
+        self.set_condition("Reconciling", "True", SyncReason::Progressing, message, now);
     }
 
     /// Notes that a round is over.
-    pub fn end(&mut self, reason: Reason, message: &str, now: Timestamp) {
-        if reason == Reason::Progressing {
-            self.remove("Stalled");
-            return self.begin(message, now);
+    pub fn end_reconciling(&mut self, reason: SyncReason, message: &str, now: Timestamp) {
+        if reason == SyncReason::Progressing {
+            self.remove_condition("Stalled");
+            return self.begin_reconciling(message, now);
         }
-        let ready = reason == Reason::ReconciliationSucceeded;
-        self.set("Ready", if ready { "True" } else { "False" }, reason, message, now);
-        self.remove("Reconciling");
+        let ready = reason == SyncReason::ReconciliationSucceeded;
+        self.set_condition("Ready", if ready { "True" } else { "False" }, reason, message, now);
+        self.remove_condition("Reconciling");
         if reason.is_stalled() {
-            self.set("Stalled", "True", reason, message, now);
+            self.set_condition("Stalled", "True", reason, message, now);
         } else {
-            self.remove("Stalled");
+            self.remove_condition("Stalled");
         }
     }
 
     /// Adds an entry to the history, unless it equals the latest one.
-    pub fn record(&mut self, reason: Reason, message: &str, now: Timestamp) {
-        if reason == Reason::Progressing {
+    pub fn record_history(&mut self, reason: SyncReason, message: &str, now: Timestamp) {
+        if reason == SyncReason::Progressing {
             return;
         }
-        let entry = Entry {
+        let entry = HistoryEntry {
             time: now,
             revision: self.last_attempted_revision.clone(),
             reason: reason.name().to_owned(),
             message: message.to_owned(),
         };
-        let same = |last: &Entry| {
+        let same = |last: &HistoryEntry| {
             (&last.revision, &last.reason, &last.message) == (&entry.revision, &entry.reason, &entry.message)
         };
         if !self.history.first().is_some_and(same) {
             self.history.insert(0, entry);
-            self.history.truncate(HISTORY);
+            self.history.truncate(MAX_HISTORY_ENTRIES);
         }
     }
 
     /// A condition.
-    pub fn condition(&self, name: &str) -> Option<&Condition> {
+    pub fn find_condition(&self, name: &str) -> Option<&SyncCondition> {
         self.conditions.iter().find(|condition| condition.r#type == name)
     }
 
     /// Whether the Sync is ready.
     pub fn is_ready(&self) -> bool {
-        self.condition("Ready").is_some_and(|ready| ready.status == "True")
+        self.find_condition("Ready").is_some_and(|ready| ready.status == "True")
     }
 
-    fn remove(&mut self, name: &str) {
+    fn remove_condition(&mut self, name: &str) {
         self.conditions.retain(|condition| condition.r#type != name);
     }
 
-    fn set(&mut self, name: &str, status: &str, reason: Reason, message: &str, now: Timestamp) {
+    fn set_condition(&mut self, name: &str, status: &str, reason: SyncReason, message: &str, now: Timestamp) {
         let observed_generation = self.observed_generation;
         let since =
-            self.condition(name).filter(|c| c.status == status).map_or(now, |c| c.last_transition_time);
-        let condition = Condition {
+            self.find_condition(name).filter(|c| c.status == status).map_or(now, |c| c.last_transition_time);
+        let condition = SyncCondition {
             r#type: name.to_owned(),
             status: status.to_owned(),
             reason: reason.name().to_owned(),
@@ -401,27 +401,31 @@ mod tests {
 
     #[test]
     fn conditions_exist_only_while_they_are_true_and_keep_their_time() {
-        let mut status = Status::default();
-        status.begin("reading", at(1));
-        assert_eq!(status.condition("Reconciling").unwrap().status, "True");
-        status.end(Reason::BuildFailed, "web.yaml:3: no", at(2));
+        let mut status = SyncStatus::default();
+        status.begin_reconciling("reading", at(1));
+        assert_eq!(status.find_condition("Reconciling").unwrap().status, "True");
+        status.end_reconciling(SyncReason::BuildFailed, "web.yaml:3: no", at(2));
         let names: Vec<&str> = status.conditions.iter().map(|c| &*c.r#type).collect();
         assert_eq!(names, ["Ready", "Stalled"]);
-        status.begin("reading", at(3));
-        status.end(Reason::BuildFailed, "web.yaml:4: no", at(4));
-        let stalled = status.condition("Stalled").unwrap();
+        status.begin_reconciling("reading", at(3));
+        status.end_reconciling(SyncReason::BuildFailed, "web.yaml:4: no", at(4));
+        let stalled = status.find_condition("Stalled").unwrap();
         assert_eq!((stalled.last_transition_time, &*stalled.message), (at(2), "web.yaml:4: no"));
-        status.end(Reason::ReconciliationSucceeded, "applied", at(5));
-        assert!(status.is_ready() && status.condition("Stalled").is_none());
+        status.end_reconciling(SyncReason::ReconciliationSucceeded, "applied", at(5));
+        assert!(status.is_ready() && status.find_condition("Stalled").is_none());
     }
 
     #[test]
     fn the_history_is_bounded_and_does_not_repeat() {
-        let mut status = Status::default();
+        let mut status = SyncStatus::default();
         for second in 0..30 {
-            status.record(Reason::GitOperationFailed, &format!("attempt {}", second / 2), at(second));
+            status.record_history(
+                SyncReason::GitOperationFailed,
+                &format!("attempt {}", second / 2),
+                at(second),
+            );
         }
-        assert_eq!(status.history.len(), HISTORY);
+        assert_eq!(status.history.len(), MAX_HISTORY_ENTRIES);
         assert_eq!(status.history[0].message, "attempt 14");
         assert_eq!(status.history[1].message, "attempt 13");
     }

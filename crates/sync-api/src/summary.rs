@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::Metadata;
-use crate::status::{ClusterCounts, DriftStatus, RolloutStatus, Status, WindowStatus};
+use crate::NamespacedName;
+use crate::status::{ClusterCounts, DriftStatus, RolloutStatus, SyncStatus, WindowStatus};
 
 /// How a Sync is, in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -50,8 +50,13 @@ pub struct SyncSummary {
 
 impl SyncSummary {
     /// The summary of a status.
-    pub fn new(sync: Metadata, status: Status, suspended: bool, created: Option<Timestamp>) -> Self {
-        let ready = status.condition("Ready").cloned();
+    pub fn new(
+        sync: NamespacedName,
+        status: SyncStatus,
+        suspended: bool,
+        created: Option<Timestamp>,
+    ) -> Self {
+        let ready = status.find_condition("Ready").cloned();
         let (ready, reason, message) =
             ready.map(|ready| (ready.status, ready.reason, ready.message)).unwrap_or_default();
         Self {
@@ -73,9 +78,9 @@ impl SyncSummary {
 
     /// The summary of an object; `None` if it has no name.
     pub fn from_object(object: &Value) -> Option<Self> {
-        let metadata = Metadata::of(&object["metadata"])?;
+        let metadata = NamespacedName::from_value(&object["metadata"])?;
         let created = object["metadata"]["creationTimestamp"].as_str().and_then(|time| time.parse().ok());
         let suspended = object["spec"]["suspend"] == true;
-        Some(Self::new(metadata, Status::read(&object["status"]), suspended, created))
+        Some(Self::new(metadata, SyncStatus::parse(&object["status"]), suspended, created))
     }
 }

@@ -6,24 +6,24 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use federate_kubernetes::Cluster;
-use federate_repo::config::{self, Ignore};
+use federate_repo::config::{self, DriftIgnoreRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::rollout::{Rollout, Selector};
-use crate::status::Status;
-use crate::{Interval, MaintenanceWindow, Source};
+use crate::rollout::{ClusterLabelSelector, RolloutSpec};
+use crate::status::SyncStatus;
+use crate::{Interval, MaintenanceWindow, SyncSource};
 
 /// The names of objects.
-const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+const DNS_SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// Namespace and name of an object.
-const APPLY_SET: &str =
+const APPLY_SET_PATTERN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// The version of [`Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum ApiVersion {
+pub enum SyncApiVersion {
     /// The only version.
     #[serde(rename = "federate.dev/v1alpha1")]
     V1Alpha1,
@@ -31,7 +31,7 @@ pub enum ApiVersion {
 
 /// The kind of [`Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum Kind {
+pub enum SyncKind {
     /// The only kind.
     Sync,
 }
@@ -41,25 +41,25 @@ pub enum Kind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sync {
     /// `federate.dev/v1alpha1`
-    pub api_version: ApiVersion,
+    pub api_version: SyncApiVersion,
     /// `Sync`
-    pub kind: Kind,
+    pub kind: SyncKind,
     /// Name and namespace.
-    pub metadata: Metadata,
+    pub metadata: NamespacedName,
     /// The specification.
-    pub spec: Spec,
+    pub spec: SyncSpec,
     /// The status; it is not read.
     #[serde(default, skip_serializing)]
-    #[schemars(with = "Option<Status>")]
+    #[schemars(with = "Option<SyncStatus>")]
     pub status: Option<Value>,
     /// Metadata besides name and namespace.
     #[serde(skip)]
-    pub meta: Option<Meta>,
+    pub meta: Option<SyncMetadata>,
 }
 
 /// The metadata of a Sync besides name and namespace. A Sync in a file has only annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Meta {
+pub struct SyncMetadata {
     /// Its uid.
     pub uid: String,
     /// The number of its spec.
@@ -85,7 +85,7 @@ pub struct Meta {
 /// Name and namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Metadata {
+pub struct NamespacedName {
     /// The name.
     pub name: String,
     /// The namespace; `default` without one.
@@ -111,9 +111,9 @@ fn default_namespace() -> String {
 /// The specification of a [`Sync`].
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Spec {
+pub struct SyncSpec {
     /// What is watched.
-    pub source: Source,
+    pub source: SyncSource,
     /// How often the source is polled, and clusters are compared with it.
     pub interval: Interval,
     /// How soon a round that failed is tried again; `interval` by default.
@@ -128,10 +128,10 @@ pub struct Spec {
     pub suspend: bool,
     /// The Syncs that must be ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub depends_on: Vec<Dependency>,
+    pub depends_on: Vec<SyncDependency>,
     /// The `ServiceAccount`, of the Sync's namespace, that federate acts as in member clusters and towards `hub`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
+    #[schemars(regex(pattern = DNS_SUBDOMAIN_PATTERN), length(max = 253))]
     pub service_account_name: Option<String>,
     /// Whether federate acts as itself where the Sync names no `ServiceAccount`: with its own credentials, or the control
     /// plane's. The operator must trust the namespace (`--trusted-namespaces`).
@@ -161,20 +161,20 @@ pub struct Spec {
     pub clusters: Option<ClusterSelection>,
     /// Commit what is rendered to a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<Commit>,
+    pub commit: Option<CommitSpec>,
     /// Apply what is rendered to the member clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub apply: Option<Apply>,
+    pub apply: Option<ApplySpec>,
     /// Update the clusters in stages; all at once by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout: Option<Rollout>,
+    pub rollout: Option<RolloutSpec>,
     /// When revisions are carried out and drift is put back; at any time by default. Outside of these windows, clusters are
     /// only compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<MaintenanceWindow>,
     /// What is done about clusters that differ from what is rendered.
     #[serde(default)]
-    pub drift: Drift,
+    pub drift: DriftSpec,
     /// The receivers of notifications about the outcomes of rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notifications: Vec<Notification>,
@@ -215,7 +215,7 @@ pub enum NotificationType {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretRef {
     /// Its name.
-    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
+    #[schemars(regex(pattern = DNS_SUBDOMAIN_PATTERN), length(max = 253))]
     pub name: String,
 }
 
@@ -232,7 +232,7 @@ pub struct KubeConfig {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SecretKeyRef {
     /// The Secret's name.
-    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
+    #[schemars(regex(pattern = DNS_SUBDOMAIN_PATTERN), length(max = 253))]
     pub name: String,
     /// The key; `value` or `value.yaml` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -273,13 +273,13 @@ pub enum DeletionPolicy {
 /// A Sync that must be ready first.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Dependency {
+pub struct SyncDependency {
     /// Its name.
-    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
+    #[schemars(regex(pattern = DNS_SUBDOMAIN_PATTERN), length(max = 253))]
     pub name: String,
     /// Its namespace; that of the Sync itself by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = DNS_SUBDOMAIN), length(max = 253))]
+    #[schemars(regex(pattern = DNS_SUBDOMAIN_PATTERN), length(max = 253))]
     pub namespace: Option<String>,
 }
 
@@ -292,13 +292,13 @@ pub struct ClusterSelection {
     pub names: Vec<String>,
     /// The labels that clusters have in the inventory. An empty selector selects all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label_selector: Option<Selector>,
+    pub label_selector: Option<ClusterLabelSelector>,
 }
 
 /// Commit what is rendered to a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Commit {
+pub struct CommitSpec {
     /// The branch; with `{cluster}` in it, each cluster has a branch of its own.
     pub branch: String,
     /// The folder of the branch that is written; its root by default.
@@ -320,15 +320,15 @@ pub struct Commit {
 /// Apply what is rendered to the member clusters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Apply {
+pub struct ApplySpec {
     /// When existing objects are adopted; their policies decide by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adopt: Option<Adopt>,
+    pub adopt: Option<AdoptionRule>,
     /// Whether objects of other tools are adopted, too.
     #[serde(default)]
     pub force: bool,
     /// Whether objects that are no longer rendered are deleted.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub prune: bool,
     /// The most of a cluster's objects that a round may delete, in percent; 30 by default. A round that would
     /// delete more changes nothing.
@@ -345,17 +345,17 @@ pub struct Apply {
     /// The `ConfigMap` that keeps what this Sync manages in each cluster, as NAMESPACE/NAME;
     /// `default/federate.<namespace>.<name>` by default. `federate apply` uses `default/federate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(regex(pattern = APPLY_SET), length(max = 507))]
+    #[schemars(regex(pattern = APPLY_SET_PATTERN), length(max = 507))]
     pub apply_set: Option<String>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 /// When existing objects are adopted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum Adopt {
+pub enum AdoptionRule {
     /// Not at all.
     Never,
     /// If nothing changes.
@@ -369,13 +369,13 @@ pub enum Adopt {
 /// What is done about clusters that differ from what is rendered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Drift {
+pub struct DriftSpec {
     /// What is done.
     #[serde(default)]
     pub mode: DriftMode,
     /// Differences that are not drift, besides those that `drift.ignore` in federate.yaml names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ignore: Vec<Ignore>,
+    pub ignore: Vec<DriftIgnoreRule>,
 }
 
 /// What is done about drift.
@@ -393,27 +393,27 @@ pub enum DriftMode {
 
 impl ClusterSelection {
     /// Whether a cluster is selected.
-    pub fn selects(&self, cluster: &Cluster) -> bool {
+    pub fn selects_cluster(&self, cluster: &Cluster) -> bool {
         let by_labels = self.label_selector.as_ref().is_some_and(|selector| {
             let selector = selector.to_label_selector();
-            selector.invalid().is_none() && selector.matches(&cluster.labels)
+            selector.find_mistake().is_none() && selector.matches(&cluster.labels)
         });
         by_labels || self.names.iter().any(|name| **name == *cluster.name)
     }
 
     /// What is wrong with it, whatever the clusters are.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn validate(&self) -> Result<(), String> {
         match &self.label_selector {
             None if self.names.is_empty() => Err("name clusters, or select them by labels".to_owned()),
-            Some(selector) => selector.to_label_selector().invalid().map_or(Ok(()), |(_, why)| Err(why)),
+            Some(selector) => selector.to_label_selector().find_mistake().map_or(Ok(()), |(_, why)| Err(why)),
             None => Ok(()),
         }
     }
 }
 
-impl Meta {
+impl SyncMetadata {
     /// Reads the metadata of an object.
-    pub fn of(metadata: &Value) -> Self {
+    pub fn from_value(metadata: &Value) -> Self {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let annotation = |name: &str| text(&metadata["annotations"][format!("federate.dev/{name}")]);
         let list = |name: &str| -> BTreeSet<String> {
@@ -435,9 +435,9 @@ impl Meta {
     }
 }
 
-impl Metadata {
+impl NamespacedName {
     /// Reads the `metadata` of an object; `None` without a name.
-    pub fn of(metadata: &Value) -> Option<Self> {
+    pub fn from_value(metadata: &Value) -> Option<Self> {
         Self::deserialize(metadata).ok()
     }
 
@@ -449,8 +449,8 @@ impl Metadata {
 
 impl Sync {
     /// Reads an object, whose `metadata` also becomes [`meta`](Self::meta). An error has the pointer of the field.
-    pub fn read(object: Value) -> Result<Self, (String, String)> {
-        let meta = Meta::of(&object["metadata"]);
+    pub fn parse(object: Value) -> Result<Self, (String, String)> {
+        let meta = SyncMetadata::from_value(&object["metadata"]);
         let sync: Self = config::from_value(object)?;
         Ok(Self { meta: Some(meta), ..sync })
     }
@@ -461,7 +461,7 @@ impl Sync {
     }
 
     /// Whether objects in member clusters are deleted with the Sync.
-    pub fn deletes(&self) -> bool {
+    pub fn deletes_objects(&self) -> bool {
         let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune);
         match self.spec.deletion_policy {
             None | Some(DeletionPolicy::Orphan) => false,
@@ -472,7 +472,7 @@ impl Sync {
 
     /// Namespace and name of the object that keeps what this Sync manages in a cluster.
     pub fn apply_set(&self) -> (String, String) {
-        let named = self.spec.apply.as_ref().and_then(|Apply { apply_set, .. }| apply_set.as_deref());
+        let named = self.spec.apply.as_ref().and_then(|ApplySpec { apply_set, .. }| apply_set.as_deref());
         if let Some((namespace, name)) = named.and_then(|set| set.split_once('/')) {
             return (namespace.to_owned(), name.to_owned());
         }
@@ -481,8 +481,9 @@ impl Sync {
     }
 
     /// The names of objects in it, with their pointers. They become parts of the paths of requests.
-    pub fn names(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let Spec { source, depends_on, service_account_name, kube_config, notifications, .. } = &self.spec;
+    pub fn object_names(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let SyncSpec { source, depends_on, service_account_name, kube_config, notifications, .. } =
+            &self.spec;
         let signers = source.verify.as_ref().and_then(|verify| verify.secret_ref.as_ref());
         let kube_config = kube_config.as_ref().map(|kube_config| kube_config.secret_ref.name.as_str());
         let single = [
@@ -502,15 +503,15 @@ impl Sync {
     }
 
     /// The Syncs that must be ready first.
-    pub fn dependency_names(&self) -> impl Iterator<Item = Metadata> {
-        self.spec.depends_on.iter().map(|on| Metadata {
+    pub fn dependency_names(&self) -> impl Iterator<Item = NamespacedName> {
+        self.spec.depends_on.iter().map(|on| NamespacedName {
             name: on.name.clone(),
             namespace: on.namespace.as_ref().unwrap_or(&self.metadata.namespace).clone(),
         })
     }
 
     /// The full names of the Syncs that must be ready first.
-    pub fn dependencies(&self) -> impl Iterator<Item = String> {
+    pub fn dependency_full_names(&self) -> impl Iterator<Item = String> {
         self.dependency_names().map(|on| on.full_name())
     }
 }
@@ -519,14 +520,14 @@ fn secret_name(secret: Option<&SecretRef>) -> Option<&str> {
     secret.map(|secret| secret.name.as_str())
 }
 
-impl Spec {
+impl SyncSpec {
     /// How soon a round that failed is tried again.
     pub fn retry_interval(&self) -> Duration {
         self.retry_interval.unwrap_or(self.interval).0
     }
 
     /// How long a round waits until everything that it applied is healthy; `None` if it does not.
-    pub fn wait(&self, apply: &Apply) -> Option<Duration> {
+    pub fn health_timeout(&self, apply: &ApplySpec) -> Option<Duration> {
         apply.wait.then(|| self.timeout())
     }
 

@@ -65,7 +65,7 @@ impl MaintenanceWindow {
     /// # Errors
     ///
     /// The field that is wrong, and why.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
+    pub fn validate(&self) -> Result<(), (&'static str, String)> {
         let schedule = CronSchedule::parse(&self.schedule).map_err(|why| ("schedule", why))?;
         self.find_zone()?;
         if SignedDuration::try_from(self.duration.0).is_ok_and(|duration| duration.as_hours() > MAX_HOURS) {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_window_is_named() {
-        assert_eq!(window("0 22 * * 1-5", 4, Some("Europe/Berlin")).check(), Ok(()));
+        assert_eq!(window("0 22 * * 1-5", 4, Some("Europe/Berlin")).validate(), Ok(()));
         for (window, field, said) in [
             (window("0 22 * *", 4, None), "schedule", "exactly 5 fields"),
             (window("@every 1h", 4, None), "schedule", "unrecognized descriptor"),
@@ -242,7 +242,7 @@ mod tests {
             (window("0 22 * * *", 4, Some("Europe/Berln")), "timeZone", "is not a time zone"),
             (window("0 22 * * *", 800, None), "duration", "at most 744h"),
         ] {
-            let (found, why) = window.check().unwrap_err();
+            let (found, why) = window.validate().unwrap_err();
             assert!(found == field && why.contains(said), "{field}: {found}: {why}");
         }
     }

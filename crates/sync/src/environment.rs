@@ -9,31 +9,31 @@ use federate_live::{Access, Fence};
 use federate_repo::build::Builder;
 use federate_session::Session;
 
-use crate::private::PrivateFile;
-use crate::read::Loaded;
-use crate::source::credentials::{Credentials, Keys};
-use crate::tally::Tally;
+use crate::counters::MetricCounters;
+use crate::private_files::PrivateFile;
+use crate::source::credentials::{GitCredentials, SecretData};
+use crate::sync_files::ValidSync;
 
 /// How a Sync's clusters are reached, with files that must exist for that long.
 pub struct MemberAccess {
     /// How.
     pub access: Access,
     /// The files.
-    pub kept: Vec<PrivateFile>,
+    pub files: Vec<PrivateFile>,
 }
 
 /// What rounds need of the world.
-pub trait RoundContext: std::marker::Sync {
+pub trait SyncServices: std::marker::Sync {
     /// How a Sync's clusters are reached.
-    fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String>;
+    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, String>;
 
     /// The credentials of a Sync's source.
-    fn credentials(&self, _: &Loaded) -> Result<Credentials, String> {
-        Ok(Credentials::default())
+    fn source_credentials(&self, _: &ValidSync) -> Result<GitCredentials, String> {
+        Ok(GitCredentials::default())
     }
 
     /// The keys that may sign revisions of a Sync's source, if the Sync names them itself.
-    fn signers(&self, _: &Loaded) -> Result<Option<Keys>, String> {
+    fn allowed_signers(&self, _: &ValidSync) -> Result<Option<SecretData>, String> {
         Ok(None)
     }
 
@@ -43,17 +43,17 @@ pub trait RoundContext: std::marker::Sync {
     }
 
     /// A Secret beside a Sync.
-    fn secret(&self, _: &Loaded, name: &str) -> Result<Keys, String> {
+    fn read_secret(&self, _: &ValidSync, name: &str) -> Result<SecretData, String> {
         Err(format!("there is no Secret {name}"))
     }
 
     /// Whether no other process can lead at this moment.
-    fn leads(&self) -> bool {
+    fn is_leading(&self) -> bool {
         true
     }
 
     /// What is checked before each write to a cluster, if another process could take over.
-    fn fence(&self) -> Option<Fence> {
+    fn write_fence(&self) -> Option<Fence> {
         None
     }
 }
@@ -65,11 +65,11 @@ pub struct Environment<'e> {
     /// What builds kustomizations and charts; without it, they are not built.
     pub builder: Option<Arc<dyn Builder>>,
     /// The world outside.
-    pub world: &'e dyn RoundContext,
+    pub services: &'e dyn SyncServices,
     /// The keys that may sign; those of git's configuration by default.
     pub allowed_signers: Option<PathBuf>,
     /// The key of the digests that stand for values of Secrets.
-    pub key: DigestKey,
+    pub digest_key: DigestKey,
     /// What is counted for the metrics.
-    pub tally: Tally,
+    pub counters: MetricCounters,
 }

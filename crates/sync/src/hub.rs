@@ -3,26 +3,26 @@
 mod client;
 mod deletion;
 mod events;
-mod install;
+mod installation;
 mod leader;
 mod leases;
-mod memory;
 mod objects;
+mod plan_store;
 mod requests;
 mod secrets;
 mod store;
 mod tenancy;
 mod watcher;
 
-pub use client::{Error, Hub};
+pub use client::{Error, HubClient};
 pub use events::{SyncEvent, SyncEventList};
 pub use leader::{Leader, LeaderOptions};
-pub use memory::{MemoryError, MemoryIndex};
 pub use objects::read_sync;
-pub use requests::Request;
+pub use plan_store::{PlanStoreError, PlanStoreIndex};
+pub use requests::SyncOperation;
 pub use store::HubStateStore;
 pub use tenancy::Tenancy;
-pub use watcher::Objects;
+pub use watcher::SyncObjects;
 
-pub(crate) use deletion::release;
-pub(crate) use objects::{Invalid, clashes, loaded};
+pub(crate) use deletion::remove_finalizer;
+pub(crate) use objects::{InvalidSync, load_object, remove_clashing};

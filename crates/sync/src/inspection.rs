@@ -7,25 +7,25 @@ use federate_dialect::readiness::Readiness;
 use federate_engine::actions::{Actions, RepoRef};
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
-use federate_sync_api::Metadata;
+use federate_sync_api::NamespacedName;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::environment::Environment;
 use crate::hub::HubStateStore;
-use crate::members::selection::selected_names;
+use crate::member_clusters::selection::selected_names;
 use crate::plan::sessions::SessionCache;
-use crate::read::Loaded;
-use crate::round::{Round, RoundError};
+use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::state::{StateStore, SyncState};
+use crate::sync_files::ValidSync;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct InspectionError(String);
 
-impl From<RoundError> for InspectionError {
-    fn from(error: RoundError) -> Self {
+impl From<ReconcileError> for InspectionError {
+    fn from(error: ReconcileError) -> Self {
         Self(format!("{}: {error}", error.reason.name()))
     }
 }
@@ -52,7 +52,7 @@ pub struct SyncDiff {
 #[serde(rename_all = "camelCase")]
 pub struct SyncTree {
     /// The Sync.
-    pub metadata: Metadata,
+    pub metadata: NamespacedName,
     /// The revision that was carried out last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
@@ -116,48 +116,49 @@ impl TreeObject {
 
 /// Compares the clusters with a commit, or with the newest revision of the source.
 pub fn diff_sync(
-    loaded: &Loaded,
+    loaded: &ValidSync,
     states: &HubStateStore,
     env: &Environment<'_>,
     commit: Option<&str>,
 ) -> Result<SyncDiff, InspectionError> {
-    let round = Round { reads_only: true, ..Round::new(loaded, env, None) };
-    let mut state = states.state(loaded)?;
+    let round = Reconciliation { reads_only: true, ..Reconciliation::new(loaded, env, None) };
+    let mut state = states.open_state(loaded)?;
     let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
-    sessions.select(&loaded.sync.spec.source.paths);
+    sessions.select_paths(&loaded.sync.spec.source.paths);
     let polled = match commit {
         Some(_) => None,
-        None => round.poll(&mut state, &mut sessions)?,
+        None => round.poll_source(&mut state, &mut sessions)?,
     };
     let (session, repo, revision) = if let Some(polled) = polled {
-        round.observe(&mut state, &mut sessions, &polled.opened)?;
-        let session = sessions.take(&polled.opened, state.memory()?.as_ref());
-        (session, round.repo(&polled.opened), polled.name)
+        round.observe_clusters(&mut state, &mut sessions, &polled.checkout)?;
+        let session = sessions.take_session(&polled.checkout, state.read_plan()?.as_ref());
+        (session, round.find_repo(&polled.checkout), polled.name)
     } else {
         let commit = commit.map(str::to_owned).or_else(|| accepted_tip(&state));
         let commit = commit.ok_or_else(|| nothing_accepted(loaded))?;
-        let (session, repo) = round.open_planned(&state, &commit, state.memory()?.unwrap_or_default())?;
+        let (session, repo) = round.open_planned(&state, &commit, state.read_plan()?.unwrap_or_default())?;
         (session, repo, format!("sha1:{commit}"))
     };
-    let kept = state.memory()?;
-    let refused = Round::refuses(&session, kept.as_ref(), round.apply_limit(), round.destination());
+    let kept = state.read_plan()?;
+    let refused =
+        Reconciliation::find_refusal(&session, kept.as_ref(), round.apply_limit(), round.destination());
     if let Some(error) = refused.as_ref().filter(|error| error.reason.name() == "BuildFailed") {
         return Err(InspectionError(format!("{revision}: {error}")));
     }
-    let actions = round.members(&session, repo, &state).diff()?;
+    let actions = round.member_clusters(&session, repo, &state).diff_clusters()?;
     Ok(SyncDiff { revision, refused: refused.map(|error| error.message), actions })
 }
 
 /// Reads the objects of a Sync with their health, in each cluster those of the revision that it has.
 pub fn read_tree(
-    loaded: &Loaded,
+    loaded: &ValidSync,
     states: &HubStateStore,
     env: &Environment<'_>,
 ) -> Result<SyncTree, InspectionError> {
-    let round = Round { reads_only: true, ..Round::new(loaded, env, None) };
-    let state = states.state(loaded)?;
+    let round = Reconciliation { reads_only: true, ..Reconciliation::new(loaded, env, None) };
+    let state = states.open_state(loaded)?;
     let tip = accepted_tip(&state).ok_or_else(|| nothing_accepted(loaded))?;
-    let (session, repo) = round.open_planned(&state, &tip, state.memory()?.unwrap_or_default())?;
+    let (session, repo) = round.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;
     let mut by_revision: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for name in selected_names(&loaded.sync.spec, &session) {
         let known = state.record.clusters.get(name).and_then(|cluster| cluster.revision.clone());
@@ -174,7 +175,7 @@ pub fn read_tree(
                 (session, repo.clone())
             }
         };
-        for health in round.members(session, repo, &state).read_health(&names)? {
+        for health in round.member_clusters(session, repo, &state).read_health(&names)? {
             let (objects, error) = match health.objects {
                 Ok(objects) => (objects, None),
                 Err(error) => (BTreeMap::new(), Some(error.to_string())),
@@ -205,7 +206,7 @@ fn accepted_tip(state: &SyncState<'_>) -> Option<String> {
     state.record.accepted.as_ref().map(|accepted| accepted.tip.clone())
 }
 
-fn nothing_accepted(loaded: &Loaded) -> InspectionError {
+fn nothing_accepted(loaded: &ValidSync) -> InspectionError {
     InspectionError(format!(
         "{} has carried out no revision yet: `federate sync get` shows why",
         loaded.sync.metadata.full_name()

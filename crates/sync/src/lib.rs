@@ -5,31 +5,31 @@
 //! with objects on an API server. No engine code is here: rendering, committing
 //! and applying are the application layer's (`federate-session`).
 
-mod board;
+pub mod counters;
 pub mod environment;
-mod files;
+mod file_watcher;
+pub mod http_server;
 pub mod hub;
 pub mod inspection;
-mod lane;
-pub mod listen;
-mod members;
+mod member_clusters;
 mod metrics;
-mod notify;
+mod notifications;
 mod observe;
 mod outcome;
 mod page;
 mod plan;
-pub mod private;
-pub mod read;
+pub mod private_files;
+pub mod reconciliation;
+mod registry;
 pub mod rollout;
-pub mod round;
 pub mod run;
 pub mod source;
 pub mod state;
-pub mod tally;
+pub mod supervisor;
+pub mod sync_files;
 pub mod telemetry;
-pub mod watch;
 mod window;
+mod worker;
 
 pub use plan::sessions::SessionCache;
 pub use source::credentials;

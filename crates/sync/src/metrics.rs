@@ -16,10 +16,10 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use federate_live::ServerRole;
-use federate_sync_api::status::Status;
+use federate_sync_api::status::SyncStatus;
 
-use crate::round::Outcome;
-use crate::tally::Tally;
+use crate::counters::MetricCounters;
+use crate::reconciliation::SyncOutcome;
 
 type Labels = Vec<(&'static str, String)>;
 type Seconds = Gauge<f64, AtomicU64>;
@@ -49,7 +49,7 @@ pub(crate) struct Metrics {
     seen: Mutex<BTreeMap<String, bool>>,
 }
 
-fn buckets() -> Histogram {
+fn new_histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.01, 4.0, 9))
 }
 
@@ -58,7 +58,7 @@ impl Default for Metrics {
         let mut metrics = Self {
             registry: Registry::with_prefix("federate_sync"),
             rounds: Family::default(),
-            duration: Family::new_with_constructor(buckets),
+            duration: Family::new_with_constructor(new_histogram),
             ready: Family::default(),
             succeeded: Family::default(),
             clusters: Family::default(),
@@ -76,13 +76,13 @@ impl Default for Metrics {
             revisions: Mutex::default(),
             seen: Mutex::default(),
         };
-        metrics.register();
+        metrics.register_all();
         metrics
     }
 }
 
 impl Metrics {
-    fn register(&mut self) {
+    fn register_all(&mut self) {
         let Self { registry, rounds, duration, ready, succeeded, clusters, unschedulable, .. } = self;
         registry.register("rounds", "Rounds by the reason that they ended with", rounds.clone());
         registry.register_with_unit(
@@ -122,19 +122,19 @@ impl Metrics {
     }
 
     /// Whether this process leads.
-    pub(crate) fn leads(&self, leads: bool) {
+    pub(crate) fn set_leading(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }
 
     /// So many clusters wait for their next attempt.
-    pub(crate) fn waiting(&self, name: &str, clusters: usize) {
+    pub(crate) fn set_queue_depth(&self, name: &str, clusters: usize) {
         let labels = vec![("sync", name.to_owned())];
         self.queue.get_or_create(&labels).set(i64::try_from(clusters).unwrap_or(i64::MAX));
     }
 
     /// Adds what was counted.
-    pub(crate) fn count(&self, tally: &Tally) {
-        let (counts, answers) = tally.take();
+    pub(crate) fn add_counts(&self, tally: &MetricCounters) {
+        let (counts, answers) = tally.take_counts();
         for ((server, code), number) in answers {
             let server = match server {
                 ServerRole::Hub => "hub",
@@ -152,7 +152,7 @@ impl Metrics {
     }
 
     /// Shows a revision of a Sync in place of the one before.
-    fn revision(&self, name: &str, revision: &str) {
+    fn set_revision(&self, name: &str, revision: &str) {
         let labels = |revision: &str| vec![("sync", name.to_owned()), ("revision", revision.to_owned())];
         let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(former) = revisions.insert(name.to_owned(), revision.to_owned()) {
@@ -162,18 +162,18 @@ impl Metrics {
     }
 
     /// These Syncs are run from now on, and no others.
-    pub(crate) fn expect(&self, names: impl Iterator<Item = String>) {
+    pub(crate) fn expect_syncs(&self, names: impl Iterator<Item = String>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let former = std::mem::take(&mut *seen);
         seen.extend(names.map(|name| (name.clone(), former.get(&name).copied().unwrap_or(false))));
     }
 
     /// A round has ended; `None` where the Sync is suspended.
-    pub(crate) fn observe(
+    pub(crate) fn observe_round(
         &self,
         name: &str,
-        outcome: Option<&Outcome>,
-        status: Option<&Status>,
+        outcome: Option<&SyncOutcome>,
+        status: Option<&SyncStatus>,
         took: Duration,
     ) {
         if let Some(seen) = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get_mut(name) {
@@ -189,30 +189,30 @@ impl Metrics {
             self.succeeded.get_or_create(&own()).set(Timestamp::now().as_duration().as_secs_f64());
         }
         if let Some(status) = status {
-            self.states(name, status);
+            self.set_states(name, status);
         }
     }
 
     /// A cluster was compared because the watch has seen a change in it.
-    pub(crate) fn compared(&self, name: &str, cluster: &str) {
+    pub(crate) fn count_comparison(&self, name: &str, cluster: &str) {
         let labels = vec![("sync", name.to_owned()), ("cluster", cluster.to_owned())];
         self.comparisons.get_or_create(&labels).inc();
     }
 
     /// A fight about an object of a cluster was noticed.
-    pub(crate) fn fight(&self, name: &str, cluster: &str) {
+    pub(crate) fn count_contention(&self, name: &str, cluster: &str) {
         let labels = vec![("sync", name.to_owned()), ("cluster", cluster.to_owned())];
         self.fights.get_or_create(&labels).inc();
     }
 
     /// The states of clusters and objects have changed.
-    pub(crate) fn states(&self, name: &str, status: &Status) {
+    pub(crate) fn set_states(&self, name: &str, status: &SyncStatus) {
         let own = || vec![("sync", name.to_owned())];
         let with = |key, value: &str| vec![("sync", name.to_owned()), (key, value.to_owned())];
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.unschedulable.get_or_create(&own()).set(gauge(status.unschedulable));
         if let Some(revision) = &status.last_applied_revision {
-            self.revision(name, revision);
+            self.set_revision(name, revision);
         }
         self.moved.get_or_create(&own()).set(gauge(status.replicas_moved));
         let orphans = &status.orphans;
@@ -225,25 +225,25 @@ impl Metrics {
             self.orphans.get_or_create(&with("kind", kind)).set(gauge(count));
         }
         if let Some(counts) = status.clusters {
-            for (state, count) in counts.states() {
+            for (state, count) in counts.state_counts() {
                 self.clusters.get_or_create(&with("state", state)).set(gauge(count));
             }
         }
     }
 
     /// The Syncs of which no round has ended yet.
-    pub(crate) fn unseen(&self) -> Vec<String> {
+    pub(crate) fn unseen_syncs(&self) -> Vec<String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.iter().filter(|(_, seen)| !**seen).map(|(name, _)| name.clone()).collect()
     }
 
     /// The Syncs that are run.
-    pub(crate) fn names(&self) -> Vec<String> {
+    pub(crate) fn sync_names(&self) -> Vec<String> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
     /// All of it, in the text format.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn encode_text(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -271,7 +271,7 @@ mod tests {
             restarts_pods: false,
             diffs: Vec::new(),
             reason: None,
-            outcome: federate_engine::actions::Outcome::Planned,
+            outcome: federate_engine::actions::ActionOutcome::Planned,
             error: None,
             unhealthy: false,
             result: None,
@@ -281,19 +281,24 @@ mod tests {
     #[test]
     fn alerts_and_dashboard_are_about_metrics_that_exist() {
         let metrics = Metrics::default();
-        metrics.expect(std::iter::once("a/b".to_owned()));
+        metrics.expect_syncs(std::iter::once("a/b".to_owned()));
         let clusters = Some(federate_sync_api::status::ClusterCounts::default());
-        let status = Status { clusters, ..Status::default() };
-        metrics.observe("a/b", Some(&Outcome::done("")), Some(&status), Duration::from_secs(1));
-        metrics.compared("a/b", "m1");
-        metrics.fight("a/b", "m1");
-        metrics.waiting("a/b", 1);
-        let tally = Tally::default();
-        tally.git("fetch");
-        tally.answers().note(ServerRole::Hub, Some(http::StatusCode::OK));
-        tally.drift("a/b", &changed());
-        metrics.count(&tally);
-        let text = metrics.text();
+        let status = SyncStatus { clusters, ..SyncStatus::default() };
+        metrics.observe_round(
+            "a/b",
+            Some(&SyncOutcome::for_success("")),
+            Some(&status),
+            Duration::from_secs(1),
+        );
+        metrics.count_comparison("a/b", "m1");
+        metrics.count_contention("a/b", "m1");
+        metrics.set_queue_depth("a/b", 1);
+        let tally = MetricCounters::default();
+        tally.count_git_command("fetch");
+        tally.answers().count_answer(ServerRole::Hub, Some(http::StatusCode::OK));
+        tally.count_drift("a/b", &changed());
+        metrics.add_counts(&tally);
+        let text = metrics.encode_text();
         let read = |name: &str| {
             let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/sync/");
             std::fs::read_to_string(format!("{folder}{name}")).unwrap()

@@ -12,77 +12,84 @@ use std::sync::Arc;
 
 use federate_dialect::Dialects;
 use federate_engine::previous;
-use federate_engine::snapshot::{Captured, Stored};
+use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
 use federate_live::Error;
-use federate_session::{Lost, Session};
+use federate_session::{Session, UnreachableClusters};
 use federate_sync_api::InventorySource;
-use federate_sync_api::record::Accepted;
+use federate_sync_api::record::AcceptedRevision;
 use federate_sync_api::stage::SyncStage;
-use federate_sync_api::status::Reason;
+use federate_sync_api::status::SyncReason;
 use jiff::Timestamp;
 
-use crate::members::FIRST_ANSWER;
+use crate::member_clusters::FIRST_ANSWER_TIMEOUT;
 use crate::observe::members_status::MembersStatus;
 use crate::observe::planned_status::PlannedStatus;
-use crate::plan::sessions::{Opened, SessionCache};
-use crate::round::{Round, RoundError, names};
+use crate::plan::sessions::{Checkout, SessionCache};
+use crate::reconciliation::{ReconcileError, Reconciliation, cluster_names};
 use crate::state::SyncState;
 
 /// The status of the clusters.
 #[derive(Debug)]
-pub(crate) struct Observed {
+pub(crate) struct InventoryStatus {
     /// The inventory objects with their status.
-    pub(crate) stored: Arc<Stored>,
+    pub(crate) stored: Arc<StoredSnapshot>,
     /// The digest of all status, without times.
     pub(crate) digest: String,
     /// The members that cannot be reached, if their control planes act on it (`spec.failover`).
-    pub(crate) lost: Option<Lost>,
+    pub(crate) lost: Option<UnreachableClusters>,
     /// The status of members as it was read last; `None` if the hub has it.
     members: Option<MembersStatus>,
 }
 
-impl Observed {
-    fn of(dialects: Dialects, status: &PlannedStatus) -> Result<Self, String> {
-        let stored = Arc::new(status.stored(dialects)?);
-        Ok(Self { stored, digest: status.digest(), lost: status.lost(), members: None })
+impl InventoryStatus {
+    fn from_planned(dialects: Dialects, status: &PlannedStatus) -> Result<Self, String> {
+        let stored = Arc::new(status.to_stored(dialects)?);
+        Ok(Self {
+            stored,
+            digest: status.compute_digest(),
+            lost: status.unreachable_members(),
+            members: None,
+        })
     }
 }
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// Reads the status of the clusters, if the repo does not say it.
-    pub(crate) fn observe(
+    pub(crate) fn observe_clusters(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        opened: &Opened,
-    ) -> Result<(), RoundError> {
+        opened: &Checkout,
+    ) -> Result<(), ReconcileError> {
         if self.spec.inventory.is_repo() {
             sessions.observed = None;
             return Ok(());
         }
         let open = state.record.accepted.as_ref().filter(|_| state.record.stage != SyncStage::Idle);
-        let is_lost = |name: &String| sessions.lost().is_some_and(|lost| lost.contains_key(name.as_str()));
-        let waits = |accepted: &Accepted| {
-            accepted.inventory.as_ref() == sessions.inventory()
+        let is_lost = |name: &String| {
+            sessions.unreachable_members().is_some_and(|lost| lost.contains_key(name.as_str()))
+        };
+        let waits = |accepted: &AcceptedRevision| {
+            accepted.inventory.as_ref() == sessions.inventory_digest()
                 && !accepted.pending.as_ref().is_some_and(|pending| pending.iter().all(is_lost))
         };
         if open.is_some_and(waits) {
             return Ok(());
         }
-        if sessions.read(opened).is_none() {
-            let session = sessions.take(opened, state.memory()?.as_ref());
-            sessions.put(opened, session);
+        if sessions.find_session(opened).is_none() {
+            let session = sessions.take_session(opened, state.read_plan()?.as_ref());
+            sessions.put_session(opened, session);
         }
-        let Some(session) = sessions.read(opened) else { return Ok(()) };
+        let Some(session) = sessions.find_session(opened) else { return Ok(()) };
         // What was read before stays if nothing can be read now.
         let known = sessions.observed.as_ref().and_then(|observed| observed.members.clone());
-        let before = known.clone().unwrap_or_else(|| MembersStatus::of(state, &self.name()));
+        let before = known.clone().unwrap_or_else(|| MembersStatus::from_state(state, &self.name()));
         let observed = self.read_status(session, before)?;
         if let Some(members) =
             observed.members.as_ref().filter(|members| !self.reads_only && known.as_ref() != Some(members))
         {
             self.must_lead()?;
-            members.keep(state)?;
+            members.save_to(state)?;
         }
         sessions.observed = Some(observed);
         Ok(())
@@ -90,39 +97,45 @@ impl Round<'_> {
 
     /// Whether another status of the clusters moves something. If it does not, it is noted as the status that the
     /// accepted revision was planned by.
-    pub(crate) fn moves(
+    pub(crate) fn moves_placements(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        opened: &Opened,
-    ) -> Result<bool, RoundError> {
-        let inventory = sessions.inventory().cloned();
-        let kept = state.memory()?;
+        opened: &Checkout,
+    ) -> Result<bool, ReconcileError> {
+        let inventory = sessions.inventory_digest().cloned();
+        let kept = state.read_plan()?;
         let Some(accepted) = &state.record.accepted else { return Ok(true) };
         if accepted.inventory == inventory {
             return Ok(false);
         }
-        let session = Self::prepare(sessions, opened, kept.as_ref(), self.apply_limit(), self.destination())?;
-        let stays = kept.is_some_and(|kept| previous::write(&kept) == previous::write(session.plan()));
+        let session =
+            Self::render_session(sessions, opened, kept.as_ref(), self.apply_limit(), self.destination())?;
+        let stays =
+            kept.is_some_and(|kept| previous::write_plan(&kept) == previous::write_plan(session.plan()));
         if !stays {
-            sessions.put(opened, session);
+            sessions.put_session(opened, session);
             return Ok(true);
         }
         if let Some(accepted) = &mut state.record.accepted {
             accepted.inventory = inventory;
         }
-        sessions.put_accepted(opened, session, self.repo(opened));
+        sessions.put_accepted(opened, session, self.find_repo(opened));
         Ok(false)
     }
 
     /// Reads the status of the clusters. `members` is the last one.
-    fn read_status(&self, session: &Session, mut members: MembersStatus) -> Result<Observed, RoundError> {
-        let failed = |why: String| RoundError::new(Reason::ReconciliationFailed, why);
-        let mut reached = self.env.world.access(self.loaded, session).map_err(failed)?;
-        reached.access = self.env.tally.counting(reached.access);
+    fn read_status(
+        &self,
+        session: &Session,
+        mut members: MembersStatus,
+    ) -> Result<InventoryStatus, ReconcileError> {
+        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
+        let mut reached = self.env.services.member_access(self.loaded, session).map_err(failed)?;
+        reached.access = self.env.counters.count_answers(reached.access);
         // All other clusters wait for one that does not answer.
         reached.access.timeout = Some(self.spec.timeout());
-        reached.access.first_answer = Some(FIRST_ANSWER);
+        reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let now = Timestamp::now();
         let of_clusters = |error: Error| failed(format!("the status of the clusters: {error}"));
         if self.spec.inventory == InventorySource::Hub {
@@ -133,7 +146,11 @@ impl Round<'_> {
                 )
             })?;
             let captured = session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?;
-            return Observed::of(session.dialects(), &PlannedStatus::of(&captured, None)).map_err(failed);
+            return InventoryStatus::from_planned(
+                session.dialects(),
+                &PlannedStatus::from_captured(&captured, None),
+            )
+            .map_err(failed);
         }
         let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
         for (cluster, why) in &read.failed {
@@ -144,12 +161,12 @@ impl Round<'_> {
                 "its status cannot be read, and stays as it was"
             );
         }
-        members.follow(names(session), &read, now);
-        let (objects, kubernetes) = members.captured();
-        let lost = self.spec.failover.then(|| members.unreachable(now));
-        let captured = Captured { objects, kubernetes, ..Captured::default() };
-        let status = PlannedStatus::of(&captured, lost.as_ref());
-        let observed = Observed::of(session.dialects(), &status).map_err(failed)?;
-        Ok(Observed { members: Some(members), ..observed })
+        members.update_from(cluster_names(session), &read, now);
+        let (objects, kubernetes) = members.last_captured();
+        let lost = self.spec.failover.then(|| members.unreachable_seconds(now));
+        let captured = SnapshotInput { objects, kubernetes, ..SnapshotInput::default() };
+        let status = PlannedStatus::from_captured(&captured, lost.as_ref());
+        let observed = InventoryStatus::from_planned(session.dialects(), &status).map_err(failed)?;
+        Ok(InventoryStatus { members: Some(members), ..observed })
     }
 }

@@ -9,14 +9,14 @@ use std::fmt::{self, Display, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use federate_sync_api::Metadata;
-use federate_sync_api::record::Record;
-use federate_sync_api::status::{ClusterCounts, Status};
+use federate_sync_api::NamespacedName;
+use federate_sync_api::record::SyncRecord;
+use federate_sync_api::status::{ClusterCounts, SyncStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::members::tracker::{Backoffs, count};
-use crate::read::Loaded;
+use crate::member_clusters::tracker::{ClusterTracker, format_count};
+use crate::sync_files::ValidSync;
 
 /// What is shown of all Syncs.
 #[derive(Default)]
@@ -26,10 +26,10 @@ pub(crate) struct StatusPage(Mutex<BTreeMap<String, SyncDetails>>);
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SyncDetails {
-    metadata: Metadata,
+    metadata: NamespacedName,
     suspended: bool,
     /// Its status.
-    status: Status,
+    status: SyncStatus,
     /// The clusters that are not ready, or in which something is left behind.
     clusters: Vec<ClusterDetails>,
     /// What is fought about.
@@ -67,18 +67,23 @@ struct ClusterDetails {
 }
 
 impl StatusPage {
-    fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, SyncDetails>) -> T) -> T {
+    fn with_syncs<T>(&self, run: impl FnOnce(&mut BTreeMap<String, SyncDetails>) -> T) -> T {
         run(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Shows what is known after a round, or after a comparison. Without a record, what was shown stays.
-    pub(crate) fn show(&self, loaded: &Loaded, record: Option<&Record>, backoffs: &Backoffs) {
+    pub(crate) fn update_sync(
+        &self,
+        loaded: &ValidSync,
+        record: Option<&SyncRecord>,
+        backoffs: &ClusterTracker,
+    ) {
         let sync = &loaded.sync;
         let name = sync.metadata.full_name();
-        let fights = backoffs.fights.held(Instant::now()).into_values().collect();
-        self.with(|syncs| {
+        let fights = backoffs.contentions.held_objects(Instant::now()).into_values().collect();
+        self.with_syncs(|syncs| {
             let before = syncs.remove(&name).map(|details| (details.status, details.clusters));
-            let now = record.map(|record| (record.status.clone(), clusters(record, backoffs)));
+            let now = record.map(|record| (record.status.clone(), collect_clusters(record, backoffs)));
             let (status, clusters) = now.or(before).unwrap_or_default();
             let suspended = sync.spec.suspend;
             let metadata = sync.metadata.clone();
@@ -87,28 +92,28 @@ impl StatusPage {
     }
 
     /// A Sync is gone.
-    pub(crate) fn forget(&self, name: &str) {
-        self.with(|syncs| syncs.remove(name));
+    pub(crate) fn remove_sync(&self, name: &str) {
+        self.with_syncs(|syncs| syncs.remove(name));
     }
 
     /// All of it as JSON, which ends with a line break.
-    pub(crate) fn json(&self) -> String {
-        self.with(|syncs| {
+    pub(crate) fn to_json(&self) -> String {
+        self.with_syncs(|syncs| {
             let all: Vec<&SyncDetails> = syncs.values().collect();
             serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
         })
     }
 
     /// All of it as HTML.
-    pub(crate) fn html(&self) -> String {
+    pub(crate) fn to_html(&self) -> String {
         let mut page = HEAD.to_owned();
-        self.with(|syncs| {
+        self.with_syncs(|syncs| {
             if syncs.is_empty() {
                 page += "<p>This process runs no Syncs. Another replica may lead.</p>\n";
             }
             for details in syncs.values() {
                 // Writing to a string does not fail.
-                let _ = details.write(&mut page);
+                let _ = details.write_html(&mut page);
             }
         });
         page
@@ -116,7 +121,7 @@ impl StatusPage {
 }
 
 /// The clusters that are not ready, or in which something is left behind, by name.
-fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
+fn collect_clusters(record: &SyncRecord, backoffs: &ClusterTracker) -> Vec<ClusterDetails> {
     let mut all: BTreeMap<String, ClusterDetails> = BTreeMap::new();
     let mut of = |name: &str, change: &dyn Fn(&mut ClusterDetails)| {
         let cluster = all.entry(name.to_owned()).or_insert_with(|| ClusterDetails {
@@ -126,7 +131,7 @@ fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
         });
         change(cluster);
     };
-    for (name, state, revision) in rollout(record) {
+    for (name, state, revision) in rollout_states(record) {
         let known = record.clusters.get(&name);
         let why = known.and_then(|known| known.failed.clone().or_else(|| known.unhealthy.clone()));
         of(&name, &|cluster| {
@@ -134,7 +139,7 @@ fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
             cluster.message.clone_from(&why);
         });
     }
-    for (name, drifted) in backoffs.drifted() {
+    for (name, drifted) in backoffs.drifted_clusters() {
         of(name, &|cluster| {
             (cluster.state, cluster.drifted) = ("modified", Some(drifted.objects));
             cluster.drift = Some(drifted.first.clone());
@@ -144,9 +149,9 @@ fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
         of(name, &|cluster| cluster.orphans = Some(orphans.objects));
     }
     let (now, instant) = (Timestamp::now(), Instant::now());
-    for (name, failing) in backoffs.failing() {
+    for (name, failing) in backoffs.failing_clusters() {
         of(name, &|cluster| {
-            cluster.state = failing.cause.kind.state();
+            cluster.state = failing.cause.kind.state_name();
             cluster.message = Some(failing.cause.message.clone());
             cluster.failures = Some(failing.failures);
             cluster.retry_at = now.checked_add(failing.due.saturating_duration_since(instant)).ok();
@@ -156,19 +161,19 @@ fn clusters(record: &Record, backoffs: &Backoffs) -> Vec<ClusterDetails> {
 }
 
 /// The states of clusters that are not ready, by name. Each cluster has one.
-fn cluster_states(record: &Record, backoffs: &Backoffs) -> BTreeMap<String, &'static str> {
-    let rolling = rollout(record).into_iter().map(|(name, state, _)| (name, state));
-    let drifted = backoffs.drifted().map(|(name, _)| (name.clone(), "modified"));
-    let failing = backoffs.causes().map(|(name, cause)| (name.clone(), cause.kind.state()));
+fn cluster_states(record: &SyncRecord, backoffs: &ClusterTracker) -> BTreeMap<String, &'static str> {
+    let rolling = rollout_states(record).into_iter().map(|(name, state, _)| (name, state));
+    let drifted = backoffs.drifted_clusters().map(|(name, _)| (name.clone(), "modified"));
+    let failing = backoffs.failure_causes().map(|(name, cause)| (name.clone(), cause.kind.state_name()));
     rolling.chain(drifted).chain(failing).collect()
 }
 
 /// Counts each cluster once in the status, by its state after everything that is known.
-pub(crate) fn count_clusters(record: &mut Record, backoffs: &Backoffs) {
+pub(crate) fn count_clusters(record: &mut SyncRecord, backoffs: &ClusterTracker) {
     let states = cluster_states(record, backoffs);
     record.status.drift = backoffs.summarize_drift();
     let Some(counts) = &mut record.status.clusters else { return };
-    let total: usize = counts.states().iter().map(|(_, count)| count).sum();
+    let total: usize = counts.state_counts().iter().map(|(_, count)| count).sum();
     let of = |state: &str| states.values().filter(|known| **known == state).count();
     *counts = ClusterCounts {
         ready: total.saturating_sub(states.len()),
@@ -182,7 +187,7 @@ pub(crate) fn count_clusters(record: &mut Record, backoffs: &Backoffs) {
 }
 
 /// The clusters that a rollout is updating or has not reached, with their states and revisions.
-fn rollout(record: &Record) -> Vec<(String, &'static str, Option<String>)> {
+fn rollout_states(record: &SyncRecord) -> Vec<(String, &'static str, Option<String>)> {
     let target = record.rollout.as_ref().map(|rollout| rollout.target.as_str());
     let staged = record.clusters.iter().filter_map(|(name, cluster)| {
         let state = match (cluster.updating, cluster.applied) {
@@ -226,7 +231,7 @@ td { overflow-wrap: anywhere; }
 ";
 
 impl SyncDetails {
-    fn write(&self, page: &mut String) -> fmt::Result {
+    fn write_html(&self, page: &mut String) -> fmt::Result {
         writeln!(page, "<h2>{}</h2>", Escaped(&self.metadata.full_name()))?;
         if self.suspended {
             writeln!(page, "<p>It is suspended.</p>")?;
@@ -247,7 +252,7 @@ impl SyncDetails {
             }
         }
         if let Some(rollout) = &status.rollout {
-            let updated = count(rollout.updated, "cluster");
+            let updated = format_count(rollout.updated, "cluster");
             writeln!(page, "<p>Rollout: stage {}, {updated} updated</p>", Escaped(&rollout.stage))?;
         }
         if let Some(window) = &status.window {
@@ -257,7 +262,8 @@ impl SyncDetails {
             writeln!(page, "<p>Maintenance window: {state}; {change} {}</p>", Escaped(&time))?;
         }
         if let Some(drift) = &status.drift {
-            let (objects, clusters) = (count(drift.objects, "object"), count(drift.clusters, "cluster"));
+            let (objects, clusters) =
+                (format_count(drift.objects, "object"), format_count(drift.clusters, "cluster"));
             let first = Escaped(&drift.first);
             writeln!(page, "<p class=\"bad\">Drift: {objects} in {clusters}: {first}</p>")?;
         }
@@ -285,7 +291,7 @@ impl SyncDetails {
 
     fn write_clusters(&self, page: &mut String) -> fmt::Result {
         if let Some(counts) = &self.status.clusters {
-            let states = counts.states().into_iter().filter(|(_, number)| *number > 0);
+            let states = counts.state_counts().into_iter().filter(|(_, number)| *number > 0);
             let states: Vec<String> = states.map(|(state, number)| format!("{number} {state}")).collect();
             writeln!(page, "<p>Clusters: {}</p>", states.join(", "))?;
         }
@@ -295,7 +301,7 @@ impl SyncDetails {
         writeln!(page, "<table><tr><th>Cluster<th>State<th>Details<th>Next attempt")?;
         for cluster in &self.clusters {
             let (name, state) = (Escaped(&cluster.name), cluster.state);
-            write!(page, "<tr><td>{name}<td>{state}<td>{}<td>", Escaped(&cluster.details().join("; ")))?;
+            write!(page, "<tr><td>{name}<td>{state}<td>{}<td>", Escaped(&cluster.detail_lines().join("; ")))?;
             if let Some(time) = cluster.retry_at {
                 write!(page, "{time:.0}")?;
             }
@@ -306,12 +312,13 @@ impl SyncDetails {
 }
 
 impl ClusterDetails {
-    fn details(&self) -> Vec<String> {
+    fn detail_lines(&self) -> Vec<String> {
         let failures = self.failures.filter(|failures| *failures > 1);
         let failures = failures.map(|failures| format!("{failures} failures in a row"));
         let drift = self.drifted.zip(self.drift.as_ref());
-        let drift = drift.map(|(objects, first)| format!("{} drifted: {first}", count(objects, "object")));
-        let orphans = self.orphans.map(|orphans| format!("{} left behind", count(orphans, "object")));
+        let drift =
+            drift.map(|(objects, first)| format!("{} drifted: {first}", format_count(objects, "object")));
+        let orphans = self.orphans.map(|orphans| format!("{} left behind", format_count(orphans, "object")));
         let revision = self.revision.as_ref().map(|revision| format!("at {revision}"));
         self.message.clone().into_iter().chain(failures).chain(drift).chain(orphans).chain(revision).collect()
     }

@@ -8,63 +8,66 @@ use std::collections::BTreeSet;
 
 use federate_dialect::Plan;
 use federate_engine::deletions::PruneLimit;
-use federate_publish::branch::{self, Remote as Pushed};
+use federate_publish::branch::{self, GitRemote as Pushed};
 use federate_report::findings;
-use federate_session::{CommitOutcome, Committed, Destination, Session, commit};
+use federate_session::{CommitOutcome, CommittedSession, Destination, Session, commit};
 use federate_source::git::GitLocation;
-use federate_sync_api::Commit;
-use federate_sync_api::status::{Branch, Reason};
+use federate_sync_api::CommitSpec;
+use federate_sync_api::status::{BranchStatus, SyncReason};
 
-use crate::plan::sessions::{Opened, SessionCache};
-use crate::read;
-use crate::round::{Round, RoundError};
-use crate::source::Address;
-use crate::source::poll::{invalid, unauthorized};
+use crate::plan::sessions::{Checkout, SessionCache};
+use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::source::SourceAddress;
+use crate::source::poll::{branch_error, credentials_error};
+use crate::sync_files;
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// Renders. Returns an error if the repo has errors, or if too much would go.
-    pub(crate) fn prepare(
+    pub(crate) fn render_session(
         sessions: &mut SessionCache,
-        opened: &Opened,
+        opened: &Checkout,
         kept: Option<&Plan>,
         limit: Option<PruneLimit>,
         destination: Destination,
-    ) -> Result<Session, RoundError> {
-        let session = sessions.take(opened, kept);
-        match Self::refuses(&session, kept, limit, destination) {
+    ) -> Result<Session, ReconcileError> {
+        let session = sessions.take_session(opened, kept);
+        match Self::find_refusal(&session, kept, limit, destination) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
-                sessions.put(opened, session);
+                sessions.put_session(opened, session);
                 Err(stop)
             }
         }
     }
 
     /// Why the rendering is neither committed nor applied.
-    pub(crate) fn refuses(
+    pub(crate) fn find_refusal(
         session: &Session,
         kept: Option<&Plan>,
         limit: Option<PruneLimit>,
         destination: Destination,
-    ) -> Option<RoundError> {
+    ) -> Option<ReconcileError> {
         let errors: Vec<_> = session
             .findings_for(destination)
             .into_iter()
             .filter(federate_kubernetes::Finding::is_error)
             .collect();
-        if let Some(first) = findings::rows(session.repo(), &errors).into_iter().next() {
-            let place = first.place().map(|place| place + ": ").unwrap_or_default();
+        if let Some(first) = findings::build_rows(session.repo(), &errors).into_iter().next() {
+            let place = first.format_place().map(|place| place + ": ").unwrap_or_default();
             let more = match errors.len() - 1 {
                 0 => String::new(),
                 more => format!(" (and {more} more errors)"),
             };
-            return Some(RoundError::new(Reason::BuildFailed, format!("{place}{}{more}", first.message)));
+            return Some(ReconcileError::new(
+                SyncReason::BuildFailed,
+                format!("{place}{}{more}", first.message),
+            ));
         }
         let clusters: BTreeSet<&str> =
             session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
-        let why = guard::refuses(kept?, session.plan(), &clusters, limit)?;
-        Some(RoundError::new(Reason::PruneFailed, why))
+        let why = guard::find_refusal(kept?, session.plan(), &clusters, limit)?;
+        Some(ReconcileError::new(SyncReason::PruneFailed, why))
     }
 
     /// Where the rendering goes.
@@ -79,32 +82,32 @@ impl Round<'_> {
     }
 
     /// Commits the rendering. The memory is the plan on the branch, or else `kept`.
-    pub(crate) fn commit(
+    pub(crate) fn commit_rendering(
         &self,
-        commit: &Commit,
+        commit: &CommitSpec,
         sessions: &mut SessionCache,
-        opened: &Opened,
+        opened: &Checkout,
         kept: Option<&Plan>,
-    ) -> Result<(Session, Vec<Branch>), RoundError> {
-        let layout = read::layout(commit).map_err(|error| invalid(&error))?;
-        let place = opened.place().ok_or_else(|| {
+    ) -> Result<(Session, Vec<BranchStatus>), ReconcileError> {
+        let layout = sync_files::parse_layout(commit).map_err(|error| branch_error(&error))?;
+        let place = opened.location().ok_or_else(|| {
             let message = "the folder is not in a git repository, so there is no branch to commit to";
-            RoundError::new(Reason::BuildFailed, message)
+            ReconcileError::new(SyncReason::BuildFailed, message)
         })?;
         let remote = match &self.loaded.address {
-            Address::Git(address) => {
+            SourceAddress::Git(address) => {
                 forget_branches(place)?;
                 Some(Pushed::new(address.clone()))
             }
-            Address::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed::new("origin")),
+            SourceAddress::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed::new("origin")),
         };
-        let credentials = self.env.world.credentials(self.loaded).map_err(unauthorized)?;
+        let credentials = self.env.services.source_credentials(self.loaded).map_err(credentials_error)?;
         let remote =
-            remote.map(|remote| remote.with_connection(credentials.variables(), self.spec.timeout()));
+            remote.map(|remote| remote.with_connection(credentials.env_variables(), self.spec.timeout()));
         let own = prune_limit(commit.prune_limit);
         let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
-        let run = commit::Commit {
-            place,
+        let run = commit::CommitRequest {
+            location: place,
             layout: &layout,
             remote: remote.as_ref(),
             message: commit.message.as_deref(),
@@ -115,32 +118,33 @@ impl Round<'_> {
         };
         let open = |on_branch: Option<&Plan>| {
             let session =
-                Self::prepare(sessions, opened, on_branch.or(kept), Some(limit), self.destination())?;
-            Ok((session, opened.provenance(place)))
+                Self::render_session(sessions, opened, on_branch.or(kept), Some(limit), self.destination())?;
+            Ok((session, opened.read_provenance(place)))
         };
         let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");
-        let Committed { session, outcome } = run.run(open, retrying).map_err(|error| match error {
-            commit::Error::Open(stop) => stop,
-            error => RoundError::new(Reason::ReconciliationFailed, error.to_string()),
-        })?;
+        let CommittedSession { session, outcome } =
+            run.commit_rendering(open, retrying).map_err(|error| match error {
+                commit::Error::Open(stop) => stop,
+                error => ReconcileError::new(SyncReason::ReconciliationFailed, error.to_string()),
+            })?;
         let branches = match outcome {
             CommitOutcome::Done(branches) => branches,
             CommitOutcome::Errors => Vec::new(),
             CommitOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
-                sessions.put(opened, session);
-                return Err(RoundError::new(Reason::PruneFailed, guard::refusal(&excess)));
+                sessions.put_session(opened, session);
+                return Err(ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess)));
             }
         };
         if remote.is_some() && branches.iter().any(|branch| branch.commit.is_some()) {
-            self.env.tally.git("push");
+            self.env.counters.count_git_command("push");
         }
         for branch in branches.iter().filter(|branch| branch.commit.is_some()) {
             let (name, commit) = (&branch.branch, branch.commit.as_deref());
             tracing::info!(sync = self.name(), branch = name, commit, changes = branch.summary, "committed");
         }
-        let at = |branch: commit::Branch| {
-            Some(Branch { commit: branch.commit.or(branch.base)?, branch: branch.branch })
+        let at = |branch: commit::CommittedBranch| {
+            Some(BranchStatus { commit: branch.commit.or(branch.base)?, branch: branch.branch })
         };
         Ok((session, branches.into_iter().filter_map(at).collect()))
     }
@@ -152,7 +156,7 @@ fn prune_limit(percent: Option<u8>) -> PruneLimit {
 }
 
 /// Removes the branches of the cache: only those of the remote count.
-fn forget_branches(place: &GitLocation) -> Result<(), RoundError> {
+fn forget_branches(place: &GitLocation) -> Result<(), ReconcileError> {
     let forget = || {
         let repository = git2::Repository::open_bare(&place.git_dir)?;
         for branch in repository.references_glob("refs/heads/*")? {
@@ -160,5 +164,6 @@ fn forget_branches(place: &GitLocation) -> Result<(), RoundError> {
         }
         Ok(())
     };
-    forget().map_err(|error: git2::Error| RoundError::new(Reason::GitOperationFailed, error.message()))
+    forget()
+        .map_err(|error: git2::Error| ReconcileError::new(SyncReason::GitOperationFailed, error.message()))
 }

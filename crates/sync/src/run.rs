@@ -2,74 +2,79 @@
 
 use std::time::{Duration, Instant};
 
-use federate_sync_api::record::Record;
+use federate_sync_api::record::SyncRecord;
 use federate_sync_api::stage::RoundEffect;
-use federate_sync_api::status::{Reason, Status};
+use federate_sync_api::status::{SyncReason, SyncStatus};
 use jiff::Timestamp;
 
 use crate::SessionCache;
 use crate::environment::Environment;
-use crate::hub::Invalid;
-use crate::read::Loaded;
-use crate::round::{self, Outcome};
+use crate::hub::InvalidSync;
+use crate::reconciliation::{self, SyncOutcome};
 use crate::state::{Error, StateFolder, StateStore, SyncState};
+use crate::sync_files::ValidSync;
 
 /// One run waits so long for the next step of a rollout.
-const SOON: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// The result of a Sync's round.
 #[derive(Debug)]
-pub struct RoundResult {
+pub struct SyncResult {
     /// Namespace and name.
     pub name: String,
     /// How its round ended; `None` if it is suspended.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<SyncOutcome>,
     /// Its record.
-    pub record: Record,
+    pub record: SyncRecord,
 }
 
-impl RoundResult {
+impl SyncResult {
     /// The result of an invalid Sync object.
-    pub(crate) fn refused(name: String, invalid: &Invalid) -> Self {
-        let outcome = Outcome { reason: Reason::InvalidSpec, message: invalid.message.clone(), drift: None };
-        let mut status = Status::default();
-        status.end(outcome.reason, &outcome.message, Timestamp::now());
-        let record = Record::refused(&invalid.metadata, invalid.generation, status);
+    pub(crate) fn for_invalid(name: String, invalid: &InvalidSync) -> Self {
+        let outcome =
+            SyncOutcome { reason: SyncReason::InvalidSpec, message: invalid.message.clone(), drift: None };
+        let mut status = SyncStatus::default();
+        status.end_reconciling(outcome.reason, &outcome.message, Timestamp::now());
+        let record = SyncRecord::for_invalid(&invalid.metadata, invalid.generation, status);
         Self { name, outcome: Some(outcome), record }
     }
 }
 
 /// Does one round of each Sync, those that others depend on first.
-pub fn once(syncs: &[Loaded], state: &StateFolder, env: &Environment<'_>) -> Result<Vec<RoundResult>, Error> {
-    each(syncs, state, env)
+pub fn run_once(
+    syncs: &[ValidSync],
+    state: &StateFolder,
+    env: &Environment<'_>,
+) -> Result<Vec<SyncResult>, Error> {
+    reconcile_in_order(syncs, state, env)
 }
 
 /// The same with any store of states. A Sync waits for a dependency that does not exist.
-pub(crate) fn each(
-    syncs: &[Loaded],
+pub(crate) fn reconcile_in_order(
+    syncs: &[ValidSync],
     states: &dyn StateStore,
     env: &Environment<'_>,
-) -> Result<Vec<RoundResult>, Error> {
-    let mut done: Vec<RoundResult> = Vec::new();
-    let mut open: Vec<&Loaded> = syncs.iter().collect();
+) -> Result<Vec<SyncResult>, Error> {
+    let mut done: Vec<SyncResult> = Vec::new();
+    let mut open: Vec<&ValidSync> = syncs.iter().collect();
     while !open.is_empty() {
         let is_over = |on: &String| done.iter().any(|done| done.name == *on);
         // Syncs that depend on each other, or on one that does not exist, come last and are not ready.
-        let turn = open.iter().position(|next| next.sync.dependencies().all(|on| is_over(&on)));
+        let turn = open.iter().position(|next| next.sync.dependency_full_names().all(|on| is_over(&on)));
         let next = open.remove(turn.unwrap_or(0));
         let rolled_back = next.rolled_back();
         let next = rolled_back.as_ref().unwrap_or(next);
-        let mut own = states.state(next)?;
+        let mut own = states.open_state(next)?;
         let unready = next
             .sync
-            .dependencies()
+            .dependency_full_names()
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
-        let outcome = match (round::begin(next, &own, env, unready.is_some()), unready) {
+        let outcome = match (reconciliation::begin(next, &own, env, unready.is_some()), unready) {
             _ if next.sync.spec.suspend => None,
-            (RoundEffect::AwaitDependency, Some(on)) => Some(round::await_dependency(&mut own, &on)),
-            (RoundEffect::Poll, _) => Some(to_the_end(next, &mut own, env)),
-            (RoundEffect::DeleteObjects | RoundEffect::Release, _) => Some(Outcome {
-                reason: Reason::Progressing,
+            (RoundEffect::AwaitDependency, Some(on)) => Some(reconciliation::await_dependency(&mut own, &on)),
+            (RoundEffect::Poll, _) => Some(reconcile_to_the_end(next, &mut own, env)),
+            (RoundEffect::DeleteObjects | RoundEffect::Release, _) => Some(SyncOutcome {
+                reason: SyncReason::Progressing,
                 message:
                     "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
                         .to_owned(),
@@ -77,26 +82,26 @@ pub(crate) fn each(
             }),
             _ => None,
         };
-        log(&next.sync.metadata.full_name(), outcome.as_ref());
-        done.push(RoundResult { name: next.sync.metadata.full_name(), outcome, record: own.record });
+        log_outcome(&next.sync.metadata.full_name(), outcome.as_ref());
+        done.push(SyncResult { name: next.sync.metadata.full_name(), outcome, record: own.record });
     }
     Ok(done)
 }
 
 /// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
-fn to_the_end(sync: &Loaded, state: &mut SyncState<'_>, env: &Environment<'_>) -> Outcome {
+fn reconcile_to_the_end(sync: &ValidSync, state: &mut SyncState<'_>, env: &Environment<'_>) -> SyncOutcome {
     let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
     loop {
-        let outcome = round::run(sync, state, &mut sessions, env, None);
+        let outcome = reconciliation::reconcile_sync(sync, state, &mut sessions, env, None);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
-        match pause.filter(|pause| *pause <= SOON) {
+        match pause.filter(|pause| *pause <= MAX_PAUSE) {
             Some(pause) => std::thread::sleep(pause),
             None => return outcome,
         }
     }
 }
 
-pub(crate) fn log(sync: &str, outcome: Option<&Outcome>) {
+pub(crate) fn log_outcome(sync: &str, outcome: Option<&SyncOutcome>) {
     if let Some(drift) = outcome.and_then(|outcome| outcome.drift.as_deref()) {
         tracing::warn!(sync, "{drift}");
     }

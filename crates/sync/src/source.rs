@@ -21,17 +21,17 @@ use std::time::Duration;
 
 use git2::{Oid, Reference as GitReference, Repository};
 
-use federate_source::git::program::{self, Git, GitLimits, without_credentials};
-use federate_source::git::{self, GitLocation, Resolved, Signers, verify};
-use federate_sync_api::{Reference, Source, VerifyMode};
+use federate_source::git::program::{self, GitCommand, GitLimits, without_credentials};
+use federate_source::git::{self, AllowedSigners, GitLocation, ResolvedRevision, verify};
+use federate_sync_api::{SourceRef, SyncSource, VerificationMode};
 
-use crate::source::semver::Constraint;
-use crate::tally::Tally;
+use crate::counters::MetricCounters;
+use crate::source::semver::VersionConstraint;
 
 /// Where the fetched commit is, in the cache.
-const FETCHED: &str = "refs/federate/source";
+const FETCHED_REF: &str = "refs/federate/source";
 /// Where a former commit is, if it was fetched again.
-const FORMER: &str = "refs/federate/former";
+const FORMER_REF: &str = "refs/federate/former";
 /// Packs that the cache may have; then it is created again. Each fetch adds about one.
 const MAX_PACKS: usize = 50;
 
@@ -42,11 +42,11 @@ pub(crate) const FETCH_LIMITS: GitLimits = GitLimits { memory: 1 << 30, file: 1 
 const MAX_CACHE_BYTES: u64 = 2 << 30;
 
 /// Commits that are fetched of a branch that was fetched before.
-const HISTORY: usize = 20;
+const HISTORY_DEPTH: usize = 20;
 
 /// Where a source is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Address {
+pub enum SourceAddress {
     /// A folder.
     Folder(PathBuf),
     /// A git repository, as `git` names it.
@@ -72,7 +72,7 @@ pub enum Error {
     Revision(#[from] git::Error),
     /// The revision is not signed as it must be.
     #[error(transparent)]
-    Refused(#[from] verify::Refused),
+    Refused(#[from] verify::VerifyError),
     /// A submodule is not fetched.
     #[error("the submodule {path}: {why}")]
     Submodule {
@@ -93,24 +93,24 @@ pub enum Error {
 
 /// Where the references of a repository are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Advertised {
+pub struct AdvertisedRefs {
     /// The revision that is to be read: the commit, or the tag object.
     pub tip: String,
     /// The reference; of a range of versions, the tag that was chosen.
-    pub reference: Option<Reference>,
+    pub reference: Option<SourceRef>,
     /// The branches that were asked about, without `refs/heads/`.
     pub branches: BTreeMap<String, String>,
 }
 
 /// What was fetched.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct FetchedRevision {
     /// Where the source was when it was fetched: the commit, or the tag object.
     pub tip: String,
     /// The repository, and the folder in it.
-    pub place: GitLocation,
+    pub location: GitLocation,
     /// The commit.
-    pub resolved: Resolved,
+    pub resolved: ResolvedRevision,
     /// The commit, or tag, that was fetched before.
     pub before: Option<Oid>,
     /// Whether this commit does not build on it.
@@ -121,24 +121,24 @@ pub struct Fetched {
 
 /// A git repository that is polled and fetched.
 #[derive(Debug)]
-pub struct Remote<'r> {
+pub struct SourceRemote<'r> {
     /// Its address.
     pub address: &'r str,
     /// The source that names it.
-    pub source: &'r Source,
+    pub source: &'r SyncSource,
     /// The bare repository that holds what was fetched.
     pub cache: &'r Path,
     /// How long a call of git may take.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Variables of the environment that give it credentials.
     pub variables: Vec<(String, OsString)>,
     /// Counts the git commands.
-    pub tally: Option<&'r Tally>,
+    pub counters: Option<&'r MetricCounters>,
 }
 
-impl Address {
+impl SourceAddress {
     /// Where a source is; paths start at `folder`.
-    pub fn of(source: &Source, folder: &Path) -> Result<Self, String> {
+    pub fn from_source(source: &SyncSource, folder: &Path) -> Result<Self, String> {
         let url = source.url.as_str();
         if url.is_empty() || url.starts_with('-') || url.contains(['\n', '\0']) {
             return Err(format!("`{}` is not the address of a repository", without_credentials(url)));
@@ -157,9 +157,9 @@ impl Address {
     }
 }
 
-impl Address {
+impl SourceAddress {
     /// The folder, if it is one.
-    pub(crate) fn folder(&self) -> Option<&Path> {
+    pub(crate) fn as_folder(&self) -> Option<&Path> {
         match self {
             Self::Folder(path) => Some(path),
             Self::Git(_) => None,
@@ -173,7 +173,7 @@ fn is_remote(url: &str) -> bool {
     url.contains("://") || before_slash.contains(':')
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for SourceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(path) => path.display().fmt(f),
@@ -183,20 +183,20 @@ impl fmt::Display for Address {
 }
 
 /// Checks that exactly one reference is named, and that its name is valid.
-pub(crate) fn check(reference: &Reference) -> Result<(), String> {
-    if reference.named().count() != 1 {
+pub(crate) fn check_reference(reference: &SourceRef) -> Result<(), String> {
+    if reference.named_references().count() != 1 {
         return Err("name exactly one of `branch`, `tag`, `semver`, `name` and `commit`".to_owned());
     }
     if let Some(range) = &reference.semver {
         let error =
             format!("`{range}` is not a range of versions: write `1.2.x`, `~1.2` or `>=1.0.0 <2.0.0`");
-        return Constraint::parse(range).map(drop).ok_or(error);
+        return VersionConstraint::parse(range).map(drop).ok_or(error);
     }
     if let Some(commit) = &reference.commit {
         let full = commit.len() == 40 && commit.bytes().all(|b| b.is_ascii_hexdigit());
         return if full { Ok(()) } else { Err(format!("`{commit}` is not the full hash of a commit")) };
     }
-    let full = reference.full();
+    let full = reference.full_name();
     if GitReference::is_valid_name(&full) {
         Ok(())
     } else {
@@ -204,16 +204,17 @@ pub(crate) fn check(reference: &Reference) -> Result<(), String> {
     }
 }
 
-impl Remote<'_> {
+impl SourceRemote<'_> {
     /// Where the source and some branches are: one `ls-remote`.
-    pub fn poll(&self, branches: &str) -> Result<Advertised, Error> {
-        let repository = self.open()?;
+    pub fn poll_refs(&self, branches: &str) -> Result<AdvertisedRefs, Error> {
+        let repository = self.open_cache()?;
         let reference = self.source.reference.clone().unwrap_or_default();
-        let full = reference.full();
-        let mut advertised = Advertised { reference: self.source.reference.clone(), ..Advertised::default() };
-        let range = reference.semver.as_deref().and_then(Constraint::parse);
+        let full = reference.full_name();
+        let mut advertised =
+            AdvertisedRefs { reference: self.source.reference.clone(), ..AdvertisedRefs::default() };
+        let range = reference.semver.as_deref().and_then(VersionConstraint::parse);
         let mut tags: BTreeMap<String, String> = BTreeMap::new();
-        let mut git = self.git(&repository, "ls-remote").limits(POLL_LIMITS);
+        let mut git = self.git_command(&repository, "ls-remote").with_limits(POLL_LIMITS);
         // The server is asked only for references that begin alike.
         let is_tag = range.is_some() || full.starts_with("refs/tags/");
         let is_branch = full.starts_with("refs/heads/") && !is_tag;
@@ -246,29 +247,35 @@ impl Remote<'_> {
                 tags.insert(tag.to_owned(), id.to_owned());
             }
             // The pattern also matches the ends of longer names.
-            if let Some(branch) = name.strip_prefix("refs/heads/").filter(|name| matches(branches, name)) {
+            if let Some(branch) =
+                name.strip_prefix("refs/heads/").filter(|name| matches_pattern(branches, name))
+            {
                 advertised.branches.insert(branch.to_owned(), id.to_owned());
             }
         }
         if let Some(range) = range
-            && let Some(tag) = range.newest(tags.keys().map(String::as_str))
+            && let Some(tag) = range.find_newest(tags.keys().map(String::as_str))
         {
             advertised.tip = tags.get(tag).cloned().unwrap_or_default();
-            advertised.reference = Some(Reference { tag: Some(tag.to_owned()), ..Reference::default() });
+            advertised.reference = Some(SourceRef { tag: Some(tag.to_owned()), ..SourceRef::default() });
         }
         if advertised.tip.is_empty() {
-            return Err(self.absent(&reference));
+            return Err(self.absent_error(&reference));
         }
         Ok(advertised)
     }
 
     /// Fetches the revision unless the cache has it, and verifies it if the source asks for that. `tip` is where it was a
     /// moment ago.
-    pub fn fetch(&self, tip: &str, allowed_signers: Signers<'_>) -> Result<Fetched, Error> {
-        let repository = self.open()?;
-        let before = self.commit_of(&repository);
-        if !self.has(&repository, tip)
-            && let Err(error) = self.fetch_to(&repository)
+    pub fn fetch_revision(
+        &self,
+        tip: &str,
+        allowed_signers: AllowedSigners<'_>,
+    ) -> Result<FetchedRevision, Error> {
+        let repository = self.open_cache()?;
+        let before = self.fetched_commit(&repository);
+        if !self.has_revision(&repository, tip)
+            && let Err(error) = self.fetch_into_cache(&repository)
         {
             drop(repository);
             if is_limit(&error) {
@@ -277,36 +284,36 @@ impl Remote<'_> {
             }
             // A killed run may have left the cache damaged.
             tracing::debug!(%error, "fetching again");
-            self.remove()?;
-            if let Err(error) = self.fetch_to(&self.open()?) {
+            self.remove_cache()?;
+            if let Err(error) = self.fetch_into_cache(&self.open_cache()?) {
                 self.remove_unfinished();
                 return Err(error);
             }
         }
-        let repository = self.open()?;
+        let repository = self.open_cache()?;
         let reference = self.source.reference.clone().unwrap_or_default();
-        let place = self.place();
-        let mut resolved = place.resolve(&repository, &self.fetched())?;
-        reference.shown().clone_into(&mut resolved.rev);
-        self.verify(&place, &resolved, allowed_signers)?;
+        let place = self.cache_location();
+        let mut resolved = place.resolve_revision(&repository, &self.fetched_reference())?;
+        reference.display_name().clone_into(&mut resolved.rev);
+        self.verify_signature(&place, &resolved, allowed_signers)?;
         let left_out = |before| git::builds_on(&repository, before, resolved.commit) == Some(false);
         let rewritten = self.is_branch() && before.is_some_and(left_out);
         let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
         // The source may have moved since it was asked.
-        let tip = self.at(&repository).unwrap_or_else(|| tip.to_owned());
-        Ok(Fetched { tip, place, resolved, before, rewritten, submodules })
+        let tip = self.fetched_tip(&repository).unwrap_or_else(|| tip.to_owned());
+        Ok(FetchedRevision { tip, location: place, resolved, before, rewritten, submodules })
     }
 
     /// A revision that was read before, by its id; fetched again if the cache has lost it.
-    pub fn former(&self, id: &str) -> Result<(GitLocation, Resolved, BTreeSet<Oid>), Error> {
-        let place = self.place();
-        let repository = self.open()?;
-        if place.resolve(&repository, id).is_err() {
-            let git = self.git(&repository, "fetch").arg("--depth=1").arg("--no-tags");
-            let git = git.arg("--no-write-fetch-head").limits(FETCH_LIMITS).arg("--").arg(self.address);
-            git.arg(format!("+{id}:{FORMER}")).run()?;
+    pub fn open_former(&self, id: &str) -> Result<(GitLocation, ResolvedRevision, BTreeSet<Oid>), Error> {
+        let place = self.cache_location();
+        let repository = self.open_cache()?;
+        if place.resolve_revision(&repository, id).is_err() {
+            let git = self.git_command(&repository, "fetch").arg("--depth=1").arg("--no-tags");
+            let git = git.arg("--no-write-fetch-head").with_limits(FETCH_LIMITS).arg("--").arg(self.address);
+            git.arg(format!("+{id}:{FORMER_REF}")).run()?;
         }
-        let resolved = place.resolve(&repository, id)?;
+        let resolved = place.resolve_revision(&repository, id)?;
         let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
         Ok((place, resolved, submodules))
     }
@@ -315,39 +322,39 @@ impl Remote<'_> {
         &self,
         repository: &Repository,
         place: &GitLocation,
-        resolved: &Resolved,
+        resolved: &ResolvedRevision,
     ) -> Result<BTreeSet<Oid>, Error> {
         if !self.source.recurse_submodules {
             return Ok(BTreeSet::new());
         }
-        self.submodules(repository, resolved.commit, &place.prefix)
+        self.fetch_submodules(repository, resolved.commit, &place.prefix)
     }
 
     /// The same repository, as another source names it.
-    pub(crate) fn of<'o>(&'o self, source: &'o Source) -> Remote<'o> {
-        Remote { source, variables: self.variables.clone(), ..*self }
+    pub(crate) fn with_source<'o>(&'o self, source: &'o SyncSource) -> SourceRemote<'o> {
+        SourceRemote { source, variables: self.variables.clone(), ..*self }
     }
 
-    fn place(&self) -> GitLocation {
+    fn cache_location(&self) -> GitLocation {
         GitLocation {
             git_dir: self.cache.to_owned(),
             work_tree: None,
-            prefix: folder(&self.source.path),
+            prefix: normalize_folder(&self.source.path),
             embedded: false,
         }
     }
 
-    pub(crate) fn git<'g>(&self, repository: &'g Repository, what: &str) -> Git<'g> {
-        if let Some(tally) = self.tally {
-            tally.git(what);
+    pub(crate) fn git_command<'g>(&self, repository: &'g Repository, what: &str) -> GitCommand<'g> {
+        if let Some(tally) = self.counters {
+            tally.count_git_command(what);
         }
-        let git = Git::new(repository, what).timeout(self.patience).hide_remote_text();
+        let git = GitCommand::new(repository, what).with_timeout(self.timeout).hide_remote_text();
         self.variables.iter().fold(git, |git, (name, value)| git.env(name, value))
     }
 
     /// The commit that was fetched last.
-    fn commit_of(&self, repository: &Repository) -> Option<Oid> {
-        repository.find_reference(&self.fetched()).ok()?.target()
+    fn fetched_commit(&self, repository: &Repository) -> Option<Oid> {
+        repository.find_reference(&self.fetched_reference()).ok()?.target()
     }
 
     /// Whether the reference is a branch, which normally moves only forward.
@@ -356,41 +363,47 @@ impl Remote<'_> {
     }
 
     /// The reference that is fetched to. A tag keeps its name, which its signature covers.
-    fn fetched(&self) -> String {
+    fn fetched_reference(&self) -> String {
         match self.source.reference.as_ref().and_then(|reference| reference.tag.as_ref()) {
             Some(tag) => format!("refs/tags/{tag}"),
-            None => FETCHED.to_owned(),
+            None => FETCHED_REF.to_owned(),
         }
     }
 
     /// Whether the cache has the whole revision. Git moves a reference when everything that it leads to is there.
-    fn has(&self, repository: &Repository, tip: &str) -> bool {
-        self.at(repository).is_some_and(|id| id == tip)
+    fn has_revision(&self, repository: &Repository, tip: &str) -> bool {
+        self.fetched_tip(repository).is_some_and(|id| id == tip)
     }
 
     /// Where the source was when it was fetched last.
-    fn at(&self, repository: &Repository) -> Option<String> {
-        Some(repository.find_reference(&self.fetched()).ok()?.target()?.to_string())
+    fn fetched_tip(&self, repository: &Repository) -> Option<String> {
+        Some(repository.find_reference(&self.fetched_reference()).ok()?.target()?.to_string())
     }
 
-    fn verify(&self, place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Error> {
+    fn verify_signature(
+        &self,
+        place: &GitLocation,
+        resolved: &ResolvedRevision,
+        allowed: AllowedSigners<'_>,
+    ) -> Result<(), Error> {
         let Some(verify) = &self.source.verify else { return Ok(()) };
-        if matches!(verify.mode, VerifyMode::Head | VerifyMode::TagAndHead) {
+        if matches!(verify.mode, VerificationMode::Head | VerificationMode::TagAndHead) {
             verify::verify_commit(place, resolved, allowed)?;
         }
-        if matches!(verify.mode, VerifyMode::Tag | VerifyMode::TagAndHead) {
+        if matches!(verify.mode, VerificationMode::Tag | VerificationMode::TagAndHead) {
             verify::verify_tag(place, resolved, allowed)?;
         }
         Ok(())
     }
 
-    fn fetch_to(&self, repository: &Repository) -> Result<(), Error> {
+    fn fetch_into_cache(&self, repository: &Repository) -> Result<(), Error> {
         let reference = self.source.reference.clone().unwrap_or_default();
-        let full = reference.full();
-        let to = self.fetched();
-        let git = self.git(repository, "fetch").limits(FETCH_LIMITS);
+        let full = reference.full_name();
+        let to = self.fetched_reference();
+        let git = self.git_command(repository, "fetch").with_limits(FETCH_LIMITS);
         // The last commits tell whether the branch was rewritten.
-        let depth = if self.is_branch() && self.commit_of(repository).is_some() { HISTORY } else { 1 };
+        let depth =
+            if self.is_branch() && self.fetched_commit(repository).is_some() { HISTORY_DEPTH } else { 1 };
         let git =
             git.arg(format!("--depth={depth}")).arg("--no-tags").arg("--no-write-fetch-head").arg("--force");
         git.arg("--").arg(self.address).arg(format!("+{full}:{to}")).run()?;
@@ -398,38 +411,38 @@ impl Remote<'_> {
     }
 
     /// Opens the cache. It is created again if it is too large or cannot be read.
-    fn open(&self) -> Result<Repository, Error> {
+    fn open_cache(&self) -> Result<Repository, Error> {
         let packs = fs::read_dir(self.cache.join("objects/pack")).map_or(0, Iterator::count);
         // A pack is two or three files.
-        if packs > 3 * MAX_PACKS || self.size() > MAX_CACHE_BYTES {
-            self.remove()?;
+        if packs > 3 * MAX_PACKS || self.cache_size() > MAX_CACHE_BYTES {
+            self.remove_cache()?;
         }
         if let Ok(repository) = Repository::open_bare(self.cache) {
             return Ok(repository);
         }
-        self.remove()?;
-        Repository::init_bare(self.cache).map_err(|e| self.failed(e.message()))
+        self.remove_cache()?;
+        Repository::init_bare(self.cache).map_err(|e| self.cache_error(e.message()))
     }
 
-    fn remove(&self) -> Result<(), Error> {
+    fn remove_cache(&self) -> Result<(), Error> {
         match fs::remove_dir_all(self.cache) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(self.failed(&error.to_string()))
+                Err(self.cache_error(&error.to_string()))
             }
             _ => Ok(()),
         }
     }
 
     /// The bytes of the packs of the cache.
-    fn size(&self) -> u64 {
+    fn cache_size(&self) -> u64 {
         let files = fs::read_dir(self.cache.join("objects/pack")).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
     }
 
     /// Refuses to fetch more into a cache that is full.
     pub(crate) fn check_size(&self) -> Result<(), Error> {
-        if self.size() > MAX_CACHE_BYTES {
-            return Err(self.failed(&format!(
+        if self.cache_size() > MAX_CACHE_BYTES {
+            return Err(self.cache_error(&format!(
                 "the repository and its submodules have more than {} GiB, the limit",
                 MAX_CACHE_BYTES >> 30
             )));
@@ -448,31 +461,31 @@ impl Remote<'_> {
         }
     }
 
-    fn failed(&self, why: &str) -> Error {
+    fn cache_error(&self, why: &str) -> Error {
         Error::Cache { folder: self.cache.to_owned(), why: why.to_owned() }
     }
 
-    fn absent(&self, reference: &Reference) -> Error {
+    fn absent_error(&self, reference: &SourceRef) -> Error {
         let what = match (&reference.branch, &reference.tag) {
             (Some(branch), _) => format!("branch `{branch}`"),
             (_, Some(tag)) => format!("tag `{tag}`"),
-            _ if reference.semver.is_some() => format!("tag in the range `{}`", reference.shown()),
-            _ => format!("reference `{}`", reference.shown()),
+            _ if reference.semver.is_some() => format!("tag in the range `{}`", reference.display_name()),
+            _ => format!("reference `{}`", reference.display_name()),
         };
         Error::Absent { repository: without_credentials(self.address), reference: what }
     }
 }
 
 /// A revision as Flux writes it: `main@sha1:…`.
-pub fn revision(source: &Source, commit: Oid) -> String {
+pub fn format_revision(source: &SyncSource, commit: Oid) -> String {
     match source.reference.as_ref().filter(|reference| reference.commit.is_none()) {
-        Some(reference) => format!("{}@sha1:{commit}", reference.shown()),
+        Some(reference) => format!("{}@sha1:{commit}", reference.display_name()),
         None => format!("sha1:{commit}"),
     }
 }
 
 /// A folder from a repository's root.
-pub fn folder(path: &str) -> String {
+pub fn normalize_folder(path: &str) -> String {
     let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
     parts.collect::<Vec<_>>().join("/")
 }
@@ -482,7 +495,7 @@ fn is_limit(error: &Error) -> bool {
     matches!(error, Error::Program(program::Error::Late { .. } | program::Error::TooLarge { .. }))
 }
 
-fn matches(pattern: &str, branch: &str) -> bool {
+fn matches_pattern(pattern: &str, branch: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == branch,
         Some((before, after)) => {

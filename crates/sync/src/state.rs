@@ -19,17 +19,17 @@ use std::path::{Path, PathBuf};
 
 use federate_dialect::Plan;
 use federate_engine::previous;
-use federate_sync_api::record::Record;
-use federate_sync_api::status::Status;
+use federate_sync_api::record::SyncRecord;
+use federate_sync_api::status::SyncStatus;
 
-use crate::read::Loaded;
+use crate::sync_files::ValidSync;
 
 /// How the names of files start that are being written. Those of killed processes are removed.
-const HALF: &str = ".half-";
+const TEMPORARY_PREFIX: &str = ".half-";
 /// How the names of files with the plans of former revisions start.
-const FORMER: &str = "placements-";
+const FORMER_PREFIX: &str = "placements-";
 /// The name of the file with the last status of members.
-const MEMBERS: &str = "members.json";
+const MEMBERS_FILE: &str = "members.json";
 
 /// Why the state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -70,22 +70,22 @@ pub struct StateFolder {
 /// Where states are kept.
 pub(crate) trait StateStore: std::marker::Sync {
     /// The state of a Sync.
-    fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error>;
+    fn open_state<'s>(&'s self, loaded: &ValidSync) -> Result<SyncState<'s>, Error>;
 }
 
 /// Where the state of one Sync is kept.
-pub(crate) trait Store {
+pub(crate) trait StateBackend {
     /// The scheduler's memory; `None` before the first round.
-    fn memory(&self) -> Result<Option<Vec<u8>>, Error>;
+    fn read_plan(&self) -> Result<Option<Vec<u8>>, Error>;
 
     /// The place of the memory, for messages.
-    fn place(&self) -> String;
+    fn plan_location(&self) -> String;
 
     /// Keeps a plan as the scheduler's memory.
-    fn remember(&mut self, text: &str) -> Result<(), Error>;
+    fn write_plan(&mut self, text: &str) -> Result<(), Error>;
 
     /// The plan of a former revision.
-    fn former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error>;
+    fn read_former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error>;
 
     /// Keeps the scheduler's memory as the plan of a former revision, unless that revision has one.
     fn keep_former(&mut self, revision: &str) -> Result<(), Error>;
@@ -100,11 +100,11 @@ pub(crate) trait Store {
     fn keep_members_status(&mut self, text: &str) -> Result<(), Error>;
 
     /// Writes the record, if it has changed.
-    fn save(&mut self, record: &Record) -> Result<(), Error>;
+    fn save_record(&mut self, record: &SyncRecord) -> Result<(), Error>;
 
     /// Writes only the status of the record, where it is kept by itself.
-    fn save_status(&mut self, record: &Record) -> Result<(), Error> {
-        self.save(record)
+    fn save_status(&mut self, record: &SyncRecord) -> Result<(), Error> {
+        self.save_record(record)
     }
 }
 
@@ -112,8 +112,8 @@ pub(crate) trait Store {
 pub struct SyncState<'s> {
     cache: PathBuf,
     /// Its record.
-    pub record: Record,
-    store: Box<dyn Store + 's>,
+    pub record: SyncRecord,
+    store: Box<dyn StateBackend + 's>,
 }
 
 /// The state of a Sync in a folder.
@@ -141,28 +141,28 @@ impl StateFolder {
 }
 
 impl StateStore for StateFolder {
-    fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, Error> {
+    fn open_state<'s>(&'s self, loaded: &ValidSync) -> Result<SyncState<'s>, Error> {
         let sync = &loaded.sync;
         let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);
         let failed = |why| Error::Io { path: folder.clone(), why };
         fs::create_dir_all(&folder).map_err(failed)?;
         for entry in fs::read_dir(&folder).map_err(failed)?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(HALF) {
+            if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
                 fs::remove_file(entry.path()).map_err(failed)?;
             }
         }
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
         // A record that cannot be read is written again.
-        let kept = Record::read(&written).filter(|record| record.metadata.name == sync.metadata);
-        let mut record = kept.unwrap_or_else(|| Record::new(sync, 1, Status::default()));
-        record.follow(sync, true);
+        let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.metadata);
+        let mut record = kept.unwrap_or_else(|| SyncRecord::new(sync, 1, SyncStatus::default()));
+        record.follow_spec(sync, true);
         let store = FileStore { folder: folder.clone(), written };
         Ok(SyncState::new(&folder, record, Box::new(store)))
     }
 }
 
 impl<'s> SyncState<'s> {
-    pub(crate) fn new(folder: &Path, record: Record, store: Box<dyn Store + 's>) -> Self {
+    pub(crate) fn new(folder: &Path, record: SyncRecord, store: Box<dyn StateBackend + 's>) -> Self {
         Self { cache: folder.join("git"), record, store }
     }
 
@@ -172,16 +172,16 @@ impl<'s> SyncState<'s> {
     }
 
     /// The scheduler's memory; `None` before the first round.
-    pub fn memory(&self) -> Result<Option<Plan>, Error> {
-        let Some(bytes) = self.store.memory()? else { return Ok(None) };
-        let wrong = |why: String| Error::Memory { place: self.store.place(), why };
+    pub fn read_plan(&self) -> Result<Option<Plan>, Error> {
+        let Some(bytes) = self.store.read_plan()? else { return Ok(None) };
+        let wrong = |why: String| Error::Memory { place: self.store.plan_location(), why };
         previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
     }
 
     /// The plan of a former revision that clusters may still have.
-    pub fn former(&self, revision: &str) -> Result<Option<Plan>, Error> {
-        let Some(bytes) = self.store.former(revision)? else { return Ok(None) };
-        let place = format!("{}, revision {revision}", self.store.place());
+    pub fn read_former(&self, revision: &str) -> Result<Option<Plan>, Error> {
+        let Some(bytes) = self.store.read_former(revision)? else { return Ok(None) };
+        let place = format!("{}, revision {revision}", self.store.plan_location());
         let wrong = |why: String| Error::Memory { place, why };
         previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
     }
@@ -197,8 +197,8 @@ impl<'s> SyncState<'s> {
     }
 
     /// Keeps a plan as the scheduler's memory.
-    pub fn remember(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.store.remember(&previous::write(plan))
+    pub fn write_plan(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.store.write_plan(&previous::write_plan(plan))
     }
 
     /// The last status of members.
@@ -212,8 +212,8 @@ impl<'s> SyncState<'s> {
     }
 
     /// Writes the record, if it has changed.
-    pub fn save(&mut self) -> Result<(), Error> {
-        self.store.save(&self.record)
+    pub fn save_record(&mut self) -> Result<(), Error> {
+        self.store.save_record(&self.record)
     }
 
     /// Writes only the status of the record, where it is kept by itself.
@@ -222,27 +222,27 @@ impl<'s> SyncState<'s> {
     }
 }
 
-impl Store for FileStore {
-    fn memory(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.read("placements.yaml")
+impl StateBackend for FileStore {
+    fn read_plan(&self) -> Result<Option<Vec<u8>>, Error> {
+        self.read_file("placements.yaml")
     }
 
-    fn place(&self) -> String {
+    fn plan_location(&self) -> String {
         self.folder.join("placements.yaml").display().to_string()
     }
 
-    fn remember(&mut self, text: &str) -> Result<(), Error> {
-        self.replace("placements.yaml", text.as_bytes())
+    fn write_plan(&mut self, text: &str) -> Result<(), Error> {
+        self.replace_file("placements.yaml", text.as_bytes())
     }
 
-    fn former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.read(&format!("{FORMER}{revision}.yaml"))
+    fn read_former(&self, revision: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.read_file(&format!("{FORMER_PREFIX}{revision}.yaml"))
     }
 
     fn keep_former(&mut self, revision: &str) -> Result<(), Error> {
-        let name = format!("{FORMER}{revision}.yaml");
-        match (self.read(&name)?, self.memory()?) {
-            (None, Some(memory)) => self.replace(&name, &memory),
+        let name = format!("{FORMER_PREFIX}{revision}.yaml");
+        match (self.read_file(&name)?, self.read_plan()?) {
+            (None, Some(memory)) => self.replace_file(&name, &memory),
             _ => Ok(()),
         }
     }
@@ -251,7 +251,7 @@ impl Store for FileStore {
         let failed = |why| Error::Io { path: self.folder.clone(), why };
         for entry in fs::read_dir(&self.folder).map_err(failed)?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let former = name.strip_prefix(FORMER).and_then(|rest| rest.strip_suffix(".yaml"));
+            let former = name.strip_prefix(FORMER_PREFIX).and_then(|rest| rest.strip_suffix(".yaml"));
             if former.is_some_and(|former| !but.contains(former)) {
                 fs::remove_file(entry.path()).map_err(failed)?;
             }
@@ -260,17 +260,17 @@ impl Store for FileStore {
     }
 
     fn members_status(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.read(MEMBERS)
+        self.read_file(MEMBERS_FILE)
     }
 
     fn keep_members_status(&mut self, text: &str) -> Result<(), Error> {
-        self.replace(MEMBERS, text.as_bytes())
+        self.replace_file(MEMBERS_FILE, text.as_bytes())
     }
 
-    fn save(&mut self, record: &Record) -> Result<(), Error> {
+    fn save_record(&mut self, record: &SyncRecord) -> Result<(), Error> {
         let text = record.to_text();
         if text != self.written {
-            self.replace("status.json", text.as_bytes())?;
+            self.replace_file("status.json", text.as_bytes())?;
             self.written = text;
         }
         Ok(())
@@ -278,7 +278,7 @@ impl Store for FileStore {
 }
 
 impl FileStore {
-    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.folder.join(name);
         match fs::read(&path) {
             Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -287,10 +287,10 @@ impl FileStore {
         }
     }
 
-    fn replace(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
+    fn replace_file(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
         let path = self.folder.join(name);
         let write = || {
-            let mut file = tempfile::Builder::new().prefix(HALF).tempfile_in(&self.folder)?;
+            let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(&self.folder)?;
             file.write_all(contents)?;
             file.as_file().sync_all()?;
             file.persist(&path).map_err(|error| error.error)?;

@@ -5,19 +5,19 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use federate_sync_api::stage::{RoundEvent, SyncStage};
-use federate_sync_api::status::{Reason, WindowStatus};
+use federate_sync_api::status::{SyncReason, WindowStatus};
 use federate_sync_api::{DriftMode, WindowState, find_window_state};
 use jiff::Timestamp;
 
-use crate::members::Members;
-use crate::members::tracker::count;
-use crate::outcome::Outcome;
+use crate::member_clusters::MemberClusters;
+use crate::member_clusters::tracker::format_count;
+use crate::outcome::SyncOutcome;
 use crate::plan::sessions::SessionCache;
-use crate::round::{Round, RoundError};
-use crate::source::poll::PolledSource;
+use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::source::poll::SourceState;
 use crate::state::SyncState;
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// The state of the windows of the Sync, if it has any.
     pub(crate) fn find_window(&self, now: Timestamp) -> Option<WindowState> {
         find_window_state(&self.spec.windows, now)
@@ -65,13 +65,13 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        PolledSource { opened, name, .. }: &PolledSource,
-    ) -> Result<Outcome, RoundError> {
+        SourceState { checkout: opened, name, .. }: &SourceState,
+    ) -> Result<SyncOutcome, ReconcileError> {
         note_waiting(state, name);
-        let kept = state.memory()?;
+        let kept = state.read_plan()?;
         let (limit, destination) = (self.apply_limit(), self.destination());
-        let session = Self::prepare(sessions, opened, kept.as_ref(), limit, destination)?;
-        sessions.put(opened, session);
+        let session = Self::render_session(sessions, opened, kept.as_ref(), limit, destination)?;
+        sessions.put_session(opened, session);
         if let Err(error) = self.compare_last_good(state, sessions) {
             tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision before");
         }
@@ -84,11 +84,11 @@ impl Round<'_> {
         stage: SyncStage,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        PolledSource { opened, tip, name, .. }: &PolledSource,
-    ) -> Result<Outcome, RoundError> {
+        SourceState { checkout: opened, tip, name, .. }: &SourceState,
+    ) -> Result<SyncOutcome, ReconcileError> {
         note_waiting(state, name);
-        let session = self.accepted(state, sessions, opened)?;
-        let repo = self.repo(opened);
+        let session = self.accepted_session(state, sessions, opened)?;
+        let repo = self.find_repo(opened);
         let ended = match stage {
             SyncStage::RollingOut => {
                 self.await_window_between_steps(state, sessions, (&session, repo.clone()), name)
@@ -100,7 +100,7 @@ impl Round<'_> {
             }
             _ => {
                 self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
-                let members = self.members(&session, repo.clone(), state);
+                let members = self.member_clusters(&session, repo.clone(), state);
                 self.await_window_to_retry(state, sessions, &members, name)
             }
         };
@@ -113,22 +113,22 @@ impl Round<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &SessionCache,
-        members: &Members<'_>,
+        members: &MemberClusters<'_>,
         name: &str,
-    ) -> Result<Outcome, RoundError> {
+    ) -> Result<SyncOutcome, ReconcileError> {
         let waits = self.describe_wait();
-        let failing = members.end(&sessions.clusters, &mut state.record.status);
-        failing.map_err(|RoundError { reason, message }| {
-            RoundError::new(reason, format!("{message}; the next attempt {waits}"))
+        let failing = members.update_status(&sessions.clusters, &mut state.record.status);
+        failing.map_err(|ReconcileError { reason, message }| {
+            ReconcileError::new(reason, format!("{message}; the next attempt {waits}"))
         })?;
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.as_ref());
-        let pending = count(pending.map_or(0, BTreeSet::len), "cluster");
+        let pending = format_count(pending.map_or(0, BTreeSet::len), "cluster");
         Ok(Self::progressing(sessions, format!("{name} is not in {pending} yet, and {waits}")))
     }
 
     /// The outcome of a round that goes on later.
-    fn progressing(sessions: &SessionCache, message: String) -> Outcome {
-        Outcome { reason: Reason::Progressing, message, drift: sessions.clusters.drift() }
+    fn progressing(sessions: &SessionCache, message: String) -> SyncOutcome {
+        SyncOutcome { reason: SyncReason::Progressing, message, drift: sessions.clusters.describe_drift() }
     }
 }
 

@@ -15,7 +15,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use federate_test_apiserver::{Cluster, Fleet};
+use federate_test_apiserver::{Fleet, TestCluster};
 
 /// Serve Kubernetes API servers without anything behind them.
 #[derive(Parser)]
@@ -38,13 +38,13 @@ fn main() {
     let args = Args::parse();
     let names: Vec<String> = (1..=args.clusters).map(|number| format!("{}-{number}", args.prefix)).collect();
     let cluster = |name: &String| {
-        let cluster = Cluster::new(name);
-        if args.nodes { cluster.nodes() } else { cluster }
+        let cluster = TestCluster::new(name);
+        if args.nodes { cluster.with_nodes() } else { cluster }
     };
-    let fleet = Fleet::serve(names.iter().map(cluster).collect());
+    let fleet = Fleet::serve_clusters(names.iter().map(cluster).collect());
     fleet.write_kubeconfig(&args.kubeconfig);
     for name in names {
-        println!("{name}: {}", fleet.url(&name));
+        println!("{name}: {}", fleet.cluster_url(&name));
     }
     println!("kubeconfig: {}", args.kubeconfig.display());
     loop {

@@ -1,19 +1,19 @@
 //! Authentication and authorization: certificates, tokens, roles and bindings.
 
-use federate_apiserver::Failure;
+use federate_apiserver::ApiError;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, Target};
-use super::http::{Credentials, Request, Response};
+use super::cluster::{RequestTarget, TestCluster};
+use super::http::{ApiRequest, ClientCredentials, Response};
 
 /// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
+pub struct ApiUser {
     pub name: String,
     pub groups: Vec<String>,
 }
 
-impl User {
+impl ApiUser {
     pub fn new(name: &str, groups: &[&str]) -> Self {
         Self { name: name.to_owned(), groups: groups.iter().map(|g| (*g).to_owned()).collect() }
     }
@@ -25,7 +25,7 @@ impl User {
 
 /// A request, as rules describe it.
 #[derive(Clone, Debug)]
-pub struct Action<'a> {
+pub struct RequestAttributes<'a> {
     pub verb: &'a str,
     pub group: &'a str,
     pub resource: &'a str,
@@ -34,15 +34,17 @@ pub struct Action<'a> {
     pub name: &'a str,
 }
 
-impl Cluster {
+impl TestCluster {
     /// The user of a request, after impersonation.
-    pub(super) fn user(&self, request: &Request) -> Result<User, Failure> {
+    pub(super) fn authenticate_request(&self, request: &ApiRequest) -> Result<ApiUser, ApiError> {
         let user = match &request.credentials {
-            Credentials::Certificate => User::new("admin", &["system:masters", "system:authenticated"]),
-            Credentials::None => User::new("system:anonymous", &["system:unauthenticated"]),
-            Credentials::Token(token) => {
+            ClientCredentials::Certificate => {
+                ApiUser::new("admin", &["system:masters", "system:authenticated"])
+            }
+            ClientCredentials::None => ApiUser::new("system:anonymous", &["system:unauthenticated"]),
+            ClientCredentials::Token(token) => {
                 let found = self.tokens.get(token).cloned();
-                found.ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized"))?
+                found.ok_or_else(|| ApiError::new(401, "Unauthorized", "Unauthorized"))?
             }
         };
         let Some(name) = request.headers.get("impersonate-user") else { return Ok(user) };
@@ -57,21 +59,26 @@ impl Cluster {
         let wanted = [who].into_iter().chain(groups.iter().map(|group| ("groups", "", *group)));
         for (resource, namespace, name) in wanted {
             let (verb, none) = ("impersonate", "");
-            let action = Action { verb, group: none, resource, subresource: none, namespace, name };
-            self.authorize(&user, &action)?;
+            let action =
+                RequestAttributes { verb, group: none, resource, subresource: none, namespace, name };
+            self.authorize_action(&user, &action)?;
         }
         let own = account.map(|(namespace, _)| format!("system:serviceaccounts:{namespace}"));
         let own = own.iter().map(String::as_str).chain(account.map(|_| "system:serviceaccounts"));
         let own: Vec<&str> = own.filter(|_| groups.is_empty()).collect();
         let groups: Vec<&str> = groups.into_iter().chain(own).chain(["system:authenticated"]).collect();
-        Ok(User::new(name, &groups))
+        Ok(ApiUser::new(name, &groups))
     }
 
-    pub(super) fn authorize(&self, user: &User, action: &Action<'_>) -> Result<(), Failure> {
-        if self.allowed(user, action) {
+    pub(super) fn authorize_action(
+        &self,
+        user: &ApiUser,
+        action: &RequestAttributes<'_>,
+    ) -> Result<(), ApiError> {
+        if self.is_allowed(user, action) {
             return Ok(());
         }
-        let resource = qualified(action.resource, action.group);
+        let resource = qualified_resource(action.resource, action.group);
         let named = if action.name.is_empty() { String::new() } else { format!(" \"{}\"", action.name) };
         let part =
             if action.subresource.is_empty() { String::new() } else { format!("/{}", action.subresource) };
@@ -84,10 +91,10 @@ impl Cluster {
             "{resource}{named} is forbidden: User \"{}\" cannot {} resource \"{}{part}\" in API group \"{}\" {place}",
             user.name, action.verb, action.resource, action.group
         );
-        Err(Failure::new(403, "Forbidden", message).about(action.group, action.resource, action.name))
+        Err(ApiError::new(403, "Forbidden", message).about_object(action.group, action.resource, action.name))
     }
 
-    pub(super) fn authorize_path(user: &User, path: &str) -> Result<(), Failure> {
+    pub(super) fn authorize_path(user: &ApiUser, path: &str) -> Result<(), ApiError> {
         let open = ["/version", "/readyz", "/livez", "/healthz"].iter().any(|p| path.starts_with(p));
         let discovery = ["/api", "/apis", "/openapi"].iter().any(|p| path.starts_with(p));
         let known = user.groups.iter().any(|g| g == "system:authenticated");
@@ -95,16 +102,16 @@ impl Cluster {
             return Ok(());
         }
         let message = format!("forbidden: User \"{}\" cannot get path \"{path}\"", user.name);
-        Err(Failure::new(403, "Forbidden", message))
+        Err(ApiError::new(403, "Forbidden", message))
     }
 
-    pub(super) fn allowed(&self, user: &User, action: &Action<'_>) -> bool {
+    pub(super) fn is_allowed(&self, user: &ApiUser, action: &RequestAttributes<'_>) -> bool {
         let rules = || self.rules_for(user, action.namespace).into_iter().flatten();
         user.is_admin() || rules().any(|rule| grants_action(rule, action))
     }
 
     /// The rules of the roles that a user is bound to in a namespace.
-    fn rules_for(&self, user: &User, namespace: &str) -> Vec<&Vec<Value>> {
+    fn rules_for(&self, user: &ApiUser, namespace: &str) -> Vec<&Vec<Value>> {
         const RBAC: &str = "rbac.authorization.k8s.io";
         let subject = |s: &Value| match s["kind"].as_str() {
             Some("User") => s["name"] == user.name.as_str(),
@@ -116,9 +123,9 @@ impl Cluster {
             _ => false,
         };
         let mut bindings: Vec<(&str, &Value)> =
-            self.store.list(RBAC, "clusterrolebindings", "").map(|(_, b)| ("", b)).collect();
+            self.store.list_objects(RBAC, "clusterrolebindings", "").map(|(_, b)| ("", b)).collect();
         if !namespace.is_empty() {
-            let own = self.store.list(RBAC, "rolebindings", namespace).collect::<Vec<_>>();
+            let own = self.store.list_objects(RBAC, "rolebindings", namespace).collect::<Vec<_>>();
             bindings.extend(own.into_iter().map(|(key, b)| (key.namespace.as_str(), b)));
         }
         let rules = bindings.into_iter().filter_map(|(namespace, binding)| {
@@ -134,24 +141,24 @@ impl Cluster {
     }
 
     /// Self-subject reviews.
-    pub(super) fn review(
+    pub(super) fn answer_review(
         &self,
-        user: &User,
-        target: &Target,
+        user: &ApiUser,
+        target: &RequestTarget,
         body: &Value,
         manager: &str,
     ) -> Option<Response> {
         let mut answer = body.clone();
         match (target.group.as_str(), target.plural.as_str()) {
             ("authentication.k8s.io", "selfsubjectreviews") => {
-                answer["metadata"] = json!({"creationTimestamp": self.now()});
+                answer["metadata"] = json!({"creationTimestamp": self.current_time()});
                 answer["status"] =
                     json!({"userInfo": {"username": user.name, "uid": user.name, "groups": user.groups}});
             }
             ("authorization.k8s.io", "selfsubjectaccessreviews") => {
                 let asked = &body["spec"]["resourceAttributes"];
                 let text = |key: &str| asked[key].as_str().unwrap_or_default();
-                let action = Action {
+                let action = RequestAttributes {
                     verb: text("verb"),
                     group: text("group"),
                     resource: text("resource"),
@@ -159,7 +166,7 @@ impl Cluster {
                     namespace: text("namespace"),
                     name: text("name"),
                 };
-                let allowed = self.allowed(user, &action);
+                let allowed = self.is_allowed(user, &action);
                 let fields: serde_json::Map<String, Value> = asked
                     .as_object()
                     .into_iter()
@@ -169,7 +176,7 @@ impl Cluster {
                     .collect();
                 let entry = json!({
                     "manager": manager, "operation": "Update", "apiVersion": "authorization.k8s.io/v1",
-                    "time": self.now(), "fieldsType": "FieldsV1",
+                    "time": self.current_time(), "fieldsType": "FieldsV1",
                     "fieldsV1": {"f:spec": {"f:resourceAttributes": fields}},
                 });
                 answer["metadata"] = json!({"managedFields": [entry]});
@@ -189,15 +196,15 @@ impl Cluster {
             }
             _ => return None,
         }
-        Some(Response::json(201, answer))
+        Some(Response::from_json(201, answer))
     }
 }
 
-pub fn qualified(resource: &str, group: &str) -> String {
+pub fn qualified_resource(resource: &str, group: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
-fn grants_action(rule: &Value, action: &Action<'_>) -> bool {
+fn grants_action(rule: &Value, action: &RequestAttributes<'_>) -> bool {
     let has = |key: &str, wanted: &str| {
         let list = rule[key].as_array();
         list.is_some_and(|list| list.iter().any(|v| v == "*" || v == wanted))

@@ -3,23 +3,23 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
-use super::http::Request;
+use super::cluster::TestCluster;
+use super::http::ApiRequest;
 
-const BUNDLE: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
+const CA_BUNDLE_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
     such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of \
     Kubernetes clusters.";
 
-impl Cluster {
+impl TestCluster {
     /// Does the work of a controller manager before a request is answered.
-    pub(super) fn control(&mut self, request: &Request) {
+    pub(super) fn run_controllers(&mut self, request: &ApiRequest) {
         if !self.controllers || self.controlling {
             return;
         }
         self.controlling = true;
         let namespaces: Vec<(String, bool)> = self
             .store
-            .list("", "namespaces", "")
+            .list_objects("", "namespaces", "")
             .map(|(key, object)| (key.name.clone(), object.pointer("/metadata/deletionTimestamp").is_some()))
             .collect();
         for (name, deleting) in namespaces {
@@ -34,22 +34,22 @@ impl Cluster {
     }
 
     /// Runs the controllers without a request, so that watches see their changes.
-    pub fn idle(&mut self) {
-        self.control(&Request::new("GET", "/"));
+    pub fn run_pending_controllers(&mut self) {
+        self.run_controllers(&ApiRequest::new("GET", "/"));
     }
 
     fn fill_namespace(&mut self, namespace: &str) {
         let path = format!("/api/v1/namespaces/{namespace}");
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": BUNDLE}},
+            "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": CA_BUNDLE_DESCRIPTION}},
             "data": {"ca.crt": "none"},
         });
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
         for (plural, object) in [("configmaps", map), ("serviceaccounts", account)] {
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             if self.store.get("", plural, namespace, &name).is_none() {
-                self.ask("POST", &format!("{path}/{plural}"), &object);
+                self.send_request("POST", &format!("{path}/{plural}"), &object);
             }
         }
     }
@@ -59,13 +59,13 @@ impl Cluster {
         let body = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}, "spec": {"finalizers": []},
         });
-        self.ask("PUT", &path, &body);
+        self.send_request("PUT", &path, &body);
     }
 
-    pub(super) fn ask(&mut self, method: &str, path: &str, body: &Value) {
-        let request = Request::new(method, path)
-            .header("user-agent", "kube-controller-manager/v1")
-            .body("application/json", body.to_string());
-        self.quietly(&request);
+    pub(super) fn send_request(&mut self, method: &str, path: &str, body: &Value) {
+        let request = ApiRequest::new(method, path)
+            .with_header("user-agent", "kube-controller-manager/v1")
+            .with_body("application/json", body.to_string());
+        self.handle_quietly(&request);
     }
 }

@@ -3,17 +3,17 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::Cluster;
-use super::write::text;
+use super::cluster::TestCluster;
+use super::write::text_at;
 
 const APPS: &str = "apps";
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
-impl Cluster {
+impl TestCluster {
     /// Reconciles every Deployment and its `ReplicaSets`.
     pub(super) fn roll_out(&mut self) {
         let deployments: Vec<Value> =
-            self.store.list(APPS, "deployments", "").map(|(_, object)| object.clone()).collect();
+            self.store.list_objects(APPS, "deployments", "").map(|(_, object)| object.clone()).collect();
         for deployment in deployments {
             if deployment.pointer("/metadata/deletionTimestamp").is_some() {
                 self.delete_replica_sets(&deployment);
@@ -27,13 +27,13 @@ impl Cluster {
     /// The replica sets of a Deployment.
     fn owned_replica_sets(&self, deployment: &Value) -> Vec<Value> {
         let uid = &deployment["metadata"]["uid"];
-        let namespace = text(deployment, "/metadata/namespace");
-        let sets = self.store.list(APPS, "replicasets", namespace).map(|(_, set)| set);
+        let namespace = text_at(deployment, "/metadata/namespace");
+        let sets = self.store.list_objects(APPS, "replicasets", namespace).map(|(_, set)| set);
         sets.filter(|set| set["metadata"]["ownerReferences"][0]["uid"] == *uid).cloned().collect()
     }
 
     fn roll_out_one(&mut self, deployment: &Value) {
-        let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
+        let root = format!("/apis/apps/v1/namespaces/{}", text_at(deployment, "/metadata/namespace"));
         let wanted = deployment["spec"]["replicas"].as_i64().unwrap_or(1);
         let most = wanted + max_surge(deployment, wanted);
         let hash = template_hash(&deployment["spec"]["template"]);
@@ -59,16 +59,16 @@ impl Cluster {
                 annotations[key] = value.clone();
             }
         }
-        let name = format!("{}-{hash}", text(deployment, "/metadata/name"));
+        let name = format!("{}-{hash}", text_at(deployment, "/metadata/name"));
         if let Some(set) = sets.iter().find(is_new) {
             let mut changed = set.clone();
             changed["spec"]["replicas"] = json!(count);
             changed["metadata"]["annotations"] = annotations;
             if changed != *set {
-                self.ask("PUT", &format!("{root}/replicasets/{name}"), &changed);
+                self.send_request("PUT", &format!("{root}/replicasets/{name}"), &changed);
             }
         } else {
-            self.ask(
+            self.send_request(
                 "POST",
                 &format!("{root}/replicasets"),
                 &replica_set(deployment, &name, &hash, count, &annotations),
@@ -79,8 +79,8 @@ impl Cluster {
         for set in sets.iter().filter(|set| ready && !is_new(set) && running(set) > 0) {
             let mut changed = set.clone();
             changed["spec"]["replicas"] = json!(0);
-            let name = text(set, "/metadata/name").to_owned();
-            self.ask("PUT", &format!("{root}/replicasets/{name}"), &changed);
+            let name = text_at(set, "/metadata/name").to_owned();
+            self.send_request("PUT", &format!("{root}/replicasets/{name}"), &changed);
             total = count;
         }
         self.report_status(deployment, &format!("{root}/deployments"), &name, number, (count, total));
@@ -95,7 +95,7 @@ impl Cluster {
         revision: i64,
         (new, all): (i64, i64),
     ) {
-        let now = self.now();
+        let now = self.current_time();
         let condition = |ty: &str, status: &str, reason: &str, message: &str| {
             json!({
                 "type": ty, "status": status, "lastUpdateTime": now, "lastTransitionTime": now, "reason": reason,
@@ -149,46 +149,57 @@ impl Cluster {
         let unreported = timeless(&status) != timeless(&deployment["status"]);
         if unreported || changed["metadata"]["annotations"] != deployment["metadata"]["annotations"] {
             changed["status"] = status;
-            self.ask("PUT", &format!("{root}/{}/status", text(deployment, "/metadata/name")), &changed);
+            self.send_request(
+                "PUT",
+                &format!("{root}/{}/status", text_at(deployment, "/metadata/name")),
+                &changed,
+            );
         }
     }
 
     /// Deletes a Deployment that waits for its `ReplicaSets` to be deleted or orphaned.
     fn delete_replica_sets(&mut self, deployment: &Value) {
         let finalizers = deployment["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
-        let root = format!("/apis/apps/v1/namespaces/{}", text(deployment, "/metadata/namespace"));
+        let root = format!("/apis/apps/v1/namespaces/{}", text_at(deployment, "/metadata/namespace"));
         for set in self.owned_replica_sets(deployment) {
-            let path = format!("{root}/replicasets/{}", text(&set, "/metadata/name"));
+            let path = format!("{root}/replicasets/{}", text_at(&set, "/metadata/name"));
             if finalizers.contains(&json!("orphan")) {
                 let mut free = set.clone();
                 free["metadata"].as_object_mut().unwrap().shift_remove("ownerReferences");
-                self.ask("PUT", &path, &free);
+                self.send_request("PUT", &path, &free);
             } else if finalizers.contains(&json!("foregroundDeletion")) {
-                self.ask("DELETE", &path, &json!({}));
+                self.send_request("DELETE", &path, &json!({}));
             }
         }
         let mut free = deployment.clone();
         let kept = finalizers.iter().filter(|f| **f != "orphan" && **f != "foregroundDeletion").cloned();
         free["metadata"]["finalizers"] = kept.collect();
-        self.ask("PUT", &format!("{root}/deployments/{}", text(deployment, "/metadata/name")), &free);
+        self.send_request(
+            "PUT",
+            &format!("{root}/deployments/{}", text_at(deployment, "/metadata/name")),
+            &free,
+        );
     }
 
     /// Deletes `ReplicaSets` whose Deployment is deleted.
     fn collect_garbage(&mut self) {
         let orphaned: Vec<Value> = self
             .store
-            .list(APPS, "replicasets", "")
+            .list_objects(APPS, "replicasets", "")
             .map(|(_, set)| set)
             .filter(|set| {
                 let owner = &set["metadata"]["ownerReferences"][0]["uid"];
                 !owner.is_null()
-                    && !self.store.list(APPS, "deployments", "").any(|(_, d)| d["metadata"]["uid"] == *owner)
+                    && !self
+                        .store
+                        .list_objects(APPS, "deployments", "")
+                        .any(|(_, d)| d["metadata"]["uid"] == *owner)
             })
             .cloned()
             .collect();
         for set in orphaned {
-            let (namespace, name) = (text(&set, "/metadata/namespace"), text(&set, "/metadata/name"));
-            self.ask(
+            let (namespace, name) = (text_at(&set, "/metadata/namespace"), text_at(&set, "/metadata/name"));
+            self.send_request(
                 "DELETE",
                 &format!("/apis/apps/v1/namespaces/{namespace}/replicasets/{name}"),
                 &json!({}),

@@ -2,36 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use federate_apiserver::{Failure, Kind};
+use federate_apiserver::{ApiError, ResourceKind};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, unknown_resource};
-use super::http::{Request, Response};
+use super::cluster::{TestCluster, unknown_resource};
+use super::http::{ApiRequest, Response};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-impl Cluster {
-    pub(super) fn discover(&self, request: &Request) -> Result<Response, Failure> {
+impl TestCluster {
+    pub(super) fn handle_discovery(&self, request: &ApiRequest) -> Result<Response, ApiError> {
         let parts: Vec<&str> = request.path.trim_matches('/').split('/').collect();
-        let aggregated = request.accept().split(',').any(|one| one.trim() == AGGREGATED);
+        let aggregated = request.accept_header().split(',').any(|one| one.trim() == AGGREGATED);
         match parts.as_slice() {
-            ["version"] => Ok(Response::json(200, version_info())),
+            ["version"] => Ok(Response::from_json(200, version_info())),
             ["openapi", "v3"] => Ok(self.openapi_root()),
             ["openapi", ..] => match self.openapi.get(&request.path) {
-                Some(document) => Ok(Response::json(200, document.clone())),
-                None => Ok(Response::nowhere()),
+                Some(document) => Ok(Response::from_json(200, document.clone())),
+                None => Ok(Response::not_found()),
             },
-            ["readyz" | "livez" | "healthz", ..] => Ok(Response::text(200, "ok")),
+            ["readyz" | "livez" | "healthz", ..] => Ok(Response::from_text(200, "ok")),
             ["api" | "apis"]
-                if request.accept().contains("v=v2beta1") && !aggregated && !accepts_json(request) =>
+                if request.accept_header().contains("v=v2beta1") && !aggregated && !accepts_json(request) =>
             {
                 let message = "only the following media types are accepted: application/json, application/yaml, \
                                application/vnd.kubernetes.protobuf";
-                Err(Failure::new(406, "NotAcceptable", message))
+                Err(ApiError::new(406, "NotAcceptable", message))
             }
             ["api"] if aggregated => Ok(self.aggregated_discovery(&[String::new()])),
             ["apis"] if aggregated => Ok(self.aggregated_discovery(&self.named_groups())),
-            ["api"] => Ok(Response::json(
+            ["api"] => Ok(Response::from_json(
                 200,
                 json!({
                     "kind": "APIVersions", "versions": ["v1"],
@@ -41,22 +41,25 @@ impl Cluster {
             ["apis"] => {
                 let groups: Vec<Value> =
                     self.named_groups().iter().map(|group| self.describe_group(group, false)).collect();
-                Ok(Response::json(200, json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})))
+                Ok(Response::from_json(
+                    200,
+                    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}),
+                ))
             }
             ["apis", group] if self.serves_group(group) => {
-                Ok(Response::json(200, self.describe_group(group, true)))
+                Ok(Response::from_json(200, self.describe_group(group, true)))
             }
-            ["api", "v1"] => Ok(Response::json(200, self.describe_resources("", "v1"))),
+            ["api", "v1"] => Ok(Response::from_json(200, self.describe_resources("", "v1"))),
             ["api", _] => Err(unknown_resource()),
             ["apis", group, version] if self.serves_group(group) => {
                 let known = self.versions_of(group).iter().any(|v| v == version);
                 if known {
-                    Ok(Response::json(200, self.describe_resources(group, version)))
+                    Ok(Response::from_json(200, self.describe_resources(group, version)))
                 } else {
                     Err(unknown_resource())
                 }
             }
-            _ => Ok(Response::nowhere()),
+            _ => Ok(Response::not_found()),
         }
     }
 
@@ -72,7 +75,8 @@ impl Cluster {
             (path, json!({"serverRelativeURL": url}))
         };
         let paths: serde_json::Map<String, Value> = versions.map(entry).collect();
-        Response::json(200, json!({"paths": paths})).with("Content-Type", "text/plain; charset=utf-8")
+        Response::from_json(200, json!({"paths": paths}))
+            .with_header("Content-Type", "text/plain; charset=utf-8")
     }
 
     /// The groups without the core group.
@@ -135,7 +139,7 @@ impl Cluster {
     }
 
     fn aggregated_discovery(&self, groups: &[String]) -> Response {
-        let resource = |kind: &Kind| {
+        let resource = |kind: &ResourceKind| {
             let mut resource = json!({
                 "resource": kind.plural,
                 // Custom resources have all three; other kinds only the kind.
@@ -179,15 +183,15 @@ impl Cluster {
         let body = json!({
             "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
         });
-        Response::json(200, body).with("Content-Type", AGGREGATED)
+        Response::from_json(200, body).with_header("Content-Type", AGGREGATED)
     }
 }
 
-fn accepts_json(request: &Request) -> bool {
-    request.accept().split(',').any(|one| matches!(one.trim(), "application/json" | "*/*"))
+fn accepts_json(request: &ApiRequest) -> bool {
+    request.accept_header().split(',').any(|one| matches!(one.trim(), "application/json" | "*/*"))
 }
 
-fn response_kind(kind: &Kind, shown: (&str, &str, String)) -> Value {
+fn response_kind(kind: &ResourceKind, shown: (&str, &str, String)) -> Value {
     let (group, version, name) = shown;
     if kind.custom.is_some() && group.is_empty() {
         return json!({"group": kind.group, "version": kind.version, "kind": name});
@@ -195,7 +199,7 @@ fn response_kind(kind: &Kind, shown: (&str, &str, String)) -> Value {
     json!({"group": group, "version": version, "kind": name})
 }
 
-fn verbs_of(kind: &Kind) -> &'static [&'static str] {
+fn verbs_of(kind: &ResourceKind) -> &'static [&'static str] {
     if kind.custom.is_some() {
         &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
     } else if kind.kind == "Namespace" {
@@ -214,12 +218,12 @@ fn part_verbs(name: &str) -> &'static [&'static str] {
 }
 
 /// The subresources with the kind that they show.
-fn subresources_of(kind: &Kind) -> Vec<(&'static str, (&'static str, &'static str, String))> {
+fn subresources_of(kind: &ResourceKind) -> Vec<(&'static str, (&'static str, &'static str, String))> {
     let mut parts = Vec::new();
-    if kind.is("Pod") {
+    if kind.is_builtin("Pod") {
         parts.push(("eviction", ("policy", "v1", "Eviction".to_owned())));
     }
-    if kind.is("Namespace") {
+    if kind.is_builtin("Namespace") {
         parts.push(("finalize", ("", "", kind.kind.clone())));
     }
     let own = || ("", "", kind.kind.clone());

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use federate_apiserver::Failure;
+use federate_apiserver::ApiError;
 
-use super::http::{Request, Response};
+use super::http::{ApiRequest, Response};
 
 /// A fault of the next requests of a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct InjectedFault {
     /// `*` for any.
     pub verb: String,
     /// Only requests whose path with its query contains this.
@@ -38,45 +38,45 @@ pub enum FaultKind {
     Gone,
 }
 
-impl Fault {
+impl InjectedFault {
     pub fn new(verb: &str, what: FaultKind) -> Self {
         Self { verb: verb.to_owned(), path: String::new(), times: 1, what }
     }
 
     #[must_use]
-    pub fn times(mut self, times: usize) -> Self {
+    pub fn with_times(mut self, times: usize) -> Self {
         self.times = times;
         self
     }
 
     #[must_use]
-    pub fn on(mut self, path: &str) -> Self {
+    pub fn on_path(mut self, path: &str) -> Self {
         path.clone_into(&mut self.path);
         self
     }
 }
 
 #[derive(Debug, Default)]
-pub struct Faults(Vec<Fault>);
+pub struct Faults(Vec<InjectedFault>);
 
 /// Stands for a connection that ends without an answer.
 pub const DROPPED: u16 = 0;
 
 impl Faults {
-    pub fn add(&mut self, fault: Fault) {
+    pub fn add_fault(&mut self, fault: InjectedFault) {
         self.0.push(fault);
     }
 
-    fn take(
+    fn take_fault(
         &mut self,
         verb: &str,
-        request: &Request,
+        request: &ApiRequest,
         fits: impl Fn(&FaultKind) -> bool,
     ) -> Option<FaultKind> {
         if self.0.is_empty() {
             return None;
         }
-        let path = request.target();
+        let path = request.path_and_query();
         let at = self.0.iter().position(|fault| {
             (fault.verb == "*" || fault.verb == verb) && path.contains(&fault.path) && fits(&fault.what)
         })?;
@@ -85,25 +85,26 @@ impl Faults {
     }
 
     /// The delay of an answer.
-    pub fn delay(&mut self, verb: &str, request: &Request) -> Option<Duration> {
-        match self.take(verb, request, |what| matches!(what, FaultKind::Slow(_)))? {
+    pub fn take_delay(&mut self, verb: &str, request: &ApiRequest) -> Option<Duration> {
+        match self.take_fault(verb, request, |what| matches!(what, FaultKind::Slow(_)))? {
             FaultKind::Slow(time) => Some(time),
             _ => None,
         }
     }
 
     /// Whether the answer is lost.
-    pub fn lost(&mut self, verb: &str, request: &Request) -> bool {
-        self.take(verb, request, |what| *what == FaultKind::Lose).is_some()
+    pub fn is_answer_lost(&mut self, verb: &str, request: &ApiRequest) -> bool {
+        self.take_fault(verb, request, |what| *what == FaultKind::Lose).is_some()
     }
 
     /// The faulty answer.
-    pub fn next_failure(&mut self, verb: &str, request: &Request) -> Option<Response> {
-        let what = self.take(verb, request, |what| !matches!(what, FaultKind::Slow(_) | FaultKind::Lose))?;
+    pub fn next_failure(&mut self, verb: &str, request: &ApiRequest) -> Option<Response> {
+        let what =
+            self.take_fault(verb, request, |what| !matches!(what, FaultKind::Slow(_) | FaultKind::Lose))?;
         Some(match what {
             FaultKind::TooMany { seconds } => {
-                Response::text(429, "Too many requests, please try again later.\n")
-                    .with("Retry-After", &seconds.to_string())
+                Response::from_text(429, "Too many requests, please try again later.\n")
+                    .with_header("Retry-After", &seconds.to_string())
             }
             FaultKind::Status(code) => {
                 let reason = match code {
@@ -111,16 +112,16 @@ impl Faults {
                     504 => "Timeout",
                     _ => "InternalError",
                 };
-                Failure::new(code, reason, "the server is out of order on demand").into()
+                ApiError::new(code, reason, "the server is out of order on demand").into()
             }
             FaultKind::Conflict => {
                 let message = "Operation cannot be fulfilled: the object has been modified; please apply your changes \
                                to the latest version and try again";
-                Failure::new(409, "Conflict", message).into()
+                ApiError::new(409, "Conflict", message).into()
             }
-            FaultKind::Drop => Response::text(DROPPED, ""),
-            FaultKind::Gone => Failure::new(410, "Expired", "too old resource version: 1 (2)").into(),
-            FaultKind::Stranger => Failure::new(401, "Unauthorized", "Unauthorized").into(),
+            FaultKind::Drop => Response::from_text(DROPPED, ""),
+            FaultKind::Gone => ApiError::new(410, "Expired", "too old resource version: 1 (2)").into(),
+            FaultKind::Stranger => ApiError::new(401, "Unauthorized", "Unauthorized").into(),
             FaultKind::Slow(_) | FaultKind::Lose => return None,
         })
     }

@@ -1,30 +1,30 @@
 //! Reading objects: one, or pages of many.
 
-use federate_apiserver::{Cause, Failure, Kind};
+use federate_apiserver::{ApiError, ResourceKind, StatusCause};
 use serde_json::{Map, Value, json};
 
-use super::cluster::{Cluster, Target};
-use super::decode::option;
-use super::http::{Request, Response};
-use super::selector::Selector;
+use super::cluster::{RequestTarget, TestCluster};
+use super::decoding::invalid_option;
+use super::http::{ApiRequest, Response};
+use super::selector::RequestSelector;
 use super::table;
 use super::watch::Watch;
 
 /// Where a list continues: the version that it shows, and the last key.
-struct Token {
+struct ContinueToken {
     version: i64,
     start: String,
 }
 
-impl Token {
-    fn write(version: u64, start: &str) -> String {
+impl ContinueToken {
+    fn to_text(version: u64, start: &str) -> String {
         let token = json!({"v": "meta.k8s.io/v1", "rv": version, "start": format!("{start}\0")});
-        base64url(token.to_string().as_bytes())
+        encode_base64url(token.to_string().as_bytes())
     }
 
-    fn read(text: &str) -> Result<Self, Failure> {
-        let bad = || Failure::bad_request("invalid continue token: continue key is not valid");
-        let bytes = unbase64url(text).ok_or_else(bad)?;
+    fn from_text(text: &str) -> Result<Self, ApiError> {
+        let bad = || ApiError::bad_request("invalid continue token: continue key is not valid");
+        let bytes = decode_base64url(text).ok_or_else(bad)?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|_| bad())?;
         let start = token["start"].as_str().ok_or_else(bad)?;
         Ok(Self {
@@ -34,24 +34,24 @@ impl Token {
     }
 }
 
-impl Cluster {
-    pub(super) fn read(
+impl TestCluster {
+    pub(super) fn handle_read(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
-    ) -> Result<Response, Failure> {
-        if let Some(version) = request.filled("resourceVersion") {
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<Response, ApiError> {
+        if let Some(version) = request.non_empty_param("resourceVersion") {
             self.check_version(version)?;
         }
-        let live = self.stored(target, kind)?;
-        Ok(Response::json(200, table::one(request, kind, &live)))
+        let live = self.stored_object(target, kind)?;
+        Ok(Response::from_json(200, table::format_object(request, kind, &live)))
     }
 
     /// Refuses an invalid version, or one in the future.
-    fn check_version(&self, version: &str) -> Result<u64, Failure> {
+    fn check_version(&self, version: &str) -> Result<u64, ApiError> {
         let number: u64 = version.parse().map_err(|_| {
-            Failure::bad_request(format!(
+            ApiError::bad_request(format!(
                 "invalid resource version: resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing \
                  {version:?}: invalid syntax"
             ))
@@ -59,26 +59,26 @@ impl Cluster {
         if number > self.store.version {
             let message =
                 format!("Timeout: Too large resource version: {number}, current: {}", self.store.version);
-            let cause = Cause::new("ResourceVersionTooLarge", "", "Too large resource version");
-            return Err(Failure::new(504, "Timeout", message)
+            let cause = StatusCause::new("ResourceVersionTooLarge", "", "Too large resource version");
+            return Err(ApiError::new(504, "Timeout", message)
                 .caused_by(&[cause])
-                .with("retryAfterSeconds", 1));
+                .with_detail("retryAfterSeconds", 1));
         }
         Ok(number)
     }
 
-    pub(super) fn list(
+    pub(super) fn handle_list(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
-    ) -> Result<Response, Failure> {
-        let watching = request.flag("watch") && request.param("watch").is_some();
-        let mut fields = request.filled("fieldSelector").unwrap_or_default().to_owned();
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<Response, ApiError> {
+        let watching = request.is_flag_set("watch") && request.query_param("watch").is_some();
+        let mut fields = request.non_empty_param("fieldSelector").unwrap_or_default().to_owned();
         if !target.name.is_empty() {
             fields = format!("metadata.name={}", target.name);
         }
-        let selector = Selector::parse(request.filled("labelSelector"), Some(&fields), kind)?;
+        let selector = RequestSelector::parse(request.non_empty_param("labelSelector"), Some(&fields), kind)?;
         check_list_options(request, watching)?;
         if watching {
             let watch = Watch::new(request, kind, target, selector, self)?;
@@ -88,40 +88,41 @@ impl Cluster {
                 body: super::http::Body::Watch(Box::new(watch)),
             });
         }
-        if request.accept().contains("text/html") && !request.accept().contains("json") {
+        if request.accept_header().contains("text/html") && !request.accept_header().contains("json") {
             let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
                            application/vnd.kubernetes.protobuf, application/json;stream=watch, \
                            application/vnd.kubernetes.protobuf;stream=watch";
-            return Err(Failure::new(406, "NotAcceptable", message));
+            return Err(ApiError::new(406, "NotAcceptable", message));
         }
         let mut version = self.store.version;
-        let token = request.filled("continue").map(Token::read).transpose()?;
-        let given = request.filled("resourceVersion");
+        let token = request.non_empty_param("continue").map(ContinueToken::from_text).transpose()?;
+        let given = request.non_empty_param("resourceVersion");
         if let Some(token) = &token {
             if given.is_some_and(|v| v != "0") {
                 let message = "specifying resource version is not allowed when using continue";
-                return Err(Failure::bad_request(message));
+                return Err(ApiError::bad_request(message));
             }
             if token.version >= 0 {
                 version = u64::try_from(token.version).unwrap();
                 if version < self.store.compacted {
-                    return Ok(expired(token));
+                    return Ok(expired_response(token));
                 }
             }
         } else if let Some(given) = given {
             let wanted = self.check_version(given)?;
-            if request.filled("resourceVersionMatch") == Some("Exact") {
+            if request.non_empty_param("resourceVersionMatch") == Some("Exact") {
                 if wanted < self.store.compacted {
                     let message = "The resourceVersion for the provided list is too old.";
-                    return Err(Failure::new(410, "Expired", message));
+                    return Err(ApiError::new(410, "Expired", message));
                 }
                 version = wanted;
             }
         }
-        let objects = self.page(kind, target, version, token.as_ref().map(|t| t.start.as_str()));
-        let limit = request.filled("limit").and_then(|l| l.parse::<i64>().ok()).filter(|l| *l > 0);
+        let objects =
+            self.objects_at_version(kind, target, version, token.as_ref().map(|t| t.start.as_str()));
+        let limit = request.non_empty_param("limit").and_then(|l| l.parse::<i64>().ok()).filter(|l| *l > 0);
         let matching: Vec<(String, Value)> =
-            objects.into_iter().filter(|(_, object)| selector.matches(object)).collect();
+            objects.into_iter().filter(|(_, object)| selector.matches_object(object)).collect();
         let end = limit.and_then(|l| usize::try_from(l).ok()).unwrap_or(usize::MAX).min(matching.len());
         let mut metadata = Map::new();
         metadata.insert("resourceVersion".to_owned(), json!(version.to_string()));
@@ -129,17 +130,24 @@ impl Cluster {
             metadata.insert("continue".to_owned(), json!(""));
         }
         if end < matching.len() {
-            metadata.insert("continue".to_owned(), json!(Token::write(version, &matching[end - 1].0)));
+            metadata
+                .insert("continue".to_owned(), json!(ContinueToken::to_text(version, &matching[end - 1].0)));
             if selector.is_empty() {
                 metadata.insert("remainingItemCount".to_owned(), json!(matching.len() - end));
             }
         }
         let items: Vec<Value> = matching.into_iter().take(end).map(|(_, object)| object).collect();
-        Ok(Response::json(200, table::many(request, kind, &Value::Object(metadata), &items)))
+        Ok(Response::from_json(200, table::format_list(request, kind, &Value::Object(metadata), &items)))
     }
 
     /// The objects at a version after a key, in the order of keys.
-    fn page(&self, kind: &Kind, target: &Target, version: u64, after: Option<&str>) -> Vec<(String, Value)> {
+    fn objects_at_version(
+        &self,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+        version: u64,
+        after: Option<&str>,
+    ) -> Vec<(String, Value)> {
         let place = |namespace: &str, name: &str| {
             if target.namespace.is_empty() && kind.namespaced {
                 format!("{namespace}/{name}")
@@ -149,7 +157,7 @@ impl Cluster {
         };
         let mut objects: Vec<(String, Value)> = self
             .store
-            .list(&kind.group, &kind.plural, &target.namespace)
+            .list_objects(&kind.group, &kind.plural, &target.namespace)
             .map(|(key, object)| (place(&key.namespace, &key.name), object.clone()))
             .collect();
         // Undo what has happened since.
@@ -169,10 +177,10 @@ impl Cluster {
     }
 }
 
-fn check_list_options(request: &Request, watching: bool) -> Result<(), Failure> {
-    let matching = request.filled("resourceVersionMatch");
-    let version = request.filled("resourceVersion");
-    let initial = request.filled("sendInitialEvents").is_some();
+fn check_list_options(request: &ApiRequest, watching: bool) -> Result<(), ApiError> {
+    let matching = request.non_empty_param("resourceVersionMatch");
+    let version = request.non_empty_param("resourceVersion");
+    let initial = request.non_empty_param("sendInitialEvents").is_some();
     let why = if initial && matching != Some("NotOlderThan") {
         "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
     } else if watching && matching.is_some() && !initial {
@@ -184,25 +192,25 @@ fn check_list_options(request: &Request, watching: bool) -> Result<(), Failure> 
     } else {
         return Ok(());
     };
-    Err(option("ListOptions", &[Cause::forbidden("resourceVersionMatch", why)]))
+    Err(invalid_option("ListOptions", &[StatusCause::forbidden("resourceVersionMatch", why)]))
 }
 
 /// The answer to a token whose version is forgotten: another one, without a version.
-fn expired(token: &Token) -> Response {
+fn expired_response(token: &ContinueToken) -> Response {
     let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
                    new list without the continue parameter, or use the continue token in this response to retrieve \
                    the remainder of the results. Continuing with the provided token results in an inconsistent list \
                    - objects that were created, modified, or deleted between the time the first chunk was returned \
                    and now may show up in the list.";
     let fresh = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": format!("{}\0", token.start)});
-    let mut status = Failure::new(410, "Expired", message).status();
-    status["metadata"] = json!({"continue": base64url(fresh.to_string().as_bytes())});
-    Response::json(410, status)
+    let mut status = ApiError::new(410, "Expired", message).to_status();
+    status["metadata"] = json!({"continue": encode_base64url(fresh.to_string().as_bytes())});
+    Response::from_json(410, status)
 }
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-pub fn base64url(bytes: &[u8]) -> String {
+pub fn encode_base64url(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
         let mut bits = [0_u8; 3];
@@ -215,7 +223,7 @@ pub fn base64url(bytes: &[u8]) -> String {
     text
 }
 
-fn unbase64url(text: &str) -> Option<Vec<u8>> {
+fn decode_base64url(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let (mut bits, mut count) = (0_u32, 0);
     for c in text.trim_end_matches('=').bytes() {

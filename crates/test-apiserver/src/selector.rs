@@ -1,11 +1,11 @@
 //! Label and field selectors in URLs.
 
-use federate_apiserver::{Failure, Kind};
+use federate_apiserver::{ApiError, ResourceKind};
 use serde_json::Value;
 
 /// A condition on a label or field.
 #[derive(Clone, Debug)]
-pub struct Term {
+pub struct SelectorTerm {
     key: String,
     test: Test,
 }
@@ -21,13 +21,13 @@ enum Test {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Selector {
-    labels: Vec<Term>,
-    fields: Vec<Term>,
+pub struct RequestSelector {
+    labels: Vec<SelectorTerm>,
+    fields: Vec<SelectorTerm>,
 }
 
-impl Term {
-    fn holds(&self, value: Option<&str>) -> bool {
+impl SelectorTerm {
+    fn matches_value(&self, value: Option<&str>) -> bool {
         let number = value.and_then(|v| v.parse::<i64>().ok());
         match &self.test {
             Test::In(values) => value.is_some_and(|v| values.iter().any(|w| w == v)),
@@ -40,17 +40,17 @@ impl Term {
     }
 }
 
-impl Selector {
-    pub fn parse(labels: Option<&str>, fields: Option<&str>, kind: &Kind) -> Result<Self, Failure> {
+impl RequestSelector {
+    pub fn parse(labels: Option<&str>, fields: Option<&str>, kind: &ResourceKind) -> Result<Self, ApiError> {
         let labels = parse_labels(labels.unwrap_or_default())
-            .map_err(|why| Failure::bad_request(format!("unable to parse requirement: {why}")))?;
+            .map_err(|why| ApiError::bad_request(format!("unable to parse requirement: {why}")))?;
         let fields = parse_fields(fields.unwrap_or_default());
         let custom = kind.custom.iter().flat_map(|c| &c.selectable).map(|p| p.trim_start_matches('.'));
         let mut known = vec!["metadata.name", "metadata.namespace"];
         known.extend(custom.chain(builtin_fields(kind).iter().copied()));
         if let Some(term) = fields.iter().find(|term| !known.contains(&term.key.as_str())) {
             let known: Vec<String> = known.iter().map(|k| format!("{k:?}")).collect();
-            return Err(Failure::bad_request(format!(
+            return Err(ApiError::bad_request(format!(
                 "{:?} is not a known field selector: only {}",
                 term.key,
                 known.join(", ")
@@ -63,18 +63,18 @@ impl Selector {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub fn matches(&self, object: &Value) -> bool {
+    pub fn matches_object(&self, object: &Value) -> bool {
         let label = |key: &str| object.pointer("/metadata/labels").and_then(|l| l.get(key)?.as_str());
         let field = |key: &str| {
             let found = object.pointer(&format!("/{}", key.replace('.', "/")));
             found.map_or_else(String::new, |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
         };
-        self.labels.iter().all(|term| term.holds(label(&term.key)))
-            && self.fields.iter().all(|term| term.holds(Some(&field(&term.key))))
+        self.labels.iter().all(|term| term.matches_value(label(&term.key)))
+            && self.fields.iter().all(|term| term.matches_value(Some(&field(&term.key))))
     }
 }
 
-fn builtin_fields(kind: &Kind) -> &'static [&'static str] {
+fn builtin_fields(kind: &ResourceKind) -> &'static [&'static str] {
     match kind.kind.as_str() {
         _ if kind.custom.is_some() => &[],
         "Pod" => &[
@@ -95,7 +95,7 @@ fn builtin_fields(kind: &Kind) -> &'static [&'static str] {
     }
 }
 
-fn parse_fields(text: &str) -> Vec<Term> {
+fn parse_fields(text: &str) -> Vec<SelectorTerm> {
     let terms = text.split(',').filter(|term| !term.is_empty());
     terms
         .map(|term| {
@@ -106,13 +106,16 @@ fn parse_fields(text: &str) -> Vec<Term> {
                     _ => (term, "", false),
                 };
             let values = vec![value.to_owned()];
-            Term { key: key.to_owned(), test: if not { Test::NotIn(values) } else { Test::In(values) } }
+            SelectorTerm {
+                key: key.to_owned(),
+                test: if not { Test::NotIn(values) } else { Test::In(values) },
+            }
         })
         .collect()
 }
 
 /// Splits at commas outside of parentheses.
-fn split(text: &str) -> Vec<&str> {
+fn split_terms(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
     for (at, c) in text.char_indices() {
         match c {
@@ -129,12 +132,12 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-fn parse_labels(text: &str) -> Result<Vec<Term>, String> {
-    split(text).into_iter().map(str::trim).filter(|t| !t.is_empty()).map(parse_label).collect()
+fn parse_labels(text: &str) -> Result<Vec<SelectorTerm>, String> {
+    split_terms(text).into_iter().map(str::trim).filter(|t| !t.is_empty()).map(parse_label).collect()
 }
 
-fn parse_label(term: &str) -> Result<Term, String> {
-    let make = |key: &str, test: Test| Ok(Term { key: key.trim().to_owned(), test });
+fn parse_label(term: &str) -> Result<SelectorTerm, String> {
+    let make = |key: &str, test: Test| Ok(SelectorTerm { key: key.trim().to_owned(), test });
     if let Some(key) = term.strip_prefix('!') {
         return make(key, Test::Absent);
     }

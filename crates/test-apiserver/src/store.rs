@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The key of an object: group, plural, namespace (may be empty), name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Key {
+pub struct StoreKey {
     pub group: String,
     pub plural: String,
     pub namespace: String,
@@ -17,10 +17,10 @@ pub struct Key {
 
 /// A change, in order of versions.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct StoreEvent {
     pub version: u64,
     pub at: Instant,
-    pub key: Key,
+    pub key: StoreKey,
     pub before: Option<Arc<Value>>,
     /// The object after the change, or before its deletion.
     pub object: Arc<Value>,
@@ -28,9 +28,9 @@ pub struct Event {
 }
 
 #[derive(Debug)]
-pub struct Store {
-    pub objects: BTreeMap<Key, Arc<Value>>,
-    pub events: Vec<Event>,
+pub struct ObjectStore {
+    pub objects: BTreeMap<StoreKey, Arc<Value>>,
+    pub events: Vec<StoreEvent>,
     pub version: u64,
     /// Events up to this version are compacted.
     pub compacted: u64,
@@ -40,7 +40,7 @@ pub struct Store {
     ports: u16,
 }
 
-impl Store {
+impl ObjectStore {
     /// `seed` makes the uids of a cluster unique.
     pub fn new(seed: u64) -> Self {
         Self {
@@ -55,34 +55,34 @@ impl Store {
         }
     }
 
-    pub fn uid(&mut self) -> String {
+    pub fn next_uid(&mut self) -> String {
         self.uids += 1;
         format!("{:08x}-0000-4000-8000-{:012x}", self.seed, self.uids)
     }
 
     /// A suffix for a generated name.
-    pub fn suffix(&mut self) -> String {
+    pub fn next_suffix(&mut self) -> String {
         self.uids += 1;
         format!("{:05x}", self.uids)
     }
 
-    pub fn address(&mut self) -> String {
+    pub fn next_address(&mut self) -> String {
         self.addresses += 1;
         format!("10.1.{}.{}", self.addresses / 250, self.addresses % 250 + 1)
     }
 
-    pub fn port(&mut self) -> u16 {
+    pub fn next_port(&mut self) -> u16 {
         self.ports += 1;
         self.ports
     }
 
     /// Stores an object under the next version, and returns it.
-    pub fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
+    pub fn put_object(&mut self, key: StoreKey, mut object: Value) -> Arc<Value> {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let object = Arc::new(object);
         let before = self.objects.insert(key.clone(), object.clone());
-        self.events.push(Event {
+        self.events.push(StoreEvent {
             version: self.version,
             at: Instant::now(),
             key,
@@ -94,23 +94,23 @@ impl Store {
     }
 
     /// Removes an object; watchers see `object` last.
-    pub fn remove(&mut self, key: &Key, mut object: Value) {
+    pub fn remove_object(&mut self, key: &StoreKey, mut object: Value) {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let before = self.objects.remove(key);
         let object = Arc::new(object);
         let (version, at) = (self.version, Instant::now());
-        self.events.push(Event { version, at, key: key.clone(), before, object, deleted: true });
+        self.events.push(StoreEvent { version, at, key: key.clone(), before, object, deleted: true });
     }
 
     /// The objects of a resource in a namespace (empty: in all), in the order of their keys.
-    pub fn list<'s>(
+    pub fn list_objects<'s>(
         &'s self,
         group: &'s str,
         plural: &'s str,
         namespace: &'s str,
-    ) -> impl Iterator<Item = (&'s Key, &'s Value)> {
-        let first = Key {
+    ) -> impl Iterator<Item = (&'s StoreKey, &'s Value)> {
+        let first = StoreKey {
             group: group.to_owned(),
             plural: plural.to_owned(),
             namespace: namespace.to_owned(),
@@ -123,7 +123,7 @@ impl Store {
     }
 
     pub fn get(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<&Value> {
-        let key = Key {
+        let key = StoreKey {
             group: group.to_owned(),
             plural: plural.to_owned(),
             namespace: namespace.to_owned(),

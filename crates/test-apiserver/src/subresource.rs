@@ -2,85 +2,117 @@
 
 use std::sync::Arc;
 
-use federate_apiserver::{Cause, Failure, Kind, Write, complete_object, update_managers};
+use federate_apiserver::{
+    ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, update_managers,
+};
 use serde_json::{Value, json};
 
-use super::auth::User;
-use super::cluster::{Cluster, Target, not_allowed, unknown_resource};
-use super::decode::{self, FieldValidation};
-use super::http::{Request, Response};
-use super::patch::patched;
-use super::write::{check_options, manager, named, place, text};
+use super::auth::ApiUser;
+use super::cluster::{RequestTarget, TestCluster, not_allowed, unknown_resource};
+use super::decoding::{self, FieldValidation};
+use super::http::{ApiRequest, Response};
+use super::patch::compute_patched;
+use super::write::{check_name, check_options, field_manager, set_namespace, text_at};
 
-impl Cluster {
-    pub(super) fn subresource(
+impl TestCluster {
+    pub(super) fn handle_subresource(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
-        user: &User,
-    ) -> Result<Response, Failure> {
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+        user: &ApiUser,
+    ) -> Result<Response, ApiError> {
         match target.subresource.as_str() {
-            "status" if kind.status => self.status(request, kind, target, user),
-            "scale" if kind.scale => self.scale(request, kind, target),
-            "eviction" if kind.is("Pod") && request.method == "POST" => self.evict(request, kind, target),
-            "finalize" if kind.is("Namespace") && request.method == "PUT" => {
-                self.finalize(request, kind, target)
+            "status" if kind.status => self.handle_status(request, kind, target, user),
+            "scale" if kind.scale => self.handle_scale(request, kind, target),
+            "eviction" if kind.is_builtin("Pod") && request.method == "POST" => {
+                self.evict_pod(request, kind, target)
+            }
+            "finalize" if kind.is_builtin("Namespace") && request.method == "PUT" => {
+                self.handle_finalize(request, kind, target)
             }
             _ => Err(unknown_resource()),
         }
     }
 
-    fn status(
+    fn handle_status(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
-        user: &User,
-    ) -> Result<Response, Failure> {
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+        user: &ApiUser,
+    ) -> Result<Response, ApiError> {
         match request.method.as_str() {
-            "GET" => self.read(request, kind, target),
-            "PATCH" => self.patch(request, kind, target, user),
+            "GET" => self.handle_read(request, kind, target),
+            "PATCH" => self.handle_patch(request, kind, target, user),
             "PUT" => {
                 check_options(request, "UpdateOptions")?;
-                let sent = decode::object(request, kind, FieldValidation::of(request, "UpdateOptions")?)?;
+                let sent = decoding::decode_object(
+                    request,
+                    kind,
+                    FieldValidation::from_request(request, "UpdateOptions")?,
+                )?;
                 let mut object = sent.object;
-                place(&mut object, kind, target)?;
-                named(&object, target)?;
-                let live = self.stored(target, kind)?;
+                set_namespace(&mut object, kind, target)?;
+                check_name(&object, target)?;
+                let live = self.stored_object(target, kind)?;
                 self.check_replaced(kind, target, &live, &object)?;
-                let (manager, now) = (manager(request), self.now());
-                let write =
-                    Write { kind, manager: &manager, subresource: Some("status"), force: false, now: &now };
+                let (manager, now) = (field_manager(request), self.current_time());
+                let write = WriteOptions {
+                    kind,
+                    manager: &manager,
+                    subresource: Some("status"),
+                    force: false,
+                    now: &now,
+                };
                 let object = update_managers(Some(&live), &complete_object(kind, object), &write);
-                Ok(Response::json(200, self.change(request, kind, target, &live, object, &write)?))
+                Ok(Response::from_json(
+                    200,
+                    self.store_changed(request, kind, target, &live, object, &write)?,
+                ))
             }
             _ => Err(not_allowed()),
         }
     }
 
-    fn scale(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
-        let live = self.stored(target, kind)?;
+    fn handle_scale(
+        &mut self,
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<Response, ApiError> {
+        let live = self.stored_object(target, kind)?;
         let current = scale_of(kind, &live);
         let wanted = match request.method.as_str() {
-            "GET" => return Ok(Response::json(200, current)),
-            "PUT" => decode::json(&request.body).map_err(Failure::bad_request)?.0,
+            "GET" => return Ok(Response::from_json(200, current)),
+            "PUT" => decoding::decode_json(&request.body).map_err(ApiError::bad_request)?.0,
             "PATCH" => {
-                let pretended =
-                    Kind { custom: None, schema: federate_apiserver::schema::Type::Any, ..kind.clone() };
-                patched(request, request.content_type(), &pretended, &current, FieldValidation::Ignore)?.0
+                let pretended = ResourceKind {
+                    custom: None,
+                    schema: federate_apiserver::schema::Type::Any,
+                    ..kind.clone()
+                };
+                compute_patched(
+                    request,
+                    request.content_type(),
+                    &pretended,
+                    &current,
+                    FieldValidation::Ignore,
+                )?
+                .0
             }
             _ => return Err(not_allowed()),
         };
-        let version = text(&wanted, "/metadata/resourceVersion");
-        if !version.is_empty() && version != text(&live, "/metadata/resourceVersion") {
-            return Err(Failure::modified(kind, &target.name));
+        let version = text_at(&wanted, "/metadata/resourceVersion");
+        if !version.is_empty() && version != text_at(&live, "/metadata/resourceVersion") {
+            return Err(ApiError::stale_version(kind, &target.name));
         }
         let mut object = live.clone();
         let pointer = replicas_pointer(kind);
-        set(Arc::make_mut(&mut object), &pointer, wanted["spec"]["replicas"].clone());
-        let (manager, now) = (manager(request), self.now());
-        let write = Write { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
+        set_value(Arc::make_mut(&mut object), &pointer, wanted["spec"]["replicas"].clone());
+        let (manager, now) = (field_manager(request), self.current_time());
+        let write =
+            WriteOptions { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
         let mut object = update_managers(Some(&live), &object, &write);
         // Entries for `scale` have no time.
         if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
@@ -92,13 +124,18 @@ impl Cluster {
             // Custom resources have no entry for it.
             entries.retain(|entry| kind.custom.is_none() || !of_request(entry));
         }
-        let stored = self.change(request, kind, target, &live, object, &write)?;
-        Ok(Response::json(200, scale_of(kind, &stored)))
+        let stored = self.store_changed(request, kind, target, &live, object, &write)?;
+        Ok(Response::from_json(200, scale_of(kind, &stored)))
     }
 
-    fn evict(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
-        let live = self.stored(target, kind)?;
-        let budgets = self.store.list("policy", "poddisruptionbudgets", &target.namespace);
+    fn evict_pod(
+        &mut self,
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<Response, ApiError> {
+        let live = self.stored_object(target, kind)?;
+        let budgets = self.store.list_objects("policy", "poddisruptionbudgets", &target.namespace);
         let selects = |budget: &&Value| {
             let wanted = budget.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
             let label = |key: &str| live.pointer("/metadata/labels").and_then(|l| l.get(key));
@@ -109,26 +146,31 @@ impl Cluster {
         {
             let why = format!(
                 "The disruption budget {} is still being processed by the server.",
-                text(budget, "/metadata/name")
+                text_at(budget, "/metadata/name")
             );
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-            return Err(Failure::new(429, "TooManyRequests", message)
-                .caused_by(&[Cause::new("DisruptionBudget", "", why)])
-                .with("retryAfterSeconds", 10));
+            return Err(ApiError::new(429, "TooManyRequests", message)
+                .caused_by(&[StatusCause::new("DisruptionBudget", "", why)])
+                .with_detail("retryAfterSeconds", 10));
         }
-        let mut deletion = Request::new("DELETE", &request.path);
+        let mut deletion = ApiRequest::new("DELETE", &request.path);
         deletion.query.clone_from(&request.query);
-        self.delete(&deletion, kind, target)?;
-        Ok(Response::json(
+        self.handle_delete(&deletion, kind, target)?;
+        Ok(Response::from_json(
             201,
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
         ))
     }
 
     /// Deletes a namespace without finalizers, with its contents.
-    fn finalize(&mut self, request: &Request, kind: &Kind, target: &Target) -> Result<Response, Failure> {
-        let (object, _) = decode::json(&request.body).map_err(Failure::bad_request)?;
-        let mut live = Value::clone(&*self.stored(target, kind)?);
+    fn handle_finalize(
+        &mut self,
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<Response, ApiError> {
+        let (object, _) = decoding::decode_json(&request.body).map_err(ApiError::bad_request)?;
+        let mut live = Value::clone(&*self.stored_object(target, kind)?);
         live["spec"] = object["spec"].clone();
         let emptied = live.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty);
         if emptied && live.pointer("/metadata/deletionTimestamp").is_some() {
@@ -136,34 +178,34 @@ impl Cluster {
                 self.store.objects.keys().filter(|k| k.namespace == target.name).cloned().collect();
             for key in inside {
                 let object = Value::clone(&self.store.objects[&key]);
-                self.store.remove(&key, object);
+                self.store.remove_object(&key, object);
             }
-            self.store.remove(&target.key(), live.clone());
-            return Ok(Response::json(200, live));
+            self.store.remove_object(&target.store_key(), live.clone());
+            return Ok(Response::from_json(200, live));
         }
-        Ok(Response::json(200, self.store.put(target.key(), live)))
+        Ok(Response::from_json(200, self.store.put_object(target.store_key(), live)))
     }
 }
 
-fn pointer(path: &str) -> String {
+fn to_pointer(path: &str) -> String {
     path.replace('.', "/")
 }
 
-fn replicas_pointer(kind: &Kind) -> String {
+fn replicas_pointer(kind: &ResourceKind) -> String {
     let path = kind.custom.as_ref().and_then(|custom| custom.replicas.clone());
-    pointer(path.as_deref().unwrap_or(".spec.replicas"))
+    to_pointer(path.as_deref().unwrap_or(".spec.replicas"))
 }
 
-fn set(object: &mut Value, pointer: &str, value: Value) {
+fn set_value(object: &mut Value, pointer: &str, value: Value) {
     let (parent, key) = pointer.rsplit_once('/').unwrap();
     if let Some(parent) = object.pointer_mut(parent) {
         parent[key] = value;
     }
 }
 
-fn scale_of(kind: &Kind, object: &Value) -> Value {
+fn scale_of(kind: &ResourceKind, object: &Value) -> Value {
     let at = |path: Option<&String>, or: &str| {
-        let path = path.map_or_else(|| or.to_owned(), |p| pointer(p));
+        let path = path.map_or_else(|| or.to_owned(), |p| to_pointer(p));
         object.pointer(&path).cloned()
     };
     let custom = kind.custom.as_ref();

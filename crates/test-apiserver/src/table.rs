@@ -1,39 +1,41 @@
 //! The form of a response: whole objects, metadata only, or rows of a table.
 
-use federate_apiserver::Kind;
+use federate_apiserver::ResourceKind;
 use serde_json::{Value, json};
 
-use super::http::Request;
+use super::http::ApiRequest;
 
-fn wanted(request: &Request, form: &str) -> bool {
-    request.accept().split(';').any(|part| part == format!("as={form}"))
+fn is_form_requested(request: &ApiRequest, form: &str) -> bool {
+    request.accept_header().split(';').any(|part| part == format!("as={form}"))
 }
 
 /// An object in the requested form.
-pub fn one(request: &Request, kind: &Kind, object: &Value) -> Value {
-    if wanted(request, "PartialObjectMetadata") || wanted(request, "PartialObjectMetadataList") {
-        return partial(object);
+pub fn format_object(request: &ApiRequest, kind: &ResourceKind, object: &Value) -> Value {
+    if is_form_requested(request, "PartialObjectMetadata")
+        || is_form_requested(request, "PartialObjectMetadataList")
+    {
+        return partial_metadata(object);
     }
-    if wanted(request, "Table") {
-        return rows(kind, &json!({}), std::slice::from_ref(object));
+    if is_form_requested(request, "Table") {
+        return build_table(kind, &json!({}), std::slice::from_ref(object));
     }
     object.clone()
 }
 
-fn partial(object: &Value) -> Value {
+fn partial_metadata(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
 /// A list in the requested form.
-pub fn many(request: &Request, kind: &Kind, metadata: &Value, items: &[Value]) -> Value {
-    if wanted(request, "PartialObjectMetadataList") {
-        let items: Vec<Value> = items.iter().map(partial).collect();
+pub fn format_list(request: &ApiRequest, kind: &ResourceKind, metadata: &Value, items: &[Value]) -> Value {
+    if is_form_requested(request, "PartialObjectMetadataList") {
+        let items: Vec<Value> = items.iter().map(partial_metadata).collect();
         return json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
         });
     }
-    if wanted(request, "Table") {
-        return rows(kind, metadata, items);
+    if is_form_requested(request, "Table") {
+        return build_table(kind, metadata, items);
     }
     let items: Vec<Value> = items
         .iter()
@@ -52,8 +54,8 @@ pub fn many(request: &Request, kind: &Kind, metadata: &Value, items: &[Value]) -
 /// A column: its name, its type, and whether it is only shown on demand.
 type Column = (&'static str, bool);
 
-fn rows(kind: &Kind, metadata: &Value, items: &[Value]) -> Value {
-    let columns: &[Column] = if kind.is("Deployment") {
+fn build_table(kind: &ResourceKind, metadata: &Value, items: &[Value]) -> Value {
+    let columns: &[Column] = if kind.is_builtin("Deployment") {
         &[
             ("Name", false),
             ("Ready", false),
@@ -74,8 +76,8 @@ fn rows(kind: &Kind, metadata: &Value, items: &[Value]) -> Value {
         })
     };
     let row = |item: &Value| {
-        let cells: Vec<Value> = columns.iter().map(|(name, _)| cell(item, name)).collect();
-        json!({"cells": cells, "object": partial(item)})
+        let cells: Vec<Value> = columns.iter().map(|(name, _)| format_cell(item, name)).collect();
+        json!({"cells": cells, "object": partial_metadata(item)})
     };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
@@ -84,7 +86,7 @@ fn rows(kind: &Kind, metadata: &Value, items: &[Value]) -> Value {
     })
 }
 
-fn cell(item: &Value, column: &str) -> Value {
+fn format_cell(item: &Value, column: &str) -> Value {
     let count = |pointer: &str| item.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
     let containers = |key: &str| {
         let all = item.pointer("/spec/template/spec/containers").and_then(Value::as_array);

@@ -3,21 +3,21 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use federate_apiserver::{Failure, Kind};
+use federate_apiserver::{ApiError, ResourceKind};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, Target};
-use super::http::Request;
-use super::selector::Selector;
+use super::cluster::{RequestTarget, TestCluster};
+use super::http::ApiRequest;
+use super::selector::RequestSelector;
 use super::table;
 
 /// An open watch.
 #[derive(Debug)]
 pub struct Watch {
-    request: Request,
-    kind: Kind,
-    target: Target,
-    selector: Selector,
+    request: ApiRequest,
+    kind: ResourceKind,
+    target: RequestTarget,
+    selector: RequestSelector,
     /// Events up to this version have been looked at.
     seen: u64,
     pending: VecDeque<Value>,
@@ -28,15 +28,15 @@ pub struct Watch {
 
 impl Watch {
     pub(super) fn new(
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
-        selector: Selector,
-        cluster: &Cluster,
-    ) -> Result<Self, Failure> {
-        let version = request.filled("resourceVersion").unwrap_or("0");
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+        selector: RequestSelector,
+        cluster: &TestCluster,
+    ) -> Result<Self, ApiError> {
+        let version = request.non_empty_param("resourceVersion").unwrap_or("0");
         let seen: u64 = version.parse().map_err(|_| {
-            Failure::internal(format!(
+            ApiError::internal_error(format!(
                 "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
             ))
         })?;
@@ -48,15 +48,16 @@ impl Watch {
             seen,
             pending: VecDeque::new(),
             ended: false,
-            timeout: request.filled("timeoutSeconds").and_then(|t| t.parse().ok()),
+            timeout: request.non_empty_param("timeoutSeconds").and_then(|t| t.parse().ok()),
         };
-        let initial = request.flag("sendInitialEvents") && request.filled("sendInitialEvents").is_some();
+        let initial = request.is_flag_set("sendInitialEvents")
+            && request.non_empty_param("sendInitialEvents").is_some();
         if seen == 0 || initial {
-            watch.start(cluster, initial);
+            watch.push_initial_events(cluster, initial);
         } else if seen < cluster.store.compacted {
             let message = format!("too old resource version: {seen} ({})", cluster.store.version);
             watch.pending.push_back(
-                json!({"type": "ERROR", "object": Failure::new(410, "Expired", message).status()}),
+                json!({"type": "ERROR", "object": ApiError::new(410, "Expired", message).to_status()}),
             );
             watch.ended = true;
         }
@@ -64,42 +65,42 @@ impl Watch {
     }
 
     /// The existing objects, as `ADDED` events.
-    fn start(&mut self, cluster: &Cluster, initial: bool) {
+    fn push_initial_events(&mut self, cluster: &TestCluster, initial: bool) {
         let store = &cluster.store;
         let (kind, target) = (self.kind.clone(), self.target.clone());
-        for (_, object) in store.list(&kind.group, &kind.plural, &target.namespace) {
-            if self.selector.matches(object) {
-                self.push("ADDED", object);
+        for (_, object) in store.list_objects(&kind.group, &kind.plural, &target.namespace) {
+            if self.selector.matches_object(object) {
+                self.push_event("ADDED", object);
             }
         }
         self.seen = store.version;
-        if initial && self.request.flag("allowWatchBookmarks") {
+        if initial && self.request.is_flag_set("allowWatchBookmarks") {
             let annotations = json!({"k8s.io/initial-events-end": "true"});
             let metadata = json!({"resourceVersion": store.version.to_string(), "annotations": annotations});
-            self.bookmark(&metadata);
+            self.push_bookmark(&metadata);
         }
     }
 
-    fn bookmark(&mut self, metadata: &Value) {
+    fn push_bookmark(&mut self, metadata: &Value) {
         let (kind, version) = (&self.kind.kind, self.kind.api_version());
         let object = json!({"kind": kind, "apiVersion": version, "metadata": metadata});
         self.pending.push_back(json!({"type": "BOOKMARK", "object": object}));
     }
 
-    fn push(&mut self, what: &str, object: &Value) {
-        let shown = table::one(&self.request, &self.kind, object);
+    fn push_event(&mut self, what: &str, object: &Value) {
+        let shown = table::format_object(&self.request, &self.kind, object);
         self.pending.push_back(json!({"type": what, "object": shown}));
     }
 
     /// The events since the last call.
-    pub fn events(&mut self, cluster: &Cluster) -> Vec<Value> {
+    pub fn take_events(&mut self, cluster: &TestCluster) -> Vec<Value> {
         if !self.ended {
-            self.advance(cluster);
+            self.collect_events(cluster);
         }
         self.pending.drain(..).collect()
     }
 
-    fn advance(&mut self, cluster: &Cluster) {
+    fn collect_events(&mut self, cluster: &TestCluster) {
         let start = cluster.store.events.partition_point(|event| event.version <= self.seen);
         for event in &cluster.store.events[start..] {
             self.seen = event.version;
@@ -108,18 +109,18 @@ impl Watch {
             if !same_kind {
                 continue;
             }
-            let was = event.before.as_ref().is_some_and(|before| self.selector.matches(before));
-            let is = !event.deleted && self.selector.matches(&event.object);
+            let was = event.before.as_ref().is_some_and(|before| self.selector.matches_object(before));
+            let is = !event.deleted && self.selector.matches_object(&event.object);
             match (was, is) {
-                (false, true) => self.push("ADDED", &event.object),
-                (true, true) => self.push("MODIFIED", &event.object),
+                (false, true) => self.push_event("ADDED", &event.object),
+                (true, true) => self.push_event("MODIFIED", &event.object),
                 // The last event has the old object with the version of the deletion.
                 (true, false) => {
                     let mut last =
                         if event.deleted { event.object.clone() } else { event.before.clone().unwrap() };
                     Arc::make_mut(&mut last)["metadata"]["resourceVersion"] =
                         json!(event.version.to_string());
-                    self.push("DELETED", &last);
+                    self.push_event("DELETED", &last);
                 }
                 (false, false) => {}
             }
@@ -127,13 +128,13 @@ impl Watch {
     }
 
     /// A bookmark with the current version.
-    pub fn mark(&mut self, cluster: &Cluster) -> Option<Value> {
-        let wanted =
-            self.request.flag("allowWatchBookmarks") && self.request.filled("allowWatchBookmarks").is_some();
+    pub fn build_bookmark(&mut self, cluster: &TestCluster) -> Option<Value> {
+        let wanted = self.request.is_flag_set("allowWatchBookmarks")
+            && self.request.non_empty_param("allowWatchBookmarks").is_some();
         if !wanted || self.ended {
             return None;
         }
-        self.bookmark(&json!({"resourceVersion": cluster.store.version.to_string()}));
+        self.push_bookmark(&json!({"resourceVersion": cluster.store.version.to_string()}));
         self.pending.pop_back()
     }
 }

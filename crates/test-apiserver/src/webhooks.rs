@@ -1,20 +1,20 @@
 //! Admission webhooks: the API server refuses requests about which it would have to call a webhook whose Service is
 //! not ready. Other webhooks allow everything; none is called.
 
-use federate_apiserver::Failure;
+use federate_apiserver::ApiError;
 use serde_json::Value;
 
-use super::cluster::{Cluster, Target};
-use super::write::text;
+use super::cluster::{RequestTarget, TestCluster};
+use super::write::text_at;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-impl Cluster {
+impl TestCluster {
     /// Refuses a write about which a webhook without a ready Service would be called.
-    pub(super) fn ask_webhooks(&self, target: &Target, verb: &str) -> Result<(), Failure> {
+    pub(super) fn ask_webhooks(&self, target: &RequestTarget, verb: &str) -> Result<(), ApiError> {
         let operation = match verb {
             "create" => "CREATE",
-            "patch" if !self.store.objects.contains_key(&target.key()) => "CREATE",
+            "patch" if !self.store.objects.contains_key(&target.store_key()) => "CREATE",
             "patch" | "update" => "UPDATE",
             "delete" => "DELETE",
             _ => return Ok(()),
@@ -24,14 +24,14 @@ impl Cluster {
             return Ok(());
         }
         for plural in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
-            for (_, configuration) in self.store.list(GROUP, plural, "") {
-                for hook in list(configuration, "/webhooks") {
-                    let asked = text(hook, "/failurePolicy") != "Ignore"
-                        && list(hook, "/rules").any(|rule| concerns(rule, target, operation))
-                        && self.selects(hook, &target.namespace);
+            for (_, configuration) in self.store.list_objects(GROUP, plural, "") {
+                for hook in list_at(configuration, "/webhooks") {
+                    let asked = text_at(hook, "/failurePolicy") != "Ignore"
+                        && list_at(hook, "/rules").any(|rule| matches_rule(rule, target, operation))
+                        && self.selects_namespace(hook, &target.namespace);
                     let service = hook.pointer("/clientConfig/service").filter(|_| asked);
-                    if let Some(service) = service.filter(|service| !self.serves(service)) {
-                        return Err(unanswered(hook, service));
+                    if let Some(service) = service.filter(|service| !self.is_service_ready(service)) {
+                        return Err(webhook_failure(hook, service));
                     }
                 }
             }
@@ -39,7 +39,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn selects(&self, hook: &Value, namespace: &str) -> bool {
+    fn selects_namespace(&self, hook: &Value, namespace: &str) -> bool {
         let wanted = hook.pointer("/namespaceSelector/matchLabels").and_then(Value::as_object);
         let found = self.store.get("", "namespaces", "", namespace);
         let labels = found.and_then(|namespace| namespace.pointer("/metadata/labels"));
@@ -47,35 +47,35 @@ impl Cluster {
         wanted.is_none_or(|wanted| wanted.iter().all(has))
     }
 
-    fn serves(&self, service: &Value) -> bool {
-        let (namespace, name) = (text(service, "/namespace"), text(service, "/name"));
+    fn is_service_ready(&self, service: &Value) -> bool {
+        let (namespace, name) = (text_at(service, "/namespace"), text_at(service, "/name"));
         let label = "/metadata/labels/kubernetes.io~1service-name";
-        let slices = self.store.list("discovery.k8s.io", "endpointslices", namespace);
+        let slices = self.store.list_objects("discovery.k8s.io", "endpointslices", namespace);
         let mut endpoints = slices
-            .filter(|(_, slice)| text(slice, label) == name)
-            .flat_map(|(_, slice)| list(slice, "/endpoints"));
+            .filter(|(_, slice)| text_at(slice, label) == name)
+            .flat_map(|(_, slice)| list_at(slice, "/endpoints"));
         endpoints.any(|endpoint| endpoint.pointer("/conditions/ready") != Some(&Value::Bool(false)))
     }
 }
 
-fn list<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
+fn list_at<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn concerns(rule: &Value, target: &Target, operation: &str) -> bool {
-    let has = |key: &str, wanted: &str| list(rule, key).any(|value| value == "*" || value == wanted);
+fn matches_rule(rule: &Value, target: &RequestTarget, operation: &str) -> bool {
+    let has = |key: &str, wanted: &str| list_at(rule, key).any(|value| value == "*" || value == wanted);
     has("/apiGroups", &target.group) && has("/resources", &target.plural) && has("/operations", operation)
 }
 
-fn unanswered(hook: &Value, service: &Value) -> Failure {
-    let (namespace, name) = (text(service, "/namespace"), text(service, "/name"));
-    Failure::new(
+fn webhook_failure(hook: &Value, service: &Value) -> ApiError {
+    let (namespace, name) = (text_at(service, "/namespace"), text_at(service, "/name"));
+    ApiError::new(
         500,
         "InternalError",
         format!(
             "Internal error occurred: failed calling webhook \"{}\": failed to call webhook: Post \
              \"https://{name}.{namespace}.svc:443/?timeout=10s\": no endpoints available for service \"{name}\"",
-            text(hook, "/name")
+            text_at(hook, "/name")
         ),
     )
 }

@@ -2,216 +2,225 @@
 
 use std::sync::Arc;
 
-use federate_apiserver::{Cause, Failure, Kind, Write, complete_object, services, strategy, update_managers};
+use federate_apiserver::{
+    ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, services, strategy, update_managers,
+};
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, Target};
-use super::decode::{self, FieldValidation};
-use super::http::{Request, Response};
+use super::cluster::{RequestTarget, TestCluster};
+use super::decoding::{self, FieldValidation};
+use super::http::{ApiRequest, Response};
 
 /// The default field manager.
-pub fn manager(request: &Request) -> String {
+pub fn field_manager(request: &ApiRequest) -> String {
     let agent = request.headers.get("user-agent").map_or("", String::as_str);
-    let name = request.filled("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or_default());
+    let name = request
+        .non_empty_param("fieldManager")
+        .unwrap_or_else(|| agent.split('/').next().unwrap_or_default());
     if name.is_empty() { "unknown".to_owned() } else { name.to_owned() }
 }
 
 /// Refuses invalid options.
-pub fn check_options(request: &Request, options: &str) -> Result<(), Failure> {
-    if let Some(other) = request.filled("dryRun").filter(|v| *v != "All") {
-        let cause = Cause::unsupported("dryRun", &json!([other]), &["All"]);
-        return Err(decode::option(options, &[cause]));
+pub fn check_options(request: &ApiRequest, options: &str) -> Result<(), ApiError> {
+    if let Some(other) = request.non_empty_param("dryRun").filter(|v| *v != "All") {
+        let cause = StatusCause::unsupported("dryRun", &json!([other]), &["All"]);
+        return Err(decoding::invalid_option(options, &[cause]));
     }
-    if request.filled("fieldManager").is_some_and(|m| m.len() > 128) {
+    if request.non_empty_param("fieldManager").is_some_and(|m| m.len() > 128) {
         let cause =
-            Cause::new("FieldValueTooLong", "fieldManager", "Too long: may not be more than 128 bytes");
-        return Err(decode::option(options, &[cause]));
+            StatusCause::new("FieldValueTooLong", "fieldManager", "Too long: may not be more than 128 bytes");
+        return Err(decoding::invalid_option(options, &[cause]));
     }
     Ok(())
 }
 
-pub fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+pub fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn warned(mut response: Response, warnings: &[String]) -> Response {
+fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
     for warning in warnings {
-        response = response.with("Warning", &format!("299 - {warning:?}"));
+        response = response.with_header("Warning", &format!("299 - {warning:?}"));
     }
     response
 }
 
-impl Cluster {
-    pub(super) fn post(
+impl TestCluster {
+    pub(super) fn handle_create(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
-    ) -> Result<Response, Failure> {
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<Response, ApiError> {
         check_options(request, "CreateOptions")?;
-        let strictness = FieldValidation::of(request, "CreateOptions")?;
-        let sent = decode::object(request, kind, strictness)?;
+        let strictness = FieldValidation::from_request(request, "CreateOptions")?;
+        let sent = decoding::decode_object(request, kind, strictness)?;
         let mut target = target.clone();
         let mut object = sent.object;
-        place(&mut object, kind, &target)?;
-        if !text(&object, "/metadata/resourceVersion").is_empty() {
-            return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
+        set_namespace(&mut object, kind, &target)?;
+        if !text_at(&object, "/metadata/resourceVersion").is_empty() {
+            return Err(ApiError::internal_error(
+                "resourceVersion should not be set on objects to be created",
+            ));
         }
         if let (true, prefix) =
-            (text(&object, "/metadata/name").is_empty(), text(&object, "/metadata/generateName"))
+            (text_at(&object, "/metadata/name").is_empty(), text_at(&object, "/metadata/generateName"))
             && !prefix.is_empty()
         {
-            object["metadata"]["name"] = json!(format!("{prefix}{}", self.store.suffix()));
+            object["metadata"]["name"] = json!(format!("{prefix}{}", self.store.next_suffix()));
         }
-        text(&object, "/metadata/name").clone_into(&mut target.name);
+        text_at(&object, "/metadata/name").clone_into(&mut target.name);
         self.check_namespace(kind, &target)?;
-        let manager = manager(request);
-        let now = self.now();
-        let write = Write { kind, manager: &manager, subresource: None, force: false, now: &now };
+        let manager = field_manager(request);
+        let now = self.current_time();
+        let write = WriteOptions { kind, manager: &manager, subresource: None, force: false, now: &now };
         let object = complete_object(kind, object);
         let object = update_managers(None, &object, &write);
-        let stored = self.make(request, kind, &target, object, &write)?;
-        Ok(warned(Response::json(201, stored), &sent.warnings))
+        let stored = self.store_new(request, kind, &target, object, &write)?;
+        Ok(with_warnings(Response::from_json(201, stored), &sent.warnings))
     }
 
     /// Stores a new object, except in a dry run.
-    pub(super) fn make(
+    pub(super) fn store_new(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
         mut object: Value,
-        write: &Write<'_>,
-    ) -> Result<Arc<Value>, Failure> {
-        let key = target.key();
-        self.admit(kind, target, &mut object)?;
-        object["metadata"]["uid"] = json!(self.store.uid());
-        object["metadata"]["creationTimestamp"] = json!(self.now());
-        let dry = request.dry_run();
+        write: &WriteOptions<'_>,
+    ) -> Result<Arc<Value>, ApiError> {
+        let key = target.store_key();
+        self.admit_pod(kind, target, &mut object)?;
+        object["metadata"]["uid"] = json!(self.store.next_uid());
+        object["metadata"]["creationTimestamp"] = json!(self.current_time());
+        let dry = request.is_dry_run();
         let mut object = strategy::prepare_for_create(object, write)?;
         if self.store.objects.contains_key(&key) {
-            let message = format!("{} \"{}\" already exists", kind.resource(), target.name);
-            return Err(Failure::new(409, "AlreadyExists", message).about(
+            let message = format!("{} \"{}\" already exists", kind.resource_name(), target.name);
+            return Err(ApiError::new(409, "AlreadyExists", message).about_object(
                 &kind.group,
                 &kind.plural,
                 &target.name,
             ));
         }
-        if kind.is("Service") {
+        if kind.is_builtin("Service") {
             self.check_service(kind, target, &object)?;
         }
-        if kind.is("Service") {
-            let (address, store) = (self.store.address(), &mut self.store);
-            services::allocate(&mut object, || address, || store.port());
+        if kind.is_builtin("Service") {
+            let (address, store) = (self.store.next_address(), &mut self.store);
+            services::allocate_addresses(&mut object, || address, || store.next_port());
         }
         if dry {
             object["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
             return Ok(Arc::new(object));
         }
-        let stored = self.store.put(key, object);
-        self.made(kind, &stored);
+        let stored = self.store.put_object(key, object);
+        self.handle_stored(kind, &stored);
         Ok(stored)
     }
 
-    pub(super) fn replace(
+    pub(super) fn handle_replace(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
-    ) -> Result<Response, Failure> {
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<Response, ApiError> {
         check_options(request, "UpdateOptions")?;
-        let strictness = FieldValidation::of(request, "UpdateOptions")?;
-        let sent = decode::object(request, kind, strictness)?;
+        let strictness = FieldValidation::from_request(request, "UpdateOptions")?;
+        let sent = decoding::decode_object(request, kind, strictness)?;
         let mut object = sent.object;
-        place(&mut object, kind, target)?;
-        named(&object, target)?;
-        let manager = manager(request);
-        let now = self.now();
-        let write = Write { kind, manager: &manager, subresource: None, force: false, now: &now };
-        let live = match self.stored(target, kind) {
+        set_namespace(&mut object, kind, target)?;
+        check_name(&object, target)?;
+        let manager = field_manager(request);
+        let now = self.current_time();
+        let write = WriteOptions { kind, manager: &manager, subresource: None, force: false, now: &now };
+        let live = match self.stored_object(target, kind) {
             Err(_) if makes_by_replacing(kind) => {
                 self.check_namespace(kind, target)?;
                 let object = update_managers(None, &complete_object(kind, object), &write);
-                let stored = self.make(request, kind, target, object, &write)?;
-                return Ok(warned(Response::json(201, stored), &sent.warnings));
+                let stored = self.store_new(request, kind, target, object, &write)?;
+                return Ok(with_warnings(Response::from_json(201, stored), &sent.warnings));
             }
             live => live?,
         };
         self.check_replaced(kind, target, &live, &object)?;
         let object = complete_object(kind, object);
         let object = update_managers(Some(&live), &object, &write);
-        let stored = self.change(request, kind, target, &live, object, &write)?;
-        Ok(warned(Response::json(200, stored), &sent.warnings))
+        let stored = self.store_changed(request, kind, target, &live, object, &write)?;
+        Ok(with_warnings(Response::from_json(200, stored), &sent.warnings))
     }
 
     /// Refuses to replace another object, or an object without its version where one is required.
     pub(super) fn check_replaced(
         &self,
-        kind: &Kind,
-        target: &Target,
+        kind: &ResourceKind,
+        target: &RequestTarget,
         live: &Value,
         object: &Value,
-    ) -> Result<(), Failure> {
-        let (uid, live_uid) = (text(object, "/metadata/uid"), text(live, "/metadata/uid"));
+    ) -> Result<(), ApiError> {
+        let (uid, live_uid) = (text_at(object, "/metadata/uid"), text_at(live, "/metadata/uid"));
         if !uid.is_empty() && uid != live_uid {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: /{}/{}/{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}",
                 self.name, kind.plural, target.namespace, target.name
             );
-            return Err(Failure::conflict(kind, &target.name, &why));
+            return Err(ApiError::conflict(kind, &target.name, &why));
         }
-        if wants_version(kind) && text(object, "/metadata/resourceVersion").is_empty() {
-            let cause =
-                Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
-            let name = kind.resource();
-            return Err(Failure::unacceptable(&name, &kind.group, &kind.plural, &target.name, &[cause]));
+        if wants_version(kind) && text_at(object, "/metadata/resourceVersion").is_empty() {
+            let cause = StatusCause::invalid(
+                "metadata.resourceVersion",
+                &json!(0),
+                "must be specified for an update",
+            );
+            let name = kind.resource_name();
+            return Err(ApiError::invalid_values(&name, &kind.group, &kind.plural, &target.name, &[cause]));
         }
         Ok(())
     }
 
     /// Stores a changed object, except in a dry run.
-    pub(super) fn change(
+    pub(super) fn store_changed(
         &mut self,
-        request: &Request,
-        kind: &Kind,
-        target: &Target,
+        request: &ApiRequest,
+        kind: &ResourceKind,
+        target: &RequestTarget,
         live: &Value,
         object: Value,
-        write: &Write<'_>,
-    ) -> Result<Arc<Value>, Failure> {
+        write: &WriteOptions<'_>,
+    ) -> Result<Arc<Value>, ApiError> {
         let mut object = strategy::prepare_for_update(live, object, write)?;
-        if kind.is("Service") && object != *live {
+        if kind.is_builtin("Service") && object != *live {
             self.check_service(kind, target, &object)?;
         }
         let again = self.settles_twice(kind, live);
-        if (object == *live && !again) || request.dry_run() {
+        if (object == *live && !again) || request.is_dry_run() {
             return Ok(Arc::new(object));
         }
-        if kind.is("Service") {
-            let (address, store) = (self.store.address(), &mut self.store);
-            services::allocate(&mut object, || address, || store.port());
+        if kind.is_builtin("Service") {
+            let (address, store) = (self.store.next_address(), &mut self.store);
+            services::allocate_addresses(&mut object, || address, || store.next_port());
         }
-        let key = target.key();
+        let key = target.store_key();
         let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
         let held =
             object.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
-        if deleting && !held && !kind.is("Namespace") && !kind.is("Pod") {
-            self.store.remove(&key, live.clone());
-            self.unmade(kind, &object);
+        if deleting && !held && !kind.is_builtin("Namespace") && !kind.is_builtin("Pod") {
+            self.store.remove_object(&key, live.clone());
+            self.handle_deleted(kind, &object);
             // The answer has the last state of the object.
             object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
             return Ok(Arc::new(object));
         }
-        let stored = self.store.put(key, object);
-        self.made(kind, &stored);
+        let stored = self.store.put_object(key, object);
+        self.handle_stored(kind, &stored);
         Ok(stored)
     }
 
     /// The first write after the apply that created a Job or a claim writes it once more.
-    fn settles_twice(&self, kind: &Kind, live: &Value) -> bool {
+    fn settles_twice(&self, kind: &ResourceKind, live: &Value) -> bool {
         let applied = live["metadata"]["managedFields"][0]["operation"] == "Apply";
-        if !applied || !(kind.is("Job") || kind.is("PersistentVolumeClaim")) {
+        if !applied || !(kind.is_builtin("Job") || kind.is_builtin("PersistentVolumeClaim")) {
             return false;
         }
         let uid = &live["metadata"]["uid"];
@@ -219,37 +228,46 @@ impl Cluster {
         newest.is_some_and(|event| event.before.is_none())
     }
 
-    pub(super) fn check_namespace(&self, kind: &Kind, target: &Target) -> Result<(), Failure> {
+    pub(super) fn check_namespace(
+        &self,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+    ) -> Result<(), ApiError> {
         if !kind.namespaced {
             return Ok(());
         }
         let name = &target.namespace;
         let Some(namespace) = self.store.get("", "namespaces", "", name) else {
             let message = format!("namespaces \"{name}\" not found");
-            return Err(Failure::new(404, "NotFound", message).about("", "namespaces", name));
+            return Err(ApiError::new(404, "NotFound", message).about_object("", "namespaces", name));
         };
         if namespace.pointer("/metadata/deletionTimestamp").is_some() {
             let message = format!(
                 "{} \"{}\" is forbidden: unable to create new content in namespace {name} because it is being \
                  terminated",
-                kind.resource(),
+                kind.resource_name(),
                 target.name
             );
             let why = format!("namespace {name} is being terminated");
-            let cause = Cause::new("NamespaceTerminating", "metadata.namespace", why);
-            return Err(Failure::new(403, "Forbidden", message)
-                .about(&kind.group, &kind.plural, &target.name)
+            let cause = StatusCause::new("NamespaceTerminating", "metadata.namespace", why);
+            return Err(ApiError::new(403, "Forbidden", message)
+                .about_object(&kind.group, &kind.plural, &target.name)
                 .caused_by(&[cause]));
         }
         Ok(())
     }
 
     /// The built-in admission of pods.
-    fn admit(&self, kind: &Kind, target: &Target, object: &mut Value) -> Result<(), Failure> {
-        if !kind.is("Pod") {
+    fn admit_pod(
+        &self,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+        object: &mut Value,
+    ) -> Result<(), ApiError> {
+        if !kind.is_builtin("Pod") {
             return Ok(());
         }
-        let given = text(object, "/spec/serviceAccountName");
+        let given = text_at(object, "/spec/serviceAccountName");
         let account = if given.is_empty() { "default".to_owned() } else { given.to_owned() };
         if self.store.get("", "serviceaccounts", &target.namespace, &account).is_none() {
             let message = format!(
@@ -257,7 +275,7 @@ impl Cluster {
                  \"{account}\" not found",
                 target.name, target.namespace
             );
-            return Err(Failure::new(403, "Forbidden", message).about("", "pods", &target.name));
+            return Err(ApiError::new(403, "Forbidden", message).about_object("", "pods", &target.name));
         }
         let spec = &mut object["spec"];
         spec["serviceAccountName"] = json!(account);
@@ -278,21 +296,27 @@ impl Cluster {
     }
 
     /// Allocates addresses and ports.
-    fn check_service(&self, kind: &Kind, target: &Target, object: &Value) -> Result<(), Failure> {
-        let refuse = |cause: Cause| Err(Failure::invalid(kind, &target.name, &[cause]));
-        let address = text(object, "/spec/clusterIP");
-        let others = || self.store.list("", "services", "").filter(|(key, _)| **key != target.key());
+    fn check_service(
+        &self,
+        kind: &ResourceKind,
+        target: &RequestTarget,
+        object: &Value,
+    ) -> Result<(), ApiError> {
+        let refuse = |cause: StatusCause| Err(ApiError::invalid_object(kind, &target.name, &[cause]));
+        let address = text_at(object, "/spec/clusterIP");
+        let others =
+            || self.store.list_objects("", "services", "").filter(|(key, _)| **key != target.store_key());
         if !matches!(address, "" | "None") {
             let why = if !address.starts_with("10.1.") {
                 Some("the provided network does not match the current range")
-            } else if others().any(|(_, s)| text(s, "/spec/clusterIP") == address) {
+            } else if others().any(|(_, s)| text_at(s, "/spec/clusterIP") == address) {
                 Some("provided IP is already allocated")
             } else {
                 None
             };
             if let Some(why) = why {
                 let why = format!("failed to allocate IP {address}: {why}");
-                return refuse(Cause::invalid("spec.clusterIPs", &json!([address]), &why));
+                return refuse(StatusCause::invalid("spec.clusterIPs", &json!([address]), &why));
             }
         }
         let ports = object.pointer("/spec/ports").and_then(Value::as_array);
@@ -305,7 +329,7 @@ impl Cluster {
             });
             if taken {
                 let field = format!("spec.ports[{place}].nodePort");
-                return refuse(Cause::invalid(field, number, "provided port is already allocated"));
+                return refuse(StatusCause::invalid(field, number, "provided port is already allocated"));
             }
         }
         Ok(())
@@ -313,13 +337,13 @@ impl Cluster {
 }
 
 /// Whether a replacement must name the version.
-fn wants_version(kind: &Kind) -> bool {
+fn wants_version(kind: &ResourceKind) -> bool {
     let groups = ["admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy"];
-    kind.custom.is_some() || groups.contains(&kind.group.as_str()) || kind.is("CSIDriver")
+    kind.custom.is_some() || groups.contains(&kind.group.as_str()) || kind.is_builtin("CSIDriver")
 }
 
 /// Whether replacing an object that does not exist creates it.
-fn makes_by_replacing(kind: &Kind) -> bool {
+fn makes_by_replacing(kind: &ResourceKind) -> bool {
     let makes = match kind.group.as_str() {
         "" => matches!(kind.kind.as_str(), "Service" | "Endpoints" | "LimitRange" | "Event"),
         "coordination.k8s.io" | "rbac.authorization.k8s.io" => true,
@@ -329,14 +353,18 @@ fn makes_by_replacing(kind: &Kind) -> bool {
 }
 
 /// Sets the namespace of the URL, or refuses another one.
-pub fn place(object: &mut Value, kind: &Kind, target: &Target) -> Result<(), Failure> {
+pub fn set_namespace(
+    object: &mut Value,
+    kind: &ResourceKind,
+    target: &RequestTarget,
+) -> Result<(), ApiError> {
     if !object["metadata"].is_object() {
         object["metadata"] = json!({});
     }
-    let given = text(object, "/metadata/namespace");
+    let given = text_at(object, "/metadata/namespace");
     if !given.is_empty() && given != target.namespace {
         let message = "the namespace of the provided object does not match the namespace sent on the request";
-        return Err(Failure::bad_request(message));
+        return Err(ApiError::bad_request(message));
     }
     if kind.namespaced {
         object["metadata"]["namespace"] = json!(target.namespace);
@@ -345,10 +373,10 @@ pub fn place(object: &mut Value, kind: &Kind, target: &Target) -> Result<(), Fai
 }
 
 /// Refuses an object with another name than the URL's.
-pub fn named(object: &Value, target: &Target) -> Result<(), Failure> {
-    let name = text(object, "/metadata/name");
+pub fn check_name(object: &Value, target: &RequestTarget) -> Result<(), ApiError> {
+    let name = text_at(object, "/metadata/name");
     if name != target.name {
-        return Err(Failure::bad_request(format!(
+        return Err(ApiError::bad_request(format!(
             "the name of the object ({name}) does not match the name on the URL ({})",
             target.name
         )));

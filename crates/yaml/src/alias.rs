@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The largest number of bytes that anchors and aliases of a document copy.
-const MAX_COPIED: usize = 64 << 20;
+const MAX_COPIED_BYTES: usize = 64 << 20;
 const TOO_MUCH: &str = "aliases repeat too much of this document: write the values in full";
 
 /// The anchors of a document.
@@ -63,7 +63,7 @@ impl Aliases {
     /// Counts copied bytes, and other work that the length of the text does not limit.
     pub(super) fn charge_bytes(&mut self, bytes: usize) -> Result<(), &'static str> {
         self.copied = self.copied.saturating_add(bytes);
-        if self.copied > MAX_COPIED { Err(TOO_MUCH) } else { Ok(()) }
+        if self.copied > MAX_COPIED_BYTES { Err(TOO_MUCH) } else { Ok(()) }
     }
 
     /// Nearly all of a small document may come from aliases, and a tenth of a large one.

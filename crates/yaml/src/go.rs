@@ -4,13 +4,13 @@
 //! `<<` is plain. A plain or quoted text is folded at the first blank after column 80. Characters above U+FFFF are
 //! escaped, and line separators of Unicode break lines.
 
-use super::scalar::{self, Plain};
+use super::scalar::{self, PlainScalar};
 
 /// The column after which lines are folded.
-const WIDTH: usize = 80;
+const FOLD_COLUMN: usize = 80;
 
 /// The longest key that is not written in the explicit form, in bytes.
-const SIMPLE_KEY: usize = 128;
+const MAX_SIMPLE_KEY: usize = 128;
 
 /// The styles that a text allows.
 struct Allowed {
@@ -21,7 +21,7 @@ struct Allowed {
 
 /// Whether a key is written in the explicit form.
 pub(super) fn is_explicit_key(name: &str) -> bool {
-    name.len() > SIMPLE_KEY || name.contains(is_break)
+    name.len() > MAX_SIMPLE_KEY || name.contains(is_break)
 }
 
 /// Appends a key, which is never folded.
@@ -53,7 +53,7 @@ pub(super) fn write_text(text: &str, indent: usize, out: &mut String) {
 
 /// Whether the plain text is read as itself, by this library and by older ones.
 fn is_read_as_text(text: &str) -> bool {
-    scalar::resolve_plain(text) == Plain::Text && !is_timestamp(text) && !is_sexagesimal(text)
+    scalar::resolve_plain(text) == PlainScalar::Text && !is_timestamp(text) && !is_sexagesimal(text)
 }
 
 fn is_break(c: char) -> bool {
@@ -122,15 +122,15 @@ impl<'o> Writer<'o> {
     }
 
     /// Begins a further line where the text may be folded here; returns whether it was.
-    fn fold(&mut self) -> bool {
-        let Some(indent) = self.indent.filter(|_| self.column > WIDTH) else { return false };
+    fn fold_line(&mut self) -> bool {
+        let Some(indent) = self.indent.filter(|_| self.column > FOLD_COLUMN) else { return false };
         self.out.push('\n');
         self.column = 0;
-        self.pad(indent);
+        self.pad_to(indent);
         true
     }
 
-    fn pad(&mut self, indent: usize) {
+    fn pad_to(&mut self, indent: usize) {
         while self.column < indent {
             self.push(' ');
         }
@@ -141,7 +141,7 @@ impl<'o> Writer<'o> {
         let mut characters = text.chars().peekable();
         while let Some(c) = characters.next() {
             let single = c == ' ' && !after_space && characters.peek() != Some(&' ');
-            if !(single && self.fold()) {
+            if !(single && self.fold_line()) {
                 self.push(c);
             }
             after_space = c == ' ';
@@ -161,10 +161,10 @@ impl<'o> Writer<'o> {
                 continue;
             }
             if after_break {
-                self.pad(self.indent.unwrap_or_default());
+                self.pad_to(self.indent.unwrap_or_default());
             }
             let single = c == ' ' && !after_space && at > 0 && at < last && next != Some(' ');
-            if !(single && self.fold()) {
+            if !(single && self.fold_line()) {
                 if c == '\'' {
                     self.push('\'');
                 }
@@ -173,7 +173,7 @@ impl<'o> Writer<'o> {
             (after_space, after_break) = (c == ' ', false);
         }
         if after_break {
-            self.pad(self.indent.unwrap_or_default());
+            self.pad_to(self.indent.unwrap_or_default());
         }
         self.push('\'');
     }
@@ -190,7 +190,7 @@ impl<'o> Writer<'o> {
                 continue;
             }
             let folds = c == ' ' && !after_space && at > 0 && at < last;
-            if folds && self.fold() {
+            if folds && self.fold_line() {
                 if characters.peek().is_some_and(|(_, next)| *next == ' ') {
                     self.push('\\');
                 }
@@ -321,7 +321,10 @@ fn is_time(text: &str) -> bool {
             let (clock, zone) = text.split_at(at);
             let is_zone = |zone: &str| {
                 let (hours, minutes) = zone.split_once(':').unwrap_or_default();
-                hours.len() == 2 && minutes.len() == 2 && fits(hours, 24) && fits(minutes, 60)
+                hours.len() == 2
+                    && minutes.len() == 2
+                    && is_below_limit(hours, 24)
+                    && is_below_limit(minutes, 60)
             };
             if !is_zone(&zone[1..]) {
                 return false;
@@ -334,14 +337,14 @@ fn is_time(text: &str) -> bool {
     let (clock, fraction) = clock.split_once('.').map_or((clock, None), |(clock, f)| (clock, Some(f)));
     let parts: Vec<&str> = clock.split(':').collect();
     let [hours, minutes, seconds] = *parts.as_slice() else { return false };
-    fits(hours, 24)
-        && fits(minutes, 60)
-        && fits(seconds, 60)
+    is_below_limit(hours, 24)
+        && is_below_limit(minutes, 60)
+        && is_below_limit(seconds, 60)
         && fraction.is_none_or(|f| !f.is_empty() && f.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Whether the text is a number of one or two digits below a limit.
-fn fits(text: &str, limit: u32) -> bool {
+fn is_below_limit(text: &str, limit: u32) -> bool {
     (1..=2).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_digit())
         && text.parse::<u32>().is_ok_and(|number| number < limit)

@@ -13,7 +13,7 @@ use std::fmt;
 const MAX_BYTES: usize = 16 << 20;
 
 /// A value in a text.
-pub(super) struct Read {
+pub(super) struct LocatedValue {
     /// Its position in bytes.
     pub(super) start: usize,
     /// The value.
@@ -21,7 +21,7 @@ pub(super) struct Read {
 }
 
 /// The values of `text`, if it is JSON.
-pub(super) fn parse_values(text: &str) -> Option<Vec<Read>> {
+pub(super) fn parse_values(text: &str) -> Option<Vec<LocatedValue>> {
     if text.len() > MAX_BYTES || !text.trim_ascii_start().starts_with(['{', '[']) {
         return None;
     }
@@ -30,7 +30,7 @@ pub(super) fn parse_values(text: &str) -> Option<Vec<Read>> {
     while !rest.is_empty() {
         let mut reader = serde_json::Deserializer::from_str(rest).into_iter::<Exact>();
         let value = reader.next()?.ok()?.0;
-        values.push(Read { start: text.len() - rest.len(), value });
+        values.push(LocatedValue { start: text.len() - rest.len(), value });
         rest = rest.get(reader.byte_offset()..)?.trim_ascii_start();
     }
     Some(values)

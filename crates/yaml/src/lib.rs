@@ -10,23 +10,23 @@
 //! and a block scalar that is not indented.
 
 mod alias;
-mod build;
+mod builder;
 mod conflict;
 pub mod edit;
-mod emit;
+mod emitter;
 mod events;
 mod go;
 mod json;
-mod locate;
 mod order;
 pub mod pointer;
+mod positions;
 mod repair;
 mod scalar;
 mod stream;
 mod syntax;
 mod tag;
 
-pub use locate::Positions;
+pub use positions::Positions;
 
 use serde_json::Value;
 
@@ -94,7 +94,7 @@ pub struct Stream {
 }
 
 /// Reads a stream of documents.
-pub fn read(bytes: &[u8]) -> Stream {
+pub fn read_stream(bytes: &[u8]) -> Stream {
     stream::read_stream(bytes)
 }
 
@@ -105,8 +105,8 @@ pub fn find_conflict(bytes: &[u8]) -> Option<Error> {
 
 /// The position of the value at `pointer` (a JSON pointer) in document `index`: that of its key for the entry
 /// of a mapping. `None` if the value does not exist.
-pub fn locate(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
-    Positions::new(bytes).locate(index, pointer)
+pub fn locate_value(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
+    Positions::new(bytes).locate_value(index, pointer)
 }
 
 /// Like `locate`, or the position of the closest existing parent.
@@ -116,17 +116,17 @@ pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Positio
 
 /// Whether [`write()`] writes a text without quotes.
 pub fn is_plain(text: &str) -> bool {
-    emit::is_plain(text)
+    emitter::is_plain(text)
 }
 
 /// Appends `value` as one block-style document that `kubectl` parses to the same value.
-pub fn write(value: &Value, out: &mut String) {
-    emit::write_document(value, emit::Texts::Readable, out);
+pub fn write_document(value: &Value, out: &mut String) {
+    emitter::write_document(value, emitter::TextForm::Readable, out);
 }
 
 /// Appends `value` with the bytes of Go's library: long texts are folded, and characters are escaped as it does.
 pub fn write_as_go(value: &Value, out: &mut String) {
-    emit::write_document(value, emit::Texts::AsGo, out);
+    emitter::write_document(value, emitter::TextForm::AsGo, out);
 }
 
 /// The first document of a text as Go's library reads it, without splitting the text beforehand as [`read`] does.
@@ -137,14 +137,14 @@ pub fn read_as_go(text: &str) -> Result<Value, Error> {
 
 /// The value with the keys of all mappings in the order of `kubectl`: letters by code point, runs of digits
 /// by number.
-pub fn sorted(value: Value) -> Value {
+pub fn sort_keys(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let mut entries: Vec<(String, Value)> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            let mut entries: Vec<(String, Value)> = map.into_iter().map(|(k, v)| (k, sort_keys(v))).collect();
             entries.sort_by(|a, b| order::compare_keys(&a.0, &b.0));
             Value::Object(entries.into_iter().collect())
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(sort_keys).collect()),
         other => other,
     }
 }

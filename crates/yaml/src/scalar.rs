@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 
 /// What plain text resolves to.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Plain {
+pub(super) enum PlainScalar {
     /// `null`, `~` or empty.
     Null,
     /// `true`, `yes`, `on`, `y` and their opposites.
@@ -26,41 +26,41 @@ pub(super) enum Plain {
 
 /// Resolves untagged plain text.
 #[inline]
-pub(super) fn resolve_plain(text: &str) -> Plain {
+pub(super) fn resolve_plain(text: &str) -> PlainScalar {
     match text.as_bytes().first() {
-        None => Plain::Null,
+        None => PlainScalar::Null,
         Some(b'0'..=b'9' | b'+' | b'-' | b'.') => resolve_number(text),
         Some(b'y' | b'Y' | b'n' | b'N' | b't' | b'T' | b'f' | b'F' | b'o' | b'O' | b'~')
             if text.len() <= 5 =>
         {
             resolve_word(text)
         }
-        Some(_) => Plain::Text,
+        Some(_) => PlainScalar::Text,
     }
 }
 
-fn resolve_word(text: &str) -> Plain {
+fn resolve_word(text: &str) -> PlainScalar {
     match text {
-        "~" | "null" | "Null" | "NULL" => Plain::Null,
+        "~" | "null" | "Null" | "NULL" => PlainScalar::Null,
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
-            Plain::Bool(true)
+            PlainScalar::Bool(true)
         }
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
-            Plain::Bool(false)
+            PlainScalar::Bool(false)
         }
-        _ => Plain::Text,
+        _ => PlainScalar::Text,
     }
 }
 
-fn resolve_number(text: &str) -> Plain {
+fn resolve_number(text: &str) -> PlainScalar {
     match text {
-        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Plain::Float(f64::INFINITY),
-        "-.inf" | "-.Inf" | "-.INF" => return Plain::Float(f64::NEG_INFINITY),
-        ".nan" | ".NaN" | ".NAN" => return Plain::Float(f64::NAN),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return PlainScalar::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => return PlainScalar::Float(f64::NEG_INFINITY),
+        ".nan" | ".NaN" | ".NAN" => return PlainScalar::Float(f64::NAN),
         _ => {}
     }
     if text.starts_with('.') && !underscores_between_digits(text) {
-        return Plain::Text;
+        return PlainScalar::Text;
     }
     if text.contains('_') { resolve_digits(&text.replace('_', "")) } else { resolve_digits(text) }
 }
@@ -73,7 +73,7 @@ fn underscores_between_digits(text: &str) -> bool {
     bytes.iter().enumerate().all(|(at, &byte)| byte != b'_' || (at > 0 && digit(at - 1) && digit(at + 1)))
 }
 
-fn resolve_digits(text: &str) -> Plain {
+fn resolve_digits(text: &str) -> PlainScalar {
     let (negative, rest) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),
@@ -82,19 +82,19 @@ fn resolve_digits(text: &str) -> Plain {
     let signed = rest.len() < text.len();
     if let Some(magnitude) = parse_magnitude(rest) {
         if let Some(value) = with_sign(magnitude, negative) {
-            return Plain::Int(value);
+            return PlainScalar::Int(value);
         }
         if !signed {
-            return Plain::Uint(magnitude);
+            return PlainScalar::Uint(magnitude);
         }
     }
     if is_decimal_float(rest)
         && let Ok(value) = text.parse::<f64>()
         && value.is_finite()
     {
-        return Plain::Float(value);
+        return PlainScalar::Float(value);
     }
-    signed_binary(text).map_or(Plain::Text, Plain::Int)
+    signed_binary(text).map_or(PlainScalar::Text, PlainScalar::Int)
 }
 
 /// The digits of an integer in the base of its prefix: `0x`, `0b`, `0o`, `0` (octal) or none.
@@ -166,16 +166,16 @@ pub(super) fn float_to_number(value: f64) -> Option<Number> {
 }
 
 /// The JSON value for resolved plain text.
-pub(super) fn to_value(plain: Plain, text: &str) -> Result<Value, String> {
+pub(super) fn to_value(plain: PlainScalar, text: &str) -> Result<Value, String> {
     Ok(match plain {
-        Plain::Null => Value::Null,
-        Plain::Bool(value) => Value::Bool(value),
-        Plain::Int(value) => Value::Number(value.into()),
-        Plain::Uint(value) => u64_to_number(value).map_or(Value::Null, Value::Number),
-        Plain::Float(value) => Value::Number(float_to_number(value).ok_or_else(|| {
+        PlainScalar::Null => Value::Null,
+        PlainScalar::Bool(value) => Value::Bool(value),
+        PlainScalar::Int(value) => Value::Number(value.into()),
+        PlainScalar::Uint(value) => u64_to_number(value).map_or(Value::Null, Value::Number),
+        PlainScalar::Float(value) => Value::Number(float_to_number(value).ok_or_else(|| {
             format!("`{text}` cannot be represented as a JSON number; quote it to keep it as text")
         })?),
-        Plain::Text => Value::String(text.to_owned()),
+        PlainScalar::Text => Value::String(text.to_owned()),
     })
 }
 
@@ -186,18 +186,20 @@ pub(super) fn u64_to_number(value: u64) -> Option<Number> {
 }
 
 /// The JSON key for a mapping key in `kubectl`. `None` stands for the text itself.
-pub(super) fn to_key(plain: Plain, text: &str) -> Result<Option<String>, String> {
+pub(super) fn to_key(plain: PlainScalar, text: &str) -> Result<Option<String>, String> {
     Ok(Some(match plain {
-        Plain::Text => return Ok(None),
-        Plain::Null => return Err("a mapping key cannot be null; quote it to use it as text".to_owned()),
-        Plain::Uint(_) => {
+        PlainScalar::Text => return Ok(None),
+        PlainScalar::Null => {
+            return Err("a mapping key cannot be null; quote it to use it as text".to_owned());
+        }
+        PlainScalar::Uint(_) => {
             return Err(format!(
                 "the mapping key `{text}` is too large an integer; quote it to use it as text"
             ));
         }
-        Plain::Bool(value) => value.to_string(),
-        Plain::Int(value) => value.to_string(),
-        Plain::Float(value) => float_key(value),
+        PlainScalar::Bool(value) => value.to_string(),
+        PlainScalar::Int(value) => value.to_string(),
+        PlainScalar::Float(value) => float_key(value),
     }))
 }
 

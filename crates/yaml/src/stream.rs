@@ -4,7 +4,7 @@
 //! is parsed, so that an error in one document does not affect the others. Text that starts like JSON is
 //! parsed as JSON if it is valid, otherwise as YAML.
 
-use super::build::{Builder, Built, Next};
+use super::builder::{Builder, Built, Next};
 use super::conflict::find_conflict;
 use super::{Document, Error, Position, Stream, Warning, WarningKind, json, repair};
 use serde_json::Value;
@@ -65,7 +65,7 @@ pub(super) fn read_chunk(chunk: &Chunk<'_>, index: &mut u32, stream: &mut Stream
         Ok(text) => match json::parse_values(text) {
             Some(values) => {
                 let (mut line, mut from) = (chunk.first_line + 1, 0);
-                for json::Read { start, value } in values {
+                for json::LocatedValue { start, value } in values {
                     line += count_lines(text.as_bytes().get(from..start).unwrap_or_default());
                     from = start;
                     let own = text.get(start..).filter(|_| value.get("items").is_some());

@@ -3,12 +3,12 @@
 //! `!!int`, `!!float`, `!!bool`, `!!null` and `!!timestamp` require that the text resolves to that type,
 //! quoted or not; `!!str` keeps the text; `!!binary` is base64; any other tag keeps the text too.
 
-use super::scalar::{self, Plain};
+use super::scalar::{self, PlainScalar};
 use granit_parser::Tag;
 use std::borrow::Cow;
 
 /// A scalar after its tag is applied: its type and its text.
-pub(super) type Tagged<'a> = (Plain, Cow<'a, str>);
+pub(super) type TaggedScalar<'a> = (PlainScalar, Cow<'a, str>);
 
 /// The name of one of YAML's own tags, such as `int` for `!!int`; `None` for other tags.
 pub(super) fn core_name(tag: &Tag) -> Option<Cow<'_, str>> {
@@ -16,23 +16,23 @@ pub(super) fn core_name(tag: &Tag) -> Option<Cow<'_, str>> {
 }
 
 /// Resolves `text` with `tag`. The error says what the tag requires.
-pub(super) fn resolve_tagged<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<Tagged<'a>, String> {
-    let Some(name) = core_name(tag) else { return Ok((Plain::Text, text)) };
+pub(super) fn resolve_tagged<'a>(tag: &Tag, text: Cow<'a, str>) -> Result<TaggedScalar<'a>, String> {
+    let Some(name) = core_name(tag) else { return Ok((PlainScalar::Text, text)) };
     let plain = match &*name {
-        "binary" => return Ok((Plain::Text, Cow::Owned(decode_binary(&text)?))),
+        "binary" => return Ok((PlainScalar::Text, Cow::Owned(decode_binary(&text)?))),
         "int" | "float" | "bool" | "null" => scalar::resolve_plain(&text),
-        "timestamp" if is_timestamp(&text) => Plain::Text,
+        "timestamp" if is_timestamp(&text) => PlainScalar::Text,
         "timestamp" => return Err(describe_mismatch(&text, &name)),
-        _ => return Ok((Plain::Text, text)),
+        _ => return Ok((PlainScalar::Text, text)),
     };
     match (&*name, plain) {
-        ("int", Plain::Int(_) | Plain::Uint(_))
-        | ("float", Plain::Float(_))
-        | ("bool", Plain::Bool(_))
-        | ("null", Plain::Null)
+        ("int", PlainScalar::Int(_) | PlainScalar::Uint(_))
+        | ("float", PlainScalar::Float(_))
+        | ("bool", PlainScalar::Bool(_))
+        | ("null", PlainScalar::Null)
         | ("timestamp", _) => Ok((plain, text)),
         #[allow(clippy::cast_precision_loss)] // what was asked for
-        ("float", Plain::Int(value)) => Ok((Plain::Float(value as f64), text)),
+        ("float", PlainScalar::Int(value)) => Ok((PlainScalar::Float(value as f64), text)),
         _ => Err(describe_mismatch(&text, &name)),
     }
 }

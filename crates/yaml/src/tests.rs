@@ -5,28 +5,28 @@ use proptest::prelude::*;
 use serde_json::json;
 
 fn one(text: &str) -> Value {
-    let stream = read(text.as_bytes());
+    let stream = read_stream(text.as_bytes());
     assert_eq!(stream.errors, [], "{text}");
     assert_eq!(stream.documents.len(), 1, "{text}");
     stream.documents[0].value.clone()
 }
 
 fn error(text: &str) -> Error {
-    let stream = read(text.as_bytes());
+    let stream = read_stream(text.as_bytes());
     assert_eq!(stream.errors.len(), 1, "{text}: {:?}", stream.errors);
     stream.errors[0].clone()
 }
 
 fn written(value: &Value) -> String {
     let mut out = String::new();
-    write(value, &mut out);
+    write_document(value, &mut out);
     out
 }
 
 #[test]
 fn every_document_counts_and_empty_ones_are_left_out() {
     let text = "# nothing\n---\na: 1\n--- # again\n# nothing here\n---\n\nb: 2\n...\n---   \n- 3\n---\n";
-    let stream = read(text.as_bytes());
+    let stream = read_stream(text.as_bytes());
     let found: Vec<_> = stream.documents.iter().map(|d| (d.index, d.line, d.value.clone())).collect();
     assert_eq!(found, [(1, 3, json!({"a": 1})), (3, 8, json!({"b": 2})), (4, 11, json!([3]))]);
     assert_eq!(stream.errors, []);
@@ -34,13 +34,13 @@ fn every_document_counts_and_empty_ones_are_left_out() {
 
 #[test]
 fn a_leading_separator_begins_the_first_document() {
-    let stream = read(b"---\na: 1\n---\nb: 2\n");
+    let stream = read_stream(b"---\na: 1\n---\nb: 2\n");
     assert_eq!(stream.documents.iter().map(|d| d.index).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
 fn an_error_in_one_document_leaves_the_others_alone() {
-    let stream = read(b"a: 1\n---\nb: [1,\n---\nc: 3\n---\nd: \xff\n---\ne: 5\n");
+    let stream = read_stream(b"a: 1\n---\nb: [1,\n---\nc: 3\n---\nd: \xff\n---\ne: 5\n");
     let values: Vec<_> = stream.documents.iter().map(|d| d.value.clone()).collect();
     assert_eq!(values, [json!({"a": 1}), json!({"c": 3}), json!({"e": 5})]);
     assert_eq!(stream.errors.len(), 2);
@@ -53,15 +53,16 @@ fn marks_line_ends_tabs_and_directives_are_taken() {
     assert_eq!(one("\u{FEFF}a: 1\r\nb:\r\n- x\r\n"), json!({"a": 1, "b": ["x"]}));
     assert_eq!(one("a:\tb\t# c\n"), json!({"a": "b"}));
     // `kubectl` splits a file before it reads directives, so that these have no document.
-    let lines = |text: &str| read(text.as_bytes()).errors.iter().map(|e| e.at.line).collect::<Vec<_>>();
+    let lines =
+        |text: &str| read_stream(text.as_bytes()).errors.iter().map(|e| e.at.line).collect::<Vec<_>>();
     let version = "%YAML 1.1\n# c\n---\na: 1\n";
-    assert_eq!((lines(version), read(version.as_bytes()).documents.len()), (vec![1], 1));
+    assert_eq!((lines(version), read_stream(version.as_bytes()).documents.len()), (vec![1], 1));
     assert_eq!(
         lines("%TAG !e! tag:yaml.org,2002:\n---\na: !e!str 1\n"),
         [1, 3],
         "the tag is not known there"
     );
-    let after_end = read(b"a: 1\n...\n%YAML 1.1\n---\nb: 2\n");
+    let after_end = read_stream(b"a: 1\n...\n%YAML 1.1\n---\nb: 2\n");
     assert!(after_end.errors.is_empty() && after_end.warnings.is_empty(), "{after_end:?}");
     assert_eq!(after_end.documents.len(), 2);
     assert_eq!(lines("--- {a: 1}\n"), [1], "kubectl takes it for a wrong separator");
@@ -80,19 +81,19 @@ fn json_is_read_with_the_same_numbers() {
         one(r#"{"a": 1.0, "b": "\/\ud83d\ude00", "c": [1e3, 9223372036854775808]}"#).to_string(),
         r#"{"a":1,"b":"/😀","c":[1000,9223372036854776000]}"#
     );
-    let several = read(b"{\"a\": 1}\n{\"a\": 2}\n---\n[3]\n");
+    let several = read_stream(b"{\"a\": 1}\n{\"a\": 2}\n---\n[3]\n");
     assert_eq!(
         several.documents.iter().map(|d| (d.index, d.line)).collect::<Vec<_>>(),
         [(0, 1), (1, 2), (2, 4)]
     );
-    let duplicate = read(b"{\"a\": 1,\n\"a\": 2}");
+    let duplicate = read_stream(b"{\"a\": 1,\n\"a\": 2}");
     assert!(duplicate.warnings[0].message.contains("first on line 1, again on line 2"), "{duplicate:?}");
     assert_eq!(duplicate.documents[0].value, json!({"a": 2}));
 }
 
 #[test]
 fn duplicate_keys_name_both_lines() {
-    let stream = read(b"a:\n  image: x\n  b: {c: 1}\n  image: y\na: 2\n1: x\n\"1\": y\n");
+    let stream = read_stream(b"a:\n  image: x\n  b: {c: 1}\n  image: y\na: 2\n1: x\n\"1\": y\n");
     let found: Vec<_> = stream.warnings.iter().map(|e| (e.at.line, e.message.as_str())).collect();
     assert_eq!(
         found,
@@ -104,8 +105,8 @@ fn duplicate_keys_name_both_lines() {
     );
     // The last one counts, as in `kubectl`.
     assert_eq!(stream.documents[0].value, json!({"a": 2, "1": true}));
-    assert_eq!(read("[\n---\n".repeat(5000).as_bytes()).errors.len(), 1001);
-    let many = read("a: 1\n".repeat(5000).as_bytes());
+    assert_eq!(read_stream("[\n---\n".repeat(5000).as_bytes()).errors.len(), 1001);
+    let many = read_stream("a: 1\n".repeat(5000).as_bytes());
     assert_eq!((many.errors.len(), many.warnings.len()), (0, 100));
 }
 
@@ -119,27 +120,27 @@ fn merge_keys_take_effect_where_they_stand() {
     assert_eq!(t("{\"<<\": 1}"), json!({"<<": 1}));
     assert_eq!(t("{x: 1, <<: *b, <<: *o}"), json!({"x": 1, "w": 2, "z": 2}));
     assert!(error("a: &a 1\nb: {<<: *a}\n").message.contains("merge key"));
-    let twice = read(b"a: &a {x: 1}\nb: {<<: *a, x: 1, x: 2}\n");
+    let twice = read_stream(b"a: &a {x: 1}\nb: {<<: *a, x: 1, x: 2}\n");
     assert!(twice.warnings[0].message.contains("defined twice"), "{twice:?}");
 }
 
 #[test]
 fn what_follows_the_end_of_a_document_is_read_only_after_a_separator() {
-    let stream = read(b"a: 1\n...\nb: 2\n---\nc: 3\n");
+    let stream = read_stream(b"a: 1\n...\nb: 2\n---\nc: 3\n");
     let values: Vec<_> = stream.documents.iter().map(|d| (d.index, d.value.to_string())).collect();
     assert_eq!(values, [(0, "{\"a\":1}".to_owned()), (1, "{\"c\":3}".to_owned())]);
     let [warning] = stream.warnings.as_slice() else { panic!("{stream:?}") };
     assert_eq!((warning.kind, warning.at.line), (WarningKind::UnreadDocument, 3));
-    assert!(read(b"a: 1\n...\n# nothing\n").warnings.is_empty());
-    assert_eq!(locate(b"a: 1\n...\nb: 2\n---\nc: 3\n", 1, "/c"), Some(Position { line: 5, column: 1 }));
+    assert!(read_stream(b"a: 1\n...\n# nothing\n").warnings.is_empty());
+    assert_eq!(locate_value(b"a: 1\n...\nb: 2\n---\nc: 3\n", 1, "/c"), Some(Position { line: 5, column: 1 }));
 }
 
 #[test]
 fn content_on_the_line_of_a_separator_is_refused() {
-    let stream = read(b"a: 1\n---\n--- {b: 2}\n---\nc: 3\n");
+    let stream = read_stream(b"a: 1\n---\n--- {b: 2}\n---\nc: 3\n");
     assert_eq!(stream.errors.iter().map(|e| e.at.line).collect::<Vec<_>>(), [3]);
     assert_eq!(stream.documents.len(), 2);
-    assert!(read(b"--- # a comment\na: 1\n").errors.is_empty());
+    assert!(read_stream(b"--- # a comment\na: 1\n").errors.is_empty());
 }
 
 #[test]
@@ -148,15 +149,15 @@ fn the_items_of_a_list_have_lines() {
         "kind: List\nitems:\n- a: 1\n- [b]\n-\n  c: 3\n",
         "{\"x\": [1, {\"items\": [2]}],\n\"items\":\n[{\"items\": [\n1]},\n\n3]}",
     ] {
-        let document = read(text.as_bytes()).documents.remove(0);
+        let document = read_stream(text.as_bytes()).documents.remove(0);
         let items = document.value["items"].as_array().unwrap().len();
         let located: Vec<u32> = (0..items)
-            .map(|item| locate(text.as_bytes(), 0, &format!("/items/{item}")).unwrap().line)
+            .map(|item| locate_value(text.as_bytes(), 0, &format!("/items/{item}")).unwrap().line)
             .collect();
         assert_eq!(document.item_lines, located, "{text}");
     }
-    assert!(read(b"{\"items\": [], \"a\": [1]}").documents[0].item_lines.is_empty());
-    assert!(read(b"a: {items: [1]}").documents[0].item_lines.is_empty());
+    assert!(read_stream(b"{\"items\": [], \"a\": [1]}").documents[0].item_lines.is_empty());
+    assert!(read_stream(b"a: {items: [1]}").documents[0].item_lines.is_empty());
 }
 
 #[test]
@@ -186,7 +187,7 @@ fn quoted_lines_and_comments_stand_where_yaml_1_1_lets_them() {
         one("- k: \"a\n  b\"\n  l: 'c\nd'#e\n  m: [1]#f\n"),
         json!([{"k": "a b", "l": "c d", "m": [1]}])
     );
-    assert_eq!(locate(b"a: 'b\nc'\nd: 1\n", 0, "/d"), Some(Position { line: 3, column: 1 }));
+    assert_eq!(locate_value(b"a: 'b\nc'\nd: 1\n", 0, "/d"), Some(Position { line: 3, column: 1 }));
 }
 
 #[test]
@@ -208,7 +209,7 @@ fn bombs_end_quickly() {
     let wide = format!("a: [{}]\n", "1,".repeat(1_000_001));
     assert!(error(&wide).message.contains("more than 1000000 values"));
     let large = vec![b'x'; (64 << 20) + 1];
-    assert!(read(&large).errors[0].message.contains("64 MiB"));
+    assert!(read_stream(&large).errors[0].message.contains("64 MiB"));
 }
 
 #[test]
@@ -222,7 +223,7 @@ fn depth_up_to_the_limit_is_read_and_written() {
 fn places_are_found() {
     let text =
         "# c\n---\na:\n  b: 1\n  c:\n  - x\n  - k: y\nm: &m\n  p/q: 2\nt:\n  <<: *m\n  o: *m\n1.0: z\n";
-    let at = |pointer: &str| locate(text.as_bytes(), 1, pointer).map(|p| (p.line, p.column));
+    let at = |pointer: &str| locate_value(text.as_bytes(), 1, pointer).map(|p| (p.line, p.column));
     assert_eq!(at(""), Some((3, 1)));
     assert_eq!(at("/a/b"), Some((4, 3)));
     assert_eq!(at("/a/c/0"), Some((6, 5)));
@@ -231,9 +232,9 @@ fn places_are_found() {
     assert_eq!(at("/t/o/p~1q"), Some((9, 3)));
     assert_eq!(at("/1"), Some((13, 1)));
     assert_eq!(at("/a/x"), None);
-    assert_eq!(locate(text.as_bytes(), 0, "/a"), None);
+    assert_eq!(locate_value(text.as_bytes(), 0, "/a"), None);
     assert_eq!(
-        locate(b"{\"a\": 1}\n{\"b\":\n {\"c\": 2}}", 1, "/b/c"),
+        locate_value(b"{\"a\": 1}\n{\"b\":\n {\"c\": 2}}", 1, "/b/c"),
         Some(Position { line: 3, column: 3 })
     );
 }
@@ -435,7 +436,7 @@ proptest! {
     #[test]
     fn what_is_written_reads_back(value in values()) {
         let text = written(&value);
-        let stream = read(text.as_bytes());
+        let stream = read_stream(text.as_bytes());
         prop_assert_eq!(&stream.errors, &[], "{}", text);
         let read_back = stream.documents.first().map(|d| d.value.clone()).unwrap_or_default();
         prop_assert_eq!(&read_back, &normal(&value), "{}", &text);
@@ -444,8 +445,8 @@ proptest! {
 
     #[test]
     fn no_input_is_too_odd(bytes in prop::collection::vec(any::<u8>(), 0..200), text in nasty()) {
-        drop(read(&bytes));
-        drop(read(text.as_bytes()));
+        drop(read_stream(&bytes));
+        drop(read_stream(text.as_bytes()));
     }
 }
 

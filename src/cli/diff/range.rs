@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 
 use federate_source::git::{self, GitLocation};
 
-use crate::cli::Fault;
+use crate::cli::CommandError;
 use crate::cli::settings::RepoArgs;
 
 /// The name of the work tree, where a revision would be named.
-const WORK_TREE: &str = "work tree";
+const WORK_TREE_NAME: &str = "work tree";
 
 /// The two sides of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct RevisionRange {
     /// The earlier revision, as the user named it; `None` to compare releases over the later side alone.
     from: Option<String>,
     /// The later revision; `None` for the work tree.
@@ -28,16 +28,16 @@ pub(super) struct Range {
 }
 
 /// The earlier side, resolved.
-pub(super) struct Earlier {
+pub(super) struct EarlierSide {
     /// The revision to read.
     pub(super) rev: String,
     /// Its name in the report.
     pub(super) name: String,
 }
 
-impl Range {
+impl RevisionRange {
     /// Reads `--from` and `--to`.
-    pub(super) fn parse(from: Option<&str>, to: Option<&str>) -> Result<Self, Fault> {
+    pub(super) fn parse(from: Option<&str>, to: Option<&str>) -> Result<Self, CommandError> {
         let Some(from) = from else {
             return Ok(Self { from: None, to: to.map(str::to_owned), exact: true });
         };
@@ -46,7 +46,7 @@ impl Range {
             None => from.split_once("..").map_or((from, 0, ""), |(from, end)| (from, 2, end)),
         };
         if !end.is_empty() && to.is_some() {
-            return Err(Fault::Failed(format!(
+            return Err(CommandError::Failed(format!(
                 "--from names both revisions, {from} and {end}: leave --to out"
             )));
         }
@@ -56,25 +56,25 @@ impl Range {
     }
 
     /// The name of the later side.
-    pub(super) fn later(&self) -> &str {
-        self.to.as_deref().unwrap_or(WORK_TREE)
+    pub(super) fn later_name(&self) -> &str {
+        self.to.as_deref().unwrap_or(WORK_TREE_NAME)
     }
 
     /// Resolves the earlier side; `None` if there is no earlier revision.
-    pub(super) fn earlier(&self, args: &RepoArgs) -> Result<Option<Earlier>, Fault> {
+    pub(super) fn resolve_earlier(&self, args: &RepoArgs) -> Result<Option<EarlierSide>, CommandError> {
         let Some(from) = &self.from else { return Ok(None) };
-        let exactly = || Ok(Some(Earlier { rev: from.clone(), name: from.clone() }));
+        let exactly = || Ok(Some(EarlierSide { rev: from.clone(), name: from.clone() }));
         if self.exact {
             return exactly();
         }
-        let failed = |error: git::Error| Fault::Failed(error.to_string());
+        let failed = |error: git::Error| CommandError::Failed(error.to_string());
         let place = GitLocation::discover_around(&args.repo).map_err(failed)?;
-        let repository = place.open().map_err(failed)?;
-        let tip = place.resolve(&repository, from).map_err(failed)?.commit;
+        let repository = place.open_repository().map_err(failed)?;
+        let tip = place.resolve_revision(&repository, from).map_err(failed)?.commit;
         let later = match &self.to {
-            Some(to) => place.resolve(&repository, to).map_err(failed)?.commit,
+            Some(to) => place.resolve_revision(&repository, to).map_err(failed)?.commit,
             // A work tree without a commit branched off nothing.
-            None => match place.resolve(&repository, "HEAD") {
+            None => match place.resolve_revision(&repository, "HEAD") {
                 Ok(head) => head.commit,
                 Err(_) => return exactly(),
             },
@@ -86,24 +86,24 @@ impl Range {
             Some(base) => {
                 let rev = base.to_string();
                 let name = format!("{from} (merge base {})", rev.get(..10).unwrap_or(&rev));
-                Ok(Some(Earlier { rev, name }))
+                Ok(Some(EarlierSide { rev, name }))
             }
-            None => Err(no_merge_base(from, self.later(), repository.is_shallow())),
+            None => Err(no_merge_base(from, self.later_name(), repository.is_shallow())),
         }
     }
 }
 
 /// Tells revisions and the folder of the repo apart among words. The folder is that of the repo, if it is named.
-pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathBuf>), Fault> {
+pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathBuf>), CommandError> {
     let is_folder = |word: &str| Path::new(word).is_dir();
     let folder = words.iter().find(|word| is_folder(word)).cloned();
     let place = GitLocation::discover_around(Path::new(folder.as_deref().unwrap_or("."))).ok();
-    let repository = place.as_ref().and_then(|place| place.open().ok());
+    let repository = place.as_ref().and_then(|place| place.open_repository().ok());
     let is_revision = |word: &str| {
         let known = |rev: &str| {
             let resolved = place.as_ref().zip(repository.as_ref());
             rev.is_empty()
-                || resolved.is_some_and(|(place, repository)| place.resolve(repository, rev).is_ok())
+                || resolved.is_some_and(|(place, repository)| place.resolve_revision(repository, rev).is_ok())
         };
         match word.split_once("..") {
             Some((from, to)) if from.is_empty() && to.trim_start_matches('.').is_empty() => false,
@@ -123,13 +123,13 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
             (true, false) => folders.push(PathBuf::from(word)),
             (false, true) => revisions.push(word.clone()),
             (true, true) => {
-                return Err(Fault::Failed(format!(
+                return Err(CommandError::Failed(format!(
                     "`{word}` is both a folder and a revision: write `./{word}` for the folder, or `--from {word}` for the \
                      revision"
                 )));
             }
             (false, false) => {
-                return Err(Fault::Failed(format!(
+                return Err(CommandError::Failed(format!(
                     "`{word}` is neither a folder nor a revision{}; for a folder that only a revision has, name the revision \
                      with --from",
                     if repository.is_none() { " (there is no git repository here)" } else { "" }
@@ -140,7 +140,7 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
     match folders.as_slice() {
         [] => Ok((revisions, None)),
         [folder] => Ok((revisions, Some(folder.clone()))),
-        [first, second, ..] => Err(Fault::Failed(format!(
+        [first, second, ..] => Err(CommandError::Failed(format!(
             "{} and {} are two folders: name one, and its parts with --path",
             first.display(),
             second.display()
@@ -149,19 +149,19 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
 }
 
 /// The default base: the default branch of the remote.
-pub(super) fn default_base(args: &RepoArgs) -> Result<String, Fault> {
-    let failed = |error: git::Error| Fault::Failed(error.to_string());
+pub(super) fn default_base(args: &RepoArgs) -> Result<String, CommandError> {
+    let failed = |error: git::Error| CommandError::Failed(error.to_string());
     let repository =
-        GitLocation::discover_around(&args.repo).and_then(|place| place.open()).map_err(failed)?;
+        GitLocation::discover_around(&args.repo).and_then(|place| place.open_repository()).map_err(failed)?;
     git::default_branch(&repository).ok_or_else(|| {
         if !git::has_commits(&repository) {
-            return Fault::Failed(
+            return CommandError::Failed(
                 "there is nothing to compare with: the repository has no commit yet (`git add -A` and `git commit` \
                  create one)"
                     .to_owned(),
             );
         }
-        Fault::Failed(
+        CommandError::Failed(
             "no default branch to compare with: neither origin/HEAD nor a branch main or master exists; name one \
              with --from"
                 .to_owned(),
@@ -169,14 +169,14 @@ pub(super) fn default_base(args: &RepoArgs) -> Result<String, Fault> {
     })
 }
 
-fn no_merge_base(from: &str, to: &str, shallow: bool) -> Fault {
-    let to = if to == WORK_TREE { "HEAD" } else { to };
+fn no_merge_base(from: &str, to: &str, shallow: bool) -> CommandError {
+    let to = if to == WORK_TREE_NAME { "HEAD" } else { to };
     let why = if shallow {
         "the clone is shallow: fetch more with `git fetch --unshallow`, or clone with `fetch-depth: 0`"
     } else {
         "their histories have no commit in common"
     };
-    Fault::Failed(format!(
+    CommandError::Failed(format!(
         "cannot find where {to} branched off {from}: {why}; to compare with {from} itself, write --from {from}.."
     ))
 }
@@ -196,12 +196,12 @@ mod tests {
             ("main..", None, ("main", None, true)),
             ("..v2", None, ("HEAD", Some("v2"), true)),
         ] {
-            let range = Range::parse(Some(from), to).unwrap();
+            let range = RevisionRange::parse(Some(from), to).unwrap();
             assert_eq!(
                 (range.from.as_deref(), range.to.as_deref(), range.exact),
                 (Some(expected.0), expected.1, expected.2)
             );
         }
-        assert!(Range::parse(Some("main..v1"), Some("v2")).is_err());
+        assert!(RevisionRange::parse(Some("main..v1"), Some("v2")).is_err());
     }
 }

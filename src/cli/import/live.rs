@@ -4,82 +4,87 @@
 use serde_json::{Value, json};
 
 use super::args::LiveArgs;
-use super::{Import, Show, changes};
+use super::{ImportCommand, Show, add_changes};
 use crate::cli::diff::digest_key;
 use crate::cli::output::check_output;
-use crate::cli::settings::{Format, outcome};
-use crate::cli::{Exit, Fault, print, print_unchanged, print_value, say, use_color};
-use federate_apiserver::Kind;
+use crate::cli::settings::{OutputFormat, exit_for_findings};
+use crate::cli::{CommandError, Exit, print_notice, print_text, print_unchanged, print_value, use_color};
+use federate_apiserver::ResourceKind;
 use federate_control_planes::DIALECTS;
 use federate_dialect::import::Importer;
-use federate_engine::actions::import::{Rules, check};
+use federate_engine::actions::import::{ImportSettings, check_import};
 use federate_engine::any_error;
-use federate_engine::import::live::{self, FileChange, ImportOptions, ImportResult, TakenObject};
+use federate_engine::import::live::{self, FileChange, ImportOptions, ImportedLiveObject, LiveImportResult};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 use federate_live::Access;
-use federate_live::import::{Fetched, ImportScope, ImportSource, fetch};
+use federate_live::import::{FetchedObjects, ImportScope, ImportSource, fetch_objects};
 use federate_publish::file;
 use federate_repo::Repo;
 use federate_report::findings;
-use federate_session::{Options, Provenance, Session};
+use federate_session::{Provenance, Session, SessionOptions};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
 
-impl Import {
-    pub(super) fn live(&self, context: &str, importer: &Importer) -> Result<Exit, Fault> {
+impl ImportCommand {
+    pub(super) fn import_live(&self, context: &str, importer: &Importer) -> Result<Exit, CommandError> {
         let args = &self.live;
         let scopes = parse_scopes(&args.objects)?;
-        args.validate(&scopes)?;
-        let session = args.session()?;
+        args.validate_scopes(&scopes)?;
+        let session = args.open_session()?;
         let mut found = Vec::new();
-        let mut import = self.options();
+        let mut import = self.to_import_options();
         if importer.unnamed.is_none() && import.clusters.is_empty() {
             match cluster_of(context, session.repo(), session.clusters()) {
                 Some(cluster) => import.clusters.push(cluster),
-                None => found.push(nowhere(context)),
+                None => found.push(adopted_everywhere_finding(context)),
             }
         }
-        let fetched = fetch(&args.access(), &args.place(context), &scopes)
-            .map_err(|error| Fault::Failed(format!("{context}: {error}")))?;
-        let objects = args.importable(context, fetched, &mut found);
+        let fetched = fetch_objects(&args.build_access(), &args.import_source(context), &scopes)
+            .map_err(|error| CommandError::Failed(format!("{context}: {error}")))?;
+        let objects = args.select_importable(context, fetched, &mut found);
         let options = ImportOptions { import, minimal: args.minimal, update: args.update };
         let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
-        let mut taken = live::take(&objects, importer, &options, session.repo(), &exists);
+        let mut taken = live::import_live(&objects, importer, &options, session.repo(), &exists);
         found.append(&mut taken.findings);
-        findings::sort(&mut found);
+        findings::sort_findings(&mut found);
         if !self.quiet || any_error(&found) {
-            say(&findings::text(session.repo(), &found, DIALECTS, use_color(&std::io::stderr())));
+            print_notice(&findings::format_text(
+                session.repo(),
+                &found,
+                DIALECTS,
+                use_color(&std::io::stderr()),
+            ));
         }
         if any_error(&found) {
-            say("nothing was written because of these errors\n");
+            print_notice("nothing was written because of these errors\n");
             return Ok(Exit::Error);
         }
         if taken.objects.is_empty() {
-            say("no objects to import\n");
+            print_notice("no objects to import\n");
         }
         if !args.dry_run && self.output != Some(Show::Yaml) {
-            args.write(&taken)?;
+            args.write_objects(&taken)?;
         }
         match self.output {
-            Some(Show::Json) => print_value(&summary(&taken)?, Format::Json)?,
-            None if !args.dry_run => print(&table(&taken))?,
-            _ => print_unchanged(&text(&taken)?)?,
+            Some(Show::Json) => print_value(&summarize_objects(&taken)?, OutputFormat::Json)?,
+            None if !args.dry_run => print_text(&format_table(&taken))?,
+            _ => print_unchanged(&format_documents(&taken)?)?,
         }
         if !taken.objects.is_empty() {
-            self.note(importer);
+            self.print_note(importer);
         }
-        Ok(outcome(&found))
+        Ok(exit_for_findings(&found))
     }
 }
 
 impl LiveArgs {
-    fn validate(&self, scopes: &[ImportScope]) -> Result<(), Fault> {
+    fn validate_scopes(&self, scopes: &[ImportScope]) -> Result<(), CommandError> {
         let named = scopes.iter().any(|scopes| matches!(scopes, ImportScope::One { .. }));
         if named && self.selector.is_some() {
-            return Err(Fault::Failed("select objects by name or with -l, not both".to_owned()));
+            return Err(CommandError::Failed("select objects by name or with -l, not both".to_owned()));
         }
         if named && self.all_namespaces {
-            return Err(Fault::Failed(
+            return Err(CommandError::Failed(
                 "objects selected by name are in one namespace: leave out --all-namespaces".to_owned(),
             ));
         }
@@ -87,15 +92,15 @@ impl LiveArgs {
     }
 
     /// Opens the repo with its inventory. Its findings are left to other commands.
-    fn session(&self) -> Result<Session, Fault> {
+    fn open_session(&self) -> Result<Session, CommandError> {
         let tree = WorkTree::open(&self.repo).map_err(|_| {
-            Fault::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
+            CommandError::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
         })?;
         let read = self.selection.read_options(&self.repo, &tree, None)?;
-        Ok(Session::open(&tree, Options { read, ..Options::new(DIALECTS) }))
+        Ok(Session::open(&tree, SessionOptions { read, ..SessionOptions::new(DIALECTS) }))
     }
 
-    fn access(&self) -> Access {
+    fn build_access(&self) -> Access {
         Access {
             kubeconfig: self.kubeconfig.clone(),
             user: self.as_user.clone(),
@@ -104,7 +109,7 @@ impl LiveArgs {
         }
     }
 
-    fn place(&self, context: &str) -> ImportSource {
+    fn import_source(&self, context: &str) -> ImportSource {
         ImportSource {
             context: context.to_owned(),
             namespace: self.namespace.clone(),
@@ -114,22 +119,27 @@ impl LiveArgs {
     }
 
     /// The fetched objects that can be imported; adds a finding for each one that cannot.
-    fn importable(&self, context: &str, fetched: Fetched, found: &mut Vec<Finding>) -> Vec<(Object, Kind)> {
+    fn select_importable(
+        &self,
+        context: &str,
+        fetched: FetchedObjects,
+        found: &mut Vec<Finding>,
+    ) -> Vec<(Object, ResourceKind)> {
         found.extend(fetched.absent.iter().map(|id| {
             let message = format!("{id} does not exist in the cluster");
             let finding = Finding::in_file(Severity::Error, "not-found", &context.into(), None, message);
-            finding.help("federate looks in the namespace given with -n, or else in the context's")
+            finding.with_help("federate looks in the namespace given with -n, or else in the context's")
         }));
         let repo = GitLocation::discover_around(&self.repo)
             .ok()
-            .and_then(|place| Provenance::default().repo(&place));
+            .and_then(|place| Provenance::default().find_repo(&place));
         let paths = self.selection.paths_in(&self.repo);
         let repo = repo.map(|repo| repo.narrowed_to(&paths));
-        let inventory = self.inventory.inventory(repo.as_ref(), &paths);
-        let rules = Rules { force: self.force, inventory: &inventory, dialects: DIALECTS };
+        let inventory = self.inventory.choose_applyset(repo.as_ref(), &paths);
+        let rules = ImportSettings { force: self.force, apply_set: &inventory, dialects: DIALECTS };
         let mut objects = Vec::new();
         for live in fetched.found {
-            match check(&live.object, live.named, rules) {
+            match check_import(&live.object, live.named, rules) {
                 Ok(warning) => {
                     found.extend(warning);
                     objects.push((live.object, live.kind));
@@ -140,7 +150,7 @@ impl LiveArgs {
         objects
     }
 
-    fn write(&self, taken: &ImportResult) -> Result<(), Fault> {
+    fn write_objects(&self, taken: &LiveImportResult) -> Result<(), CommandError> {
         for (path, new) in &taken.files {
             let place = self.repo.join(path);
             if new.is_new {
@@ -151,14 +161,16 @@ impl LiveArgs {
             } else {
                 file::replace_content(&place, &new.text)
             };
-            written.map_err(|error| Fault::Failed(format!("cannot write {}: {error}", place.display())))?;
+            written.map_err(|error| {
+                CommandError::Failed(format!("cannot write {}: {error}", place.display()))
+            })?;
         }
         Ok(())
     }
 }
 
 /// Parses `KINDS/NAME…`, or `KINDS` followed by names.
-fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
+fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, CommandError> {
     let mut scopes = Vec::new();
     let mut add = |kinds: &str, name: Option<&str>| {
         for kind in kinds.split(',') {
@@ -179,7 +191,7 @@ fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
         all => {
             for object in all {
                 let Some((kinds, name)) = object.split_once('/') else {
-                    return Err(Fault::Failed(format!(
+                    return Err(CommandError::Failed(format!(
                         "`{object}` is not KIND/NAME, although other arguments are"
                     )));
                 };
@@ -192,7 +204,7 @@ fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, Fault> {
         ImportScope::All { kind } => kind.is_empty(),
     };
     if scopes.iter().any(empty) {
-        return Err(Fault::Failed(
+        return Err(CommandError::Failed(
             "write objects as KIND/NAME, such as deploy/web or deploy,svc/web".to_owned(),
         ));
     }
@@ -205,7 +217,7 @@ fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String
     clusters.iter().map(|cluster| cluster.name.to_string()).find(|name| leads(name))
 }
 
-fn nowhere(context: &str) -> Finding {
+fn adopted_everywhere_finding(context: &str) -> Finding {
     let message = format!(
         "no cluster in the repo's inventory uses the context `{context}`, so the objects will be adopted in \
          every cluster that runs them"
@@ -227,41 +239,45 @@ fn nowhere(context: &str) -> Finding {
 }
 
 /// One line per written object.
-fn table(taken: &ImportResult) -> String {
+fn format_table(taken: &LiveImportResult) -> String {
     let made = taken.objects.iter().flat_map(|object| &object.made);
-    let rows: Vec<_> = made.map(|made| (made.change.word(), made.id.to_string(), &made.file)).collect();
+    let rows: Vec<_> =
+        made.map(|made| (made.change.display_name(), made.id.to_string(), &made.file)).collect();
     let width = rows.iter().map(|(_, id, _)| id.len()).max().unwrap_or(0);
     let lines = rows.iter().map(|(word, id, file)| format!("{word:9}  {id:width$}  {file}\n"));
     lines.fold(String::new(), |all, line| all + &line)
 }
 
 /// The objects in the form in which they are written, without values of Secrets.
-fn text(taken: &ImportResult) -> Result<String, Fault> {
+fn format_documents(taken: &LiveImportResult) -> Result<String, CommandError> {
     let key = digest_key()?;
     let mut out = String::new();
     for made in taken.objects.iter().flat_map(|object| &object.made) {
         let mut body = made.body.clone();
-        if federate_engine::change::hide(&mut [&mut body], &key) {
-            say(&format!("note: the values of {} are not shown; a written file contains them\n", made.id));
+        if federate_engine::change::hide_secret_values(&mut [&mut body], &key) {
+            print_notice(&format!(
+                "note: the values of {} are not shown; a written file contains them\n",
+                made.id
+            ));
         }
         let what = if made.change == FileChange::Created { "" } else { ", which already contains it" };
         out += &format!("---\n# {}{what}\n", made.file);
-        federate_yaml::write(&body, &mut out);
+        federate_yaml::write_document(&body, &mut out);
     }
     Ok(out.strip_prefix("---\n").map(str::to_owned).unwrap_or(out))
 }
 
 /// The machine-readable summary.
-fn summary(taken: &ImportResult) -> Result<Value, Fault> {
+fn summarize_objects(taken: &LiveImportResult) -> Result<Value, CommandError> {
     let key = digest_key()?;
-    let row = |taken: &TakenObject| {
+    let row = |taken: &ImportedLiveObject| {
         let made = taken
             .made
             .iter()
-            .map(|made| json!({"object": made.id, "file": made.file, "action": made.change.word()}));
+            .map(|made| json!({"object": made.id, "file": made.file, "action": made.change.display_name()}));
         let mut row = json!({"object": taken.live, "written": made.collect::<Vec<_>>()});
-        changes(&taken.edits, &mut row);
-        federate_engine::change::hide(&mut [&mut row], &key);
+        add_changes(&taken.edits, &mut row);
+        federate_engine::change::hide_secret_values(&mut [&mut row], &key);
         row
     };
     let objects: Vec<Value> = taken.objects.iter().map(row).collect();
@@ -285,8 +301,8 @@ mod tests {
                 })
                 .collect::<Vec<_>>()
                 .join(" "),
-            Err(Fault::Failed(message)) => message,
-            Err(Fault::BrokenPipe) => String::new(),
+            Err(CommandError::Failed(message)) => message,
+            Err(CommandError::BrokenPipe) => String::new(),
         }
     }
 

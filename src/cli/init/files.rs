@@ -5,18 +5,18 @@ use serde_json::{Map, Value, json};
 use federate_repo::config::ConfiguredCluster;
 
 /// The workflow of the documentation for GitHub.
-const GITHUB: &str = include_str!("../../../docs/ci/github.yml");
+const GITHUB_WORKFLOW: &str = include_str!("../../../docs/ci/github.yml");
 
 /// The pipeline of the documentation for GitLab.
-const GITLAB: &str = include_str!("../../../docs/ci/gitlab-ci.yml");
+const GITLAB_PIPELINE: &str = include_str!("../../../docs/ci/gitlab-ci.yml");
 
 /// `federate.yaml` with the clusters.
-pub(super) fn config(clusters: &[ConfiguredCluster]) -> String {
-    let clusters: Vec<Value> = clusters.iter().map(configured).collect();
-    yaml(&[json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config", "clusters": clusters})])
+pub(super) fn format_config(clusters: &[ConfiguredCluster]) -> String {
+    let clusters: Vec<Value> = clusters.iter().map(cluster_to_json).collect();
+    format_yaml(&[json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config", "clusters": clusters})])
 }
 
-fn configured(cluster: &ConfiguredCluster) -> Value {
+fn cluster_to_json(cluster: &ConfiguredCluster) -> Value {
     let labels: Map<String, Value> =
         cluster.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     let mut value = json!({"name": cluster.name, "labels": labels, "region": cluster.region});
@@ -30,16 +30,16 @@ fn configured(cluster: &ConfiguredCluster) -> Value {
 }
 
 /// GitHub's workflow for a folder of the repository, with the branch that it publishes.
-pub(super) fn github(folder: &str, branch: &str) -> String {
-    let [folder, branch] = [folder, branch].map(|text| yaml(&[text.into()]).trim_end().to_owned());
-    let text = GITHUB.replace("paths: deploy", &format!("paths: {folder}"));
+pub(super) fn github_workflow(folder: &str, branch: &str) -> String {
+    let [folder, branch] = [folder, branch].map(|text| format_yaml(&[text.into()]).trim_end().to_owned());
+    let text = GITHUB_WORKFLOW.replace("paths: deploy", &format!("paths: {folder}"));
     text.replace("branches: [main]", &format!("branches: [{branch}]"))
 }
 
 /// GitLab's pipeline for a folder of the repository. As an included file, it has the stages that every pipeline has.
-pub(super) fn gitlab(folder: &str, included: bool) -> String {
+pub(super) fn gitlab_pipeline(folder: &str, included: bool) -> String {
     let folder = shell_word(folder);
-    let mut text = GITLAB.to_owned();
+    let mut text = GITLAB_PIPELINE.to_owned();
     for (command, rest) in [("check", " "), ("diff", " "), ("commit", " "), ("--arg folder", " ")] {
         text = text.replace(&format!("{command} deploy{rest}"), &format!("{command} {folder}{rest}"));
     }
@@ -56,11 +56,11 @@ fn shell_word(text: &str) -> String {
 }
 
 /// Objects as YAML documents.
-pub(super) fn yaml(objects: &[Value]) -> String {
+pub(super) fn format_yaml(objects: &[Value]) -> String {
     let mut text = String::new();
     for (at, object) in objects.iter().enumerate() {
         text.push_str(if at == 0 { "" } else { "---\n" });
-        federate_yaml::write(object, &mut text);
+        federate_yaml::write_document(object, &mut text);
     }
     text
 }

@@ -21,7 +21,7 @@ pub(super) enum ForgeChoice {
 
 /// The files of a workflow, and what is to be known about them.
 #[derive(Default)]
-pub(super) struct Workflow {
+pub(super) struct CiWorkflow {
     pub(super) files: Vec<NewFile>,
     pub(super) notes: Vec<String>,
 }
@@ -39,21 +39,21 @@ const GITLAB_CI: &str = ".gitlab-ci.yml";
 const GITLAB_INCLUDED: &str = "ci/federate.gitlab-ci.yml";
 
 /// The workflow, unless the repository has one, or is not in git.
-pub(super) fn workflow(repo: &Path, choice: Option<ForgeChoice>) -> Workflow {
+pub(super) fn draft_workflow(repo: &Path, choice: Option<ForgeChoice>) -> CiWorkflow {
     let place = GitLocation::discover_around(repo).ok();
     let Some((place, root)) = place.and_then(|place| Some((place.clone(), place.work_tree?))) else {
         let asked = choice.filter(|choice| *choice != ForgeChoice::None);
         let note = asked
             .map(|_| "--ci has no effect: the folder is not in the work tree of a git repository".to_owned());
-        return Workflow { notes: note.into_iter().collect(), ..Workflow::default() };
+        return CiWorkflow { notes: note.into_iter().collect(), ..CiWorkflow::default() };
     };
     let forge = choice.unwrap_or_else(|| forge_of(&place, &root));
     let shown = shown_root(&root);
     let folder = if place.prefix.is_empty() { "." } else { place.prefix.trim_end_matches('/') };
     let mut workflow = match forge {
-        ForgeChoice::None => Workflow::default(),
-        ForgeChoice::Github => github(&root, &shown, folder, &branch(&place)),
-        ForgeChoice::Gitlab => gitlab(&root, &shown, folder),
+        ForgeChoice::None => CiWorkflow::default(),
+        ForgeChoice::Github => draft_github(&root, &shown, folder, &find_branch(&place)),
+        ForgeChoice::Gitlab => draft_gitlab(&root, &shown, folder),
     };
     let there = workflow.files.len();
     workflow.files.retain(|file| fs::symlink_metadata(&file.path).is_err());
@@ -68,7 +68,7 @@ fn forge_of(place: &GitLocation, root: &Path) -> ForgeChoice {
     if root.join(GITLAB_CI).exists() {
         return ForgeChoice::Gitlab;
     }
-    let repository = place.open().ok();
+    let repository = place.open_repository().ok();
     let remote = repository.as_ref().and_then(|repository| repository.find_remote("origin").ok());
     let url = remote.as_ref().and_then(|remote| remote.url().ok()).unwrap_or_default().to_lowercase();
     let address = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -82,8 +82,8 @@ fn forge_of(place: &GitLocation, root: &Path) -> ForgeChoice {
 }
 
 /// The branch that is published: that of the remote, or else the one that is checked out.
-fn branch(place: &GitLocation) -> String {
-    let branch = place.open().ok().and_then(|repository| {
+fn find_branch(place: &GitLocation) -> String {
+    let branch = place.open_repository().ok().and_then(|repository| {
         let checked_out = git::current_branch(&repository);
         git::recorded_default_branch(&repository).or(checked_out).or_else(|| git::default_branch(&repository))
     });
@@ -97,28 +97,28 @@ fn shown_root(root: &Path) -> PathBuf {
     if is_here { PathBuf::new() } else { root.to_owned() }
 }
 
-fn github(root: &Path, shown: &Path, folder: &str, branch: &str) -> Workflow {
+fn draft_github(root: &Path, shown: &Path, folder: &str, branch: &str) -> CiWorkflow {
     if has_action(&root.join(".github/workflows")) {
-        return Workflow::default();
+        return CiWorkflow::default();
     }
     let file = NewFile {
         path: shown.join(".github/workflows/federate.yml"),
         what: "comments on pull requests, and commits to the branch `rendered` after the merge".to_owned(),
-        text: files::github(folder, branch),
+        text: files::github_workflow(folder, branch),
     };
-    Workflow { files: vec![file], notes: Vec::new() }
+    CiWorkflow { files: vec![file], notes: Vec::new() }
 }
 
-fn gitlab(root: &Path, shown: &Path, folder: &str) -> Workflow {
+fn draft_gitlab(root: &Path, shown: &Path, folder: &str) -> CiWorkflow {
     let own = fs::read_to_string(root.join(GITLAB_CI)).ok();
     if own.as_deref().is_some_and(|text| text.contains("federate")) {
-        return Workflow::default();
+        return CiWorkflow::default();
     }
     let included = own.is_some() || root.join(GITLAB_CI).exists();
     let path = shown.join(if included { GITLAB_INCLUDED } else { GITLAB_CI });
     let what = "comments on merge requests, and commits to the branch `rendered` after the merge".to_owned();
-    let mut workflow = Workflow::default();
-    workflow.files.push(NewFile { path, what, text: files::gitlab(folder, included) });
+    let mut workflow = CiWorkflow::default();
+    workflow.files.push(NewFile { path, what, text: files::gitlab_pipeline(folder, included) });
     workflow.files.extend(GITLAB_FILES.map(|(name, text)| NewFile {
         path: shown.join(name),
         what: "a part of that pipeline".to_owned(),

@@ -7,11 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use federate_kubernetes::ClusterName;
-use federate_live::{Progress, Step};
+use federate_live::{ClusterProgress, ProgressReporter};
 
 /// The largest number of lines. Lines of finished clusters make room for others; more fit than clusters are
 /// processed at a time.
-const MOST: usize = 20;
+const MAX_LINES: usize = 20;
 
 /// The progress lines; hidden with `--quiet` and if standard error is not a terminal.
 pub(super) struct ProgressLines {
@@ -28,53 +28,53 @@ impl ProgressLines {
     }
 
     /// Removes the lines, so that later output takes their place.
-    pub(super) fn clear(&self) {
+    pub(super) fn clear_lines(&self) {
         // A closed terminal is not an error here.
         let _ = self.all.clear();
     }
 
-    fn bar(&self, cluster: &ClusterName) -> ProgressBar {
+    fn bar_for(&self, cluster: &ClusterName) -> ProgressBar {
         let mut bars = self.bars.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bar) = bars.get(cluster) {
             return bar.clone();
         }
         let done = bars.iter().find(|(_, bar)| bar.is_finished()).map(|(name, _)| name.clone());
-        if let Some(bar) = done.filter(|_| bars.len() >= MOST).and_then(|name| bars.remove(&name)) {
+        if let Some(bar) = done.filter(|_| bars.len() >= MAX_LINES).and_then(|name| bars.remove(&name)) {
             self.all.remove(&bar);
         }
-        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(visible(cluster)));
-        let style = ProgressStyle::with_template("{prefix}  {msg}").unwrap_or_else(|_| plain());
+        let bar = self.all.add(ProgressBar::new_spinner().with_prefix(replace_control_characters(cluster)));
+        let style = ProgressStyle::with_template("{prefix}  {msg}").unwrap_or_else(|_| plain_style());
         bars.entry(cluster.clone()).or_insert(bar.with_style(style)).clone()
     }
 }
 
-fn plain() -> ProgressStyle {
+fn plain_style() -> ProgressStyle {
     ProgressStyle::default_spinner()
 }
 
-fn visible(cluster: &str) -> String {
+fn replace_control_characters(cluster: &str) -> String {
     cluster.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-impl Progress for ProgressLines {
-    fn at(&self, cluster: &ClusterName, step: Step) {
+impl ProgressReporter for ProgressLines {
+    fn report_progress(&self, cluster: &ClusterName, step: ClusterProgress) {
         if !self.shown {
             return;
         }
-        let bar = self.bar(cluster);
+        let bar = self.bar_for(cluster);
         match step {
-            Step::Done | Step::Failed => bar.finish_with_message(words(step)),
-            step => bar.set_message(words(step)),
+            ClusterProgress::Done | ClusterProgress::Failed => bar.finish_with_message(describe_step(step)),
+            step => bar.set_message(describe_step(step)),
         }
     }
 }
 
-fn words(step: Step) -> String {
+fn describe_step(step: ClusterProgress) -> String {
     match step {
-        Step::Reading => "reading".to_owned(),
-        Step::Applying { done, of } => format!("applying {done}/{of}"),
-        Step::Waiting { open } => format!("waiting for {open} to be healthy"),
-        Step::Done => "done".to_owned(),
-        Step::Failed => "failed".to_owned(),
+        ClusterProgress::Reading => "reading".to_owned(),
+        ClusterProgress::Applying { done, of } => format!("applying {done}/{of}"),
+        ClusterProgress::Waiting { open } => format!("waiting for {open} to be healthy"),
+        ClusterProgress::Done => "done".to_owned(),
+        ClusterProgress::Failed => "failed".to_owned(),
     }
 }

@@ -6,9 +6,9 @@ use std::{env, fs};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Members, Reader, Servers};
-use crate::cli::{cache, use_color};
-use federate_engine::actions::{Actions, Inventory, RepoRef};
+use super::{LiveSource, MemberRun, ServerAccess};
+use crate::cli::{cache_folder, use_color};
+use federate_engine::actions::{Actions, ApplySet, RepoRef};
 use federate_live::EarlyReads;
 use federate_publish::cache::file_name;
 use federate_repo::Source;
@@ -16,11 +16,11 @@ use federate_session::{RunOutput, RunRecord, Session};
 use federate_source::SourceTrace;
 
 /// The environment variables that results depend on, besides those that arguments stand for.
-const VARIABLES: [&str; 5] =
+const INPUT_VARIABLES: [&str; 5] =
     ["FEDERATE_DIGEST_KEY", "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
 /// Whether an earlier run read the same.
-pub(super) enum Repeat {
+pub(super) enum EarlierRun {
     /// It did, had nothing to do, and printed this.
     Same(RunOutput),
     /// It did not, or there is no record of it.
@@ -28,42 +28,44 @@ pub(super) enum Repeat {
         /// What has begun to be read.
         early: Option<EarlyReads>,
         /// Records this run.
-        recorder: Option<Recorder>,
+        recorder: Option<RunRecorder>,
     },
 }
 
 /// Where a run is recorded.
-pub(super) struct Recorder {
+pub(super) struct RunRecorder {
     path: PathBuf,
     inputs: String,
 }
 
 /// A run that had nothing to do, before its result is printed.
-pub(super) struct Recording {
-    recorder: Recorder,
+pub(super) struct RunRecording {
+    recorder: RunRecorder,
     record: RunRecord,
     stderr: String,
 }
 
-impl Members<'_> {
+impl MemberRun<'_> {
     /// Reads the repo and the clusters as far as an earlier run with the same arguments has read them, if it had nothing
     /// to do, and compares.
-    pub(super) fn repeat(&self, source: &dyn Source, repo: Option<&RepoRef>) -> Repeat {
-        let recorder = self.recorder(repo);
-        let (Some(found), Reader::Servers(servers)) = (&recorder, &self.reader) else {
-            return Repeat::Other { early: None, recorder };
+    pub(super) fn find_earlier_run(&self, source: &dyn Source, repo: Option<&RepoRef>) -> EarlierRun {
+        let recorder = self.run_recorder(repo);
+        let (Some(found), LiveSource::Servers(servers)) = (&recorder, &self.reader) else {
+            return EarlierRun::Other { early: None, recorder };
         };
-        let stored = RunRecord::read(&found.path, &found.inputs).filter(|record| record.is_of(source));
+        let stored =
+            RunRecord::read_matching(&found.path, &found.inputs).filter(|record| record.is_of(source));
         let early = stored.as_ref().and_then(|record| record.read_early(servers.access.without_repo()));
         match (stored, &early) {
-            (Some(record), Some(reads)) if record.is_same(reads) => Repeat::Same(record.output),
-            _ => Repeat::Other { early, recorder },
+            (Some(record), Some(reads)) if record.is_same(reads) => EarlierRun::Same(record.output),
+            _ => EarlierRun::Other { early, recorder },
         }
     }
 
     /// Where this run is recorded; `None` if it may depend on more than can be compared.
-    fn recorder(&self, repo: Option<&RepoRef>) -> Option<Recorder> {
-        let Reader::Servers(Servers { access, wait: None, check_access: false, .. }) = &self.reader else {
+    fn run_recorder(&self, repo: Option<&RepoRef>) -> Option<RunRecorder> {
+        let LiveSource::Servers(ServerAccess { access, wait: None, check_access: false, .. }) = &self.reader
+        else {
             return None;
         };
         let more = self.moved.is_some() || self.remember || self.results || access.has_hub();
@@ -76,38 +78,38 @@ impl Members<'_> {
             about.push(0);
             about.extend_from_slice(arg.as_encoded_bytes());
         }
-        let path = cache("runs")?.join(file_name(&about, "json"));
+        let path = cache_folder("runs")?.join(file_name(&about, "json"));
         let program = env::current_exe().ok()?;
         let stat = fs::metadata(&program).ok()?;
         let mut sha = Sha256::new_with_prefix(about);
         let style = (self.args.text_style(), use_color(&std::io::stderr()));
         let program = (program, stat.len(), stat.ino(), stat.mtime(), stat.mtime_nsec());
-        let variables = VARIABLES.map(env::var_os);
+        let variables = INPUT_VARIABLES.map(env::var_os);
         sha.update(format!("{:?}", (env!("CARGO_PKG_VERSION"), program, style, variables, repo)));
         let inputs = sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-        Some(Recorder { path, inputs })
+        Some(RunRecorder { path, inputs })
     }
 }
 
-impl Recorder {
+impl RunRecorder {
     /// Prepares a record of the run; `None` if it had something to do, or looked at what is not recorded.
-    pub(super) fn recording(
+    pub(super) fn prepare_recording(
         self,
         session: &Session,
         files: SourceTrace,
-        (set, actions): (&Inventory, &Actions),
+        (set, actions): (&ApplySet, &Actions),
         stderr: String,
-    ) -> Option<Recording> {
-        let record = RunRecord::of(session, files, set, actions)?;
-        Some(Recording { recorder: self, record, stderr })
+    ) -> Option<RunRecording> {
+        let record = RunRecord::from_run(session, files, set, actions)?;
+        Some(RunRecording { recorder: self, record, stderr })
     }
 }
 
-impl Recording {
+impl RunRecording {
     /// Keeps the record. Without it, a run takes longer.
-    pub(super) fn keep(self, stdout: &str) {
-        let Recorder { path, inputs } = self.recorder;
+    pub(super) fn store_record(self, stdout: &str) {
+        let RunRecorder { path, inputs } = self.recorder;
         let output = RunOutput { stdout: stdout.to_owned(), stderr: self.stderr };
-        let _ = self.record.write(&path, inputs, output);
+        let _ = self.record.write_file(&path, inputs, output);
     }
 }

@@ -1,34 +1,34 @@
 //! The steps of `apply` and `drift` that reach member clusters.
 
 use super::progress;
-use super::{DryRun, Members, Servers, print_lines};
-use crate::cli::Fault;
+use super::{DryRunMode, MemberRun, ServerAccess, print_lines};
+use crate::cli::CommandError;
 use crate::cli::progress as progress_line;
-use federate_engine::actions::{Actions, Inventory};
+use federate_engine::actions::{Actions, ApplySet};
 use federate_live::EarlyReads;
 use federate_session::{Reconciler, ServerOptions, Session, Surveyed};
 
-impl Members<'_> {
+impl MemberRun<'_> {
     /// Reads what the plan is made from and only the clusters know.
-    pub(super) fn survey(
+    pub(super) fn survey_clusters(
         &self,
-        servers: &Servers<'_>,
+        servers: &ServerAccess<'_>,
         session: &mut Session,
-        inventory: &Inventory,
-    ) -> Result<Surveyed, Fault> {
+        inventory: &ApplySet,
+    ) -> Result<Surveyed, CommandError> {
         if servers.check_access {
             return Ok(Surveyed::default());
         }
-        progress_line::phase("reading the clusters");
-        let access = servers.access.access(session);
+        progress_line::set_phase("reading the clusters");
+        let access = servers.access.build_access(session);
         let surveyed = session
-            .survey(&access, inventory, (self.remember, &self.args.clusters))
-            .map_err(|error| Fault::Failed(self.args.without_access(error.to_string())))?;
+            .survey_clusters(&access, inventory, (self.remember, &self.args.clusters))
+            .map_err(|error| CommandError::Failed(self.args.without_access(error.to_string())))?;
         print_lines("warning", &surveyed.warnings);
         if !self.args.names_memory()
-            && let Some(plan) = surveyed.plan().map_err(Fault::Failed)?
+            && let Some(plan) = surveyed.newest_plan().map_err(CommandError::Failed)?
         {
-            session.remember(plan);
+            session.remember_plan(plan);
         }
         Ok(surveyed)
     }
@@ -37,31 +37,31 @@ impl Members<'_> {
     /// errors in the repo.
     pub(super) fn read_early(
         &self,
-        servers: &Servers<'_>,
+        servers: &ServerAccess<'_>,
         session: &Session,
-        inventory: &Inventory,
+        inventory: &ApplySet,
     ) -> Option<EarlyReads> {
         let reads = self.moved.is_none() && !servers.check_access;
         reads.then(|| {
-            session.read_early(&servers.access.access(session), inventory, &self.args.clusters).ok()
+            session.read_early(&servers.access.build_access(session), inventory, &self.args.clusters).ok()
         })?
     }
 }
 
-impl Servers<'_> {
-    pub(super) fn reconcile(
+impl ServerAccess<'_> {
+    pub(super) fn reconcile_clusters(
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,
         (remember, without_memory): (Option<&Surveyed>, bool),
         early: Option<&EarlyReads>,
-    ) -> Result<Actions, Fault> {
-        progress_line::stop();
+    ) -> Result<Actions, CommandError> {
+        progress_line::stop_line();
         let lines = progress::ProgressLines::new(self.quiet);
         let options = ServerOptions {
             dry_run: self.dry_run.map(|dry_run| match dry_run {
-                DryRun::Client => federate_live::DryRun::Client,
-                DryRun::Server => federate_live::DryRun::Server,
+                DryRunMode::Client => federate_live::DryRun::Client,
+                DryRunMode::Server => federate_live::DryRun::Server,
             }),
             wait: self.wait,
             interrupt: None,
@@ -73,8 +73,8 @@ impl Servers<'_> {
             early,
             progress: &lines,
         };
-        let reconciled = reconciler.servers(&self.access.access(session), &options);
-        lines.clear();
-        reconciled.map_err(|error| Fault::Failed(error.to_string()))
+        let reconciled = reconciler.reconcile_servers(&self.access.build_access(session), &options);
+        lines.clear_lines();
+        reconciled.map_err(|error| CommandError::Failed(error.to_string()))
     }
 }

@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use notify::{Event, RecursiveMode, Watcher};
 
-use crate::cli::{Fault, say};
+use crate::cli::{CommandError, print_notice};
 
 /// Editors write a file in several steps, so rendering waits until nothing has changed for this long.
-const QUIET: Duration = Duration::from_millis(60);
+const DEBOUNCE: Duration = Duration::from_millis(60);
 
 /// The longest time to wait while files keep changing.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_DEBOUNCE: Duration = Duration::from_secs(1);
 
 /// How often to poll where the operating system does not report changes.
-const POLL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The watched folders.
-pub(super) struct Watched {
+pub(super) struct WatchedFolders {
     /// The folders that are read.
     pub(super) folders: Vec<PathBuf>,
     /// The output folder, whose changes are ignored.
@@ -28,41 +28,45 @@ pub(super) struct Watched {
 
 type Events = Receiver<notify::Result<Event>>;
 
-impl Watched {
+impl WatchedFolders {
     /// Calls `changed` whenever files have changed, with their paths if these are known, until it returns an
     /// error.
-    pub(super) fn run(
+    pub(super) fn run_on_changes(
         &self,
-        mut changed: impl FnMut(Option<BTreeSet<PathBuf>>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let (_watcher, events) = self.start().map_err(|e| Fault::Failed(format!("cannot watch: {e}")))?;
+        mut changed: impl FnMut(Option<BTreeSet<PathBuf>>) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
+        let (_watcher, events) =
+            self.start_watcher().map_err(|e| CommandError::Failed(format!("cannot watch: {e}")))?;
         // Changes made before the watch began would be missed.
         changed(None)?;
         while let Ok(event) = events.recv() {
-            if self.matters(&event) {
+            if self.is_relevant(&event) {
                 let mut all = vec![event];
                 collect_until_quiet(&events, &mut all);
-                changed(self.paths(&all))?;
+                changed(self.changed_paths(&all))?;
             }
         }
         Ok(())
     }
 
-    fn start(&self) -> notify::Result<(Box<dyn Watcher>, Events)> {
+    fn start_watcher(&self) -> notify::Result<(Box<dyn Watcher>, Events)> {
         let (sender, events) = mpsc::channel();
-        let watching = notify::recommended_watcher(sender).and_then(|watcher| self.add(Box::new(watcher)));
+        let watching =
+            notify::recommended_watcher(sender).and_then(|watcher| self.add_folders(Box::new(watcher)));
         let why = match watching {
             Ok(watcher) => return Ok((watcher, events)),
             Err(why) => why,
         };
-        say(&format!("the operating system does not report file changes ({why}): polling every second\n"));
+        print_notice(&format!(
+            "the operating system does not report file changes ({why}): polling every second\n"
+        ));
         let (sender, events) = mpsc::channel();
-        let often = notify::Config::default().with_poll_interval(POLL);
+        let often = notify::Config::default().with_poll_interval(POLL_INTERVAL);
         let watcher = notify::PollWatcher::new(sender, often)?;
-        Ok((self.add(Box::new(watcher))?, events))
+        Ok((self.add_folders(Box::new(watcher))?, events))
     }
 
-    fn add(&self, mut watcher: Box<dyn Watcher>) -> notify::Result<Box<dyn Watcher>> {
+    fn add_folders(&self, mut watcher: Box<dyn Watcher>) -> notify::Result<Box<dyn Watcher>> {
         for folder in &self.folders {
             watcher.watch(folder, RecursiveMode::Recursive)?;
         }
@@ -70,7 +74,7 @@ impl Watched {
     }
 
     /// The changed files; `None` if events were lost.
-    fn paths(&self, events: &[notify::Result<Event>]) -> Option<BTreeSet<PathBuf>> {
+    fn changed_paths(&self, events: &[notify::Result<Event>]) -> Option<BTreeSet<PathBuf>> {
         let mut paths = BTreeSet::new();
         for event in events {
             let event = event.as_ref().ok().filter(|event| !event.need_rescan())?;
@@ -83,7 +87,7 @@ impl Watched {
 
     /// Whether an event can change the result. Reads do not; changes of hidden files and of the output folder
     /// do not either, because neither is an input.
-    fn matters(&self, event: &notify::Result<Event>) -> bool {
+    fn is_relevant(&self, event: &notify::Result<Event>) -> bool {
         // Lost events may have mattered.
         let Ok(event) = event else { return true };
         let written = !event.kind.is_access();
@@ -102,8 +106,8 @@ impl Watched {
 /// Waits until files stop changing, and collects the events.
 fn collect_until_quiet(events: &Events, all: &mut Vec<notify::Result<Event>>) {
     let first = Instant::now();
-    while first.elapsed() < PATIENCE {
-        match events.recv_timeout(QUIET) {
+    while first.elapsed() < MAX_DEBOUNCE {
+        match events.recv_timeout(DEBOUNCE) {
             Ok(event) => all.push(event),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
         }
@@ -116,16 +120,16 @@ mod tests {
 
     #[test]
     fn only_what_is_read_matters() {
-        let watched = Watched { folders: vec!["/repo".into()], out: "/repo/out".into() };
+        let watched = WatchedFolders { folders: vec!["/repo".into()], out: "/repo/out".into() };
         let matters = |path: &str| {
             let kind = notify::EventKind::Modify(notify::event::ModifyKind::Any);
-            watched.matters(&Ok(Event::new(kind).add_path(path.into())))
+            watched.is_relevant(&Ok(Event::new(kind).add_path(path.into())))
         };
         assert!(matters("/repo/apps/web.yaml") && matters("/repo/.gitignore") && matters("/repo"));
         assert!(!matters("/repo/.git/index") && !matters("/repo/out/m1/web.yaml") && !matters("/repo/out"));
         assert!(!matters("/repo/.out.federate-lock") && !matters("/repo/apps/.cache/x/y.yaml"));
         assert!(!matters("/repo/.web.yaml.swp") && !matters("/repo/.cache/.gitignore"));
         let read = notify::EventKind::Access(notify::event::AccessKind::Any);
-        assert!(!watched.matters(&Ok(Event::new(read).add_path("/repo/web.yaml".into()))));
+        assert!(!watched.is_relevant(&Ok(Event::new(read).add_path("/repo/web.yaml".into()))));
     }
 }

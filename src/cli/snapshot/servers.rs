@@ -4,52 +4,52 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use super::Snapshot;
-use crate::cli::{Fault, say};
+use super::SnapshotCommand;
+use crate::cli::{CommandError, print_notice};
 use federate_control_planes::DIALECTS;
 use federate_dialect::HubKinds;
-use federate_engine::snapshot::{Captured, Stored};
+use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
 use federate_kubernetes::{ClusterName, Object};
 use federate_live::Access;
 use federate_live::snapshot::{MemberSnapshot, read_hub};
 use federate_repo::{Claims, Role};
 use federate_session::{Session, set_status};
 
-impl Snapshot {
+impl SnapshotCommand {
     /// Reads the hub, if one is given, and the members.
-    pub(super) fn read_servers(&self, captured: &mut Captured) -> Result<(), Fault> {
+    pub(super) fn read_servers(&self, captured: &mut SnapshotInput) -> Result<(), CommandError> {
         let now = self.args.now().unwrap_or_else(Timestamp::now);
         captured.taken = Some(now);
         if let Some(context) = self.access.hub_context() {
             let kinds: Vec<HubKinds> = DIALECTS.iter().flat_map(|d| d.hub_kinds().iter().copied()).collect();
             let objects = read_hub(&self.access.of_hub(), context, &kinds);
             let objects =
-                objects.map_err(|error| Fault::Failed(format!("the hub (`{context}`): {error}")))?;
+                objects.map_err(|error| CommandError::Failed(format!("the hub (`{context}`): {error}")))?;
             captured.objects.extend(objects);
             captured.sources.push(format!("context {context}"));
         }
         if self.no_members { Ok(()) } else { self.read_members(captured, now) }
     }
 
-    fn read_members(&self, captured: &mut Captured, now: Timestamp) -> Result<(), Fault> {
+    fn read_members(&self, captured: &mut SnapshotInput, now: Timestamp) -> Result<(), CommandError> {
         if captured.objects.iter().any(is_inventory) {
-            let stored = Stored::of(DIALECTS, captured);
-            self.args.observe(stored.map_err(|error| Fault::Failed(error.to_string()))?);
+            let stored = StoredSnapshot::from_input(DIALECTS, captured);
+            self.args.observe_state(stored.map_err(|error| CommandError::Failed(error.to_string()))?);
         }
-        let session = self.args.session(Some(&self.out), None)?;
+        let session = self.args.open_session(Some(&self.out), None)?;
         let errors = session.findings().iter().filter(|finding| finding.is_error()).count();
         if errors > 0 {
-            say(&format!(
+            print_notice(&format!(
                 "warning: the repo has {errors} errors, so objects that it would render may be missing\n"
             ));
         }
-        let inventory = inventory(&session, captured);
-        let (contexts, clusters) = self.clusters(&session, &inventory)?;
-        let mut access = self.access.access(&session);
+        let inventory = collect_inventory(&session, captured);
+        let (contexts, clusters) = self.choose_clusters(&session, &inventory)?;
+        let mut access = self.access.build_access(&session);
         access.contexts.extend(contexts);
         let members = self.member_snapshots(&session, &access, &clusters, &inventory, now)?;
         captured.objects.retain(|object| !is_inventory(object));
-        add(captured, inventory, members);
+        add_members(captured, inventory, members);
         Ok(())
     }
 
@@ -60,23 +60,23 @@ impl Snapshot {
         clusters: &[ClusterName],
         inventory: &BTreeMap<String, Object>,
         now: Timestamp,
-    ) -> Result<Vec<MemberSnapshot>, Fault> {
-        let set = self.applyset.inventory(self.args.repo_ref().as_ref(), &self.args.paths());
-        let reported = |object: &Object| object.at(&["status"]).is_some_and(|status| !status.is_null());
+    ) -> Result<Vec<MemberSnapshot>, CommandError> {
+        let set = self.applyset.choose_applyset(self.args.repo_ref().as_ref(), &self.args.selected_paths());
+        let reported = |object: &Object| object.value_at(&["status"]).is_some_and(|status| !status.is_null());
         let of_hub = self.access.has_hub() || !self.files.is_empty();
         let status = |cluster: &str| !(of_hub && inventory.get(cluster).is_some_and(reported));
         session
             .read_members(access, &set, clusters, &status, now)
-            .map_err(|error| Fault::Failed(error.to_string()))
+            .map_err(|error| CommandError::Failed(error.to_string()))
     }
 
     /// The contexts that are named, by cluster, and the clusters to read: those named, or else all, with those of
     /// `federate.yaml`, which have no inventory object and so no status in a snapshot.
-    fn clusters(
+    fn choose_clusters(
         &self,
         session: &Session,
         inventory: &BTreeMap<String, Object>,
-    ) -> Result<(BTreeMap<String, String>, Vec<ClusterName>), Fault> {
+    ) -> Result<(BTreeMap<String, String>, Vec<ClusterName>), CommandError> {
         let pair = |text: &String| match text.split_once('=') {
             Some((cluster, context)) => (cluster.to_owned(), context.to_owned()),
             None => (text.clone(), text.clone()),
@@ -85,18 +85,19 @@ impl Snapshot {
         let configured = session.repo().config.clusters.iter().map(|cluster| &cluster.name);
         let known: BTreeSet<&String> = inventory.keys().chain(configured).collect();
         if let Some(unlisted) = contexts.keys().find(|cluster| !known.contains(cluster)) {
-            return Err(Fault::Failed(format!(
+            return Err(CommandError::Failed(format!(
                 "there is no inventory object for the cluster `{unlisted}`: add one to the repo, such as a Cluster of \
                  cluster.karmada.io, or name the cluster with --context CLUSTER={unlisted}"
             )));
         }
-        let wanted =
-            |name: &&String| (contexts.is_empty() || contexts.contains_key(*name)) && self.args.wants(name);
+        let is_selected = |name: &&String| {
+            (contexts.is_empty() || contexts.contains_key(*name)) && self.args.selects_cluster(name)
+        };
         let names: Vec<ClusterName> =
-            known.iter().copied().filter(wanted).map(|n| n.as_str().into()).collect();
+            known.iter().copied().filter(is_selected).map(|n| n.as_str().into()).collect();
         if names.is_empty() {
             let why = if known.is_empty() { "there is no inventory" } else { "--cluster names none" };
-            return Err(Fault::Failed(format!(
+            return Err(CommandError::Failed(format!(
                 "there is no cluster to read ({why}): add inventory objects to the repo, or read a control plane with --hub-context"
             )));
         }
@@ -105,11 +106,11 @@ impl Snapshot {
 }
 
 fn is_inventory(object: &Object) -> bool {
-    matches!(DIALECTS.role(&object.id.api_version, &object.id.kind), Some((_, Role::Inventory)))
+    matches!(DIALECTS.role_of_kind(&object.id.api_version, &object.id.kind), Some((_, Role::Inventory)))
 }
 
 /// The inventory objects by cluster: those of the hub, or else those of the repo.
-fn inventory(session: &Session, captured: &Captured) -> BTreeMap<String, Object> {
+fn collect_inventory(session: &Session, captured: &SnapshotInput) -> BTreeMap<String, Object> {
     let of_hub: BTreeMap<String, Object> =
         captured.objects.iter().filter(|o| is_inventory(o)).map(|o| (o.id.name.clone(), o.clone())).collect();
     if !of_hub.is_empty() {
@@ -120,7 +121,11 @@ fn inventory(session: &Session, captured: &Captured) -> BTreeMap<String, Object>
 }
 
 /// Adds what was read of members. A cluster that cannot be read keeps the status that its control plane says.
-fn add(captured: &mut Captured, inventory: BTreeMap<String, Object>, members: Vec<MemberSnapshot>) {
+fn add_members(
+    captured: &mut SnapshotInput,
+    inventory: BTreeMap<String, Object>,
+    members: Vec<MemberSnapshot>,
+) {
     let of_hub = !captured.sources.is_empty();
     let mut unread: Vec<String> = Vec::new();
     let mut statuses = BTreeMap::new();

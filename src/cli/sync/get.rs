@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::Timestamp;
 
-use super::failed;
 use super::history::no_status;
 use super::table::{format_age, format_columns};
-use super::target::{HubArgs, Target};
-use crate::cli::settings::Format;
-use crate::cli::{Exit, Fault, print, print_value};
-use federate_sync_api::Metadata;
-use federate_sync_api::progress::short;
-use federate_sync_api::record::Record;
-use federate_sync_api::status::{Status, commit_of};
+use super::target::{HubArgs, SyncTarget};
+use super::to_command_error;
+use crate::cli::settings::OutputFormat;
+use crate::cli::{CommandError, Exit, print_text, print_value};
+use federate_sync_api::NamespacedName;
+use federate_sync_api::progress::short_revision;
+use federate_sync_api::record::SyncRecord;
+use federate_sync_api::status::{SyncStatus, find_commit};
 use federate_sync_api::summary::SyncSummary;
 
 /// List Syncs: whether they are ready, with revision, clusters and drift
@@ -24,7 +24,7 @@ use federate_sync_api::summary::SyncSummary;
 /// since the Sync was created.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct Get {
+pub(super) struct GetCommand {
     /// Only this Sync
     name: Option<String>,
 
@@ -40,7 +40,7 @@ pub(super) struct Get {
 
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
-    output: Format,
+    output: OutputFormat,
 }
 
 const EXAMPLES: &str = "\
@@ -59,7 +59,7 @@ pub(super) struct StateArgs {
 /// The cells of a Sync in the table.
 fn format_cells(row: &SyncSummary, now: Timestamp) -> [String; 8] {
     let clusters = row.clusters.map(|counts| {
-        let all: usize = counts.states().iter().map(|(_, count)| count).sum();
+        let all: usize = counts.state_counts().iter().map(|(_, count)| count).sum();
         format!("{}/{all}", counts.ready)
     });
     let state = if row.suspended { "Suspended" } else { &row.ready };
@@ -69,7 +69,7 @@ fn format_cells(row: &SyncSummary, now: Timestamp) -> [String; 8] {
         row.namespace.clone(),
         row.name.clone(),
         state.to_owned(),
-        row.revision.as_deref().map(shorten).unwrap_or_default(),
+        row.revision.as_deref().map(shorten_revision).unwrap_or_default(),
         clusters.unwrap_or_default(),
         drift.unwrap_or_default(),
         age.unwrap_or_default(),
@@ -78,13 +78,13 @@ fn format_cells(row: &SyncSummary, now: Timestamp) -> [String; 8] {
 }
 
 /// A revision with the first characters of its commit.
-fn shorten(revision: &str) -> String {
-    let commit = commit_of(revision);
-    revision.replace(commit, short(commit))
+fn shorten_revision(revision: &str) -> String {
+    let commit = find_commit(revision);
+    revision.replace(commit, short_revision(commit))
 }
 
-impl Get {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+impl GetCommand {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         let mut rows = match &self.state.state {
             Some(folder) => read_folder(folder)?
                 .into_iter()
@@ -95,31 +95,35 @@ impl Get {
         if let Some(name) = &self.name {
             rows.retain(|row| row.name == *name);
             if rows.is_empty() {
-                return Err(failed(format!("there is no Sync {name}")));
+                return Err(to_command_error(format!("there is no Sync {name}")));
             }
         }
         rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        if self.output != Format::Table {
+        if self.output != OutputFormat::Table {
             return print_value(&rows, self.output).map(|()| Exit::Clean);
         }
         let head = ["NAMESPACE", "NAME", "READY", "REVISION", "CLUSTERS", "DRIFT", "AGE", "STATUS"];
         let now = Timestamp::now();
-        print(&format_columns(head, &rows.iter().map(|row| format_cells(row, now)).collect::<Vec<_>>()))?;
+        print_text(&format_columns(
+            head,
+            &rows.iter().map(|row| format_cells(row, now)).collect::<Vec<_>>(),
+        ))?;
         Ok(Exit::Clean)
     }
 
-    fn read_objects(&self) -> Result<Vec<SyncSummary>, Fault> {
-        let hub = self.hub.connect()?;
+    fn read_objects(&self) -> Result<Vec<SyncSummary>, CommandError> {
+        let hub = self.hub.connect_hub()?;
         let namespace = (!self.all_namespaces).then(|| self.hub.find_namespace(&hub));
-        let objects = hub.list_syncs(namespace.as_deref()).map_err(failed)?;
+        let objects = hub.list_syncs(namespace.as_deref()).map_err(to_command_error)?;
         Ok(objects.iter().filter_map(SyncSummary::from_object).collect())
     }
 }
 
 /// The records in a state folder. What is not one is left out.
-fn read_folder(folder: &Path) -> Result<Vec<Record>, Fault> {
-    let list = |folder: &Path| -> Result<Vec<PathBuf>, Fault> {
-        let entries = fs::read_dir(folder).map_err(|why| failed(format!("{}: {why}", folder.display())))?;
+fn read_folder(folder: &Path) -> Result<Vec<SyncRecord>, CommandError> {
+    let list = |folder: &Path| -> Result<Vec<PathBuf>, CommandError> {
+        let entries =
+            fs::read_dir(folder).map_err(|why| to_command_error(format!("{}: {why}", folder.display())))?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.retain(|path| path.is_dir());
         paths.sort();
@@ -129,26 +133,29 @@ fn read_folder(folder: &Path) -> Result<Vec<Record>, Fault> {
     for namespace in list(folder)? {
         for sync in list(&namespace)? {
             let text = fs::read_to_string(sync.join("status.json"));
-            records.extend(text.ok().and_then(|text| Record::read(&text)));
+            records.extend(text.ok().and_then(|text| SyncRecord::parse(&text)));
         }
     }
     Ok(records)
 }
 
 /// The status of a Sync: of an object, or of one in a file.
-pub(super) fn find_status(target: &Target, state: &StateArgs) -> Result<(Metadata, Status), Fault> {
+pub(super) fn find_status(
+    target: &SyncTarget,
+    state: &StateArgs,
+) -> Result<(NamespacedName, SyncStatus), CommandError> {
     if let Some(folder) = &state.state {
         let namespace = target.hub.namespace.as_deref().unwrap_or("default");
-        let is_meant = |record: &Record| {
+        let is_meant = |record: &SyncRecord| {
             record.metadata.name.name == target.name && record.metadata.name.namespace == namespace
         };
         let record = read_folder(folder)?.into_iter().find(is_meant);
         let record = record.ok_or_else(|| no_status(&format!("{namespace}/{}", target.name)))?;
         return Ok((record.metadata.name, record.status));
     }
-    let (hub, sync) = target.connect()?;
-    let status = hub.status(&sync).map_err(failed)?;
+    let (hub, sync) = target.connect_hub()?;
+    let status = hub.read_status(&sync).map_err(to_command_error)?;
     status
-        .ok_or_else(|| failed(format!("there is no Sync {}", sync.full_name())))
+        .ok_or_else(|| to_command_error(format!("there is no Sync {}", sync.full_name())))
         .map(|status| (sync, status))
 }

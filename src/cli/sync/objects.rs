@@ -4,26 +4,26 @@ use std::sync::{Arc, OnceLock, mpsc};
 
 use clap::Args;
 
-use super::{Sync, failed};
+use super::{SyncCommand, to_command_error};
 use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
-use crate::cli::settings::builder;
-use crate::cli::{Exit, Fault};
+use crate::cli::settings::shared_builder;
+use crate::cli::{CommandError, Exit};
 use federate_control_planes::DIALECTS;
 use federate_kubernetes::names::is_dns_subdomain;
 use federate_live::Fence;
 use federate_session::Session;
-use federate_sync::credentials::{Credentials, Keys};
-use federate_sync::environment::{Environment, MemberAccess, RoundContext};
-use federate_sync::hub::{Hub, HubStateStore, Leader, LeaderOptions, Objects, Tenancy};
-use federate_sync::listen;
-use federate_sync::read::Loaded;
-use federate_sync::tally::Tally;
+use federate_sync::counters::MetricCounters;
+use federate_sync::credentials::{GitCredentials, SecretData};
+use federate_sync::environment::{Environment, MemberAccess, SyncServices};
+use federate_sync::http_server;
+use federate_sync::hub::{HubClient, HubStateStore, Leader, LeaderOptions, SyncObjects, Tenancy};
+use federate_sync::supervisor::{LoopEvent, once_objects, watch_objects};
+use federate_sync::sync_files::ValidSync;
 use federate_sync::telemetry::Telemetry;
-use federate_sync::watch::{Event, once_objects, watch_objects};
 
 /// What takes the place of `--shared`.
-const SHARED: &str = "--shared was removed: replicas of one Sync no longer divide its clusters. Run several replicas, of which one \
+const SHARED_REMOVED: &str = "--shared was removed: replicas of one Sync no longer divide its clusters. Run several replicas, of which one \
     leads and the others stand by; divide Syncs among installations with --watch-label-selector; and divide the clusters of one \
     repo among several Syncs with `spec.clusters`, in the order that `spec.dependsOn` gives";
 
@@ -89,14 +89,19 @@ pub(super) struct ObjectArgs {
 
 impl ObjectArgs {
     /// Follows the Sync objects of the selected namespaces.
-    fn follow(&self, hub: &Arc<Hub>, events: &mpsc::Sender<Event>) -> Result<Objects, Fault> {
+    fn follow_objects(
+        &self,
+        hub: &Arc<HubClient>,
+        events: &mpsc::Sender<LoopEvent>,
+    ) -> Result<SyncObjects, CommandError> {
         let selector = self.watch_label_selector.as_deref();
-        let objects = Objects::follow(hub, &self.namespace, selector, events).map_err(failed)?;
-        Ok(objects.permitted_by(self.tenancy()))
+        let objects =
+            SyncObjects::list_and_watch(hub, &self.namespace, selector, events).map_err(to_command_error)?;
+        Ok(objects.permitted_by(self.build_tenancy()))
     }
 
     /// What Syncs may do.
-    fn tenancy(&self) -> Tenancy {
+    fn build_tenancy(&self) -> Tenancy {
         Tenancy {
             default_account: self.default_service_account.clone(),
             within_namespaces: self.no_cross_namespace_refs,
@@ -107,60 +112,67 @@ impl ObjectArgs {
 
 /// The context of rounds of Sync objects: the Secrets next to them, and the Lease.
 struct ObjectContext<'s> {
-    hub: Arc<Hub>,
+    hub: Arc<HubClient>,
     access: &'s AccessArgs,
     args: &'s ObjectArgs,
     leader: Arc<OnceLock<Leader>>,
-    objects: OnceLock<Objects>,
+    objects: OnceLock<SyncObjects>,
 }
 
-impl RoundContext for ObjectContext<'_> {
-    fn access(&self, loaded: &Loaded, session: &Session) -> Result<MemberAccess, String> {
+impl SyncServices for ObjectContext<'_> {
+    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, String> {
         let context = self.args.context.as_deref();
-        self.hub.member_access(loaded, session, self.access.access(session), context, &self.args.tenancy())
+        self.hub.member_access(
+            loaded,
+            session,
+            self.access.build_access(session),
+            context,
+            &self.args.build_tenancy(),
+        )
     }
 
-    fn credentials(&self, loaded: &Loaded) -> Result<Credentials, String> {
-        self.hub.credentials(loaded, &self.args.tenancy())
+    fn source_credentials(&self, loaded: &ValidSync) -> Result<GitCredentials, String> {
+        self.hub.source_credentials(loaded, &self.args.build_tenancy())
     }
 
     fn sync_of(&self, set: &str) -> Option<String> {
         self.objects.get()?.sync_of(set)
     }
 
-    fn secret(&self, loaded: &Loaded, name: &str) -> Result<Keys, String> {
-        self.hub.secret(loaded, name, &self.args.tenancy())
+    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, String> {
+        self.hub.read_secret(loaded, name, &self.args.build_tenancy())
     }
 
-    fn signers(&self, loaded: &Loaded) -> Result<Option<Keys>, String> {
-        self.hub.signers(loaded, &self.args.tenancy())
+    fn allowed_signers(&self, loaded: &ValidSync) -> Result<Option<SecretData>, String> {
+        self.hub.allowed_signers(loaded, &self.args.build_tenancy())
     }
 
-    fn leads(&self) -> bool {
+    fn is_leading(&self) -> bool {
         // `--once` takes no Lease.
-        self.leader.get().is_none_or(Leader::leads)
+        self.leader.get().is_none_or(Leader::is_leading)
     }
 
-    fn fence(&self) -> Option<Fence> {
+    fn write_fence(&self) -> Option<Fence> {
         let leader = self.leader.clone();
-        Some(Arc::new(move || leader.get().is_none_or(Leader::leads)))
+        Some(Arc::new(move || leader.get().is_none_or(Leader::is_leading)))
     }
 }
 
-impl Sync {
+impl SyncCommand {
     /// Runs Sync objects.
-    pub(super) fn run_objects(&self) -> Result<Exit, Fault> {
+    pub(super) fn run_objects(&self) -> Result<Exit, CommandError> {
         let args = &self.objects;
         if args.shared {
-            return Err(failed(SHARED));
+            return Err(to_command_error(SHARED_REMOVED));
         }
-        let tally = Tally::default();
-        let hub = Hub::connect(self.access.kubeconfig(), args.context.as_deref(), &tally).map_err(failed)?;
+        let tally = MetricCounters::default();
+        let hub = HubClient::connect(self.access.kubeconfig(), args.context.as_deref(), &tally)
+            .map_err(to_command_error)?;
         let hub = Arc::new(hub);
-        let temporary = tempfile::tempdir().map_err(failed)?;
+        let temporary = tempfile::tempdir().map_err(to_command_error)?;
         let caches = self.state.clone().unwrap_or_else(|| temporary.path().to_owned());
         let states = HubStateStore::new(hub.clone(), caches);
-        let world = ObjectContext {
+        let services = ObjectContext {
             hub: hub.clone(),
             access: &self.access,
             args,
@@ -169,32 +181,33 @@ impl Sync {
         };
         let env = Environment {
             dialects: DIALECTS,
-            builder: Some(builder()),
-            world: &world,
+            builder: Some(shared_builder()),
+            services: &services,
             allowed_signers: self.allowed_signers.clone(),
-            key: digest_key()?,
-            tally,
+            digest_key: digest_key()?,
+            counters: tally,
         };
         let (events, happens) = mpsc::channel();
         if self.once {
-            let objects = args.follow(&hub, &events)?;
-            let _ = world.objects.set(objects.clone());
-            return self.show(&once_objects(&objects, &states, &env).map_err(failed)?);
+            let objects = args.follow_objects(&hub, &events)?;
+            let _ = services.objects.set(objects.clone());
+            return self.print_results(&once_objects(&objects, &states, &env).map_err(to_command_error)?);
         }
         let telemetry = Arc::new(Telemetry::default());
-        listen::start(self.listen.addresses()?, &telemetry, events.clone()).map_err(failed)?;
-        let namespace = args.leader_election_namespace.as_deref().unwrap_or(hub.namespace());
+        http_server::start_listeners(self.listen.listen_addresses()?, &telemetry, events.clone())
+            .map_err(to_command_error)?;
+        let namespace = args.leader_election_namespace.as_deref().unwrap_or(hub.default_namespace());
         let options = LeaderOptions::new(namespace)
             .with_lease_duration(std::time::Duration::from_secs(args.leader_election_lease_duration));
         let options = options.for_selector(args.watch_label_selector.as_deref());
-        if !elect(&world, options, &happens) {
+        if !elect_leader(&services, options, &happens) {
             return Ok(Exit::Clean);
         }
-        let objects = args.follow(&hub, &events)?;
-        let _ = world.objects.set(objects.clone());
+        let objects = args.follow_objects(&hub, &events)?;
+        let _ = services.objects.set(objects.clone());
         watch_objects(&objects, (&hub, &states), &env, &telemetry, &happens);
-        if let Some(leader) = world.leader.get() {
-            leader.release();
+        if let Some(leader) = services.leader.get() {
+            leader.release_lease();
         }
         Ok(Exit::Clean)
     }
@@ -202,9 +215,13 @@ impl Sync {
 
 /// Waits until this process is the leader; returns `false` if it must end before that. A process that loses
 /// the Lease to another one exits at once.
-fn elect(world: &ObjectContext<'_>, options: LeaderOptions, happens: &mpsc::Receiver<Event>) -> bool {
-    let end = || matches!(happens.try_recv(), Ok(Event::End));
+fn elect_leader(
+    world: &ObjectContext<'_>,
+    options: LeaderOptions,
+    happens: &mpsc::Receiver<LoopEvent>,
+) -> bool {
+    let end = || matches!(happens.try_recv(), Ok(LoopEvent::End));
     let lost = || std::process::exit(Exit::Error as i32);
-    let Some(leader) = Leader::elect(&world.hub, options, &end, lost) else { return false };
+    let Some(leader) = Leader::wait_for_lease(&world.hub, options, &end, lost) else { return false };
     world.leader.set(leader).is_ok()
 }

@@ -4,49 +4,49 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 
-use super::failed;
 use super::history::find_rollback;
-use super::target::Target;
-use crate::cli::{Exit, Fault, print};
-use federate_sync::hub::{Hub, Request};
-use federate_sync_api::Metadata;
-use federate_sync_api::status::Status;
+use super::target::SyncTarget;
+use super::to_command_error;
+use crate::cli::{CommandError, Exit, print_text};
+use federate_sync::hub::{HubClient, SyncOperation};
+use federate_sync_api::NamespacedName;
+use federate_sync_api::status::SyncStatus;
 
 /// The pause between two looks at a status.
-const PAUSE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Requests about a Sync object.
 #[derive(Debug, Subcommand)]
 pub(super) enum SyncRequest {
     /// List Syncs: whether they are ready, with revision, clusters and drift
-    Get(super::get::Get),
+    Get(super::get::GetCommand),
     /// Show what the next round would change in the clusters
-    Diff(super::inspect::Diff),
+    Diff(super::inspection::SyncDiffCommand),
     /// Show the objects in each cluster, and whether they are healthy
-    Tree(super::inspect::Tree),
+    Tree(super::inspection::TreeCommand),
     /// Show the Events of a Sync
-    Events(super::events::Events),
+    Events(super::events::EventsCommand),
     /// Show the last rounds, with their revisions
-    History(super::history::History),
+    History(super::history::HistoryCommand),
     /// Reconcile now, without waiting for the interval, and wait until that is done
-    Reconcile(Reconcile),
+    Reconcile(ReconcileCommand),
     /// Stop reconciling
-    Suspend(Target),
+    Suspend(SyncTarget),
     /// Continue reconciling, from the source again after a rollback
-    Resume(Target),
+    Resume(SyncTarget),
     /// Approve the next step of a rollout
-    Approve(Target),
+    Approve(SyncTarget),
     /// Return the clusters to the revision from before the rollout
-    Abort(Target),
+    Abort(SyncTarget),
     /// Suspend the Sync, and carry out a former revision
-    Rollback(Rollback),
+    Rollback(RollbackCommand),
 }
 
 /// A request for a round.
 #[derive(Debug, Args)]
-pub(super) struct Reconcile {
+pub(super) struct ReconcileCommand {
     #[command(flatten)]
-    target: Target,
+    target: SyncTarget,
 
     /// Carry out the revision that waits for a maintenance window
     #[arg(long)]
@@ -63,9 +63,9 @@ pub(super) struct Reconcile {
 /// window. Then the Sync does nothing until `federate sync resume`, which follows the source again. To keep the former state,
 /// revert the commit in the source first.
 #[derive(Debug, Args)]
-pub(super) struct Rollback {
+pub(super) struct RollbackCommand {
     #[command(flatten)]
-    target: Target,
+    target: SyncTarget,
 
     /// A revision of `federate sync history`, or the first characters of its commit [default: the one before the last]
     revision: Option<String>,
@@ -76,7 +76,7 @@ pub(super) struct Rollback {
 }
 
 impl SyncRequest {
-    pub(super) fn run(&self) -> Result<Exit, Fault> {
+    pub(super) fn run(&self) -> Result<Exit, CommandError> {
         match self {
             Self::Get(get) => get.run(),
             Self::Diff(diff) => diff.run(),
@@ -85,84 +85,90 @@ impl SyncRequest {
             Self::History(history) => history.run(),
             Self::Reconcile(reconcile) => reconcile.run(),
             Self::Rollback(rollback) => rollback.run(),
-            Self::Suspend(target) => send(target, &Request::Suspend),
-            Self::Resume(target) => send(target, &Request::Resume),
-            Self::Approve(target) => send(target, &Request::Approve),
-            Self::Abort(target) => send(target, &Request::Abort),
+            Self::Suspend(target) => send_request(target, &SyncOperation::Suspend),
+            Self::Resume(target) => send_request(target, &SyncOperation::Resume),
+            Self::Approve(target) => send_request(target, &SyncOperation::Approve),
+            Self::Abort(target) => send_request(target, &SyncOperation::Abort),
         }
     }
 }
 
 /// Sends a request that needs no answer.
-fn send(target: &Target, request: &Request) -> Result<Exit, Fault> {
-    let (hub, sync) = target.connect()?;
-    hub.request(&sync, request).map_err(failed)?.map_err(failed)?;
+fn send_request(target: &SyncTarget, request: &SyncOperation) -> Result<Exit, CommandError> {
+    let (hub, sync) = target.connect_hub()?;
+    hub.request_operation(&sync, request).map_err(to_command_error)?.map_err(to_command_error)?;
     Ok(Exit::Clean)
 }
 
-impl Reconcile {
-    fn run(&self) -> Result<Exit, Fault> {
-        let (hub, sync) = self.target.connect()?;
+impl ReconcileCommand {
+    fn run(&self) -> Result<Exit, CommandError> {
+        let (hub, sync) = self.target.connect_hub()?;
         let now = jiff::Timestamp::now().to_string();
         let request = if self.ignore_windows {
-            Request::ReconcileIgnoringWindows(now.clone())
+            SyncOperation::ReconcileIgnoringWindows(now.clone())
         } else {
-            Request::Reconcile(now.clone())
+            SyncOperation::Reconcile(now.clone())
         };
-        hub.request(&sync, &request).map_err(failed)?.map_err(failed)?;
-        wait(&hub, &sync, &now, Duration::from_secs(self.timeout))
+        hub.request_operation(&sync, &request).map_err(to_command_error)?.map_err(to_command_error)?;
+        wait_until_reconciled(&hub, &sync, &now, Duration::from_secs(self.timeout))
     }
 }
 
-impl Rollback {
-    fn run(&self) -> Result<Exit, Fault> {
-        let (hub, sync) = self.target.connect()?;
-        let status = hub.status(&sync).map_err(failed)?;
-        let status = status.ok_or_else(|| failed(format!("there is no Sync {}", sync.full_name())))?;
-        let revision = find_rollback(&status, self.revision.as_deref()).map_err(failed)?;
+impl RollbackCommand {
+    fn run(&self) -> Result<Exit, CommandError> {
+        let (hub, sync) = self.target.connect_hub()?;
+        let status = hub.read_status(&sync).map_err(to_command_error)?;
+        let status =
+            status.ok_or_else(|| to_command_error(format!("there is no Sync {}", sync.full_name())))?;
+        let revision = find_rollback(&status, self.revision.as_deref()).map_err(to_command_error)?;
         let time = jiff::Timestamp::now().to_string();
-        let request = Request::Rollback { commit: revision.commit, time: time.clone() };
-        hub.request(&sync, &request).map_err(failed)?.map_err(failed)?;
+        let request = SyncOperation::Rollback { commit: revision.commit, time: time.clone() };
+        hub.request_operation(&sync, &request).map_err(to_command_error)?.map_err(to_command_error)?;
         let name = &sync.name;
-        print(&format!(
+        print_text(&format!(
             "{} is suspended and returns to {}; `federate sync resume {name}` follows the source again\n",
             sync.full_name(),
             revision.shown
         ))?;
-        wait(&hub, &sync, &time, Duration::from_secs(self.timeout))
+        wait_until_reconciled(&hub, &sync, &time, Duration::from_secs(self.timeout))
     }
 }
 
 /// Waits until a round has followed a request, and prints how it ended.
-fn wait(hub: &Hub, sync: &Metadata, time: &str, patience: Duration) -> Result<Exit, Fault> {
+fn wait_until_reconciled(
+    hub: &HubClient,
+    sync: &NamespacedName,
+    time: &str,
+    timeout: Duration,
+) -> Result<Exit, CommandError> {
     let begun = Instant::now();
     let name = sync.full_name();
-    let is_handled = |status: &Status| status.last_handled_reconcile_at.as_deref() == Some(time);
+    let is_handled = |status: &SyncStatus| status.last_handled_reconcile_at.as_deref() == Some(time);
     let mut last = None;
-    while begun.elapsed() < patience {
-        last = hub.status(sync).map_err(failed)?.filter(is_handled);
-        let waits = |status: &Status| {
+    while begun.elapsed() < timeout {
+        last = hub.read_status(sync).map_err(to_command_error)?.filter(is_handled);
+        let waits = |status: &SyncStatus| {
             // A round that waits for a person, a time or a window goes on by itself.
             let is_waiting = status.window.as_ref().is_some_and(|window| window.waiting.is_some())
                 || status.rollout.as_ref().is_some_and(|rollout| rollout.approval.is_some());
-            status.condition("Reconciling").is_none() || is_waiting
+            status.find_condition("Reconciling").is_none() || is_waiting
         };
         let ended = last.as_ref().filter(|status| waits(status));
-        if let Some(ready) = ended.and_then(|status| status.condition("Ready")) {
-            print(&format!("{name}: {}: {}\n", ready.reason, ready.message))?;
+        if let Some(ready) = ended.and_then(|status| status.find_condition("Ready")) {
+            print_text(&format!("{name}: {}: {}\n", ready.reason, ready.message))?;
             return Ok(match ready.status.as_str() {
                 "True" => Exit::Clean,
                 "Unknown" => Exit::Findings,
                 _ => Exit::Error,
             });
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
-    let seconds = patience.as_secs();
-    let Some(ready) = last.as_ref().and_then(|status| status.condition("Ready")) else {
-        return Err(failed(format!(
+    let seconds = timeout.as_secs();
+    let Some(ready) = last.as_ref().and_then(|status| status.find_condition("Ready")) else {
+        return Err(to_command_error(format!(
             "{name} was not reconciled within {seconds} s: is `federate sync` running?"
         )));
     };
-    Err(failed(format!("{name} is still being reconciled after {seconds} s: {}", ready.message)))
+    Err(to_command_error(format!("{name} is still being reconciled after {seconds} s: {}", ready.message)))
 }

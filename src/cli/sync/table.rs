@@ -1,7 +1,7 @@
 //! Tables of the commands about Syncs.
 
 /// The space between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// Rows in columns that are as wide as they need to be; the last one has the rest of the line. An empty cell has a dash.
 pub(super) fn format_columns<const N: usize>(head: [&str; N], rows: &[[String; N]]) -> String {
@@ -17,7 +17,7 @@ pub(super) fn format_columns<const N: usize>(head: [&str; N], rows: &[[String; N
         for (cell, width) in row.iter().zip(widths) {
             let cell = if cell.is_empty() { "-" } else { cell };
             line += cell;
-            line += &" ".repeat(width + GAP - cell.chars().count().min(width));
+            line += &" ".repeat(width + COLUMN_GAP - cell.chars().count().min(width));
         }
         out += line.trim_end();
         out.push('\n');

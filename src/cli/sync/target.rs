@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::failed;
-use crate::cli::Fault;
-use federate_sync::hub::Hub;
-use federate_sync::tally::Tally;
-use federate_sync_api::Metadata;
+use super::to_command_error;
+use crate::cli::CommandError;
+use federate_sync::counters::MetricCounters;
+use federate_sync::hub::HubClient;
+use federate_sync_api::NamespacedName;
 
 /// The API server that holds the Sync objects.
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ pub(super) struct HubArgs {
 
 /// A Sync object.
 #[derive(Debug, Args)]
-pub(super) struct Target {
+pub(super) struct SyncTarget {
     /// The name of the Sync object
     pub(super) name: String,
 
@@ -38,22 +38,26 @@ pub(super) struct Target {
 
 impl HubArgs {
     /// Connects to the API server.
-    pub(super) fn connect(&self) -> Result<Hub, Fault> {
-        let connected = Hub::connect(self.kubeconfig.as_deref(), self.context.as_deref(), &Tally::default());
-        connected.map_err(failed)
+    pub(super) fn connect_hub(&self) -> Result<HubClient, CommandError> {
+        let connected = HubClient::connect(
+            self.kubeconfig.as_deref(),
+            self.context.as_deref(),
+            &MetricCounters::default(),
+        );
+        connected.map_err(to_command_error)
     }
 
     /// The namespace that is named, or that of the context.
-    pub(super) fn find_namespace(&self, hub: &Hub) -> String {
-        self.namespace.clone().unwrap_or_else(|| hub.namespace().to_owned())
+    pub(super) fn find_namespace(&self, hub: &HubClient) -> String {
+        self.namespace.clone().unwrap_or_else(|| hub.default_namespace().to_owned())
     }
 }
 
-impl Target {
+impl SyncTarget {
     /// Connects to the API server. Returns it with the name of the Sync.
-    pub(super) fn connect(&self) -> Result<(Hub, Metadata), Fault> {
-        let hub = self.hub.connect()?;
+    pub(super) fn connect_hub(&self) -> Result<(HubClient, NamespacedName), CommandError> {
+        let hub = self.hub.connect_hub()?;
         let namespace = self.hub.find_namespace(&hub);
-        Ok((hub, Metadata { name: self.name.clone(), namespace }))
+        Ok((hub, NamespacedName { name: self.name.clone(), namespace }))
     }
 }

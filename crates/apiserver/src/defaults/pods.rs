@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{default, items_below, mapping_below, text_below};
+use super::{items_below, mapping_below, set_default, text_below};
 
 /// A pod template.
-pub(super) fn template(template: &mut Value) {
-    pod_spec(mapping_below(template, "spec"));
+pub(super) fn default_template(template: &mut Value) {
+    default_pod_spec(mapping_below(template, "spec"));
 }
 
 /// A pod; its requests default to its limits.
-pub(super) fn pod(pod: &mut Value) {
+pub(super) fn default_pod(pod: &mut Value) {
     let spec = mapping_below(pod, "spec");
-    pod_spec(spec);
-    default(spec, "enableServiceLinks", || json!(true));
+    default_pod_spec(spec);
+    set_default(spec, "enableServiceLinks", || json!(true));
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         default_host_ports(spec);
     }
@@ -21,7 +21,9 @@ pub(super) fn pod(pod: &mut Value) {
         for container in items_below(spec, kind) {
             let limits = container.pointer("/resources/limits").and_then(Value::as_object).cloned();
             for (name, amount) in limits.into_iter().flatten() {
-                default(mapping_below(mapping_below(container, "resources"), "requests"), &name, || amount);
+                set_default(mapping_below(mapping_below(container, "resources"), "requests"), &name, || {
+                    amount
+                });
             }
         }
     }
@@ -33,18 +35,18 @@ fn default_host_ports(spec: &mut Value) {
         for container in items_below(spec, kind) {
             for port in items_below(container, "ports") {
                 let number = port.get("containerPort").cloned().unwrap_or_default();
-                default(port, "hostPort", || number);
+                set_default(port, "hostPort", || number);
             }
         }
     }
 }
 
-fn pod_spec(spec: &mut Value) {
-    default(spec, "dnsPolicy", || json!("ClusterFirst"));
-    default(spec, "restartPolicy", || json!("Always"));
-    default(spec, "securityContext", || json!({}));
-    default(spec, "terminationGracePeriodSeconds", || json!(30));
-    default(spec, "schedulerName", || json!("default-scheduler"));
+fn default_pod_spec(spec: &mut Value) {
+    set_default(spec, "dnsPolicy", || json!("ClusterFirst"));
+    set_default(spec, "restartPolicy", || json!("Always"));
+    set_default(spec, "securityContext", || json!({}));
+    set_default(spec, "terminationGracePeriodSeconds", || json!(30));
+    set_default(spec, "schedulerName", || json!("default-scheduler"));
     let account = text_below(spec, "serviceAccountName").to_owned();
     if !account.is_empty() {
         // The deprecated field has the same value.
@@ -56,21 +58,21 @@ fn pod_spec(spec: &mut Value) {
         items_below(spec, kind).for_each(default_container);
     }
     for volume in items_below(spec, "volumes") {
-        volume_source(volume);
+        default_volume_source(volume);
     }
     for constraint in items_below(spec, "topologySpreadConstraints") {
-        default(constraint, "whenUnsatisfiable", || json!("DoNotSchedule"));
+        set_default(constraint, "whenUnsatisfiable", || json!("DoNotSchedule"));
     }
 }
 
 fn default_container(container: &mut Value) {
     for port in items_below(container, "ports") {
-        default(port, "protocol", || json!("TCP"));
+        set_default(port, "protocol", || json!("TCP"));
     }
-    default(container, "terminationMessagePath", || json!("/dev/termination-log"));
-    default(container, "terminationMessagePolicy", || json!("File"));
+    set_default(container, "terminationMessagePath", || json!("/dev/termination-log"));
+    set_default(container, "terminationMessagePolicy", || json!("File"));
     let image = text_below(container, "image").to_owned();
-    default(container, "imagePullPolicy", || json!(pull_policy(&image)));
+    set_default(container, "imagePullPolicy", || json!(pull_policy(&image)));
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(probe).filter(|p| p.is_object()) {
             for (key, value) in [
@@ -79,11 +81,11 @@ fn default_container(container: &mut Value) {
                 ("successThreshold", 1),
                 ("failureThreshold", 3),
             ] {
-                default(probe, key, || json!(value));
+                set_default(probe, key, || json!(value));
             }
             default_http_action(probe);
             if let Some(grpc) = probe.get_mut("grpc").filter(|g| g.is_object()) {
-                default(grpc, "service", || json!(""));
+                set_default(grpc, "service", || json!(""));
             }
         }
     }
@@ -94,18 +96,18 @@ fn default_container(container: &mut Value) {
     }
     for variable in items_below(container, "env") {
         if let Some(field) = variable.pointer_mut("/valueFrom/fieldRef") {
-            default(field, "apiVersion", || json!("v1"));
+            set_default(field, "apiVersion", || json!("v1"));
         }
         if let Some(field) = variable.pointer_mut("/valueFrom/resourceFieldRef") {
-            default(field, "divisor", || json!("0"));
+            set_default(field, "divisor", || json!("0"));
         }
     }
 }
 
 fn default_http_action(action: &mut Value) {
     if let Some(get) = action.get_mut("httpGet").filter(|g| g.is_object()) {
-        default(get, "path", || json!("/"));
-        default(get, "scheme", || json!("HTTP"));
+        set_default(get, "path", || json!("/"));
+        set_default(get, "scheme", || json!("HTTP"));
     }
 }
 
@@ -122,27 +124,27 @@ fn pull_policy(image: &str) -> &'static str {
 }
 
 /// The default mode of files is 0644.
-fn volume_source(volume: &mut Value) {
+fn default_volume_source(volume: &mut Value) {
     for kind in ["secret", "configMap", "downwardAPI", "projected"] {
         if let Some(source) = volume.get_mut(kind).filter(|s| s.is_object()) {
-            default(source, "defaultMode", || json!(420));
+            set_default(source, "defaultMode", || json!(420));
         }
     }
     for pointer in ["/downwardAPI", "/projected"] {
         let Some(source) = volume.pointer_mut(pointer) else { continue };
         for item in items_below(source, "items") {
             if let Some(field) = item.get_mut("fieldRef").filter(|f| f.is_object()) {
-                default(field, "apiVersion", || json!("v1"));
+                set_default(field, "apiVersion", || json!("v1"));
             }
         }
         for source in items_below(source, "sources") {
             if let Some(token) = source.get_mut("serviceAccountToken").filter(|t| t.is_object()) {
-                default(token, "expirationSeconds", || json!(3600));
+                set_default(token, "expirationSeconds", || json!(3600));
             }
             if let Some(downward) = source.get_mut("downwardAPI") {
                 for item in items_below(downward, "items") {
                     if let Some(field) = item.get_mut("fieldRef").filter(|f| f.is_object()) {
-                        default(field, "apiVersion", || json!("v1"));
+                        set_default(field, "apiVersion", || json!("v1"));
                     }
                 }
             }
@@ -155,7 +157,7 @@ fn volume_source(volume: &mut Value) {
         }
     }
     if let Some(template) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {
-        super::storage::claim_spec(mapping_below(template, "spec"));
+        super::storage::default_claim_spec(mapping_below(template, "spec"));
     }
     let sources = volume.as_object().map_or(0, |map| map.keys().filter(|key| *key != "name").count());
     if sources == 0 {

@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use super::{default, mapping_below};
+use super::{mapping_below, set_default};
 
 /// The spec of a claim or a claim template.
-pub(super) fn claim_spec(spec: &mut Value) {
-    default(spec, "volumeMode", || json!("Filesystem"));
+pub(super) fn default_claim_spec(spec: &mut Value) {
+    set_default(spec, "volumeMode", || json!("Filesystem"));
 }
 
 /// A volume.
-pub(super) fn volume(volume: &mut Value) {
+pub(super) fn default_volume(volume: &mut Value) {
     let spec = mapping_below(volume, "spec");
-    default(spec, "persistentVolumeReclaimPolicy", || json!("Retain"));
-    default(spec, "volumeMode", || json!("Filesystem"));
+    set_default(spec, "persistentVolumeReclaimPolicy", || json!("Retain"));
+    set_default(spec, "volumeMode", || json!("Filesystem"));
     if let Some(path) = spec.get_mut("hostPath").filter(|p| p.is_object())
         && path.get("type").is_none()
     {
         path["type"] = json!("");
     }
-    default(mapping_below(volume, "status"), "phase", || json!("Pending"));
+    set_default(mapping_below(volume, "status"), "phase", || json!("Pending"));
 }

@@ -2,104 +2,107 @@
 
 use serde_json::{Value, json};
 
-use super::{TEMPLATE_GENERATION, default, items_below, mapping_below, pods, text_below};
+use super::{TEMPLATE_GENERATION, items_below, mapping_below, pods, set_default, text_below};
 
-pub(super) fn deployment(object: &mut Value) {
+pub(super) fn default_deployment(object: &mut Value) {
     let spec = mapping_below(object, "spec");
-    pods::template(mapping_below(spec, "template"));
-    default(spec, "replicas", || json!(1));
+    pods::default_template(mapping_below(spec, "template"));
+    set_default(spec, "replicas", || json!(1));
     let strategy = mapping_below(spec, "strategy");
-    default(strategy, "type", || json!("RollingUpdate"));
+    set_default(strategy, "type", || json!("RollingUpdate"));
     if text_below(strategy, "type") == "RollingUpdate" {
         let rolling = mapping_below(strategy, "rollingUpdate");
-        default(rolling, "maxUnavailable", || json!("25%"));
-        default(rolling, "maxSurge", || json!("25%"));
+        set_default(rolling, "maxUnavailable", || json!("25%"));
+        set_default(rolling, "maxSurge", || json!("25%"));
     }
-    default(spec, "revisionHistoryLimit", || json!(10));
-    default(spec, "progressDeadlineSeconds", || json!(600));
+    set_default(spec, "revisionHistoryLimit", || json!(10));
+    set_default(spec, "progressDeadlineSeconds", || json!(600));
 }
 
-pub(super) fn stateful_set(object: &mut Value) {
+pub(super) fn default_stateful_set(object: &mut Value) {
     let spec = mapping_below(object, "spec");
-    pods::template(mapping_below(spec, "template"));
-    default(spec, "podManagementPolicy", || json!("OrderedReady"));
+    pods::default_template(mapping_below(spec, "template"));
+    set_default(spec, "podManagementPolicy", || json!("OrderedReady"));
     let strategy = mapping_below(spec, "updateStrategy");
-    default(strategy, "type", || json!("RollingUpdate"));
+    set_default(strategy, "type", || json!("RollingUpdate"));
     if text_below(strategy, "type") == "RollingUpdate" {
-        default(mapping_below(strategy, "rollingUpdate"), "partition", || json!(0));
+        set_default(mapping_below(strategy, "rollingUpdate"), "partition", || json!(0));
     }
     let retention = mapping_below(spec, "persistentVolumeClaimRetentionPolicy");
-    default(retention, "whenDeleted", || json!("Retain"));
-    default(retention, "whenScaled", || json!("Retain"));
-    default(spec, "replicas", || json!(1));
-    default(spec, "revisionHistoryLimit", || json!(10));
+    set_default(retention, "whenDeleted", || json!("Retain"));
+    set_default(retention, "whenScaled", || json!("Retain"));
+    set_default(spec, "replicas", || json!(1));
+    set_default(spec, "revisionHistoryLimit", || json!(10));
     for claim in items_below(spec, "volumeClaimTemplates") {
-        default(claim, "apiVersion", || json!("v1"));
-        default(claim, "kind", || json!("PersistentVolumeClaim"));
-        super::storage::claim_spec(mapping_below(claim, "spec"));
-        default(mapping_below(claim, "status"), "phase", || json!("Pending"));
+        set_default(claim, "apiVersion", || json!("v1"));
+        set_default(claim, "kind", || json!("PersistentVolumeClaim"));
+        super::storage::default_claim_spec(mapping_below(claim, "spec"));
+        set_default(mapping_below(claim, "status"), "phase", || json!("Pending"));
     }
 }
 
-pub(super) fn daemon_set(object: &mut Value) {
+pub(super) fn default_daemon_set(object: &mut Value) {
     // The template generation is a field in the server and an annotation outside of it.
-    default(mapping_below(mapping_below(object, "metadata"), "annotations"), TEMPLATE_GENERATION, || {
+    set_default(mapping_below(mapping_below(object, "metadata"), "annotations"), TEMPLATE_GENERATION, || {
         json!("0")
     });
     let spec = mapping_below(object, "spec");
-    pods::template(mapping_below(spec, "template"));
+    pods::default_template(mapping_below(spec, "template"));
     let strategy = mapping_below(spec, "updateStrategy");
-    default(strategy, "type", || json!("RollingUpdate"));
+    set_default(strategy, "type", || json!("RollingUpdate"));
     if text_below(strategy, "type") == "RollingUpdate" {
         let rolling = mapping_below(strategy, "rollingUpdate");
-        default(rolling, "maxUnavailable", || json!(1));
-        default(rolling, "maxSurge", || json!(0));
+        set_default(rolling, "maxUnavailable", || json!(1));
+        set_default(rolling, "maxSurge", || json!(0));
     }
-    default(spec, "revisionHistoryLimit", || json!(10));
+    set_default(spec, "revisionHistoryLimit", || json!(10));
 }
 
 /// `ReplicaSets` and `ReplicationControllers`; the selector of the latter defaults to the labels of the template.
-pub(super) fn replica_set(object: &mut Value) {
+pub(super) fn default_replica_set(object: &mut Value) {
     let spec = mapping_below(object, "spec");
-    pods::template(mapping_below(spec, "template"));
-    default(spec, "replicas", || json!(1));
+    pods::default_template(mapping_below(spec, "template"));
+    set_default(spec, "replicas", || json!(1));
 }
 
-pub(super) fn job(spec: &mut Value) {
-    pods::template(mapping_below(spec, "template"));
+pub(super) fn default_job(spec: &mut Value) {
+    pods::default_template(mapping_below(spec, "template"));
     let unset = |spec: &Value, key: &str| spec.get(key).is_none_or(Value::is_null);
     if unset(spec, "completions") && unset(spec, "parallelism") {
         spec["completions"] = json!(1);
         spec["parallelism"] = json!(1);
     }
-    default(spec, "parallelism", || json!(1));
+    set_default(spec, "parallelism", || json!(1));
     let backoff = if unset(spec, "backoffLimitPerIndex") { 6 } else { i32::MAX };
-    default(spec, "backoffLimit", || json!(backoff));
-    default(spec, "completionMode", || json!("NonIndexed"));
-    default(spec, "suspend", || json!(false));
-    default(spec, "manualSelector", || json!(false));
+    set_default(spec, "backoffLimit", || json!(backoff));
+    set_default(spec, "completionMode", || json!("NonIndexed"));
+    set_default(spec, "suspend", || json!(false));
+    set_default(spec, "manualSelector", || json!(false));
     let policy = if unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
-    default(spec, "podReplacementPolicy", || json!(policy));
+    set_default(spec, "podReplacementPolicy", || json!(policy));
     if let Some(policy) = spec.get_mut("podFailurePolicy") {
         for rule in items_below(policy, "rules") {
             for condition in items_below(rule, "onPodConditions") {
-                default(condition, "status", || json!("True"));
+                set_default(condition, "status", || json!("True"));
             }
         }
     }
 }
 
 /// The template of a Job gets its defaults only when the Job is created.
-pub(super) fn cron_job(spec: &mut Value) {
-    default(spec, "concurrencyPolicy", || json!("Allow"));
-    default(spec, "suspend", || json!(false));
-    default(spec, "successfulJobsHistoryLimit", || json!(3));
-    default(spec, "failedJobsHistoryLimit", || json!(1));
-    pods::template(mapping_below(mapping_below(mapping_below(spec, "jobTemplate"), "spec"), "template"));
+pub(super) fn default_cron_job(spec: &mut Value) {
+    set_default(spec, "concurrencyPolicy", || json!("Allow"));
+    set_default(spec, "suspend", || json!(false));
+    set_default(spec, "successfulJobsHistoryLimit", || json!(3));
+    set_default(spec, "failedJobsHistoryLimit", || json!(1));
+    pods::default_template(mapping_below(
+        mapping_below(mapping_below(spec, "jobTemplate"), "spec"),
+        "template",
+    ));
 }
 
-pub(super) fn autoscaler(spec: &mut Value) {
-    default(spec, "minReplicas", || json!(1));
+pub(super) fn default_autoscaler(spec: &mut Value) {
+    set_default(spec, "minReplicas", || json!(1));
     if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         let target = json!({"type": "Utilization", "averageUtilization": 80});
         spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
@@ -112,10 +115,10 @@ pub(super) fn autoscaler(spec: &mut Value) {
     let down = json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]);
     for (direction, policies) in [("scaleUp", up), ("scaleDown", down)] {
         let rules = mapping_below(behavior, direction);
-        default(rules, "selectPolicy", || json!("Max"));
-        default(rules, "policies", || policies);
+        set_default(rules, "selectPolicy", || json!("Max"));
+        set_default(rules, "policies", || policies);
         if direction == "scaleUp" {
-            default(rules, "stabilizationWindowSeconds", || json!(0));
+            set_default(rules, "stabilizationWindowSeconds", || json!(0));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::schema::{ListType, Type};
 
 /// A step of a path.
 #[derive(Clone, Debug)]
-pub enum Element {
+pub enum PathElement {
     /// A field of a mapping.
     Field(String),
     /// The item of a list with these values in its key fields, by name.
@@ -20,7 +20,7 @@ pub enum Element {
     Place(usize),
 }
 
-impl Element {
+impl PathElement {
     /// A field.
     pub fn field(name: &str) -> Self {
         Self::Field(name.to_owned())
@@ -44,7 +44,7 @@ impl Element {
     }
 
     /// The key of `fieldsV1`.
-    pub fn key(&self) -> String {
+    pub fn to_key(&self) -> String {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Item(value) => format!("v:{value}"),
@@ -63,7 +63,7 @@ impl Element {
     }
 }
 
-impl fmt::Display for Element {
+impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
@@ -77,21 +77,21 @@ impl fmt::Display for Element {
     }
 }
 
-impl PartialEq for Element {
+impl PartialEq for PathElement {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Element {}
+impl Eq for PathElement {}
 
-impl PartialOrd for Element {
+impl PartialOrd for PathElement {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Element {
+impl Ord for PathElement {
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Field(a), Self::Field(b)) => a.cmp(b),
@@ -101,7 +101,7 @@ impl Ord for Element {
                 let pair = |a: &(String, Value), b: &(String, Value)| {
                     a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1))
                 };
-                in_turn(a, b, pair)
+                compare_in_turn(a, b, pair)
             }
             _ => self.variant_rank().cmp(&other.variant_rank()),
         }
@@ -127,10 +127,12 @@ pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
         },
         (Value::String(a), Value::String(b)) => a.cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-        (Value::Array(a), Value::Array(b)) => in_turn(a, b, compare_values),
-        (Value::Object(a), Value::Object(b)) => in_turn(&sort_entries(a), &sort_entries(b), |a, b| {
-            a.0.cmp(b.0).then_with(|| compare_values(a.1, b.1))
-        }),
+        (Value::Array(a), Value::Array(b)) => compare_in_turn(a, b, compare_values),
+        (Value::Object(a), Value::Object(b)) => {
+            compare_in_turn(&sort_entries(a), &sort_entries(b), |a, b| {
+                a.0.cmp(b.0).then_with(|| compare_values(a.1, b.1))
+            })
+        }
         _ => type_rank(a).cmp(&type_rank(b)),
     }
 }
@@ -142,13 +144,13 @@ fn sort_entries(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
 }
 
 /// The order of the first items that differ; the shorter list comes first.
-fn in_turn<T>(a: &[T], b: &[T], order: impl Fn(&T, &T) -> Ordering) -> Ordering {
+fn compare_in_turn<T>(a: &[T], b: &[T], order: impl Fn(&T, &T) -> Ordering) -> Ordering {
     let first = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|order| order.is_ne());
     first.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
 /// The element that identifies an item of a list; `Err` says why there is none.
-pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Result<Element, String> {
+pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Result<PathElement, String> {
     match list_type {
         ListType::Atomic => Err("a list that is replaced as a whole has no items of its own".to_owned()),
         ListType::Set => match item {
@@ -159,7 +161,7 @@ pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Resul
             Value::Null => {
                 Err("associative list without keys has an element that's an explicit null".to_owned())
             }
-            _ => Ok(Element::Item(item.clone())),
+            _ => Ok(PathElement::Item(item.clone())),
         },
         ListType::Keys(names) => {
             if item.is_null() {
@@ -170,7 +172,7 @@ pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Resul
             }
             let parts = ty.parts();
             let value = |name: &String| {
-                let default = || parts.and_then(|p| p.field(name)).and_then(|f| f.default.clone());
+                let default = || parts.and_then(|p| p.find_field(name)).and_then(|f| f.default.clone());
                 item.get(name).cloned().or_else(default).map(|value| (name.clone(), value))
             };
             let mut keys: Vec<(String, Value)> = names.iter().filter_map(value).collect();
@@ -183,7 +185,7 @@ pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Resul
                     names.join(" ")
                 ));
             }
-            Ok(Element::Key(keys))
+            Ok(PathElement::Key(keys))
         }
     }
 }

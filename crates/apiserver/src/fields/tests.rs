@@ -17,7 +17,7 @@ fn survives_reading_and_writing() {
             "f:tags": {"v:\"a\"": {}, "v:1": {}},
         },
     });
-    assert_eq!(set(&value).write(), value);
+    assert_eq!(set(&value).to_json(), value);
     assert!(FieldSet::parse(&json!({"x:a": {}})).is_none());
 }
 
@@ -28,7 +28,7 @@ fn paths_read_as_in_messages() {
         "f:spec": {"f:ports": {"k:{\"protocol\":\"TCP\",\"port\":80}": {"f:targetPort": {}}}, "f:tags": {"v:\"a\"": {}}},
     }));
     let paths = [".data.k", ".spec.ports[port=80,protocol=\"TCP\"].targetPort", ".spec.tags[=\"a\"]"];
-    assert_eq!(set.paths(), paths);
+    assert_eq!(set.format_paths(), paths);
 }
 
 #[test]
@@ -46,6 +46,6 @@ fn differences_keep_what_lies_below() {
 
 #[test]
 fn numbers_are_what_they_amount_to() {
-    assert_eq!(Element::Item(json!(1)), Element::Item(json!(1.0)));
-    assert!(Element::Item(json!(2)) < Element::Item(json!(10)));
+    assert_eq!(PathElement::Item(json!(1)), PathElement::Item(json!(1.0)));
+    assert!(PathElement::Item(json!(2)) < PathElement::Item(json!(10)));
 }

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use federate_kubernetes::pointer::{escape, unescape};
-use federate_kubernetes::schema::nearest;
+use federate_kubernetes::schema::find_nearest;
 
-use crate::kinds::Kind;
+use crate::kinds::ResourceKind;
 use crate::schema::Type;
 
 /// What to do about a path (a JSON pointer) that does not exist in an object: the nearest one by the kind's schema, or
 /// that the object does not set the field.
-pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
+pub fn near_path(kind: &ResourceKind, object: &Value, path: &str) -> Option<String> {
     let slashed = path.replace('.', "/");
     if slashed != path && object.pointer(&slashed).is_some() {
         return Some(format!("did you mean `{slashed}`?"));
@@ -20,8 +20,8 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
     let tokens: Vec<&str> = path.split('/').skip(1).collect();
     let mut parent = None;
     for (number, token) in tokens.iter().enumerate() {
-        if let Some(Type::Map { value, .. }) = ty.map(Type::resolve)
-            && is_scalar(value.resolve())
+        if let Some(Type::Map { value, .. }) = ty.map(Type::resolve_name)
+            && is_scalar(value.resolve_name())
             && let Some(help) = correct_escapes(&fixed, tokens.get(number..).unwrap_or_default())
         {
             return Some(help);
@@ -31,7 +31,7 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
         }
         let mut key = unescape(token).into_owned();
         let mut below = None;
-        match ty.map(Type::resolve) {
+        match ty.map(Type::resolve_name) {
             Some(Type::List { item, .. }) => {
                 let length = at.and_then(Value::as_array).map_or(0, Vec::len);
                 if key.parse::<usize>().is_ok_and(|index| index >= length) && !changed {
@@ -45,7 +45,7 @@ pub fn near_path(kind: &Kind, object: &Value, path: &str) -> Option<String> {
                 let known: Vec<&str> = fields.map(|(name, _)| name.as_str()).collect();
                 let of_all = fixed.is_empty() && matches!(key.as_str(), "apiVersion" | "kind");
                 if !of_all && parts.is_some_and(|parts| parts.get(&key).is_none()) {
-                    key = nearest(&key, &known)?.to_owned();
+                    key = find_nearest(&key, &known)?.to_owned();
                     changed = true;
                 }
                 below = parts.and_then(|parts| parts.get(&key)).or(below);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_nearest_path_is_named() {
-        let kind = Kind::builtin("apps/v1", "Deployment").unwrap();
+        let kind = ResourceKind::find_builtin("apps/v1", "Deployment").unwrap();
         let object =
             json!({"metadata": {}, "spec": {"replicas": 1, "template": {"spec": {"containers": [{}]}}}});
         for (path, want) in [

@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use federate_kubernetes::pointer::escape;
 
-use super::{Effect, Problem, words};
-use crate::Kind;
+use super::{Problem, ProblemEffect, words};
+use crate::ResourceKind;
 use crate::schema::Type;
-use crate::served::Minor;
+use crate::served_versions::Minor;
 
 /// A field or a value that a release added.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ struct Fact {
 }
 
 /// The fields and values of a built-in kind in an object that depend on the release.
-pub fn dated(kind: &Kind, object: &Value) -> Vec<ReleaseAddition> {
+pub fn find_release_additions(kind: &ResourceKind, object: &Value) -> Vec<ReleaseAddition> {
     let mut found = Vec::new();
     if kind.custom.is_none() {
         collect_additions(&kind.schema, object, &mut String::new(), &mut found);
@@ -43,8 +43,8 @@ pub fn dated(kind: &Kind, object: &Value) -> Vec<ReleaseAddition> {
 
 impl ReleaseAddition {
     /// The problem with it in a release, if there is one.
-    pub fn problem(&self, release: Minor) -> Option<Problem> {
-        let field = words::field(&self.pointer);
+    pub fn find_problem(&self, release: Minor) -> Option<Problem> {
+        let field = words::format_field(&self.pointer);
         let what = match self.fact.value {
             Some(value) => format!("the value `{value}` of {field}"),
             None => field,
@@ -56,7 +56,7 @@ impl ReleaseAddition {
         let remove = "remove it, or place the object only on clusters with a later release".to_owned();
         let added = self.fact.added;
         if release < added {
-            let effect = if refuses { Effect::Refused } else { Effect::Dropped };
+            let effect = if refuses { ProblemEffect::Refused } else { ProblemEffect::Dropped };
             return problem(effect, format!("Kubernetes 1.{added} added {what}"), remove);
         }
         let (gate, on) = self.fact.gate.filter(|(_, on)| on.is_none_or(|on| release < on))?;
@@ -64,7 +64,7 @@ impl ReleaseAddition {
             Some(on) => format!("on by default since 1.{on}"),
             None => "off by default".to_owned(),
         };
-        let effect = if refuses { Effect::Refused } else { Effect::Gated };
+        let effect = if refuses { ProblemEffect::Refused } else { ProblemEffect::Gated };
         let message = format!("{what} needs the feature gate `{gate}`, {default}");
         problem(effect, message, format!("enable the feature gate, {remove}"))
     }
@@ -72,7 +72,7 @@ impl ReleaseAddition {
 
 fn collect_additions(of: &Type, value: &Value, pointer: &mut String, found: &mut Vec<ReleaseAddition>) {
     let length = pointer.len();
-    match (of.resolve(), value) {
+    match (of.resolve_name(), value) {
         (Type::List { item, .. }, Value::Array(items)) => {
             for (index, value) in items.iter().enumerate() {
                 pointer.push_str(&format!("/{index}"));
@@ -131,32 +131,32 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::schema::builtin;
+    use crate::schema::find_builtin;
 
     #[test]
     fn every_line_names_a_field_of_the_schema() {
         let lines = include_str!("releases.txt").lines().filter(|line| !line.starts_with('#'));
         assert_eq!(lines.clone().filter_map(parse_fact).count(), lines.count());
         for (of, fields) in release_facts() {
-            let ty = builtin(of).unwrap_or_else(|| panic!("no type {of}"));
+            let ty = find_builtin(of).unwrap_or_else(|| panic!("no type {of}"));
             for field in fields.keys() {
-                assert!(ty.parts().unwrap().field(field).is_some(), "{of} has no field {field}");
+                assert!(ty.parts().unwrap().find_field(field).is_some(), "{of} has no field {field}");
             }
         }
     }
 
-    fn effects(release: Minor, spec: &Value) -> Vec<(String, Effect)> {
-        let kind = Kind::builtin("v1", "Pod").unwrap();
-        let found = dated(kind, &json!({"apiVersion": "v1", "kind": "Pod", "spec": spec}));
-        found.iter().filter_map(|one| one.problem(release)).map(|p| (p.pointer, p.effect)).collect()
+    fn effects(release: Minor, spec: &Value) -> Vec<(String, ProblemEffect)> {
+        let kind = ResourceKind::find_builtin("v1", "Pod").unwrap();
+        let found = find_release_additions(kind, &json!({"apiVersion": "v1", "kind": "Pod", "spec": spec}));
+        found.iter().filter_map(|one| one.find_problem(release)).map(|p| (p.pointer, p.effect)).collect()
     }
 
     #[test]
     fn a_field_is_unknown_then_gated_then_kept() {
         let spec = || json!({"volumes": [{"name": "a", "image": {"reference": "r"}}]});
         let at = "/spec/volumes/0/image".to_owned();
-        assert_eq!(effects(30, &spec()), [(at.clone(), Effect::Dropped)]);
-        assert_eq!(effects(34, &spec()), [(at, Effect::Gated)]);
+        assert_eq!(effects(30, &spec()), [(at.clone(), ProblemEffect::Dropped)]);
+        assert_eq!(effects(34, &spec()), [(at, ProblemEffect::Gated)]);
         assert_eq!(effects(35, &spec()), []);
     }
 
@@ -165,7 +165,7 @@ mod tests {
         let spec = |policy: &str| json!({"initContainers": [{"name": "a", "restartPolicy": policy}]});
         assert_eq!(effects(33, &spec("Always")), []);
         let at = "/spec/initContainers/0/restartPolicy".to_owned();
-        assert_eq!(effects(33, &spec("Never")), [(at, Effect::Refused)]);
+        assert_eq!(effects(33, &spec("Never")), [(at, ProblemEffect::Refused)]);
         assert_eq!(effects(36, &spec("Never")), []);
     }
 }

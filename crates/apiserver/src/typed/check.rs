@@ -9,7 +9,7 @@ use super::super::fields::element_of;
 use super::super::schema::{ListType, Type};
 
 /// The errors of an object, one line each: the path, a colon and the reason.
-pub fn check(ty: &Type, value: &Value) -> Vec<String> {
+pub fn check_types(ty: &Type, value: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     check_value(ty, value, &mut String::new(), &mut wrong);
     wrong
@@ -19,7 +19,7 @@ fn check_value(ty: &Type, value: &Value, path: &mut String, wrong: &mut Vec<Stri
     if value.is_null() {
         return;
     }
-    let expected = match ty.resolve() {
+    let expected = match ty.resolve_name() {
         Type::Any | Type::Atomic | Type::Named(_) => None,
         Type::Text => (!value.is_string()).then(|| format!("string, got {}", format_unstructured(value))),
         Type::Boolean => {
@@ -139,7 +139,7 @@ fn format_go(value: &Value) -> String {
 }
 
 /// The fields that the schema does not declare, as paths with list indices: they are dropped.
-pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
+pub fn find_undeclared(ty: &Type, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     walk_values(ty, value, &mut String::new(), &mut |path, ty, _| {
         if ty.is_none() {
@@ -150,17 +150,17 @@ pub fn undeclared(ty: &Type, value: &Value) -> Vec<String> {
 }
 
 /// The first value of the wrong type, in the message of the server's decoder.
-pub fn mistyped(ty: &Type, value: &Value) -> Option<String> {
+pub fn find_mistyped(ty: &Type, value: &Value) -> Option<String> {
     let mut found = None;
     walk_values(ty, value, &mut String::new(), &mut |path, ty, value| {
         let Some(wanted) = ty else { return };
-        let fits = match wanted.resolve() {
+        let fits = match wanted.resolve_name() {
             _ if value.is_null() => true,
             Type::Any | Type::Atomic | Type::Named(_) => true,
             Type::Text | Type::Time => value.is_string(),
             Type::Number => value.is_number(),
             Type::Boolean => value.is_boolean(),
-            Type::Quantity => crate::normalize::quantity(value).is_some(),
+            Type::Quantity => crate::normalization::normalize_quantity(value).is_some(),
             Type::IntOrString => value.is_string() || value.is_number(),
             Type::Struct(_) | Type::Map { .. } => value.is_object(),
             Type::List { .. } => value.is_array(),
@@ -182,7 +182,7 @@ fn walk_values(
 ) {
     visit(path, Some(ty), value);
     let length = path.len();
-    match (ty.resolve(), value) {
+    match (ty.resolve_name(), value) {
         (Type::List { item, .. }, Value::Array(values)) => {
             for (place, value) in values.iter().enumerate() {
                 path.push_str(&format!("[{place}]"));

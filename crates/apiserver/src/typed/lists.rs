@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::super::fields::{Element, element_of};
+use super::super::fields::{PathElement, element_of};
 use super::super::schema::{ListType, Type};
 
 /// The items by their key or value; duplicates are together.
-pub(super) fn indexed<'v>(
+pub(super) fn index_items<'v>(
     items: Option<&'v [Value]>,
     ty: &Type,
     list_type: &ListType,
-) -> BTreeMap<Element, Vec<&'v Value>> {
-    let mut index: BTreeMap<Element, Vec<&Value>> = BTreeMap::new();
+) -> BTreeMap<PathElement, Vec<&'v Value>> {
+    let mut index: BTreeMap<PathElement, Vec<&Value>> = BTreeMap::new();
     for item in items.into_iter().flatten() {
         if let Ok(element) = element_of(item, ty, list_type) {
             index.entry(element).or_default().push(item);
@@ -34,12 +34,12 @@ pub(super) enum MergedItem {
 /// items that followed it there, as far as both orders allow.
 ///
 /// `old` and `new` are the keys of the items; `old` may contain duplicates.
-pub(super) fn interleave(old: &[Element], new: &[Element]) -> Vec<MergedItem> {
-    let (in_old, in_new): (BTreeSet<&Element>, BTreeSet<&Element>) =
+pub(super) fn interleave_items(old: &[PathElement], new: &[PathElement]) -> Vec<MergedItem> {
+    let (in_old, in_new): (BTreeSet<&PathElement>, BTreeSet<&PathElement>) =
         (old.iter().collect(), new.iter().collect());
-    let shared: Vec<&Element> = new.iter().filter(|e| in_old.contains(e)).collect();
+    let shared: Vec<&PathElement> = new.iter().filter(|e| in_old.contains(e)).collect();
     let (mut awaited, mut at, mut next) = (0, 0, 0);
-    let mut placed: BTreeSet<&Element> = BTreeSet::new();
+    let mut placed: BTreeSet<&PathElement> = BTreeSet::new();
     let mut picks = Vec::new();
     loop {
         match (old.get(at), new.get(next)) {

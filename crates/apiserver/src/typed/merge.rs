@@ -3,36 +3,38 @@
 use serde_json::{Map, Value};
 
 use super::super::fields::element_of;
-use super::super::schema::{ListType, Parts, Shape, Type};
+use super::super::schema::{ListType, MergeShape, Type, TypeParts};
 use super::is_empty_value;
-use super::lists::{MergedItem, indexed, interleave};
+use super::lists::{MergedItem, index_items, interleave_items};
 
 /// The live object with the applied one merged into it.
-pub fn merge(ty: &Type, live: &Value, applied: Value) -> Value {
+pub fn merge_objects(ty: &Type, live: &Value, applied: Value) -> Value {
     if is_empty_value(live) && is_empty_value(&applied) {
         return applied;
     }
-    let shape = ty.shape(if applied.is_null() { live } else { &applied });
-    match (ty.shape(live), shape, applied) {
-        (Shape::Map(_), Shape::Map(parts), Value::Object(applied)) => {
+    let shape = ty.merge_shape(if applied.is_null() { live } else { &applied });
+    match (ty.merge_shape(live), shape, applied) {
+        (MergeShape::Map(_), MergeShape::Map(parts), Value::Object(applied)) => {
             Value::Object(merge_maps(parts, live, applied))
         }
-        (Shape::List(..), Shape::List(ty, list_type), Value::Array(applied)) => {
+        (MergeShape::List(..), MergeShape::List(ty, list_type), Value::Array(applied)) => {
             let live = live.as_array().map_or(&[][..], Vec::as_slice);
             Value::Array(merge_lists(ty, list_type, live, applied))
         }
         // Nothing is applied, and the live one is a mapping or a list.
-        (Shape::Map(_), Shape::Map(_), _) | (Shape::List(..), Shape::List(..), _) => live.clone(),
+        (MergeShape::Map(_), MergeShape::Map(_), _) | (MergeShape::List(..), MergeShape::List(..), _) => {
+            live.clone()
+        }
         (_, _, applied) => applied,
     }
 }
 
-fn merge_maps(parts: Parts<'_>, live: &Value, mut applied: Map<String, Value>) -> Map<String, Value> {
+fn merge_maps(parts: TypeParts<'_>, live: &Value, mut applied: Map<String, Value>) -> Map<String, Value> {
     let Some(live) = live.as_object() else { return applied };
     let mut merged = Map::with_capacity(live.len() + applied.len());
     for (key, live) in live {
         let below = match (applied.get_mut(key), parts.get(key)) {
-            (Some(value), Some(ty)) => merge(ty, live, value.take()),
+            (Some(value), Some(ty)) => merge_objects(ty, live, value.take()),
             (Some(value), None) => value.take(),
             (None, _) => live.clone(),
         };
@@ -49,14 +51,14 @@ fn merge_lists(ty: &Type, list_type: &ListType, live: &[Value], mut applied: Vec
         marks.collect::<Option<Vec<_>>>()
     };
     let (Some(old), Some(new)) = (marked(live), marked(&applied)) else { return applied };
-    let index = indexed(Some(live), ty, list_type);
-    let picks = interleave(&old, &new).into_iter().filter_map(|pick| match pick {
+    let index = index_items(Some(live), ty, list_type);
+    let picks = interleave_items(&old, &new).into_iter().filter_map(|pick| match pick {
         MergedItem::Old(place) => live.get(place).cloned(),
         MergedItem::New(place) => {
             let item = applied.get_mut(place)?.take();
             // An item with duplicates is not merged.
             match new.get(place).and_then(|mark| index.get(mark)).map(Vec::as_slice) {
-                Some([one]) => Some(merge(ty, one, item)),
+                Some([one]) => Some(merge_objects(ty, one, item)),
                 _ => Some(item),
             }
         }

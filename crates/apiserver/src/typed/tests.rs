@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::super::schema::builtin;
+use super::super::schema::find_builtin;
 use super::*;
 
 fn deployment() -> &'static Type {
-    builtin("Deployment").unwrap()
+    find_builtin("Deployment").unwrap()
 }
 
 fn env(names: &[&str]) -> Value {
@@ -15,7 +15,7 @@ fn env(names: &[&str]) -> Value {
 }
 
 fn merged(live: &[&str], applied: &[&str]) -> Vec<String> {
-    let merged = merge(deployment(), &env(live), env(applied));
+    let merged = merge_objects(deployment(), &env(live), env(applied));
     let list = merged.pointer("/spec/template/spec/containers/0/env").unwrap().as_array().unwrap();
     list.iter().map(|e| e["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -44,30 +44,32 @@ fn fields_are_leaves_items_and_what_is_empty() {
             "f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}},
         }}}},
     }});
-    assert_eq!(fields(deployment(), &value).write(), want);
+    assert_eq!(collect_fields(deployment(), &value).to_json(), want);
 }
 
 #[test]
 fn what_comes_new_is_listed_with_all_its_parts() {
-    let config_map = builtin("ConfigMap").unwrap();
-    let found = compare(config_map, &json!({"metadata": {}}), &json!({"data": {"a": "1"}, "metadata": {}}));
-    assert_eq!(found.added.write(), json!({"f:data": {".": {}, "f:a": {}}}));
-    let found = compare(config_map, &json!({"data": {"a": "1", "b": "1"}}), &json!({"data": {"a": "2"}}));
-    assert_eq!(found.modified.paths(), [".data.a"]);
-    assert_eq!(found.removed.paths(), [".data.b"]);
+    let config_map = find_builtin("ConfigMap").unwrap();
+    let found =
+        compare_objects(config_map, &json!({"metadata": {}}), &json!({"data": {"a": "1"}, "metadata": {}}));
+    assert_eq!(found.added.to_json(), json!({"f:data": {".": {}, "f:a": {}}}));
+    let found =
+        compare_objects(config_map, &json!({"data": {"a": "1", "b": "1"}}), &json!({"data": {"a": "2"}}));
+    assert_eq!(found.modified.format_paths(), [".data.a"]);
+    assert_eq!(found.removed.format_paths(), [".data.b"]);
     assert!(found.added.is_empty());
 }
 
 #[test]
 fn removing_leaves_null_where_nothing_is_left() {
-    let config_map = builtin("ConfigMap").unwrap();
+    let config_map = find_builtin("ConfigMap").unwrap();
     let value = json!({"data": {"a": "1", "b": "2"}});
     let mut set = FieldSet::default();
-    set.insert(&["data", "a"]);
-    assert_eq!(remove(config_map, &value, &set), json!({"data": {"b": "2"}}));
-    assert_eq!(extract(config_map, &value, &set), json!({"data": {"a": "1"}}));
-    set.insert(&["data", "b"]);
-    assert_eq!(remove(config_map, &value, &set), json!({"data": null}));
+    set.insert_path(&["data", "a"]);
+    assert_eq!(remove_fields(config_map, &value, &set), json!({"data": {"b": "2"}}));
+    assert_eq!(keep_fields(config_map, &value, &set), json!({"data": {"a": "1"}}));
+    set.insert_path(&["data", "b"]);
+    assert_eq!(remove_fields(config_map, &value, &set), json!({"data": null}));
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn says_what_cannot_be_merged() {
     let value = json!({"spec": {"replicas": "two", "replicaz": 1, "template": {"spec": {
         "containers": [{"name": "app", "env": [{"name": "A"}, {"name": "A"}]}, null],
     }}}});
-    let wrong = check(deployment(), &value);
+    let wrong = check_types(deployment(), &value);
     assert_eq!(wrong[0], ".spec.replicas: expected numeric (int or float), got string");
     assert_eq!(wrong[1], ".spec.replicaz: field not declared in schema");
     let env = ".spec.template.spec.containers[name=\"app\"].env: duplicate entries for key [name=\"A\"]";
@@ -88,11 +90,13 @@ fn says_what_cannot_be_merged() {
 #[test]
 fn a_name_that_is_not_given_is_empty() {
     let containers = json!({"spec": {"template": {"spec": {"containers": [{"image": "x"}]}}}});
-    assert!(check(deployment(), &containers).is_empty());
-    assert!(fields(deployment(), &containers).write().to_string().contains(r#""k:{\"name\":\"\"}""#));
+    assert!(check_types(deployment(), &containers).is_empty());
+    assert!(
+        collect_fields(deployment(), &containers).to_json().to_string().contains(r#""k:{\"name\":\"\"}""#)
+    );
     // Except where it is optional.
     let account = json!({"secrets": [{}]});
-    let wrong = check(builtin("ServiceAccount").unwrap(), &account);
+    let wrong = check_types(find_builtin("ServiceAccount").unwrap(), &account);
     assert!(
         wrong[0].starts_with(".secrets: element 0: associative list with keys has an element that omits")
     );
@@ -103,7 +107,7 @@ fn an_empty_list_of_items_has_no_owner() {
     let value =
         json!({"spec": {"template": {"spec": {"containers": [], "nodeSelector": {}, "tolerations": []}}}});
     let want = json!({"f:spec": {"f:template": {"f:spec": {"f:nodeSelector": {}, "f:tolerations": {}}}}});
-    assert_eq!(fields(deployment(), &value).write(), want);
+    assert_eq!(collect_fields(deployment(), &value).to_json(), want);
 }
 
 #[test]
@@ -113,11 +117,11 @@ fn items_that_are_there_twice_are_marked_only() {
         (ports(json!([{"containerPort": 80}])), ports(json!([{"containerPort": 80}, {"containerPort": 80}])));
     let port = r#"{"k:{\"containerPort\":80,\"protocol\":\"TCP\"}":"#;
     let written = |set: &FieldSet| {
-        set.write().to_string().split_once(port).map(|(_, rest)| rest.trim_end_matches('}').to_owned())
+        set.to_json().to_string().split_once(port).map(|(_, rest)| rest.trim_end_matches('}').to_owned())
     };
-    assert_eq!(written(&fields(deployment(), &two)).as_deref(), Some("{"));
-    let found = compare(deployment(), &two, &one);
+    assert_eq!(written(&collect_fields(deployment(), &two)).as_deref(), Some("{"));
+    let found = compare_objects(deployment(), &two, &one);
     assert_eq!(written(&found.added).as_deref(), Some(r#"{".":{},"f:containerPort":{"#));
     assert_eq!(written(&found.removed).as_deref(), Some("{"));
-    assert!(compare(deployment(), &two, &two).is_empty());
+    assert!(compare_objects(deployment(), &two, &two).is_empty());
 }

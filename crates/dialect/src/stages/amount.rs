@@ -6,16 +6,16 @@ use serde_json::Value;
 
 /// A number or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+pub enum ClusterAmount {
     /// A number of clusters.
     Count(i64),
     /// A percentage.
     Percent(i64),
 }
 
-impl Amount {
+impl ClusterAmount {
     /// Reads `3` or `25%`. A number may also be text.
-    pub fn read(value: &Value) -> Option<Self> {
+    pub fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Number(number) => number.as_i64().map(Self::Count),
             Value::String(text) => match text.strip_suffix('%') {
@@ -30,7 +30,7 @@ impl Amount {
     pub fn rounded_up(self, total: i64) -> i64 {
         match self {
             Self::Count(count) => count,
-            Self::Percent(percent) => share(percent, total).saturating_add(99).div_euclid(100),
+            Self::Percent(percent) => scale_percent(percent, total).saturating_add(99).div_euclid(100),
         }
     }
 
@@ -38,24 +38,24 @@ impl Amount {
     pub fn rounded_down(self, total: i64) -> i64 {
         match self {
             Self::Count(count) => count,
-            Self::Percent(percent) => share(percent, total).div_euclid(100),
+            Self::Percent(percent) => scale_percent(percent, total).div_euclid(100),
         }
     }
 }
 
-fn share(percent: i64, total: i64) -> i64 {
+fn scale_percent(percent: i64, total: i64) -> i64 {
     percent.saturating_mul(total)
 }
 
 /// The rules of validation check amounts, because their bounds differ.
-impl Schema for Amount {
+impl Schema for ClusterAmount {
     const SHAPE: Shape = Shape::Any;
 }
 
-impl<'de> Deserialize<'de> for Amount {
+impl<'de> Deserialize<'de> for ClusterAmount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Self::read(&value)
+        Self::from_value(&value)
             .ok_or_else(|| serde::de::Error::custom(format!("{value} is neither a number nor a percentage")))
     }
 }
@@ -67,11 +67,14 @@ mod tests {
 
     #[test]
     fn percentages_round_either_way() {
-        let quarter = Amount::read(&json!("25%")).unwrap();
+        let quarter = ClusterAmount::from_value(&json!("25%")).unwrap();
         let of = |total| (quarter.rounded_up(total), quarter.rounded_down(total));
         assert_eq!([0, 2, 4, 5, 8].map(of), [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]);
-        assert_eq!(Amount::read(&json!(3)), Some(Amount::Count(3)));
-        assert_eq!(Amount::read(&json!("3")), Some(Amount::Count(3)));
-        assert_eq!([json!("x%"), json!(null), json!("1.5%")].map(|v| Amount::read(&v)), [None, None, None]);
+        assert_eq!(ClusterAmount::from_value(&json!(3)), Some(ClusterAmount::Count(3)));
+        assert_eq!(ClusterAmount::from_value(&json!("3")), Some(ClusterAmount::Count(3)));
+        assert_eq!(
+            [json!("x%"), json!(null), json!("1.5%")].map(|v| ClusterAmount::from_value(&v)),
+            [None, None, None]
+        );
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::Amount;
+use super::ClusterAmount;
 use federate_kubernetes::schema::Shape;
 use federate_kubernetes::selector::LabelSelector;
 
@@ -28,18 +28,18 @@ federate_kubernetes::crd! {
         /// The label that sorts them.
         pub sorting_label_key: Option<String> = optional("sortingLabelKey"),
         /// How many clusters are updated at a time.
-        pub max_concurrency: Option<Amount> = optional("maxConcurrency"),
+        pub max_concurrency: Option<ClusterAmount> = optional("maxConcurrency"),
         /// The tasks before the stage.
-        pub before_stage_tasks: Vec<Task> = optional("beforeStageTasks"),
+        pub before_stage_tasks: Vec<UpdateStageTask> = optional("beforeStageTasks"),
         /// The tasks after the stage.
-        pub after_stage_tasks: Vec<Task> = optional("afterStageTasks"),
+        pub after_stage_tasks: Vec<UpdateStageTask> = optional("afterStageTasks"),
     }
 }
 
 federate_kubernetes::crd! {
     /// A task before or after a stage.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub struct Task {
+    pub struct UpdateStageTask {
         /// `Approval` or `TimedWait`.
         pub kind: String = required("type", Shape::OneOf(&["Approval", "TimedWait"])),
         /// How long a `TimedWait` takes, as a Go duration.

@@ -7,26 +7,28 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde_json::Value;
 
-use super::autoscaled::Autoscalers;
-use super::cached::CachedCreate;
-use super::controlled::{remove_controlled, remove_placeholders};
-use super::decide::{Decision, Rules, Send, Target, decide, with_fields};
-use super::drift::{Drift, Known};
+use super::autoscalers::Autoscalers;
+use super::cached_create::CachedCreate;
+use super::controlled_fields::{remove_controlled, remove_placeholders};
+use super::decision::{
+    DecisionInput, DecisionSettings, ObjectDecision, WriteRequest, decide_object, with_fields,
+};
+use super::drift::{ClusterView, DriftRules};
 use super::keep_annotations::find_keep_annotation;
 use super::{Action, ActionKind};
 use crate::deletions::PruneLimit;
 use crate::{Engine, Manifest, Rendering};
-use federate_apiserver::Kind;
-use federate_apiserver::managed::read_fields;
+use federate_apiserver::ResourceKind;
+use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::{ClusterNames, Placement};
-use federate_kubernetes::{Cluster, Live, Object, ObjectRef};
+use federate_kubernetes::{Cluster, LiveObjects, Object, ObjectRef};
 
 /// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
 const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
 
 /// An object that is rendered for some clusters.
 #[derive(Clone, Debug)]
-pub struct Desired {
+pub struct DesiredObject {
     /// Its identity.
     pub object: ObjectRef,
     /// The clusters, sorted by name.
@@ -38,7 +40,7 @@ pub struct Desired {
 }
 
 /// Reads the rendered objects, once for all clusters that share them; only some of them, if `only` names them.
-pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Vec<Desired> {
+pub fn read_desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Vec<DesiredObject> {
     let read = |manifest: &Manifest| {
         if only.is_some_and(|only| !only.contains(&manifest.object)) {
             return None;
@@ -46,12 +48,12 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
         let body = if let Some(value) = &manifest.value {
             value.clone()
         } else {
-            let mut body = federate_yaml::read(manifest.text.as_bytes()).documents.pop()?.value;
-            prepare(&mut body);
+            let mut body = federate_yaml::read_stream(manifest.text.as_bytes()).documents.pop()?.value;
+            prepare_body(&mut body);
             body.into()
         };
         let clusters = manifest.clusters.clone();
-        Some(Desired {
+        Some(DesiredObject {
             object: manifest.object.clone(),
             clusters,
             body,
@@ -63,7 +65,7 @@ pub fn desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Ve
 
 /// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
 /// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
-pub(crate) fn prepare(body: &mut Value) {
+pub(crate) fn prepare_body(body: &mut Value) {
     remove_controlled(body);
     remove_placeholders(body);
     let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
@@ -79,16 +81,16 @@ pub(crate) fn prepare(body: &mut Value) {
 
 /// The limits of pruning.
 #[derive(Clone, Debug)]
-pub struct Prune {
+pub struct PruneOptions {
     /// Kinds that are pruned although they hold data that cannot be restored.
     pub kinds: Vec<String>,
     /// The largest share of the managed objects of a cluster that a run may delete.
     pub limit: PruneLimit,
 }
 
-impl Prune {
+impl PruneOptions {
     /// No limits.
-    fn all() -> Self {
+    fn without_limits() -> Self {
         Self {
             kinds: KEPT_KINDS.into_iter().chain(["Secret"]).map(str::to_owned).collect(),
             limit: PruneLimit::new(100),
@@ -96,12 +98,12 @@ impl Prune {
     }
 
     /// Whether objects of a kind are deleted when they are no longer rendered.
-    pub fn takes(&self, kind: &str) -> bool {
+    pub fn prunes_kind(&self, kind: &str) -> bool {
         !KEPT_KINDS.contains(&kind) || self.kinds.iter().any(|name| name == kind)
     }
 
     /// Why a run may not delete this many objects.
-    fn refuses(&self, deleted: usize, all: impl FnOnce() -> usize) -> Option<String> {
+    fn check_limit(&self, deleted: usize, all: impl FnOnce() -> usize) -> Option<String> {
         if deleted == 0 {
             return None;
         }
@@ -123,23 +125,23 @@ pub struct DecisionContext<'d> {
     /// The plan.
     pub rendering: &'d Rendering,
     /// The rendered objects.
-    pub desired: &'d [Desired],
+    pub desired: &'d [DesiredObject],
     /// The rules.
-    pub rules: &'d Rules<'d>,
+    pub rules: &'d DecisionSettings<'d>,
     /// The limits of pruning; `None` where nothing is pruned.
-    pub prune: Option<&'d Prune>,
+    pub prune: Option<&'d PruneOptions>,
     /// Whether the rendering is incomplete, because of errors or because only some objects are decided about: nothing is
     /// pruned then, because objects that are missing from it may be desired.
     pub incomplete: bool,
     /// Decides about drift only, in place of all differences.
-    pub drift: Option<&'d Drift<'d>>,
+    pub drift: Option<&'d DriftRules<'d>>,
 }
 
 /// The decisions about a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Decided {
+pub struct ClusterDecisions {
     /// Sorted by object.
-    pub decisions: Vec<Decision>,
+    pub decisions: Vec<ObjectDecision>,
     /// Why nothing is done in the cluster.
     pub stopped: Option<String>,
     /// How many managed objects are no longer rendered and stay; `None` if that was not looked at.
@@ -147,7 +149,7 @@ pub struct Decided {
 }
 
 /// The kinds of a cluster.
-pub type Kinds<'k> = dyn Fn(&ObjectRef) -> Cow<'k, Kind> + Sync + 'k;
+pub type KindLookup<'k> = dyn Fn(&ObjectRef) -> Cow<'k, ResourceKind> + Sync + 'k;
 
 /// The identity of an object in a cluster, whatever its version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
@@ -159,43 +161,54 @@ struct Surplus<'s> {
     placements: BTreeMap<&'s ObjectRef, &'s Placement>,
 }
 
-fn key(id: &ObjectRef) -> Key<'_> {
+fn object_key(id: &ObjectRef) -> Key<'_> {
     (id.group(), &id.kind, id.namespace.as_deref(), &id.name)
 }
 
 impl DecisionContext<'_> {
     /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
     /// kinds.
-    pub fn cluster(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>) -> Decided {
-        let decided = self.decide(cluster, live, kind, &|_| false);
-        self.finish(cluster, live, kind, decided)
+    pub fn decide_offline(
+        &self,
+        cluster: &Cluster,
+        live: &LiveObjects,
+        kind: &KindLookup<'_>,
+    ) -> ClusterDecisions {
+        let decided = self.decide_before_dry_run(cluster, live, kind, &|_| false);
+        self.finish_decisions(cluster, live, kind, decided)
     }
 
     /// Decides about everything in a cluster, as a first step: the answers of the API server to dry runs may change the
     /// decisions. `compared` says which objects were [compared as text](Self::comparison) and are unchanged.
-    pub fn decide(
+    pub fn decide_before_dry_run(
         &self,
         cluster: &Cluster,
-        live: &Live,
-        kind: &Kinds<'_>,
+        live: &LiveObjects,
+        kind: &KindLookup<'_>,
         compared: &(dyn Fn(&ObjectRef) -> bool + Sync),
-    ) -> Decided {
-        let placements = self.placements();
-        let wanted = self.rendered(cluster);
+    ) -> ClusterDecisions {
+        let placements = self.placements_by_object();
+        let wanted = self.rendered_objects(cluster);
         let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
-        let there = live.objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
-        let autoscalers = Autoscalers::of(there.chain(rendered));
-        let one = |desired: &&Desired| {
+        let there = live.cluster_objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
+        let autoscalers = Autoscalers::from_objects(there.chain(rendered));
+        let one = |desired: &&DesiredObject| {
             let id = &desired.object;
             if compared(id) {
-                let action = Action::of(&cluster.name, id, ActionKind::Unchanged);
-                return Decision { action, send: None, refused: false };
+                let action = Action::new(&cluster.name, id, ActionKind::Unchanged);
+                return ObjectDecision { action, send: None, refused: false };
             }
             let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-            self.one(cluster, desired, placements.get(id).copied(), there, (&kind(id), &autoscalers))
+            self.decide_rendered(
+                cluster,
+                desired,
+                placements.get(id).copied(),
+                there,
+                (&kind(id), &autoscalers),
+            )
         };
         let decisions = wanted.par_iter().map(one).collect();
-        let mut decided = Decided { decisions, stopped: None, orphans: None };
+        let mut decided = ClusterDecisions { decisions, stopped: None, orphans: None };
         if self.drift.is_none() {
             self.decide_surplus(cluster, live, &mut decided);
         }
@@ -204,101 +217,108 @@ impl DecisionContext<'_> {
 
     /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or
     /// why the apply is refused.
-    pub fn answered(
+    pub fn decide_by_dry_run(
         &self,
-        decision: &mut Decision,
+        decision: &mut ObjectDecision,
         live: Option<&Value>,
-        kind: &Kind,
+        kind: &ResourceKind,
         answer: Result<Value, String>,
     ) {
         let live = live.map(with_fields);
         match answer {
-            Ok(answer) => decision.answered(live.as_ref(), answer, kind, self.rules),
-            Err(why) => decision.denied(live.as_ref(), why, kind, self.rules),
+            Ok(answer) => decision.decide_by_response(live.as_ref(), answer, kind, self.rules),
+            Err(why) => decision.decide_by_refusal(live.as_ref(), why, kind, self.rules),
         }
     }
 
     /// Completes the decisions: where only drift is asked for, removes everything else.
-    pub fn finish(&self, cluster: &Cluster, live: &Live, kind: &Kinds<'_>, mut decided: Decided) -> Decided {
+    pub fn finish_decisions(
+        &self,
+        cluster: &Cluster,
+        live: &LiveObjects,
+        kind: &KindLookup<'_>,
+        mut decided: ClusterDecisions,
+    ) -> ClusterDecisions {
         let Some(drift) = self.drift else { return decided };
         // A dump may have been made before the first apply.
         let is_member = self.rules.is_member();
-        let has_apply_set =
-            self.rules.server || live.objects(&cluster.name).iter().any(|object| is_member(&object.body));
-        let known = Known { cluster, live, kind, rules: self.rules, has_apply_set };
+        let has_apply_set = self.rules.server
+            || live.cluster_objects(&cluster.name).iter().any(|object| is_member(&object.body));
+        let known = ClusterView { cluster, live, kind, rules: self.rules, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)
             .into_par_iter()
-            .filter_map(|decision| drift.wanted(decision, &known))
+            .filter_map(|decision| drift.decide_rendered(decision, &known))
             .collect();
         self.decide_surplus(cluster, live, &mut decided);
         decided
     }
 
     /// Adds the decisions about managed objects that are no longer rendered, where the rendering is complete.
-    fn decide_surplus(&self, cluster: &Cluster, live: &Live, decided: &mut Decided) {
+    fn decide_surplus(&self, cluster: &Cluster, live: &LiveObjects, decided: &mut ClusterDecisions) {
         if !self.incomplete {
             let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
-            let held = held.map(|held| key(&held.object));
-            let wanted = self.rendered(cluster);
-            let keep = wanted.iter().map(|desired| key(&desired.object)).chain(held).collect();
-            let surplus = Surplus { keep, placements: self.placements() };
-            let (more, too_many) = self.surplus(cluster, live, &surplus);
+            let held = held.map(|held| object_key(&held.object));
+            let wanted = self.rendered_objects(cluster);
+            let keep = wanted.iter().map(|desired| object_key(&desired.object)).chain(held).collect();
+            let surplus = Surplus { keep, placements: self.placements_by_object() };
+            let (more, too_many) = self.surplus_decisions(cluster, live, &surplus);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
-            let goes = |decision: &&Decision| matches!(decision.send, Some(Send::Delete { .. }));
+            let goes =
+                |decision: &&ObjectDecision| matches!(decision.send, Some(WriteRequest::Delete { .. }));
             let gone = more.iter().filter(goes).count();
-            decided.orphans = Some(self.unwanted(cluster, live, &surplus).count() - gone);
+            decided.orphans = Some(self.surplus_objects(cluster, live, &surplus).count() - gone);
             decided.decisions.extend(more);
         }
         // A mistake that removes so much from a repo may have changed the rest, too.
         if let Some(why) = &decided.stopped {
             for decision in &mut decided.decisions {
-                decision.hold(why);
+                decision.hold_back(why);
             }
         }
         decided.decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
     }
 
     /// The objects that are rendered for a cluster.
-    pub(super) fn rendered(&self, cluster: &Cluster) -> Vec<&Desired> {
-        let is_rendered = |desired: &&Desired| desired.clusters.binary_search(&cluster.name).is_ok();
+    pub(super) fn rendered_objects(&self, cluster: &Cluster) -> Vec<&DesiredObject> {
+        let is_rendered = |desired: &&DesiredObject| desired.clusters.binary_search(&cluster.name).is_ok();
         self.desired.iter().filter(is_rendered).collect()
     }
 
     /// The rows of the plan, by object.
-    pub(super) fn placements(&self) -> BTreeMap<&ObjectRef, &Placement> {
+    pub(super) fn placements_by_object(&self) -> BTreeMap<&ObjectRef, &Placement> {
         self.rendering.plan.placements.iter().map(|row| (&row.object, row)).collect()
     }
 
     /// Decides about managed objects that are no longer rendered. The second value says why pruning exceeds the
     /// limit, if it does.
-    fn surplus(
+    fn surplus_decisions(
         &self,
         cluster: &Cluster,
-        live: &Live,
+        live: &LiveObjects,
         surplus: &Surplus<'_>,
-    ) -> (Vec<Decision>, Option<String>) {
-        let may = self.prune.map(|prune| self.pruned(cluster, live, surplus, prune));
+    ) -> (Vec<ObjectDecision>, Option<String>) {
+        let may = self.prune.map(|prune| self.decide_pruning(cluster, live, surplus, prune));
         let (may, too_many) = may.map_or((None, None), |(may, too_many)| (Some(may), too_many));
         let Some(drift) = self.drift else { return (may.unwrap_or_default(), too_many) };
-        let (all, _) = self.pruned(cluster, live, surplus, &Prune::all());
+        let (all, _) = self.decide_pruning(cluster, live, surplus, &PruneOptions::without_limits());
         let drifted = |(at, decision)| {
             // Both lists have the same objects in the same order.
-            let may = may.as_ref().and_then(|may: &Vec<Decision>| may.get(at));
-            drift.surplus(decision, may.cloned())
+            let may = may.as_ref().and_then(|may: &Vec<ObjectDecision>| may.get(at));
+            drift.decide_surplus(decision, may.cloned())
         };
         (all.into_iter().enumerate().filter_map(drifted).collect(), too_many)
     }
 
-    fn one(
+    fn decide_rendered(
         &self,
         cluster: &Cluster,
-        desired: &Desired,
+        desired: &DesiredObject,
         placement: Option<&Placement>,
         there: Option<&Object>,
-        (kind, autoscalers): (&Kind, &Autoscalers),
-    ) -> Decision {
-        let act = |managed: bool| self.reconcile(cluster, placement?, there, managed);
-        let target = Target {
+        (kind, autoscalers): (&ResourceKind, &Autoscalers),
+    ) -> ObjectDecision {
+        let act = |managed: bool| self.reconcile_object(cluster, placement?, there, managed);
+        let target = DecisionInput {
             cluster: &cluster.name,
             object: &desired.object,
             body: &desired.body,
@@ -309,43 +329,48 @@ impl DecisionContext<'_> {
             reconcile: &act,
             keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
         };
-        decide(&target, there.map(|object| &object.body), self.rules)
+        decide_object(&target, there.map(|object| &object.body), self.rules)
     }
 
     /// What the control plane does about an object. A managed object is marked as its own.
-    fn reconcile(
+    fn reconcile_object(
         &self,
         cluster: &Cluster,
         placement: &Placement,
         there: Option<&Object>,
         managed: bool,
-    ) -> Option<federate_dialect::Action> {
+    ) -> Option<federate_dialect::ControlPlaneAction> {
         let mut there = there.cloned();
         if let Some(live) = &mut there {
             read_fields(&mut live.body);
             if managed {
-                self.engine.mark(placement, live);
+                self.engine.mark_object(placement, live);
             }
         }
-        self.engine.reconcile(placement, cluster, there.as_ref())
+        self.engine.reconcile_object(placement, cluster, there.as_ref())
     }
 
     /// The managed objects of a cluster.
-    fn members<'l>(&self, cluster: &Cluster, live: &'l Live) -> impl Iterator<Item = &'l Object> {
+    fn managed_objects<'l>(
+        &self,
+        cluster: &Cluster,
+        live: &'l LiveObjects,
+    ) -> impl Iterator<Item = &'l Object> {
         let is_member = self.rules.is_member();
-        live.objects(&cluster.name).iter().filter(move |object| is_member(&object.body))
+        live.cluster_objects(&cluster.name).iter().filter(move |object| is_member(&object.body))
     }
 
     /// Those that are surplus.
-    fn unwanted<'l>(
+    fn surplus_objects<'l>(
         &self,
         cluster: &Cluster,
-        live: &'l Live,
+        live: &'l LiveObjects,
         surplus: &Surplus<'_>,
     ) -> impl Iterator<Item = &'l Object> {
         let is_member = self.rules.is_member();
         // Most objects are rendered.
-        let others = live.objects(&cluster.name).iter().filter(|o| !surplus.keep.contains(&key(&o.id)));
+        let others =
+            live.cluster_objects(&cluster.name).iter().filter(|o| !surplus.keep.contains(&object_key(&o.id)));
         others.filter(move |object| is_member(&object.body))
     }
 
@@ -353,11 +378,11 @@ impl DecisionContext<'_> {
     fn keep_namespaces(
         &self,
         cluster: &Cluster,
-        live: &Live,
+        live: &LiveObjects,
         surplus: &Surplus<'_>,
-        decisions: &mut [Decision],
+        decisions: &mut [ObjectDecision],
     ) {
-        let holds_others = |decision: &Decision| {
+        let holds_others = |decision: &ObjectDecision| {
             matches!(decision.action.object.kind.as_str(), "Namespace" | "CustomResourceDefinition")
         };
         if !decisions.iter().any(|decision| decision.send.is_some() && holds_others(decision)) {
@@ -366,14 +391,14 @@ impl DecisionContext<'_> {
         let mut namespaces: BTreeMap<&str, &ObjectRef> = BTreeMap::new();
         let mut kinds: BTreeMap<(&str, &str), &ObjectRef> = BTreeMap::new();
         for object in
-            live.objects(&cluster.name).iter().filter(|object| find_keep_annotation(object).is_some())
+            live.cluster_objects(&cluster.name).iter().filter(|object| find_keep_annotation(object).is_some())
         {
             if let Some(namespace) = &object.id.namespace {
                 namespaces.entry(namespace).or_insert(&object.id);
             }
             kinds.entry((object.id.group(), &object.id.kind)).or_insert(&object.id);
         }
-        let mut objects = self.unwanted(cluster, live, surplus);
+        let mut objects = self.surplus_objects(cluster, live, surplus);
         for decision in decisions {
             let Some(object) = objects.next() else { return };
             let kept = match (object.id.group(), object.id.kind.as_str()) {
@@ -383,43 +408,43 @@ impl DecisionContext<'_> {
             };
             if let Some(kept) = kept.filter(|_| decision.send.is_some()) {
                 let reason = format!("deleting it would delete {kept}, which its annotation keeps");
-                *decision = keep(cluster, object, reason);
+                *decision = keep_object(cluster, object, reason);
             }
         }
     }
 
     /// Decides which surplus objects are deleted; none where that exceeds the limit.
-    fn pruned(
+    fn decide_pruning(
         &self,
         cluster: &Cluster,
-        live: &Live,
+        live: &LiveObjects,
         surplus: &Surplus<'_>,
-        prune: &Prune,
-    ) -> (Vec<Decision>, Option<String>) {
-        let mut decisions: Vec<Decision> = self
-            .unwanted(cluster, live, surplus)
+        prune: &PruneOptions,
+    ) -> (Vec<ObjectDecision>, Option<String>) {
+        let mut decisions: Vec<ObjectDecision> = self
+            .surplus_objects(cluster, live, surplus)
             .map(|object| {
                 let preserved = surplus
                     .placements
                     .get(&object.id)
-                    .and_then(|row| self.reconcile(cluster, row, Some(object), true));
+                    .and_then(|row| self.reconcile_object(cluster, row, Some(object), true));
                 let released =
                     preserved.is_some_and(|action| matches!(action.op, federate_dialect::SyncOp::Release(_)));
-                match kept(object, prune) {
-                    Some(reason) => keep(cluster, object, reason),
+                match reason_to_keep(object, prune) {
+                    Some(reason) => keep_object(cluster, object, reason),
                     None if released => {
-                        keep(cluster, object, "its policy preserves it in the clusters".to_owned())
+                        keep_object(cluster, object, "its policy preserves it in the clusters".to_owned())
                     }
-                    None => delete(cluster, object),
+                    None => delete_object(cluster, object),
                 }
             })
             .collect();
         self.keep_namespaces(cluster, live, surplus, &mut decisions);
         let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
-        let too_many = prune.refuses(deleted, || self.members(cluster, live).count());
+        let too_many = prune.check_limit(deleted, || self.managed_objects(cluster, live).count());
         if let Some(why) = &too_many {
             for decision in &mut decisions {
-                decision.hold(why);
+                decision.hold_back(why);
             }
         }
         (decisions, too_many)
@@ -431,34 +456,42 @@ pub const BEING_DELETED: &str = "it is being deleted already";
 
 /// The group of a CRD's custom resources, and their kind.
 fn defined_kind(definition: &Object) -> (&str, &str) {
-    (definition.text(&["spec", "group"]), definition.text(&["spec", "names", "kind"]))
+    (definition.text_at(&["spec", "group"]), definition.text_at(&["spec", "names", "kind"]))
 }
 
 /// Why an object is kept although it is no longer rendered.
-fn kept(object: &Object, prune: &Prune) -> Option<String> {
+fn reason_to_keep(object: &Object, prune: &PruneOptions) -> Option<String> {
     if let Some(annotation) = find_keep_annotation(object) {
         return Some(format!("its {annotation} keeps it"));
     }
     let kind = object.id.kind.as_str();
-    let token = kind == "Secret" && object.text(&["type"]) == "kubernetes.io/service-account-token";
+    let token = kind == "Secret" && object.text_at(&["type"]) == "kubernetes.io/service-account-token";
     let named = prune.kinds.iter().any(|name| name == kind);
     ((KEPT_KINDS.contains(&kind) || token) && !named)
         .then(|| format!("objects of kind {kind} are only deleted with --prune-kinds {kind}"))
 }
 
-fn keep(cluster: &Cluster, object: &Object, reason: String) -> Decision {
-    Decision { action: action(cluster, object, ActionKind::Skip, Some(reason)), send: None, refused: false }
-}
-
-fn delete(cluster: &Cluster, object: &Object) -> Decision {
-    if object.deleting() {
-        return keep(cluster, object, BEING_DELETED.to_owned());
+fn keep_object(cluster: &Cluster, object: &Object, reason: String) -> ObjectDecision {
+    ObjectDecision {
+        action: build_action(cluster, object, ActionKind::Skip, Some(reason)),
+        send: None,
+        refused: false,
     }
-    let text = |field: &str| object.text(&["metadata", field]).to_owned();
-    let send = Send::Delete { uid: text("uid"), resource_version: text("resourceVersion") };
-    Decision { action: action(cluster, object, ActionKind::Delete, None), send: Some(send), refused: false }
 }
 
-fn action(cluster: &Cluster, object: &Object, kind: ActionKind, reason: Option<String>) -> Action {
-    Action { reason, ..Action::of(&cluster.name, &object.id, kind) }
+fn delete_object(cluster: &Cluster, object: &Object) -> ObjectDecision {
+    if object.is_deleting() {
+        return keep_object(cluster, object, BEING_DELETED.to_owned());
+    }
+    let text = |field: &str| object.text_at(&["metadata", field]).to_owned();
+    let send = WriteRequest::Delete { uid: text("uid"), resource_version: text("resourceVersion") };
+    ObjectDecision {
+        action: build_action(cluster, object, ActionKind::Delete, None),
+        send: Some(send),
+        refused: false,
+    }
+}
+
+fn build_action(cluster: &Cluster, object: &Object, kind: ActionKind, reason: Option<String>) -> Action {
+    Action { reason, ..Action::new(&cluster.name, &object.id, kind) }
 }

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::autoscaled::{Autoscalers, SCALE};
-use super::cluster::{DecisionContext, Desired};
-use super::decide::Rules;
-use super::listed::{ListedObject, Manager};
-use super::unchanged::{Fields, same, same_fields, same_object};
+use super::autoscalers::{Autoscalers, SCALE_SUBRESOURCE};
+use super::cluster::{DecisionContext, DesiredObject};
+use super::decision::DecisionSettings;
+use super::listed_object::{ListedManager, ListedObject};
+use super::owned_fields::{FieldsV1, is_same_value, same_fields, same_object};
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
@@ -23,7 +23,7 @@ pub(super) struct UnchangedText {
     /// The field set of federate.
     fields: String,
     /// The part of it that is about metadata.
-    of_metadata: Fields,
+    of_metadata: FieldsV1,
     /// The owned fields of the metadata.
     metadata: Vec<(String, String)>,
     /// All other owned fields of the object.
@@ -32,14 +32,14 @@ pub(super) struct UnchangedText {
 
 /// Whether objects of a kind must be read whole before others are compared: decisions about others depend on them.
 pub fn is_read_first(group: &str, kind: &str) -> bool {
-    Autoscalers::are(group, kind)
+    Autoscalers::is_autoscaler(group, kind)
 }
 
 /// Compares the listed objects of a cluster with the rendered ones.
-pub struct Comparison<'c> {
+pub struct ListedObjectComparison<'c> {
     context: &'c DecisionContext<'c>,
     cluster: &'c Cluster,
-    desired: BTreeMap<&'c ObjectRef, &'c Desired>,
+    desired: BTreeMap<&'c ObjectRef, &'c DesiredObject>,
     placements: BTreeMap<&'c ObjectRef, &'c Placement>,
     autoscalers: Autoscalers,
     /// What the manifests of unchanged objects have in place of what is not read.
@@ -49,26 +49,37 @@ pub struct Comparison<'c> {
 impl DecisionContext<'_> {
     /// Prepares comparing the listed objects of a cluster; `None` where values are needed. `first` has the objects that
     /// are [read first](is_read_first).
-    pub fn comparison<'c>(&'c self, cluster: &'c Cluster, first: &[Object]) -> Option<Comparison<'c>> {
+    pub fn prepare_comparison<'c>(
+        &'c self,
+        cluster: &'c Cluster,
+        first: &[Object],
+    ) -> Option<ListedObjectComparison<'c>> {
         // Reports of all fields, and of resulting objects, show what is live.
         if self.rules.full || self.rules.results {
             return None;
         }
-        let rendered = self.rendered(cluster);
+        let rendered = self.rendered_objects(cluster);
         let bodies = rendered.iter().map(|desired| (&desired.object, &*desired.body));
         let autoscalers =
-            Autoscalers::of(first.iter().map(|object| (&object.id, &object.body)).chain(bodies));
+            Autoscalers::from_objects(first.iter().map(|object| (&object.id, &object.body)).chain(bodies));
         let desired = rendered.iter().map(|desired| (&desired.object, *desired)).collect();
         // Without managers, the label alone makes a member.
-        let head = self.rules.inventory.labelled(&json!({}));
-        Some(Comparison { context: self, cluster, desired, placements: self.placements(), autoscalers, head })
+        let head = self.rules.apply_set.with_label(&json!({}));
+        Some(ListedObjectComparison {
+            context: self,
+            cluster,
+            desired,
+            placements: self.placements_by_object(),
+            autoscalers,
+            head,
+        })
     }
 }
 
-impl Comparison<'_> {
+impl ListedObjectComparison<'_> {
     /// If a listed object is one that is rendered, is managed, and is as it was applied last: a manifest of it that only
     /// says of which `ApplySet` it is a member. `None` where that cannot be known from its text.
-    pub fn unchanged(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> Option<Value> {
+    pub fn unchanged_manifest(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> Option<Value> {
         self.is_unchanged(id, listed).then(|| self.head.clone())
     }
 
@@ -81,16 +92,21 @@ impl Comparison<'_> {
         let metadata = &listed.metadata;
         metadata.deletion_timestamp.is_none()
             && !self.autoscalers.has_target(id)
-            && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE)
+            && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE_SUBRESOURCE)
             && keeps_applied()
             && is_applied(listed, desired, self.context.rules)
     }
 }
 
 /// Whether federate owns the fields of the rendered object and no others, and they have the same values.
-pub(super) fn is_applied(listed: &ListedObject<'_>, desired: &Desired, rules: &Rules<'_>) -> bool {
+pub(super) fn is_applied(
+    listed: &ListedObject<'_>,
+    desired: &DesiredObject,
+    rules: &DecisionSettings<'_>,
+) -> bool {
     // What people have added to it is not in the fields that federate owns.
-    let is_of_people = |entry: &Manager<'_>| rules.managers.takes_from(&entry.manager, &entry.subresource);
+    let is_of_people =
+        |entry: &ListedManager<'_>| rules.managers.takes_from(&entry.manager, &entry.subresource);
     if listed.metadata.managed_fields.iter().any(is_of_people) {
         return false;
     }
@@ -98,20 +114,20 @@ pub(super) fn is_applied(listed: &ListedObject<'_>, desired: &Desired, rules: &R
     let is_version = |version: &str| desired.body.get("apiVersion").is_some_and(|wanted| wanted == version);
     let own = own.filter(|own| is_version(&own.api_version)).and_then(|own| own.fields).map(RawValue::get);
     let (Some(own), Some(body)) = (own, desired.body.as_object()) else { return false };
-    let metadata = desired.cached_create.metadata(&desired.body, rules);
+    let metadata = desired.cached_create.labelled_metadata(&desired.body, rules);
     if let Some(seen) = desired.cached_create.unchanged.get()
         && seen.fields == own
-        && seen.owned.iter().all(|(key, text)| listed.text(key) == Some(text))
+        && seen.owned.iter().all(|(key, text)| listed.field_text(key) == Some(text))
     {
-        return seen.metadata.iter().all(|(key, text)| listed.metadata.text(key) == Some(text))
+        return seen.metadata.iter().all(|(key, text)| listed.metadata.field_text(key) == Some(text))
             || same_metadata(&seen.of_metadata, listed, metadata);
     }
-    let Ok(fields) = serde_json::from_str::<Fields>(own) else { return false };
+    let Ok(fields) = serde_json::from_str::<FieldsV1>(own) else { return false };
     let is_same = same_object((&fields, body), Some(metadata), |key, fields, body| {
         if key == "metadata" {
             return same_metadata(fields, listed, body);
         }
-        read(listed.text(key)).is_some_and(|live| same(fields, &live, body))
+        parse_json(listed.field_text(key)).is_some_and(|live| is_same_value(fields, &live, body))
     });
     // Metadata that federate does not own at all is not compared.
     if let (true, 2.., Some(Value::Object(of_metadata))) =
@@ -120,29 +136,29 @@ pub(super) fn is_applied(listed: &ListedObject<'_>, desired: &Desired, rules: &R
         desired.cached_create.unchanged.get_or_init(|| UnchangedText {
             fields: own.to_owned(),
             of_metadata: of_metadata.clone(),
-            metadata: owned(of_metadata, |key| listed.metadata.text(key)),
-            owned: owned(&fields, |key| listed.text(key)),
+            metadata: owned_texts(of_metadata, |key| listed.metadata.field_text(key)),
+            owned: owned_texts(&fields, |key| listed.field_text(key)),
         });
     }
     is_same
 }
 
 /// The same for its metadata.
-fn same_metadata(fields: &Fields, listed: &ListedObject<'_>, rendered: &Value) -> bool {
+fn same_metadata(fields: &FieldsV1, listed: &ListedObject<'_>, rendered: &Value) -> bool {
     let rendered = rendered.as_object().filter(|_| !fields.is_empty());
     rendered.is_some_and(|rendered| {
         same_fields((fields, rendered), &["name", "namespace"], |key, fields, body| {
-            read(listed.metadata.text(key)).is_some_and(|live| same(fields, &live, body))
+            parse_json(listed.metadata.field_text(key)).is_some_and(|live| is_same_value(fields, &live, body))
         })
     })
 }
 
-fn read(text: Option<&str>) -> Option<Value> {
+fn parse_json(text: Option<&str>) -> Option<Value> {
     serde_json::from_str(text?).ok()
 }
 
 /// The texts of the owned fields.
-fn owned<'t>(fields: &Fields, text: impl Fn(&str) -> Option<&'t str>) -> Vec<(String, String)> {
+fn owned_texts<'t>(fields: &FieldsV1, text: impl Fn(&str) -> Option<&'t str>) -> Vec<(String, String)> {
     let keys = fields.keys().filter_map(|key| key.strip_prefix("f:"));
     keys.filter_map(|key| Some((key.to_owned(), text(key)?.to_owned()))).collect()
 }

@@ -9,16 +9,16 @@
 use serde_json::Value;
 
 use super::blame::Blame;
-use super::ownership::{PART_OF, entries, is_of_another_tool, is_own};
-use super::{FieldDiff, MANAGER};
-use federate_apiserver::fields::{Element, FieldSet};
-use federate_apiserver::managed::ManagerEntry;
-use federate_apiserver::typed::fields;
-use federate_apiserver::{HandoverScope, Write, field_set, hand_over};
+use super::ownership::{PART_OF_LABEL, is_of_another_tool, is_own, managed_field_entries};
+use super::{FIELD_MANAGER, FieldDiff};
+use federate_apiserver::fields::{FieldSet, PathElement};
+use federate_apiserver::managed_fields::ManagerEntry;
+use federate_apiserver::typed::collect_fields;
+use federate_apiserver::{HandoverScope, WriteOptions, field_set, hand_over};
 use federate_dialect::Dialects;
 
 /// The field managers of people's tools; `*` at the end stands for any ending.
-pub const PEOPLE: [&str; 15] = [
+pub const PERSON_MANAGERS: [&str; 15] = [
     "kubectl*",
     "oc",
     "k9s",
@@ -37,11 +37,11 @@ pub const PEOPLE: [&str; 15] = [
 ];
 
 /// Annotations of people's tools that ask for something to be done once, and of controllers that share their names.
-const REQUESTS: [&str; 1] = ["kubectl.kubernetes.io/restartedAt"];
+const REQUEST_ANNOTATIONS: [&str; 1] = ["kubectl.kubernetes.io/restartedAt"];
 const CONTROLLER_DOMAIN: &str = "cattle.io";
 
 /// The maps with keys that stay with their managers.
-const MAPS: [&[&str]; 3] =
+const METADATA_MAPS: [&[&str]; 3] =
     [&["metadata", "annotations"], &["metadata", "labels"], &["spec", "template", "metadata", "annotations"]];
 
 /// The field managers whose fields federate takes over.
@@ -83,7 +83,7 @@ pub(super) enum Handover {
 impl FieldManagers {
     /// Takes over from these tools of people (the [known ones](PEOPLE) where `None`), if it `takes_over`.
     pub fn new(people: Option<&[String]>, takes_over: bool, dialects: Dialects) -> Self {
-        let known = || PEOPLE.iter().map(|name| (*name).to_owned()).collect();
+        let known = || PERSON_MANAGERS.iter().map(|name| (*name).to_owned()).collect();
         Self { people: people.map_or_else(known, <[String]>::to_vec), takes_over, dialects }
     }
 
@@ -96,9 +96,9 @@ impl FieldManagers {
     }
 
     /// Who wrote a field last, given its manager; `None` where that is not known.
-    pub(super) fn writer(&self, manager: Option<&str>, is_live: bool) -> Option<Writer> {
+    pub(super) fn classify_writer(&self, manager: Option<&str>, is_live: bool) -> Option<Writer> {
         match manager {
-            Some(MANAGER) => Some(Writer::Federate),
+            Some(FIELD_MANAGER) => Some(Writer::Federate),
             Some(manager) if self.is_person(manager) => Some(Writer::Person),
             Some(_) => Some(Writer::Controller),
             None => is_live.then_some(Writer::Server),
@@ -114,11 +114,12 @@ impl FieldManagers {
     pub(super) fn may_have_changed(&self, live: &Value) -> bool {
         let text =
             |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        entries(live).any(|entry| self.takes_from(&text(entry, "manager"), &text(entry, "subresource")))
+        managed_field_entries(live)
+            .any(|entry| self.takes_from(&text(entry, "manager"), &text(entry, "subresource")))
     }
 
     /// Whether an entry gives its fields.
-    fn gives(&self, handover: Handover, entry: &ManagerEntry, live: &Value) -> bool {
+    fn gives_fields(&self, handover: Handover, entry: &ManagerEntry, live: &Value) -> bool {
         let from_people = self.takes_over && self.is_person(&entry.manager);
         match handover {
             Handover::None => false,
@@ -150,45 +151,47 @@ impl FieldManagers {
         live: &Value,
         body: &Value,
         target: Option<&Value>,
-        write: &Write<'_>,
+        write: &WriteOptions<'_>,
     ) -> Option<Value> {
         if handover == Handover::None || (handover == Handover::FromPeople && !self.may_have_changed(live)) {
             return None;
         }
-        let gives = |entry: &ManagerEntry| self.gives(handover, entry, live);
+        let gives = |entry: &ManagerEntry| self.gives_fields(handover, entry, live);
         let former = handover == Handover::FromFormerOwners;
-        let named = if former { self.marks(live, body) } else { FieldSet::default() };
-        let mut stay = staying(live, body);
+        let named = if former { self.control_plane_marks(live, body) } else { FieldSet::default() };
+        let mut stay = staying_fields(live, body);
         if target.is_some() {
             // An apply takes the fields in its body by itself.
-            stay = stay.union(fields(&write.kind.schema, body));
+            stay = stay.union(collect_fields(&write.kind.schema, body));
         }
         hand_over(live, &HandoverScope { gives: &gives, stay: &stay, named: &named, target }, write)
     }
 
     /// The marks of control planes on a live object that are not rendered: labels, annotations, finalizers and owners.
-    fn marks(&self, live: &Value, body: &Value) -> FieldSet {
+    fn control_plane_marks(&self, live: &Value, body: &Value) -> FieldSet {
         let mut marks = Vec::new();
         for map in ["labels", "annotations"] {
             let rendered = body.pointer(&format!("/metadata/{map}"));
-            for key in keys(live, &["metadata", map]) {
+            for key in map_keys(live, &["metadata", map]) {
                 if self.is_mark(key) && rendered.is_none_or(|map| map.get(key).is_none()) {
-                    marks.push(["metadata", map, key].map(Element::field).to_vec());
+                    marks.push(["metadata", map, key].map(PathElement::field).to_vec());
                 }
             }
         }
         let list = |name: &str| live.pointer(&format!("/metadata/{name}")).and_then(Value::as_array);
         for finalizer in list("finalizers").into_iter().flatten() {
             if finalizer.as_str().is_some_and(|name| self.is_mark(name)) {
-                let field = ["metadata", "finalizers"].map(Element::field);
-                marks.push(field.into_iter().chain([Element::Item(finalizer.clone())]).collect());
+                let field = ["metadata", "finalizers"].map(PathElement::field);
+                marks.push(field.into_iter().chain([PathElement::Item(finalizer.clone())]).collect());
             }
         }
         for owner in list("ownerReferences").into_iter().flatten() {
             if owner.get("apiVersion").and_then(Value::as_str).is_some_and(|version| self.is_mark(version)) {
                 let uid = owner.get("uid").cloned().unwrap_or_default();
-                let field = ["metadata", "ownerReferences"].map(Element::field);
-                marks.push(field.into_iter().chain([Element::Key(vec![("uid".to_owned(), uid)])]).collect());
+                let field = ["metadata", "ownerReferences"].map(PathElement::field);
+                marks.push(
+                    field.into_iter().chain([PathElement::Key(vec![("uid".to_owned(), uid)])]).collect(),
+                );
             }
         }
         field_set(marks.into_iter())
@@ -228,36 +231,36 @@ impl FieldManagers {
     }
 
     /// Whether a person's tool has changed the label of the `ApplySet` on an object that federate has applied.
-    pub(super) fn relabelled(&self, live: &Value) -> bool {
-        let path = format!("/metadata/labels/{}", federate_kubernetes::pointer::escape(PART_OF));
+    pub(super) fn is_relabelled(&self, live: &Value) -> bool {
+        let path = format!("/metadata/labels/{}", federate_kubernetes::pointer::escape(PART_OF_LABEL));
         self.takes_over
-            && entries(live).any(is_own)
-            && Blame::of(live).owners(&path).iter().any(|owner| self.is_person(&owner.manager))
+            && managed_field_entries(live).any(is_own)
+            && Blame::from_live(live).field_owners(&path).iter().any(|owner| self.is_person(&owner.manager))
     }
 }
 
 /// The fields that stay with their managers: requests to do something once, and the replicas that git leaves to others.
-fn staying(live: &Value, body: &Value) -> FieldSet {
+fn staying_fields(live: &Value, body: &Value) -> FieldSet {
     let stays = |key: &str| {
         let domain = key.split_once('/').map_or("", |(domain, _)| domain);
         let of_controller =
             domain.strip_suffix(CONTROLLER_DOMAIN).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        REQUESTS.contains(&key) || of_controller
+        REQUEST_ANNOTATIONS.contains(&key) || of_controller
     };
     let mut fields = Vec::new();
-    for map in MAPS {
-        for key in keys(live, map).filter(|key| stays(key)) {
-            fields.push(map.iter().copied().chain([key]).map(Element::field).collect());
+    for map in METADATA_MAPS {
+        for key in map_keys(live, map).filter(|key| stays(key)) {
+            fields.push(map.iter().copied().chain([key]).map(PathElement::field).collect());
         }
     }
     if body.pointer("/spec/replicas").is_none() {
-        fields.push(["spec", "replicas"].map(Element::field).to_vec());
+        fields.push(["spec", "replicas"].map(PathElement::field).to_vec());
     }
     field_set(fields.into_iter())
 }
 
-fn keys<'v>(object: &'v Value, path: &[&str]) -> impl Iterator<Item = &'v str> {
-    federate_kubernetes::object::at(object, path)
+fn map_keys<'v>(object: &'v Value, path: &[&str]) -> impl Iterator<Item = &'v str> {
+    federate_kubernetes::object::value_at(object, path)
         .and_then(Value::as_object)
         .into_iter()
         .flatten()
@@ -269,7 +272,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use federate_apiserver::Kind;
+    use federate_apiserver::ResourceKind;
 
     fn entry(manager: &str, subresource: &str, field: &str) -> Value {
         json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "subresource": subresource,
@@ -290,21 +293,27 @@ mod tests {
         let own =
             FieldManagers::new(Some(&["deploy*".to_owned(), "Ops".to_owned()]), true, Dialects::default());
         assert!(own.is_person("deployer") && own.is_person("ops") && !own.is_person("kubectl"));
-        assert_eq!(known.writer(None, true), Some(Writer::Server));
-        assert_eq!(known.writer(None, false), None, "nobody records who has removed a field");
+        assert_eq!(known.classify_writer(None, true), Some(Writer::Server));
+        assert_eq!(known.classify_writer(None, false), None, "nobody records who has removed a field");
     }
 
     #[test]
     fn what_is_taken_over_depends_on_the_handover() {
         let live = json!({"metadata": {"managedFields": [entry("kubectl-client-side-apply", "", "f:a"),
             entry("kubectl-edit", "", "f:b"), entry("kubectl", "scale", "f:c"), entry("operator", "", "f:d")]}});
-        let kind = Kind::builtin("v1", "ConfigMap").unwrap();
-        let write =
-            Write { kind, manager: MANAGER, subresource: None, force: true, now: "2026-01-01T00:00:00Z" };
+        let kind = ResourceKind::find_builtin("v1", "ConfigMap").unwrap();
+        let write = WriteOptions {
+            kind,
+            manager: FIELD_MANAGER,
+            subresource: None,
+            force: true,
+            now: "2026-01-01T00:00:00Z",
+        };
         let left = |managers: &FieldManagers, handover: Handover| {
             let handed = managers.hand_over(handover, &live, &json!({}), None, &write);
             let object = handed.unwrap_or_else(|| live.clone());
-            let names = entries(&object).map(|entry| entry["manager"].as_str().unwrap().to_owned());
+            let names =
+                managed_field_entries(&object).map(|entry| entry["manager"].as_str().unwrap().to_owned());
             names.collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(" ")
         };
         let takes = FieldManagers::new(None, true, Dialects::default());

@@ -4,44 +4,48 @@
 //! `default` and `ConfigMap` `kube-root-ca.crt`, leases, events, endpoints); the types of Secrets that
 //! controllers keep; `kubernetes.io/bootstrapping` on the rules that API servers restore.
 
-use super::Inventory;
-use super::ownership::{Owner, owner};
+use super::ApplySet;
+use super::ownership::{Owner, find_owner};
 use federate_dialect::Dialects;
-use federate_dialect::import::{maker, refusal};
+use federate_dialect::import::{check_importable, find_controller};
 use federate_kubernetes::{Finding, Object, Severity};
 
 /// The rules of an import.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules<'r> {
+pub struct ImportSettings<'r> {
     /// Whether objects of other tools are imported, too.
     pub force: bool,
     /// The `ApplySet` of the managed objects.
-    pub inventory: &'r Inventory,
+    pub apply_set: &'r ApplySet,
     /// The control planes whose own objects are not imported.
     pub dialects: Dialects,
 }
 
 /// Checks whether a live object may be imported. `named` is whether the user named it. `Ok` may hold a warning; `Err`
 /// says why it is not imported, as an error for a named object and a warning otherwise.
-pub fn check(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Finding>, Finding> {
+pub fn check_import(
+    object: &Object,
+    named: bool,
+    rules: ImportSettings<'_>,
+) -> Result<Option<Finding>, Finding> {
     let left = |finding: Finding| Finding {
         severity: if named { Severity::Error } else { Severity::Warning },
         pointer: String::new(),
         ..finding
     };
     let refused = |code: &'static str, message: String| left(Finding::error(code, object, message));
-    if object.deleting() {
+    if object.is_deleting() {
         return Err(refused("being-deleted", format!("{} is being deleted", object.id)));
     }
     // Controllers come first: the objects that they create carry the labels of their own managers.
-    if let Some(finding) = refusal(object, rules.dialects) {
+    if let Some(finding) = check_importable(object, rules.dialects) {
         return Err(left(finding));
     }
     if let Some(who) = made_by_cluster(object) {
         let message = format!("{} is made by {who} in every cluster by itself", object.id);
         return Err(refused("made-by-cluster", message));
     }
-    match owner(&object.body, &rules.inventory.id()) {
+    match find_owner(&object.body, &rules.apply_set.compute_id()) {
         Owner::Other(who) if rules.force => {
             let message = format!("{} belongs to {who}, which goes on changing it", object.id);
             Ok(Some(Finding::warning("owned", object, message)))
@@ -49,7 +53,7 @@ pub fn check(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Fi
         Owner::Other(who) => {
             let message = format!("{} belongs to {who}", object.id);
             let help = "remove it there first, or import it all the same with --force";
-            Err(refused("owned", message).help(help))
+            Err(refused("owned", message).with_help(help))
         }
         Owner::Managed | Owner::Unmanaged => Ok(None),
     }
@@ -59,7 +63,7 @@ pub fn check(object: &Object, named: bool, rules: Rules<'_>) -> Result<Option<Fi
 fn made_by_cluster(object: &Object) -> Option<&'static str> {
     let (group, kind, name) = (object.id.group(), object.id.kind.as_str(), object.id.name.as_str());
     let namespace = object.id.namespace.as_deref().unwrap_or_default();
-    let secret = || object.text(&["type"]);
+    let secret = || object.text_at(&["type"]);
     match (group, kind) {
         ("", "Service") | ("" | "discovery.k8s.io", "Endpoints" | "EndpointSlice")
             if (namespace, name) == ("default", "kubernetes") =>
@@ -95,7 +99,7 @@ fn made_by_cluster(object: &Object) -> Option<&'static str> {
 
 /// Whether endpoints follow a Service's selector.
 fn has_service(object: &Object) -> bool {
-    maker(object).is_some()
+    find_controller(object).is_some()
         || object.annotation("endpoints.kubernetes.io/last-change-trigger-time").is_some()
         || object.label("endpointslice.kubernetes.io/managed-by").is_some()
 }
@@ -109,12 +113,12 @@ mod tests {
     fn checked(api_version: &str, kind: &str, mut body: Value, named: bool, force: bool) -> String {
         body["apiVersion"] = json!(api_version);
         body["kind"] = json!(kind);
-        let object = Object::of(body, "m1");
-        let inventory = Inventory { namespace: "default".to_owned(), name: "federate".to_owned() };
-        match check(
+        let object = Object::from_manifest(body, "m1");
+        let inventory = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
+        match check_import(
             &object,
             named,
-            Rules { force, inventory: &inventory, dialects: federate_control_planes::DIALECTS },
+            ImportSettings { force, apply_set: &inventory, dialects: federate_control_planes::DIALECTS },
         ) {
             Ok(None) => "taken".to_owned(),
             Ok(Some(finding)) => format!("taken, {:?}: {}", finding.severity, finding.message),

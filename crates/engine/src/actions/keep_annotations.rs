@@ -9,7 +9,7 @@
 use federate_kubernetes::Object;
 
 /// federate's own annotation.
-const PRUNE: &str = "federate.dev/prune";
+const PRUNE_ANNOTATION: &str = "federate.dev/prune";
 
 /// Where a key is looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,8 +32,8 @@ enum KeepValue {
 }
 
 /// The keys that keep an object.
-const KEYS: [(&str, Place, KeepValue); 13] = [
-    (PRUNE, Place::Annotations, KeepValue::Word("disabled")),
+const KEEP_KEYS: [(&str, Place, KeepValue); 13] = [
+    (PRUNE_ANNOTATION, Place::Annotations, KeepValue::Word("disabled")),
     ("helm.sh/resource-policy", Place::Annotations, KeepValue::Word("keep")),
     (
         "argocd.argoproj.io/sync-options",
@@ -54,14 +54,14 @@ const KEYS: [(&str, Place, KeepValue); 13] = [
 
 /// The annotation or label that keeps an object, as `KEY` or `KEY: VALUE`.
 pub(super) fn find_keep_annotation(object: &Object) -> Option<String> {
-    KEYS.iter().find_map(|(key, place, value)| {
+    KEEP_KEYS.iter().find_map(|(key, place, value)| {
         let found = object.annotation(key).map(|text| (text, "annotation"));
         let label = || object.label(key).filter(|_| *place == Place::Metadata).map(|text| (text, "label"));
-        let (text, what) = found.filter(|(text, _)| value.keeps(text)).or_else(label)?;
-        value.keeps(text).then(|| match value {
+        let (text, what) = found.filter(|(text, _)| value.keeps_object(text)).or_else(label)?;
+        value.keeps_object(text).then(|| match value {
             // The name alone says it.
             KeepValue::Any => format!("{what} {key}"),
-            _ if *key == PRUNE => format!("{what} {key}"),
+            _ if *key == PRUNE_ANNOTATION => format!("{what} {key}"),
             KeepValue::Word(word) => format!("{what} {key}: {word}"),
             KeepValue::Options(options) => {
                 let given = text.split(',').map(str::trim).find(|given| options.contains(given));
@@ -72,7 +72,7 @@ pub(super) fn find_keep_annotation(object: &Object) -> Option<String> {
 }
 
 impl KeepValue {
-    fn keeps(self, text: &str) -> bool {
+    fn keeps_object(self, text: &str) -> bool {
         match self {
             Self::Word(word) => text.trim().eq_ignore_ascii_case(word),
             Self::Options(options) => text.split(',').any(|given| options.contains(&given.trim())),
@@ -90,7 +90,7 @@ mod tests {
     fn found(field: &str, key: &str, value: &str) -> Option<String> {
         let body =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", field: {key: value}}});
-        find_keep_annotation(&Object::of(body, "a.yaml"))
+        find_keep_annotation(&Object::from_manifest(body, "a.yaml"))
     }
 
     #[test]

@@ -3,18 +3,21 @@
 use serde_json::{Map, Value};
 
 /// The fields of `shape` with their values in `values`; fields that `values` does not have are removed.
-pub(super) fn project(shape: &Value, values: &Value) -> Value {
+pub(super) fn project_values(shape: &Value, values: &Value) -> Value {
     match (shape, values) {
         (Value::Object(shape), Value::Object(values)) => {
-            let field =
-                |(key, shape): (&String, &Value)| Some((key.clone(), project(shape, values.get(key)?)));
+            let field = |(key, shape): (&String, &Value)| {
+                Some((key.clone(), project_values(shape, values.get(key)?)))
+            };
             Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
         }
         // Named items that are not in `shape` belong to others.
-        (Value::Array(shape), Value::Array(values)) if named(shape) && named(values) => {
+        (Value::Array(shape), Value::Array(values))
+            if has_unique_names(shape) && has_unique_names(values) =>
+        {
             let item = |shape: &Value| {
                 let value = values.iter().find(|value| value.get("name") == shape.get("name"))?;
-                Some(project(shape, value))
+                Some(project_values(shape, value))
             };
             Value::Array(shape.iter().filter_map(item).collect())
         }
@@ -23,28 +26,30 @@ pub(super) fn project(shape: &Value, values: &Value) -> Value {
 }
 
 /// Whether the items of a list have names of their own.
-fn named(list: &[Value]) -> bool {
+fn has_unique_names(list: &[Value]) -> bool {
     let names: Option<std::collections::BTreeSet<&str>> =
         list.iter().map(|item| item.get("name")?.as_str()).collect();
     names.is_some_and(|names| names.len() == list.len())
 }
 
 /// An object with the fields of `values` replaced.
-pub(super) fn overlaid(object: &Value, values: &Value) -> Value {
+pub(super) fn overlay_values(object: &Value, values: &Value) -> Value {
     match (object, values) {
         (Value::Object(object), Value::Object(values)) => {
             let mut all = object.clone();
             for (key, value) in values {
                 let under = object.get(key).unwrap_or(&Value::Null);
-                all.insert(key.clone(), overlaid(under, value));
+                all.insert(key.clone(), overlay_values(under, value));
             }
             Value::Object(all)
         }
-        (Value::Array(object), Value::Array(values)) if named(object) && named(values) => {
+        (Value::Array(object), Value::Array(values))
+            if has_unique_names(object) && has_unique_names(values) =>
+        {
             let of = |list: &[Value], name: Option<&Value>| {
                 list.iter().find(|item| item.get("name") == name).cloned().unwrap_or(Value::Null)
             };
-            let item = |value: &Value| overlaid(&of(object, value.get("name")), value);
+            let item = |value: &Value| overlay_values(&of(object, value.get("name")), value);
             let others = object.iter().filter(|item| of(values, item.get("name")).is_null()).cloned();
             Value::Array(values.iter().map(item).chain(others).collect())
         }
@@ -63,9 +68,9 @@ mod tests {
         let live = json!({"a": 1, "list": [{"name": "x", "image": "1", "more": true}, {"name": "y"}], "set": [1, 2]});
         let sent = json!({"b": 2, "list": [{"name": "x", "image": "2"}], "set": [3]});
         assert_eq!(
-            overlaid(&live, &sent),
+            overlay_values(&live, &sent),
             json!({"a": 1, "b": 2, "list": [{"name": "x", "image": "2", "more": true}, {"name": "y"}], "set": [3]})
         );
-        assert_eq!(project(&sent, &overlaid(&live, &sent)), sent);
+        assert_eq!(project_values(&sent, &overlay_values(&live, &sent)), sent);
     }
 }

@@ -5,27 +5,27 @@
 
 use serde_json::Value;
 
-use super::MANAGER;
-use federate_apiserver::managed::{ManagerEntry, Operation};
-use federate_kubernetes::object::at;
+use super::FIELD_MANAGER;
+use federate_apiserver::managed_fields::{ManagedFieldsOperation, ManagerEntry};
+use federate_kubernetes::object::value_at;
 
 /// The label that names the `ApplySet` of an object.
-pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
+pub const PART_OF_LABEL: &str = "applyset.kubernetes.io/part-of";
 
 /// The field managers of tools whose fields are handed over when an object is adopted, besides those of people: otherwise a
 /// field that they own would stay after it is no longer rendered. `kubectl` and `kubectl apply --server-side` share a name, and so do updates
 /// and applies of Helm and Argo CD. Other managers stay co-owners.
-const HANDED_OVER: [(&str, Option<Operation>); 6] = [
+const HANDED_OVER_MANAGERS: [(&str, Option<ManagedFieldsOperation>); 6] = [
     ("kubectl-client-side-apply", None),
-    ("kubectl", Some(Operation::Apply)),
+    ("kubectl", Some(ManagedFieldsOperation::Apply)),
     ("helm", None),
-    (ARGO_CD, None),
+    (ARGO_CD_MANAGER, None),
     ("kustomize-controller", None),
     ("helm-controller", None),
 ];
 
 /// The field manager of Argo CD.
-const ARGO_CD: &str = "argocd-controller";
+const ARGO_CD_MANAGER: &str = "argocd-controller";
 
 /// The owner of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ pub enum Owner {
 }
 
 /// The owner of a live object. `set` is the id of the `ApplySet`.
-pub fn owner(live: &Value, set: &str) -> Owner {
+pub fn find_owner(live: &Value, set: &str) -> Owner {
     let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
-    match label(live) {
+    match apply_set_label(live) {
         Some(id) if id == set => return Owner::Managed,
         Some(id) => return Owner::Other(format!("the ApplySet {id}")),
         None => {}
     }
-    if let Some(owner) = controller(live) {
+    if let Some(owner) = find_controller(live) {
         return Owner::Other(format!("{owner}, its controller"));
     }
     if let Some(id) = text("/metadata/annotations/argocd.argoproj.io~1tracking-id") {
@@ -63,10 +63,10 @@ pub fn owner(live: &Value, set: &str) -> Owner {
     {
         return Owner::Other(format!("Helm (release {release})"));
     }
-    let managed = entries(live).any(is_own);
+    let managed = managed_field_entries(live).any(is_own);
     // The label alone is also written by Helm charts.
     if let Some(name) = text("/metadata/labels/app.kubernetes.io~1instance")
-        && entries(live).any(|entry| is(entry, "manager", ARGO_CD))
+        && managed_field_entries(live).any(|entry| has_value(entry, "manager", ARGO_CD_MANAGER))
         && !managed
     {
         return Owner::Other(format!("Argo CD (application {name})"));
@@ -75,26 +75,26 @@ pub fn owner(live: &Value, set: &str) -> Owner {
 }
 
 /// The entries of `managedFields`. Which fields they list is not read: there are many.
-pub(super) fn entries(live: &Value) -> impl Iterator<Item = &Value> {
-    at(live, &["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten()
+pub(super) fn managed_field_entries(live: &Value) -> impl Iterator<Item = &Value> {
+    value_at(live, &["metadata", "managedFields"]).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// The id of the `ApplySet` that an object says to be a member of.
-fn label(live: &Value) -> Option<&str> {
-    at(live, &["metadata", "labels", PART_OF])?.as_str()
+fn apply_set_label(live: &Value) -> Option<&str> {
+    value_at(live, &["metadata", "labels", PART_OF_LABEL])?.as_str()
 }
 
 /// Whether an entry of `managedFields` is that of an apply by federate.
 pub(super) fn is_own(entry: &Value) -> bool {
-    is(entry, "manager", MANAGER) && is(entry, "operation", "Apply")
+    has_value(entry, "manager", FIELD_MANAGER) && has_value(entry, "operation", "Apply")
 }
 
-fn is(entry: &Value, key: &str, value: &str) -> bool {
+fn has_value(entry: &Value, key: &str, value: &str) -> bool {
     entry.get(key).is_some_and(|found| found == value)
 }
 
 /// The controller that owns an object.
-fn controller(live: &Value) -> Option<String> {
+fn find_controller(live: &Value) -> Option<String> {
     let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
     let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
     let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -104,17 +104,17 @@ fn controller(live: &Value) -> Option<String> {
 /// Whether a live object is a member of the `ApplySet` because federate has applied it. The label alone does not
 /// prove it: controllers copy labels, such as those of a Service to its `EndpointSlice`s.
 pub fn is_member(live: &Value, set: &str) -> bool {
-    if label(live) != Some(set) {
+    if apply_set_label(live) != Some(set) {
         return false;
     }
     // A dump may lack `managedFields`.
-    let unknown = entries(live).next().is_none();
-    if unknown { controller(live).is_none() } else { entries(live).any(is_own) }
+    let unknown = managed_field_entries(live).next().is_none();
+    if unknown { find_controller(live).is_none() } else { managed_field_entries(live).any(is_own) }
 }
 
 /// Whether an entry is that of a tool whose fields are handed over when an object is adopted.
 pub(super) fn is_of_another_tool(entry: &ManagerEntry) -> bool {
-    HANDED_OVER.iter().any(|(manager, operation)| {
+    HANDED_OVER_MANAGERS.iter().any(|(manager, operation)| {
         entry.manager == *manager && operation.is_none_or(|operation| operation == entry.operation)
     })
 }
@@ -127,13 +127,13 @@ mod tests {
 
     #[test]
     fn other_tools_are_named() {
-        let with = |metadata: Value| owner(&json!({"metadata": metadata}), "applyset-us");
+        let with = |metadata: Value| find_owner(&json!({"metadata": metadata}), "applyset-us");
         let other = |metadata: Value| match with(metadata) {
             Owner::Other(who) => who,
             owner => format!("{owner:?}"),
         };
-        assert_eq!(with(json!({"labels": {PART_OF: "applyset-us"}})), Owner::Managed);
-        assert_eq!(other(json!({"labels": {PART_OF: "applyset-x"}})), "the ApplySet applyset-x");
+        assert_eq!(with(json!({"labels": {PART_OF_LABEL: "applyset-us"}})), Owner::Managed);
+        assert_eq!(other(json!({"labels": {PART_OF_LABEL: "applyset-x"}})), "the ApplySet applyset-x");
         let argo = json!({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:a/b"}});
         assert_eq!(other(argo), "Argo CD (application shop)");
         assert_eq!(other(json!({"labels": {"helm.toolkit.fluxcd.io/name": "web"}})), "Flux (helm web)");
@@ -146,7 +146,7 @@ mod tests {
             json!({"labels": {"app.kubernetes.io/instance": "shop"}, "managedFields": [{"manager": manager,
                 "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]})
         };
-        assert_eq!(other(tracked(ARGO_CD)), "Argo CD (application shop)");
+        assert_eq!(other(tracked(ARGO_CD_MANAGER)), "Argo CD (application shop)");
         assert_eq!(with(tracked("helm")), Owner::Unmanaged);
     }
 
@@ -154,15 +154,15 @@ mod tests {
     fn copied_labels_do_not_make_members() {
         let object = |metadata: Value| {
             let mut metadata = metadata;
-            metadata["labels"] = json!({PART_OF: "applyset-us"});
+            metadata["labels"] = json!({PART_OF_LABEL: "applyset-us"});
             json!({"metadata": metadata})
         };
         let by = |manager: &str, operation: &str| {
             object(json!({"managedFields": [{"manager": manager, "operation": operation, "apiVersion": "v1",
                 "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}}]}))
         };
-        assert!(is_member(&by(MANAGER, "Apply"), "applyset-us"));
-        assert!(!is_member(&by(MANAGER, "Apply"), "applyset-them"));
+        assert!(is_member(&by(FIELD_MANAGER, "Apply"), "applyset-us"));
+        assert!(!is_member(&by(FIELD_MANAGER, "Apply"), "applyset-them"));
         assert!(!is_member(&by("kube-controller-manager", "Update"), "applyset-us"));
         assert!(is_member(&object(json!({})), "applyset-us"));
         let made = json!({"ownerReferences": [{"kind": "Service", "name": "a", "controller": true}]});

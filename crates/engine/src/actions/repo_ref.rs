@@ -4,12 +4,12 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-const REPOSITORY: &str = "federate.dev/repository";
-const PATH: &str = "federate.dev/path";
-const REVISION: &str = "federate.dev/revision";
+const REPOSITORY_ANNOTATION: &str = "federate.dev/repository";
+const PATH_ANNOTATION: &str = "federate.dev/path";
+const REVISION_ANNOTATION: &str = "federate.dev/revision";
 
 /// The number of characters of a repository's name in the name of its `ApplySet`.
-const NAMED: usize = 30;
+const MAX_NAME_CHARS: usize = 30;
 
 /// A repo, the same for all its clones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,9 +57,9 @@ impl RepoRef {
         let annotations = parent.pointer("/metadata/annotations")?;
         let text = |key: &str| annotations.get(key).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
-            repository: text(REPOSITORY)?,
-            path: text(PATH).unwrap_or_default(),
-            revision: text(REVISION),
+            repository: text(REPOSITORY_ANNOTATION)?,
+            path: text(PATH_ANNOTATION).unwrap_or_default(),
+            revision: text(REVISION_ANNOTATION),
         })
     }
 
@@ -69,11 +69,11 @@ impl RepoRef {
     }
 
     /// Writes it into the annotations of a parent.
-    pub(super) fn annotate(&self, annotations: &mut Map<String, Value>) {
-        annotations.insert(REPOSITORY.to_owned(), self.repository.clone().into());
-        annotations.insert(PATH.to_owned(), self.path.clone().into());
+    pub(super) fn write_annotations(&self, annotations: &mut Map<String, Value>) {
+        annotations.insert(REPOSITORY_ANNOTATION.to_owned(), self.repository.clone().into());
+        annotations.insert(PATH_ANNOTATION.to_owned(), self.path.clone().into());
         if let Some(revision) = &self.revision {
-            annotations.insert(REVISION.to_owned(), revision.clone().into());
+            annotations.insert(REVISION_ANNOTATION.to_owned(), revision.clone().into());
         }
     }
 
@@ -83,7 +83,7 @@ impl RepoRef {
         let digest = digest.iter().take(4).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
         let last = self.repository.rsplit('/').next().unwrap_or_default();
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let name: String = last.chars().map(plain).take(NAMED).collect();
+        let name: String = last.chars().map(plain).take(MAX_NAME_CHARS).collect();
         let name = name.trim_matches('-');
         if name.is_empty() { format!("federate-{digest}") } else { format!("federate-{name}-{digest}") }
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::objects::{ObjectChange, ObjectChangeKind};
 use super::placements::PlacementChange;
-use super::{Changes, DigestKey, PathChange, find_pointer, paths, secret};
+use super::{DigestKey, PathChange, RenderingChanges, diff_paths, find_pointer, secret};
 use crate::{Engine, Manifest};
 use federate_dialect::{OverrideChange, Placement, Plan};
 use federate_kubernetes::{ClusterName, Object, ObjectRef, Origin};
@@ -26,7 +26,7 @@ use federate_repo::{Locator, Repo, Role};
 /// A document of the repo that differs, with what its edit changes in clusters.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Cause {
+pub struct ChangeCause {
     /// The object that the document defines; left out for the configuration file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectRef>,
@@ -46,7 +46,7 @@ pub struct Cause {
     pub manifests: usize,
 }
 
-impl Cause {
+impl ChangeCause {
     /// Whether nothing in any cluster changes because of the edit.
     pub fn is_without_effect(&self) -> bool {
         self.moves == 0 && self.manifests == 0
@@ -96,7 +96,12 @@ pub struct RevisionSide<'a> {
 
 /// Adds the edits of the repo to changes, and to each change the numbers of the edits that cause it. `key` is the key of the
 /// digests that replace the values of Secrets.
-pub fn find_causes(changes: &mut Changes, from: &RevisionSide<'_>, to: &RevisionSide<'_>, key: &DigestKey) {
+pub fn find_causes(
+    changes: &mut RenderingChanges,
+    from: &RevisionSide<'_>,
+    to: &RevisionSide<'_>,
+    key: &DigestKey,
+) {
     let mut causes = find_edits(from.engine.repo, to.engine.repo, key);
     if causes.is_empty() {
         return;
@@ -106,9 +111,10 @@ pub fn find_causes(changes: &mut Changes, from: &RevisionSide<'_>, to: &Revision
         changes.placements.iter().map(|change| attribution.of_placement(&change.object)).collect();
     let of_objects: Vec<BTreeSet<usize>> = attribution.of_objects(&changes.objects, [from, to]);
     for (change, edits) in changes.placements.iter().zip(&of_placements) {
-        let is_own_row =
-            |cause: &Cause| cause.role == CauseRole::Policy && cause.object.as_ref() == Some(&change.object);
-        let is_effect = |cause: &Cause| change.is_move() && !is_own_row(cause);
+        let is_own_row = |cause: &ChangeCause| {
+            cause.role == CauseRole::Policy && cause.object.as_ref() == Some(&change.object)
+        };
+        let is_effect = |cause: &ChangeCause| change.is_move() && !is_own_row(cause);
         for at in edits {
             if let Some(cause) = causes.get_mut(*at).filter(|cause| is_effect(cause)) {
                 cause.moves += 1;
@@ -124,7 +130,7 @@ pub fn find_causes(changes: &mut Changes, from: &RevisionSide<'_>, to: &Revision
     }
     // Those with the most effects come first.
     let mut order: Vec<usize> = (0..causes.len()).collect();
-    let rank = |cause: &Cause| {
+    let rank = |cause: &ChangeCause| {
         (cause.is_without_effect(), cause.role, std::cmp::Reverse((cause.moves, cause.manifests)))
     };
     order.sort_by(|a, b| causes.get(*a).map(rank).cmp(&causes.get(*b).map(rank)).then(a.cmp(b)));
@@ -154,7 +160,7 @@ struct Document<'r> {
 }
 
 /// The documents of a repo that decide about clusters.
-fn documents(repo: &Repo) -> impl Iterator<Item = Document<'_>> {
+fn deciding_documents(repo: &Repo) -> impl Iterator<Item = Document<'_>> {
     let claimed = repo.claimed.iter().filter_map(|claimed| {
         let role = match claimed.role {
             Role::Placement => CauseRole::Policy,
@@ -175,10 +181,10 @@ fn documents(repo: &Repo) -> impl Iterator<Item = Document<'_>> {
 }
 
 /// The documents that differ, in the order of their objects.
-fn find_edits(from: &Repo, to: &Repo, key: &DigestKey) -> Vec<Cause> {
+fn find_edits(from: &Repo, to: &Repo, key: &DigestKey) -> Vec<ChangeCause> {
     let mut sides: BTreeMap<&ObjectRef, [Option<Document<'_>>; 2]> = BTreeMap::new();
     for (side, repo) in [from, to].into_iter().enumerate() {
-        for document in documents(repo) {
+        for document in deciding_documents(repo) {
             sides.entry(&document.object.id).or_default()[side] = Some(document);
         }
     }
@@ -187,18 +193,18 @@ fn find_edits(from: &Repo, to: &Repo, key: &DigestKey) -> Vec<Cause> {
         [Some(from), Some(to)] => {
             let bodies = differing_bodies(from, to)?;
             let fields = changed_fields(bodies, &to.object.origin, key, &mut locator);
-            Some(Cause::new(to, ObjectChangeKind::Changed, fields))
+            Some(ChangeCause::new(to, ObjectChangeKind::Changed, fields))
         }
-        [None, Some(to)] => Some(Cause::new(to, ObjectChangeKind::Added, Vec::new())),
-        [Some(from), None] => Some(Cause::new(from, ObjectChangeKind::Removed, Vec::new())),
+        [None, Some(to)] => Some(ChangeCause::new(to, ObjectChangeKind::Added, Vec::new())),
+        [Some(from), None] => Some(ChangeCause::new(from, ObjectChangeKind::Removed, Vec::new())),
         [None, None] => None,
     };
-    let mut edits: Vec<Cause> = sides.into_values().filter_map(edit).collect();
+    let mut edits: Vec<ChangeCause> = sides.into_values().filter_map(edit).collect();
     edits.extend(configuration_edit(from, to, key, &mut locator));
     edits
 }
 
-impl Cause {
+impl ChangeCause {
     fn new(document: Document<'_>, kind: ObjectChangeKind, fields: Vec<ChangedField>) -> Self {
         let Object { id, origin, .. } = document.object;
         let object = Some(id.clone());
@@ -237,20 +243,25 @@ fn changed_fields(
     locator: &mut Locator<'_>,
 ) -> Vec<ChangedField> {
     let (mut old, mut new) = (from.clone(), to.clone());
-    secret::hide(&mut [&mut old, &mut new], key);
-    let changes = paths(&old, &new);
+    secret::hide_secret_values(&mut [&mut old, &mut new], key);
+    let changes = diff_paths(&old, &new);
     let field = |change: PathChange| {
-        let line = locator.locate(origin, &find_pointer(&change.path, to)).line;
+        let line = locator.locate_value(origin, &find_pointer(&change.path, to)).line;
         ChangedField { change, line }
     };
     changes.into_iter().map(field).collect()
 }
 
 /// The edit of the configuration file.
-fn configuration_edit(from: &Repo, to: &Repo, key: &DigestKey, locator: &mut Locator<'_>) -> Option<Cause> {
+fn configuration_edit(
+    from: &Repo,
+    to: &Repo,
+    key: &DigestKey,
+    locator: &mut Locator<'_>,
+) -> Option<ChangeCause> {
     let read = |repo: &Repo| {
         let text = repo.texts.get(repo.config_path())?;
-        federate_yaml::read(text).documents.pop().map(|document| document.value)
+        federate_yaml::read_stream(text).documents.pop().map(|document| document.value)
     };
     let (old, new) = (read(from), read(to));
     let kind = match (&old, &new) {
@@ -268,12 +279,12 @@ fn configuration_edit(from: &Repo, to: &Repo, key: &DigestKey, locator: &mut Loc
     };
     let line = fields.first().map_or(1, |field| field.line);
     let (role, file) = (CauseRole::Configuration, file.to_owned());
-    Some(Cause { object: None, role, kind, file, line, fields, moves: 0, manifests: 0 })
+    Some(ChangeCause { object: None, role, kind, file, line, fields, moves: 0, manifests: 0 })
 }
 
 /// Finds the edits that cause a change, by their numbers.
 struct Attribution<'a> {
-    edits: &'a [Cause],
+    edits: &'a [ChangeCause],
     by_object: HashMap<&'a ObjectRef, usize>,
     /// The edits of objects that contain a template, by the object in the clusters.
     by_wrapped: HashMap<ObjectRef, usize>,
@@ -285,14 +296,18 @@ struct Attribution<'a> {
 }
 
 impl<'a> Attribution<'a> {
-    fn new(edits: &'a [Cause], placements: &'a [PlacementChange], sides: [&'a RevisionSide<'a>; 2]) -> Self {
+    fn new(
+        edits: &'a [ChangeCause],
+        placements: &'a [PlacementChange],
+        sides: [&'a RevisionSide<'a>; 2],
+    ) -> Self {
         let numbered = edits.iter().enumerate();
         let by_object: HashMap<&ObjectRef, usize> =
             numbered.filter_map(|(at, edit)| Some((edit.object.as_ref()?, at))).collect();
         let mut by_wrapped = HashMap::new();
         let mut by_cluster = HashMap::new();
         for side in sides {
-            let wrapped = side.engine.planes.iter().flat_map(|(_, plane)| plane.wrapped());
+            let wrapped = side.engine.planes.iter().flat_map(|(_, plane)| plane.wrapped_templates());
             for (wrapper, object) in wrapped {
                 if let Some(at) = by_object.get(&wrapper) {
                     by_wrapped.insert(object, *at);
@@ -318,14 +333,14 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    fn edit(&self, at: usize) -> Option<&'a Cause> {
+    fn edit_at(&self, at: usize) -> Option<&'a ChangeCause> {
         self.edits.get(at)
     }
 
     /// The edits that cause the change of a placement.
     fn of_placement(&self, object: &'a ObjectRef) -> BTreeSet<usize> {
         let mut causes = BTreeSet::new();
-        self.collect(object, false, &mut HashSet::new(), &mut causes);
+        self.collect_causes(object, false, &mut HashSet::new(), &mut causes);
         if causes.is_empty() {
             causes.extend(self.template_of(object));
         }
@@ -340,7 +355,7 @@ impl<'a> Attribution<'a> {
 
     /// Adds the edits that cause the change of a placement, as far as the documents that decide about it tell. `is_followed`
     /// says whether another object follows this one, because the template refers to it.
-    fn collect(
+    fn collect_causes(
         &self,
         object: &'a ObjectRef,
         is_followed: bool,
@@ -352,7 +367,8 @@ impl<'a> Attribution<'a> {
         }
         // A template that is new or gone is reason enough.
         let template = self.template_of(object);
-        let is_whole = |at: &usize| self.edit(*at).is_some_and(|edit| edit.kind != ObjectChangeKind::Changed);
+        let is_whole =
+            |at: &usize| self.edit_at(*at).is_some_and(|edit| edit.kind != ObjectChangeKind::Changed);
         if let Some(whole) = template.filter(is_whole) {
             causes.insert(whole);
             return;
@@ -362,18 +378,18 @@ impl<'a> Attribution<'a> {
             self.rows.iter().filter_map(|rows| rows.get(object).copied()).collect();
         causes.extend(self.policies_of(&rows));
         let other_policy = change.is_some_and(|change| !change.policy.is_same());
-        let decides = |edit: &Cause| {
+        let decides = |edit: &ChangeCause| {
             edit.fields.is_empty() || edit.fields.iter().any(|field| decides_placement(&field.change.path))
         };
-        let is_reason = |at: &usize| is_followed || other_policy || self.edit(*at).is_some_and(decides);
+        let is_reason = |at: &usize| is_followed || other_policy || self.edit_at(*at).is_some_and(decides);
         causes.extend(template.filter(is_reason));
         for shift in change.iter().flat_map(|change| &change.clusters) {
             let of_cluster = self.by_cluster.get(shift.name.as_ref()).copied();
-            causes.extend(of_cluster.filter(|at| self.edit(*at).is_some_and(is_more_than_status)));
+            causes.extend(of_cluster.filter(|at| self.edit_at(*at).is_some_and(is_more_than_status)));
         }
         for leader in rows.iter().flat_map(|row| &row.required_by) {
             let moves = self.placements.contains_key(leader);
-            self.collect(leader, !moves, visited, causes);
+            self.collect_causes(leader, !moves, visited, causes);
         }
     }
 
@@ -388,7 +404,7 @@ impl<'a> Attribution<'a> {
         for row in rows {
             edits.extend(row.policy.as_ref().and_then(|policy| self.by_object.get(policy)));
             let dialect = self.sides.iter().find_map(|side| side.engine.dialects.get(&row.dialect));
-            let senders = dialect.map(|dialect| dialect.senders(row)).unwrap_or_default();
+            let senders = dialect.map(|dialect| dialect.policies_of(row)).unwrap_or_default();
             edits.extend(senders.iter().filter_map(|sender| self.by_object.get(&sender.policy)));
         }
         edits
@@ -474,7 +490,7 @@ impl<'a> Attribution<'a> {
 
     /// Whether the edit of a template changes any of these fields of its manifest.
     fn writes_any(&self, at: usize, fields: &[&str]) -> bool {
-        let Some(edit) = self.edit(at) else { return false };
+        let Some(edit) = self.edit_at(at) else { return false };
         let changed: Vec<&str> = edit.fields.iter().map(|field| field.change.path.as_str()).collect();
         edit.role == CauseRole::Bundle || changed.is_empty() || is_any_related(&changed, fields)
     }
@@ -513,13 +529,13 @@ fn decides_placement(path: &str) -> bool {
 }
 
 /// Whether an edit is one of the clusters in the configuration file.
-fn is_about_clusters(edit: &Cause) -> bool {
+fn is_about_clusters(edit: &ChangeCause) -> bool {
     let of_clusters = |field: &ChangedField| field.change.path.starts_with("/clusters");
     edit.role == CauseRole::Configuration && (edit.fields.is_empty() || edit.fields.iter().any(of_clusters))
 }
 
 /// Whether an edit of a cluster is about more than the status that its agent reports.
-fn is_more_than_status(edit: &Cause) -> bool {
+fn is_more_than_status(edit: &ChangeCause) -> bool {
     edit.fields.is_empty() || edit.fields.iter().any(|field| !field.change.path.starts_with("/status"))
 }
 

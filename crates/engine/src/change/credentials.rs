@@ -13,7 +13,7 @@ use super::secret::ValuePlace;
 use federate_kubernetes::kinds;
 
 /// Parts of names of credentials, in lower case and without `-`, `_` and `.`.
-const CREDENTIALS: [&str; 13] = [
+const CREDENTIAL_WORDS: [&str; 13] = [
     "password",
     "passwd",
     "passphrase",
@@ -30,14 +30,14 @@ const CREDENTIALS: [&str; 13] = [
 ];
 
 /// Ends of names of fields that say where a credential is, and not what it is.
-const REFERENCES: [&str; 10] =
+const REFERENCE_SUFFIXES: [&str; 10] =
     ["ref", "refs", "name", "names", "namespace", "selector", "kind", "type", "file", "path"];
 
 /// Keys of files with credentials for registries.
 const DOCKER_CONFIGS: [&str; 2] = [".dockerconfigjson", ".dockercfg"];
 
 /// Annotations with a whole object as JSON.
-const OBJECTS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
+const OBJECT_ANNOTATIONS: [&str; 1] = ["kubectl.kubernetes.io/last-applied-configuration"];
 
 /// Whether a name, or a text with a name in it, is that of a credential.
 pub fn names_credential(text: &str) -> bool {
@@ -46,14 +46,14 @@ pub fn names_credential(text: &str) -> bool {
         .filter(|c| !matches!(c, '-' | '_' | '.' | ' '))
         .map(|c| c.to_ascii_lowercase())
         .collect();
-    CREDENTIALS.iter().any(|word| small.contains(word))
+    CREDENTIAL_WORDS.iter().any(|word| small.contains(word))
 }
 
 /// Replaces the values of an object that are named like credentials. Returns whether there were any.
 pub(super) fn hide_credentials(object: &mut Value, key: &DigestKey) -> bool {
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    let is_builtin = kinds::scope(group, text("kind")).is_some();
+    let is_builtin = kinds::find_scope(group, text("kind")).is_some();
     let names_keys = text("kind").contains("Secret");
     let mut hiding =
         Hiding { key, is_builtin, object: ValuePlace::in_object(object), names_keys, any: false };
@@ -66,7 +66,7 @@ pub(super) fn hide_credentials(object: &mut Value, key: &DigestKey) -> bool {
                 }
             }
             ("data" | "stringData" | "binaryData", Value::Object(data)) => hiding.named_values(data),
-            (_, value) => hiding.value(value),
+            (_, value) => hiding.hide_value(value),
         }
     }
     hiding.any
@@ -89,7 +89,7 @@ impl Hiding<'_> {
     fn named_values(&mut self, map: &mut Map<String, Value>) {
         for (name, value) in map {
             match value {
-                Value::String(text) if OBJECTS.contains(&name.as_str()) => {
+                Value::String(text) if OBJECT_ANNOTATIONS.contains(&name.as_str()) => {
                     if let Ok(mut object) = serde_json::from_str::<Value>(text)
                         && hide_credentials(&mut object, self.key)
                     {
@@ -98,15 +98,15 @@ impl Hiding<'_> {
                     }
                 }
                 value if names_credential(name) || DOCKER_CONFIGS.contains(&name.as_str()) => {
-                    self.all(name, value);
+                    self.hide_all(name, value);
                 }
-                value => self.texts(value),
+                value => self.hide_text(value),
             }
         }
     }
 
     /// Finds variables, annotations, and fields of custom resources, at any depth.
-    fn value(&mut self, value: &mut Value) {
+    fn hide_value(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) => {
                 let named = |field: &str| {
@@ -116,7 +116,7 @@ impl Hiding<'_> {
                 for (field, value) in map {
                     match value {
                         value if field == "value" && variable.is_some() => {
-                            self.all(variable.as_deref().unwrap_or_default(), value);
+                            self.hide_all(variable.as_deref().unwrap_or_default(), value);
                         }
                         Value::Object(annotations) if field == "annotations" => {
                             self.named_values(annotations);
@@ -126,9 +126,9 @@ impl Hiding<'_> {
                                 && holds_credential(field)
                                 && !(self.names_keys && field == "secretKey") =>
                         {
-                            self.all(field, value);
+                            self.hide_all(field, value);
                         }
-                        value => self.value(value),
+                        value => self.hide_value(value),
                     }
                 }
             }
@@ -136,25 +136,25 @@ impl Hiding<'_> {
                 let mut flag: Option<String> = None;
                 for item in items {
                     match flag.take() {
-                        Some(flag) if item.is_string() => self.all(flag_name(&flag), item),
+                        Some(flag) if item.is_string() => self.hide_all(flag_name(&flag), item),
                         _ => {
                             flag = item.as_str().filter(|text| is_flag(text)).map(str::to_owned);
-                            self.value(item);
+                            self.hide_value(item);
                         }
                     }
                 }
             }
-            value => self.texts(value),
+            value => self.hide_text(value),
         }
     }
 
     /// Replaces what follows the name of a credential in a text, and passwords in addresses.
-    fn texts(&mut self, value: &mut Value) {
+    fn hide_text(&mut self, value: &mut Value) {
         let Value::String(text) = value else { return };
         if super::secret::is_digest_text(text) {
             return;
         }
-        let lines = text.split_inclusive('\n').map(|line| self.line(line));
+        let lines = text.split_inclusive('\n').map(|line| self.hide_in_line(line));
         let replaced: String = lines.collect();
         if replaced != *text {
             self.any = true;
@@ -163,37 +163,40 @@ impl Hiding<'_> {
     }
 
     /// A line without the value that follows the name of a credential.
-    fn line(&self, line: &str) -> String {
+    fn hide_in_line(&self, line: &str) -> String {
         let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
         if let Some((name, value)) = credential_in(text) {
             let (before, after) =
                 (text.len() - value.len(), &value.trim_end_matches(['"', '\'', ',', '}', ']', ';', ' ']));
             let (_, rest) = value.split_at(after.len());
-            let digest = self.key.hidden(&self.object.named(name), after);
+            let digest = self.key.digest_text(&self.object.at_entry(name), after);
             return format!("{}{digest}{rest}{end}", text.get(..before).unwrap_or_default());
         }
         match password_in(text) {
             Some((before, password, after)) => {
-                format!("{before}{}{after}{end}", self.key.hidden(&self.object.named("address"), password))
+                format!(
+                    "{before}{}{after}{end}",
+                    self.key.digest_text(&self.object.at_entry("address"), password)
+                )
             }
             None => line.to_owned(),
         }
     }
 
     /// Replaces every text and number.
-    fn all(&mut self, name: &str, value: &mut Value) {
+    fn hide_all(&mut self, name: &str, value: &mut Value) {
         match value {
-            Value::Object(map) => map.values_mut().for_each(|value| self.all(name, value)),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.all(name, item)),
+            Value::Object(map) => map.values_mut().for_each(|value| self.hide_all(name, value)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_all(name, item)),
             Value::String(text) => {
                 if !text.is_empty() && !super::secret::is_digest_text(text) {
                     self.any = true;
-                    *value = self.key.hidden(&self.object.named(name), text).into();
+                    *value = self.key.digest_text(&self.object.at_entry(name), text).into();
                 }
             }
             Value::Number(number) => {
                 self.any = true;
-                *value = self.key.hidden(&self.object.named(name), &number.to_string()).into();
+                *value = self.key.digest_text(&self.object.at_entry(name), &number.to_string()).into();
             }
             Value::Null | Value::Bool(_) => {}
         }
@@ -247,7 +250,7 @@ fn password_in(line: &str) -> Option<(&str, &str, &str)> {
 /// Whether a field of a custom resource is named like a credential, and not like a reference to one.
 fn holds_credential(field: &str) -> bool {
     let small = field.to_ascii_lowercase();
-    names_credential(field) && !REFERENCES.iter().any(|end| small.ends_with(end))
+    names_credential(field) && !REFERENCE_SUFFIXES.iter().any(|end| small.ends_with(end))
 }
 
 #[cfg(test)]

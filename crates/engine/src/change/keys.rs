@@ -8,15 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use federate_apiserver::Kind;
+use federate_apiserver::ResourceKind;
 use federate_apiserver::schema::{ListType, Struct, Type, WhenWritten};
 use serde_json::Value;
 
 /// How the items of two lists are matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Matching {
+pub(super) enum ItemMatching {
     /// By the values of these keys; a key that an item leaves out has its default.
-    Keys(Vec<Key>),
+    Keys(Vec<ListKey>),
     /// By their value, in any order.
     Set,
     /// By position.
@@ -24,68 +24,69 @@ pub(super) enum Matching {
 }
 
 /// A key of a list's items, with its default.
-pub(super) type Key = (String, Option<String>);
+pub(super) type ListKey = (String, Option<String>);
 
-static ORDER: Matching = Matching::Order;
-static NAME: LazyLock<Matching> = LazyLock::new(|| Matching::Keys(vec![("name".to_owned(), None)]));
-static LISTS: LazyLock<Lists> = LazyLock::new(Lists::of_builtins);
+static BY_POSITION: ItemMatching = ItemMatching::Order;
+static BY_NAME: LazyLock<ItemMatching> =
+    LazyLock::new(|| ItemMatching::Keys(vec![("name".to_owned(), None)]));
+static BUILTIN_LISTS: LazyLock<Lists> = LazyLock::new(Lists::of_builtins);
 
 /// The lists of the built-in kinds: by field, then by the field around it. `Order` is for lists that are replaced as
 /// a whole.
 #[derive(Default)]
 struct Lists {
-    by_field: BTreeMap<String, BTreeMap<String, Matching>>,
+    by_field: BTreeMap<String, BTreeMap<String, ItemMatching>>,
     seen: BTreeSet<(&'static str, String)>,
 }
 
 impl Lists {
     fn of_builtins() -> Self {
         let mut lists = Self::default();
-        for kind in Kind::builtins() {
-            lists.visit(&kind.schema, "");
+        for kind in ResourceKind::all_builtins() {
+            lists.visit_type(&kind.schema, "");
         }
         lists
     }
 
-    fn visit(&mut self, ty: &Type, around: &str) {
+    fn visit_type(&mut self, ty: &Type, around: &str) {
         match ty {
             Type::Named(name) if !self.seen.insert((name, around.to_owned())) => {}
             Type::Named(_) => {
-                if let Type::Struct(structure) = ty.resolve() {
-                    self.fields(structure, around);
+                if let Type::Struct(structure) = ty.resolve_name() {
+                    self.visit_fields(structure, around);
                 }
             }
-            Type::Struct(structure) => self.fields(structure, around),
-            Type::Map { value, .. } => self.visit(value, around),
-            Type::List { item, .. } => self.visit(item, around),
+            Type::Struct(structure) => self.visit_fields(structure, around),
+            Type::Map { value, .. } => self.visit_type(value, around),
+            Type::List { item, .. } => self.visit_type(item, around),
             _ => {}
         }
     }
 
-    fn fields(&mut self, structure: &Struct, around: &str) {
+    fn visit_fields(&mut self, structure: &Struct, around: &str) {
         for (name, field) in &structure.fields {
-            if let Type::List { item, list_type } = field.ty.resolve() {
+            if let Type::List { item, list_type } = field.ty.resolve_name() {
                 let matching = of_type(list_type, item);
                 self.by_field.entry(name.clone()).or_default().insert(around.to_owned(), matching);
             }
-            self.visit(&field.ty, name);
+            self.visit_type(&field.ty, name);
         }
     }
 
     /// The rule for a field within another: its own where there is one, else the one that the field has everywhere.
-    fn rule(&self, field: &str, around: &str) -> Option<&Matching> {
+    fn find_rule(&self, field: &str, around: &str) -> Option<&ItemMatching> {
         let rules = self.by_field.get(field)?;
         let everywhere = || {
             let mut all = rules.values();
             let first = all.next()?;
             all.all(|other| other == first).then_some(first)
         };
-        rules.get(around).or_else(everywhere).filter(|rule| **rule != Matching::Order)
+        rules.get(around).or_else(everywhere).filter(|rule| **rule != ItemMatching::Order)
     }
 }
 
-fn of_type(list: &ListType, item: &Type) -> Matching {
-    let fields = match item.resolve() {
+fn of_type(list: &ListType, item: &Type) -> ItemMatching {
+    let fields = match item.resolve_name() {
         Type::Struct(structure) => Some(&structure.fields),
         _ => None,
     };
@@ -93,28 +94,34 @@ fn of_type(list: &ListType, item: &Type) -> Matching {
     let optional = |key: &String| fields?.get(key).filter(|field| field.written != WhenWritten::Always);
     let default = |key: &String| optional(key)?.default.as_ref()?.as_str().map(str::to_owned);
     match list {
-        ListType::Atomic => Matching::Order,
-        ListType::Set => Matching::Set,
-        ListType::Keys(keys) => Matching::Keys(keys.iter().map(|key| (key.clone(), default(key))).collect()),
+        ListType::Atomic => ItemMatching::Order,
+        ListType::Set => ItemMatching::Set,
+        ListType::Keys(keys) => {
+            ItemMatching::Keys(keys.iter().map(|key| (key.clone(), default(key))).collect())
+        }
     }
 }
 
 /// How the items of a list are matched: `field` is its name, `around` that of the field it lies in.
 /// A rule that these items do not keep (a key is missing or given twice) gives way to the next; lists of
 /// objects that all have a `name` of their own are matched by it, all others by position.
-pub(super) fn matching(field: &str, around: &str, lists: [&[Value]; 2]) -> &'static Matching {
-    let fits = |matching: &&Matching| lists.iter().all(|items| is_kept(matching, items));
-    LISTS.rule(field, around).filter(fits).or(Some(&*NAME).filter(fits)).unwrap_or(&ORDER)
+pub(super) fn choose_matching(field: &str, around: &str, lists: [&[Value]; 2]) -> &'static ItemMatching {
+    let fits = |matching: &&ItemMatching| lists.iter().all(|items| is_kept(matching, items));
+    BUILTIN_LISTS
+        .find_rule(field, around)
+        .filter(fits)
+        .or(Some(&*BY_NAME).filter(fits))
+        .unwrap_or(&BY_POSITION)
 }
 
-fn is_kept(matching: &Matching, items: &[Value]) -> bool {
+fn is_kept(matching: &ItemMatching, items: &[Value]) -> bool {
     let mut ids: Vec<String> = match matching {
-        Matching::Order => return true,
-        Matching::Set if items.iter().all(Value::is_string) => {
+        ItemMatching::Order => return true,
+        ItemMatching::Set if items.iter().all(Value::is_string) => {
             items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
         }
-        Matching::Set => return false,
-        Matching::Keys(keys) => match items.iter().map(|item| identity(item, keys)).collect() {
+        ItemMatching::Set => return false,
+        ItemMatching::Keys(keys) => match items.iter().map(|item| item_identity(item, keys)).collect() {
             Some(ids) => ids,
             None => return false,
         },
@@ -124,13 +131,13 @@ fn is_kept(matching: &Matching, items: &[Value]) -> bool {
 }
 
 /// An item's step in a path, without the brackets: `port=80,protocol=TCP`. `None` if a key is missing.
-pub(super) fn identity(item: &Value, keys: &[Key]) -> Option<String> {
+pub(super) fn item_identity(item: &Value, keys: &[ListKey]) -> Option<String> {
     let item = item.as_object()?;
-    let word = |(key, default): &Key| {
+    let word = |(key, default): &ListKey| {
         let value = match (item.get(key), default) {
-            (Some(Value::String(text)), _) => plain(text),
+            (Some(Value::String(text)), _) => quote_value(text),
             (Some(Value::Number(number)), _) => number.to_string(),
-            (None | Some(Value::Null), Some(default)) => plain(default),
+            (None | Some(Value::Null), Some(default)) => quote_value(default),
             _ => return None,
         };
         Some(format!("{key}={value}"))
@@ -139,7 +146,7 @@ pub(super) fn identity(item: &Value, keys: &[Key]) -> Option<String> {
 }
 
 /// A value within brackets: as it is, or as a JSON string where it would be mistaken for something else.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn quote_value(text: &str) -> String {
     let harmless = |c: char| c.is_alphanumeric() || "-_./:@+*".contains(c);
     if !text.is_empty() && text.chars().all(harmless) {
         return text.to_owned();
@@ -152,16 +159,16 @@ mod tests {
     use super::*;
 
     fn rule(field: &str, around: &str) -> Option<String> {
-        LISTS.rule(field, around).map(|rule| match rule {
-            Matching::Keys(keys) => keys
+        BUILTIN_LISTS.find_rule(field, around).map(|rule| match rule {
+            ItemMatching::Keys(keys) => keys
                 .iter()
                 .map(|(key, default)| {
                     default.as_ref().map_or(key.clone(), |default| format!("{key}={default}"))
                 })
                 .collect::<Vec<_>>()
                 .join(","),
-            Matching::Set => "set".to_owned(),
-            Matching::Order => "order".to_owned(),
+            ItemMatching::Set => "set".to_owned(),
+            ItemMatching::Order => "order".to_owned(),
         })
     }
 

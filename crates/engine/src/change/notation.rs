@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::keys::{Matching, identity, matching, plain};
+use super::keys::{ItemMatching, choose_matching, item_identity, quote_value};
 
 /// The field at a JSON pointer, in the notation of [`super::paths`]. Below what `body` does not have, the steps stay as
 /// they are.
@@ -13,7 +13,7 @@ use super::keys::{Matching, identity, matching, plain};
 /// let path = federate_engine::change::readable("/spec/containers/0/image", &body);
 /// assert_eq!(path, "/spec/containers[name=web]/image");
 /// ```
-pub fn readable(pointer: &str, body: &Value) -> String {
+pub fn readable_path(pointer: &str, body: &Value) -> String {
     let mut path = String::new();
     let mut at = Some(body);
     let mut fields: Vec<&str> = Vec::new();
@@ -21,7 +21,7 @@ pub fn readable(pointer: &str, body: &Value) -> String {
         match at {
             Some(Value::Array(items)) => {
                 let item = step.parse().ok().and_then(|index: usize| items.get(index));
-                let name = item.and_then(|item| named(item, items, &fields));
+                let name = item.and_then(|item| keyed_step(item, items, &fields));
                 path.push_str(&name.unwrap_or_else(|| format!("/{step}")));
                 at = item;
             }
@@ -80,22 +80,22 @@ fn find_item<'v, 'p>(
         return Some((index.to_owned(), items.get(index.parse::<usize>().ok()?)?, rest));
     }
     let selected = |(index, item): (usize, &'v Value)| {
-        let rest = path.strip_prefix(&named(item, items, fields)?)?;
+        let rest = path.strip_prefix(&keyed_step(item, items, fields)?)?;
         Some((index.to_string(), item, rest))
     };
     items.iter().enumerate().find_map(selected)
 }
 
 /// The step that selects an item by its keys; `None` if only its position does.
-fn named(item: &Value, items: &[Value], fields: &[&str]) -> Option<String> {
+fn keyed_step(item: &Value, items: &[Value], fields: &[&str]) -> Option<String> {
     let (field, around) = match fields {
         [.., around, field] => (*field, *around),
         [field] => (*field, ""),
         [] => ("", ""),
     };
-    match matching(field, around, [items, items]) {
-        Matching::Keys(keys) => Some(format!("[{}]", identity(item, keys)?)),
-        Matching::Set => Some(format!("[={}]", plain(item.as_str()?))),
-        Matching::Order => None,
+    match choose_matching(field, around, [items, items]) {
+        ItemMatching::Keys(keys) => Some(format!("[{}]", item_identity(item, keys)?)),
+        ItemMatching::Set => Some(format!("[={}]", quote_value(item.as_str()?))),
+        ItemMatching::Order => None,
     }
 }

@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::placements::{PlacementChange, Share};
+use super::placements::{ClusterShare, PlacementChange};
 use super::secret::{self, DigestKey};
-use super::{PathChange, paths, sequence};
+use super::{PathChange, diff_paths, sequence};
 use crate::Manifest;
 use crate::actions::restart::restarts_pods;
 use federate_kubernetes::{ClusterName, ObjectRef};
@@ -69,10 +69,10 @@ pub enum ObjectChangeKind {
 const ROLLING_KINDS: [&str; 1] = ["Rollout.argoproj.io"];
 
 /// The number of unchanged lines around a change.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 
 /// Compares the manifests of both sides.
-pub(super) fn compare(
+pub(super) fn compare_manifests(
     from: &[Manifest],
     to: &[Manifest],
     placements: &[PlacementChange],
@@ -88,7 +88,7 @@ pub(super) fn compare(
     let one = |(object, sides): &(&ObjectRef, [Vec<&Manifest>; 2])| {
         let placement = placements.binary_search_by(|change| change.object.cmp(object));
         let placement = placement.ok().and_then(|at| placements.get(at));
-        changes(object, sides, placement, key)
+        object_changes(object, sides, placement, key)
     };
     differing.par_iter().flat_map_iter(one).collect()
 }
@@ -104,7 +104,7 @@ fn is_same([from, to]: &[Vec<&Manifest>; 2]) -> bool {
 /// The earlier and the later text of some clusters.
 type Texts<'m> = (Option<&'m str>, Option<&'m str>);
 
-fn changes(
+fn object_changes(
     object: &ObjectRef,
     sides: &[Vec<&Manifest>; 2],
     placement: Option<&PlacementChange>,
@@ -112,18 +112,18 @@ fn changes(
 ) -> Vec<ObjectChange> {
     // The key identifies the change: its fields and values or, if there are none, the texts.
     let mut groups: BTreeMap<(ObjectChangeKind, String), (ManifestPair, ObjectChange)> = BTreeMap::new();
-    for (texts, clusters) in pairs(sides) {
+    for (texts, clusters) in pair_texts(sides) {
         let kind = match texts {
             (None, _) => ObjectChangeKind::Added,
             (_, None) => ObjectChangeKind::Removed,
             _ => ObjectChangeKind::Changed,
         };
         let pair = match texts {
-            (None, Some(to)) => nearest(&sides[0], to, key),
-            texts => ManifestPair::read(texts, key),
+            (None, Some(to)) => pair_with_nearest(&sides[0], to, key),
+            texts => ManifestPair::from_texts(texts, key),
         };
-        let paths = pair.paths();
-        let identity = if paths.is_empty() { pair.diff() } else { format!("{paths:?}") };
+        let paths = pair.differing_paths();
+        let identity = if paths.is_empty() { pair.unified_diff() } else { format!("{paths:?}") };
         let elsewhere = match kind {
             ObjectChangeKind::Added => !sides[0].is_empty(),
             ObjectChangeKind::Changed => true,
@@ -159,7 +159,7 @@ fn changes(
         .into_values()
         .map(|(pair, mut change)| {
             change.clusters.sort_unstable();
-            change.diff = pair.diff();
+            change.diff = pair.unified_diff();
             change
         })
         .collect();
@@ -168,7 +168,7 @@ fn changes(
 }
 
 /// Returns the pairs of texts that differ, with the clusters of each pair.
-fn pairs<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<ClusterName>)> {
+fn pair_texts<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<ClusterName>)> {
     let mut by_cluster: BTreeMap<&ClusterName, [Option<usize>; 2]> = BTreeMap::new();
     for (side, manifests) in sides.iter().enumerate() {
         for (at, manifest) in manifests.iter().enumerate() {
@@ -193,18 +193,22 @@ fn pairs<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<ClusterName>
 const MAX_CANDIDATES: usize = 8;
 
 /// Pairs the manifest of an additional cluster with the most similar earlier manifest.
-fn nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> ManifestPair {
+fn pair_with_nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> ManifestPair {
     if from.iter().any(|manifest| *manifest.text == *to) {
-        return ManifestPair::read((Some(to), Some(to)), key);
+        return ManifestPair::from_texts((Some(to), Some(to)), key);
     }
-    let pair = |manifest: &&Manifest| ManifestPair::read((Some(&manifest.text), Some(to)), key);
-    let nearest = from.iter().take(MAX_CANDIDATES).map(pair).min_by_key(|pair| distance(&pair.paths()));
-    nearest.unwrap_or_else(|| ManifestPair::read((None, Some(to)), key))
+    let pair = |manifest: &&Manifest| ManifestPair::from_texts((Some(&manifest.text), Some(to)), key);
+    let nearest = from
+        .iter()
+        .take(MAX_CANDIDATES)
+        .map(pair)
+        .min_by_key(|pair| compute_distance(&pair.differing_paths()));
+    nearest.unwrap_or_else(|| ManifestPair::from_texts((None, Some(to)), key))
 }
 
 /// Returns the distance between two manifests: the number of fields that differ, then the number of characters
 /// without the common prefix and suffix of the values.
-fn distance(paths: &[PathChange]) -> (usize, usize) {
+fn compute_distance(paths: &[PathChange]) -> (usize, usize) {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
     let characters = |path: &PathChange| {
         let (from, to) = (text(&path.from), text(&path.to));
@@ -225,7 +229,7 @@ fn replicas_at(
 ) -> Option<String> {
     let placement = placement?;
     let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_i64);
-    let share = |share: Option<Share>| share.and_then(|share| share.replicas);
+    let share = |share: Option<ClusterShare>| share.and_then(|share| share.replicas);
     let is_replicas = |path: &&PathChange| {
         let (from, to) = (number(&path.from), number(&path.to));
         let agrees = |name: &ClusterName| {
@@ -247,14 +251,14 @@ struct ManifestPair {
 }
 
 impl ManifestPair {
-    fn read((from, to): Texts<'_>, key: &DigestKey) -> Self {
-        let mut values = [from, to].map(|text| text.map(value));
+    fn from_texts((from, to): Texts<'_>, key: &DigestKey) -> Self {
+        let mut values = [from, to].map(|text| text.map(parse_manifest));
         let mut sides: Vec<&mut Value> = values.iter_mut().flatten().collect();
-        let hidden = secret::hide(&mut sides, key);
+        let hidden = secret::hide_secret_values(&mut sides, key);
         let shown = |text: Option<&str>, value: &Option<Value>| match value {
             Some(value) if hidden || !value.is_object() => {
                 let mut out = String::new();
-                federate_yaml::write(value, &mut out);
+                federate_yaml::write_document(value, &mut out);
                 out
             }
             _ => text.unwrap_or_default().to_owned(),
@@ -263,10 +267,10 @@ impl ManifestPair {
         Self { values, texts }
     }
 
-    fn paths(&self) -> Vec<PathChange> {
+    fn differing_paths(&self) -> Vec<PathChange> {
         match &self.values {
             [Some(from), Some(to)] => {
-                let mut changes = paths(from, to);
+                let mut changes = diff_paths(from, to);
                 changes.iter_mut().for_each(say_encrypted);
                 changes
             }
@@ -280,13 +284,13 @@ impl ManifestPair {
         matches!(&self.values, [Some(from), Some(to)] if restarts_pods(from, to, &rolling))
     }
 
-    fn diff(&self) -> String {
+    fn unified_diff(&self) -> String {
         let [from, to] = &self.texts;
         let every = |sign: &str, text: &str| text.lines().flat_map(|line| [sign, line, "\n"]).collect();
         match &self.values {
             [None, _] => every("+", to),
             [_, None] => every("-", from),
-            _ => sequence::unified(from, to, CONTEXT),
+            _ => sequence::unified_diff(from, to, CONTEXT_LINES),
         }
     }
 }
@@ -302,8 +306,8 @@ fn say_encrypted(change: &mut PathChange) {
 
 /// Parses a manifest. The output of an earlier run may have been edited by hand until it is not valid YAML; such text
 /// is never shown.
-fn value(text: &str) -> Value {
-    let mut stream = federate_yaml::read(text.as_bytes());
+fn parse_manifest(text: &str) -> Value {
+    let mut stream = federate_yaml::read_stream(text.as_bytes());
     match stream.documents.pop() {
         Some(document) if stream.errors.is_empty() => document.value,
         _ => Value::from("(cannot be read)"),

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 use similar::DiffOp;
 
-use super::keys::{Key, Matching, identity, matching, plain};
+use super::keys::{ItemMatching, ListKey, choose_matching, item_identity, quote_value};
 use super::sequence;
 use federate_kubernetes::pointer;
 
@@ -21,7 +21,7 @@ use federate_kubernetes::pointer;
 /// ```
 pub fn overlay_paths(from: &Value, to: &Value, selects: &dyn Fn(&str) -> bool) -> Value {
     let mut walk = Walk { path: String::new(), fields: Vec::new(), selects };
-    walk.values(from, to)
+    walk.merge_values(from, to)
 }
 
 static NO_FIELDS: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
@@ -39,37 +39,37 @@ struct Walk<'v, 't> {
 }
 
 impl<'v> Walk<'v, '_> {
-    fn values(&mut self, from: &'v Value, to: &'v Value) -> Value {
+    fn merge_values(&mut self, from: &'v Value, to: &'v Value) -> Value {
         match (from, to) {
-            (Value::Object(from), Value::Object(to)) => self.maps(from, to),
-            (Value::Array(from), Value::Array(to)) => self.lists(from, to),
+            (Value::Object(from), Value::Object(to)) => self.merge_maps(from, to),
+            (Value::Array(from), Value::Array(to)) => self.merge_lists(from, to),
             _ if from != to && (self.selects)(&self.path) => to.clone(),
             _ => from.clone(),
         }
     }
 
     /// Descends one step. `None` if the result has no value there.
-    fn step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) -> Option<Value> {
+    fn merge_step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) -> Option<Value> {
         let length = self.path.len();
         self.path.push_str(step);
         let merged = match (from, to) {
-            (Some(from), Some(to)) => Some(self.values(from, to)),
+            (Some(from), Some(to)) => Some(self.merge_values(from, to)),
             (_, to) if (self.selects)(&self.path) => to.cloned(),
             // Parts of a value that only one side has may be selected.
-            (Some(Value::Object(from)), None) => non_empty(self.maps(from, &NO_FIELDS)),
-            (None, Some(Value::Object(to))) => non_empty(self.maps(&NO_FIELDS, to)),
+            (Some(Value::Object(from)), None) => non_empty(self.merge_maps(from, &NO_FIELDS)),
+            (None, Some(Value::Object(to))) => non_empty(self.merge_maps(&NO_FIELDS, to)),
             (from, _) => from.cloned(),
         };
         self.path.truncate(length);
         merged
     }
 
-    fn maps(&mut self, from: &'v Map<String, Value>, to: &'v Map<String, Value>) -> Value {
+    fn merge_maps(&mut self, from: &'v Map<String, Value>, to: &'v Map<String, Value>) -> Value {
         let mut merged = Map::new();
         for key in from.keys().chain(to.keys().filter(|key| !from.contains_key(*key))) {
             self.fields.push(key);
             let step = format!("/{}", pointer::escape(key).replace('[', "~2"));
-            if let Some(value) = self.step(&step, from.get(key), to.get(key)) {
+            if let Some(value) = self.merge_step(&step, from.get(key), to.get(key)) {
                 merged.insert(key.clone(), value);
             }
             self.fields.pop();
@@ -77,25 +77,25 @@ impl<'v> Walk<'v, '_> {
         Value::Object(merged)
     }
 
-    fn lists(&mut self, from: &'v [Value], to: &'v [Value]) -> Value {
+    fn merge_lists(&mut self, from: &'v [Value], to: &'v [Value]) -> Value {
         let (field, around) = match self.fields.as_slice() {
             [.., around, field] => (*field, *around),
             [field] => (*field, ""),
             [] => ("", ""),
         };
-        let merged = match matching(field, around, [from, to]) {
-            Matching::Keys(keys) => self.keyed(from, to, &|item| identity_step(item, keys)),
-            Matching::Set => {
-                self.keyed(from, to, &|item| Some(format!("[={}]", plain(item.as_str().unwrap_or_default()))))
-            }
-            Matching::Order => self.ordered(from, to),
+        let merged = match choose_matching(field, around, [from, to]) {
+            ItemMatching::Keys(keys) => self.merge_keyed(from, to, &|item| identity_step(item, keys)),
+            ItemMatching::Set => self.merge_keyed(from, to, &|item| {
+                Some(format!("[={}]", quote_value(item.as_str().unwrap_or_default())))
+            }),
+            ItemMatching::Order => self.merge_ordered(from, to),
         };
         Value::Array(merged)
     }
 
     /// Merges items in the order of `to`, then those that only `from` has. If no item changes, the order of `from`
     /// stays, too.
-    fn keyed(
+    fn merge_keyed(
         &mut self,
         from: &'v [Value],
         to: &'v [Value],
@@ -113,16 +113,16 @@ impl<'v> Walk<'v, '_> {
         let mut changed = false;
         for (name, _) in new.iter().chain(removed) {
             let before = find(&old, name);
-            let after = self.step(name, before, find(&new, name));
+            let after = self.merge_step(name, before, find(&new, name));
             changed |= before != after.as_ref();
             merged.extend(after);
         }
         if changed { merged } else { from.to_vec() }
     }
 
-    fn ordered(&mut self, from: &'v [Value], to: &'v [Value]) -> Vec<Value> {
+    fn merge_ordered(&mut self, from: &'v [Value], to: &'v [Value]) -> Vec<Value> {
         let mut merged = Vec::new();
-        for op in sequence::values(from, to) {
+        for op in sequence::diff_values(from, to) {
             let (old, new) = (op.old_range(), op.new_range());
             if let DiffOp::Equal { .. } = op {
                 merged.extend(from[old].iter().cloned());
@@ -130,28 +130,28 @@ impl<'v> Walk<'v, '_> {
             }
             let both = old.len().min(new.len());
             for (item, at) in from[old.clone()].iter().zip(new.clone()) {
-                merged.extend(self.step(&format!("/{at}"), Some(item), to.get(at)));
+                merged.extend(self.merge_step(&format!("/{at}"), Some(item), to.get(at)));
             }
             for at in old.skip(both) {
-                merged.extend(self.step(&format!("/{at}"), from.get(at), None));
+                merged.extend(self.merge_step(&format!("/{at}"), from.get(at), None));
             }
             for at in new.skip(both) {
-                merged.extend(self.step(&format!("/{at}"), None, to.get(at)));
+                merged.extend(self.merge_step(&format!("/{at}"), None, to.get(at)));
             }
         }
         merged
     }
 }
 
-fn identity_step(item: &Value, keys: &[Key]) -> Option<String> {
-    Some(format!("[{}]", identity(item, keys)?))
+fn identity_step(item: &Value, keys: &[ListKey]) -> Option<String> {
+    Some(format!("[{}]", item_identity(item, keys)?))
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::super::paths;
+    use super::super::diff_paths;
     use super::*;
 
     fn pod(containers: &Value) -> Value {
@@ -173,12 +173,12 @@ mod tests {
         ];
         for (from, to) in pairs {
             assert_eq!(overlay_paths(&from, &to, &|_| false), from);
-            assert!(paths(&overlay_paths(&from, &to, &|_| true), &to).is_empty(), "{from} {to}");
-            for change in paths(&from, &to) {
+            assert!(diff_paths(&overlay_paths(&from, &to, &|_| true), &to).is_empty(), "{from} {to}");
+            for change in diff_paths(&from, &to) {
                 let one = overlay_paths(&from, &to, &|path| path == change.path);
-                let left = paths(&one, &to);
+                let left = diff_paths(&one, &to);
                 assert!(left.iter().all(|left| left.path != change.path), "{}: {one}", change.path);
-                assert!(left.len() < paths(&from, &to).len());
+                assert!(left.len() < diff_paths(&from, &to).len());
             }
         }
     }

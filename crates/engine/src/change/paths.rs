@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use similar::DiffOp;
 
-use super::keys::{Key, Matching, identity, matching, plain};
+use super::keys::{ItemMatching, ListKey, choose_matching, item_identity, quote_value};
 use super::sequence;
 use federate_kubernetes::pointer;
 
@@ -50,9 +50,9 @@ pub struct PathChange {
 /// assert_eq!(changes[0].path, "/spec/ports[port=80,protocol=TCP]/targetPort");
 /// assert_eq!(changes[0].to, Some(json!(8081)));
 /// ```
-pub fn paths(from: &Value, to: &Value) -> Vec<PathChange> {
+pub fn diff_paths(from: &Value, to: &Value) -> Vec<PathChange> {
     let mut walk = Walk::default();
-    walk.values(from, to);
+    walk.compare_values(from, to);
     walk.changes
 }
 
@@ -66,97 +66,97 @@ struct Walk<'v> {
 }
 
 impl<'v> Walk<'v> {
-    fn values(&mut self, from: &'v Value, to: &'v Value) {
+    fn compare_values(&mut self, from: &'v Value, to: &'v Value) {
         match (from, to) {
-            (Value::Object(from), Value::Object(to)) => self.maps(from, to),
-            (Value::Array(from), Value::Array(to)) => self.lists(from, to),
-            _ if from != to => self.report(Some(from), Some(to)),
+            (Value::Object(from), Value::Object(to)) => self.compare_maps(from, to),
+            (Value::Array(from), Value::Array(to)) => self.compare_lists(from, to),
+            _ if from != to => self.report_change(Some(from), Some(to)),
             _ => {}
         }
     }
 
-    fn report(&mut self, from: Option<&Value>, to: Option<&Value>) {
+    fn report_change(&mut self, from: Option<&Value>, to: Option<&Value>) {
         self.changes.push(PathChange { path: self.path.clone(), from: from.cloned(), to: to.cloned() });
     }
 
     /// Descends one step: compares a value that both sides have, or reports one that only one side has.
-    fn step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) {
+    fn compare_step(&mut self, step: &str, from: Option<&'v Value>, to: Option<&'v Value>) {
         let length = self.path.len();
         self.path.push_str(step);
         match (from, to) {
-            (Some(from), Some(to)) => self.values(from, to),
-            _ => self.report(from, to),
+            (Some(from), Some(to)) => self.compare_values(from, to),
+            _ => self.report_change(from, to),
         }
         self.path.truncate(length);
     }
 
-    fn maps(&mut self, from: &'v Map<String, Value>, to: &'v Map<String, Value>) {
+    fn compare_maps(&mut self, from: &'v Map<String, Value>, to: &'v Map<String, Value>) {
         let mut keys: Vec<&'v String> = from.keys().chain(to.keys()).collect();
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
             self.fields.push(key);
             let step = format!("/{}", pointer::escape(key).replace('[', "~2"));
-            self.step(&step, from.get(key), to.get(key));
+            self.compare_step(&step, from.get(key), to.get(key));
             self.fields.pop();
         }
     }
 
-    fn lists(&mut self, from: &'v [Value], to: &'v [Value]) {
+    fn compare_lists(&mut self, from: &'v [Value], to: &'v [Value]) {
         let (field, around) = match self.fields.as_slice() {
             [.., around, field] => (*field, *around),
             [field] => (*field, ""),
             [] => ("", ""),
         };
-        match matching(field, around, [from, to]) {
-            Matching::Keys(keys) => self.keyed(keys, from, to),
-            Matching::Set => self.sets(from, to),
-            Matching::Order => self.ordered(from, to),
+        match choose_matching(field, around, [from, to]) {
+            ItemMatching::Keys(keys) => self.compare_keyed(keys, from, to),
+            ItemMatching::Set => self.compare_sets(from, to),
+            ItemMatching::Order => self.compare_ordered(from, to),
         }
     }
 
     /// Compares items in the order of the new list, then reports the removed ones.
-    fn keyed(&mut self, keys: &[Key], from: &'v [Value], to: &'v [Value]) {
+    fn compare_keyed(&mut self, keys: &[ListKey], from: &'v [Value], to: &'v [Value]) {
         let ids = |items: &'v [Value]| -> Vec<(String, &'v Value)> {
-            items.iter().filter_map(|item| Some((identity(item, keys)?, item))).collect()
+            items.iter().filter_map(|item| Some((item_identity(item, keys)?, item))).collect()
         };
         let (from, to) = (ids(from), ids(to));
         let find = |items: &[(String, &'v Value)], id: &str| {
             items.iter().find(|(known, _)| known == id).map(|(_, item)| *item)
         };
         for (id, item) in &to {
-            self.step(&format!("[{id}]"), find(&from, id), Some(item));
+            self.compare_step(&format!("[{id}]"), find(&from, id), Some(item));
         }
         for (id, item) in from.iter().filter(|(id, _)| find(&to, id).is_none()) {
-            self.step(&format!("[{id}]"), Some(item), None);
+            self.compare_step(&format!("[{id}]"), Some(item), None);
         }
     }
 
-    fn sets(&mut self, from: &'v [Value], to: &'v [Value]) {
-        let step = |item: &Value| format!("[={}]", plain(item.as_str().unwrap_or_default()));
+    fn compare_sets(&mut self, from: &'v [Value], to: &'v [Value]) {
+        let step = |item: &Value| format!("[={}]", quote_value(item.as_str().unwrap_or_default()));
         for item in to.iter().filter(|item| !from.contains(item)) {
-            self.step(&step(item), None, Some(item));
+            self.compare_step(&step(item), None, Some(item));
         }
         for item in from.iter().filter(|item| !to.contains(item)) {
-            self.step(&step(item), Some(item), None);
+            self.compare_step(&step(item), Some(item), None);
         }
     }
 
-    fn ordered(&mut self, from: &'v [Value], to: &'v [Value]) {
-        for op in sequence::values(from, to) {
+    fn compare_ordered(&mut self, from: &'v [Value], to: &'v [Value]) {
+        for op in sequence::diff_values(from, to) {
             let (old, new) = match op {
                 DiffOp::Equal { .. } => continue,
                 op => (op.old_range(), op.new_range()),
             };
             let both = old.len().min(new.len());
             for (item, at) in from[old.clone()].iter().zip(new.clone()) {
-                self.step(&format!("/{at}"), Some(item), to.get(at));
+                self.compare_step(&format!("/{at}"), Some(item), to.get(at));
             }
             for at in old.skip(both) {
-                self.step(&format!("/{at}"), from.get(at), None);
+                self.compare_step(&format!("/{at}"), from.get(at), None);
             }
             for at in new.skip(both) {
-                self.step(&format!("/{at}"), None, to.get(at));
+                self.compare_step(&format!("/{at}"), None, to.get(at));
             }
         }
     }

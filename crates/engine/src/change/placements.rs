@@ -86,8 +86,8 @@ pub enum PlacementChangeKind {
 
 impl PlacementChange {
     /// How many replicas clusters gain that other clusters lose.
-    pub fn moved(&self) -> i64 {
-        let number = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
+    pub fn moved_replicas(&self) -> i64 {
+        let number = |share: Option<ClusterShare>| share.and_then(|share| share.replicas).unwrap_or(0);
         let gains = self.clusters.iter().map(|shift| number(shift.to) - number(shift.from));
         let sum = |sign: i64| gains.clone().map(|gain| (sign * gain).max(0)).sum::<i64>();
         sum(1).min(sum(-1))
@@ -133,38 +133,39 @@ pub struct ReplicaShift {
     pub name: ClusterName,
     /// Its earlier share; left out if it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<Share>,
+    pub from: Option<ClusterShare>,
     /// Its later share; left out if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Share>,
+    pub to: Option<ClusterShare>,
 }
 
 /// The share of one cluster in a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-pub struct Share {
+pub struct ClusterShare {
     /// The replicas of the cluster; `null` for an object that has none.
     pub replicas: Option<i64>,
 }
 
 /// Compares two plans.
-pub(super) fn compare(from: &Plan, to: &Plan) -> Vec<PlacementChange> {
+pub(super) fn compare_placements(from: &Plan, to: &Plan) -> Vec<PlacementChange> {
     let mut rows: BTreeMap<&ObjectRef, [Option<&Placement>; 2]> = BTreeMap::new();
     for (side, plan) in [from, to].into_iter().enumerate() {
         for row in &plan.placements {
             rows.entry(&row.object).or_default()[side] = Some(row);
         }
     }
-    rows.into_values().filter_map(|[from, to]| differs(from, to)).collect()
+    rows.into_values().filter_map(|[from, to]| compare_rows(from, to)).collect()
 }
 
 /// The difference between two rows of one object.
-pub(super) fn differs(from: Option<&Placement>, to: Option<&Placement>) -> Option<PlacementChange> {
+pub(super) fn compare_rows(from: Option<&Placement>, to: Option<&Placement>) -> Option<PlacementChange> {
     let object = &from.or(to)?.object;
-    let (had, has) = (from.map(shares).unwrap_or_default(), to.map(shares).unwrap_or_default());
+    let (had, has) =
+        (from.map(cluster_shares).unwrap_or_default(), to.map(cluster_shares).unwrap_or_default());
     let mut names: Vec<&ClusterName> = had.keys().chain(has.keys()).copied().collect();
     names.sort_unstable();
     names.dedup();
-    let share = |of: &BTreeMap<&ClusterName, Share>, name| of.get(name).copied();
+    let share = |of: &BTreeMap<&ClusterName, ClusterShare>, name| of.get(name).copied();
     let clusters: Vec<ReplicaShift> = names
         .into_iter()
         .map(|name| ReplicaShift { name: name.clone(), from: share(&had, name), to: share(&has, name) })
@@ -202,7 +203,7 @@ pub(super) fn differs(from: Option<&Placement>, to: Option<&Placement>) -> Optio
     } else {
         return None;
     };
-    let replicas = Pair { from: replicas(&had), to: replicas(&has) };
+    let replicas = Pair { from: total_replicas(&had), to: total_replicas(&has) };
     let dialect = dialect(to).or(dialect(from)).unwrap_or_default();
     // The row of a policy itself runs nothing.
     let runs_nowhere = to.is_some() && has.is_empty() && policy.to.as_ref() != Some(object);
@@ -225,11 +226,11 @@ pub(super) fn differs(from: Option<&Placement>, to: Option<&Placement>) -> Optio
 }
 
 /// Returns the share of each cluster. A cluster from which the object is being withdrawn still has it, with 0 replicas.
-fn shares(row: &Placement) -> BTreeMap<&ClusterName, Share> {
-    let withdrawn = row.withdrawn.iter().map(|name| (name, Share { replicas: Some(0) }));
-    withdrawn.chain(row.clusters.iter().map(|c| (&c.name, Share { replicas: c.replicas }))).collect()
+fn cluster_shares(row: &Placement) -> BTreeMap<&ClusterName, ClusterShare> {
+    let withdrawn = row.withdrawn.iter().map(|name| (name, ClusterShare { replicas: Some(0) }));
+    withdrawn.chain(row.clusters.iter().map(|c| (&c.name, ClusterShare { replicas: c.replicas }))).collect()
 }
 
-fn replicas(shares: &BTreeMap<&ClusterName, Share>) -> Option<i64> {
+fn total_replicas(shares: &BTreeMap<&ClusterName, ClusterShare>) -> Option<i64> {
     shares.values().filter_map(|share| share.replicas).fold(None, |sum, n| Some(sum.unwrap_or(0) + n))
 }

@@ -19,25 +19,25 @@ use sha2::{Digest, Sha256};
 /// The key of digests.
 #[derive(Clone)]
 pub struct DigestKey {
-    bytes: [u8; BLOCK],
+    bytes: [u8; BLOCK_BYTES],
     is_random: bool,
 }
 
 /// The beginning of a text that replaces a value.
-const DIGEST: &str = "<secret ";
+const DIGEST_PREFIX: &str = "<secret ";
 
 /// The beginning of a text that replaces a value that SOPS encrypted.
-const ENCRYPTED: &str = "<encrypted ";
+const ENCRYPTED_PREFIX: &str = "<encrypted ";
 
 /// Whether a text stands for a value that SOPS encrypted.
 pub(super) fn is_encrypted_text(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.starts_with(ENCRYPTED))
+    value.as_str().is_some_and(|text| text.starts_with(ENCRYPTED_PREFIX))
 }
 /// The bytes that a key must have at least.
 pub const MIN_KEY_BYTES: usize = 16;
 
 /// The number of bytes in a block of SHA-256.
-const BLOCK: usize = 64;
+const BLOCK_BYTES: usize = 64;
 
 impl DigestKey {
     /// Creates a key from a text that a user has chosen; `None` if it is so short that it could be guessed.
@@ -47,8 +47,8 @@ impl DigestKey {
 
     /// Creates a key from bytes of any length. A longer key is harder to guess.
     pub fn new(bytes: &[u8]) -> Self {
-        let mut key = [0; BLOCK];
-        if bytes.len() > BLOCK {
+        let mut key = [0; BLOCK_BYTES];
+        if bytes.len() > BLOCK_BYTES {
             let digest = Sha256::digest(bytes);
             key[..digest.len()].copy_from_slice(&digest);
         } else {
@@ -58,7 +58,7 @@ impl DigestKey {
     }
 
     /// Creates a key for one run: its digests cannot be compared with those of another run.
-    pub fn random(bytes: &[u8]) -> Self {
+    pub fn from_random(bytes: &[u8]) -> Self {
         Self { is_random: true, ..Self::new(bytes) }
     }
 
@@ -67,26 +67,26 @@ impl DigestKey {
         self.is_random
     }
 
-    fn hmac(&self, text: &[u8]) -> [u8; 32] {
+    fn compute_hmac(&self, text: &[u8]) -> [u8; 32] {
         let pad = |byte: u8| self.bytes.map(|b| b ^ byte);
         let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
         Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
     }
 
     /// Returns the text that replaces a value at a place.
-    pub(super) fn hidden(&self, place: &ValuePlace, text: &str) -> String {
+    pub(super) fn digest_text(&self, place: &ValuePlace, text: &str) -> String {
         let mut message = Vec::new();
         for part in [&*place.object, &*place.pointer, text] {
             message.extend((part.len() as u64).to_be_bytes());
             message.extend(part.as_bytes());
         }
-        let [a, b, c, d, ..] = self.hmac(&message);
-        format!("{DIGEST}{:08x}>", u32::from_be_bytes([a, b, c, d]))
+        let [a, b, c, d, ..] = self.compute_hmac(&message);
+        format!("{DIGEST_PREFIX}{:08x}>", u32::from_be_bytes([a, b, c, d]))
     }
 
     /// Returns the text that replaces a value that SOPS encrypted.
-    fn encrypted(&self, place: &ValuePlace, text: &str) -> String {
-        self.hidden(place, text).replacen(DIGEST, ENCRYPTED, 1)
+    fn encrypted_text(&self, place: &ValuePlace, text: &str) -> String {
+        self.digest_text(place, text).replacen(DIGEST_PREFIX, ENCRYPTED_PREFIX, 1)
     }
 }
 
@@ -100,10 +100,10 @@ impl fmt::Debug for DigestKey {
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The fields with the values of a Secret.
-const VALUES: [&str; 2] = ["data", "stringData"];
+const SECRET_FIELDS: [&str; 2] = ["data", "stringData"];
 
 /// The length of the shortest value whose copies are replaced. Shorter values are part of many ordinary words.
-const SHORTEST: usize = 4;
+const MIN_COPIED_CHARS: usize = 4;
 
 /// Where a value is.
 #[derive(Clone, Debug, Default)]
@@ -122,31 +122,31 @@ impl ValuePlace {
     }
 
     /// An entry of the same object, by its name alone.
-    pub(super) fn named(&self, name: &str) -> Self {
+    pub(super) fn at_entry(&self, name: &str) -> Self {
         let mut place = Self { object: self.object.clone(), pointer: String::new() };
-        place.enter(name);
+        place.enter_key(name);
         place
     }
 
     /// Goes to an entry; returns where to go back to.
-    fn enter(&mut self, key: &str) -> usize {
+    fn enter_key(&mut self, key: &str) -> usize {
         let before = self.pointer.len();
         self.pointer.push('/');
         self.pointer.push_str(&federate_kubernetes::pointer::escape(key));
         before
     }
 
-    fn leave(&mut self, before: usize) {
+    fn leave_key(&mut self, before: usize) {
         self.pointer.truncate(before);
     }
 }
 
 /// The step to an item of a list.
-const ITEM: &str = "-";
+const ITEM_STEP: &str = "-";
 
 /// Replaces the secret values in all versions of one object: those of Secrets, and those that are named like credentials. Returns
 /// whether there were any.
-pub fn hide(sides: &mut [&mut Value], key: &DigestKey) -> bool {
+pub fn hide_secret_values(sides: &mut [&mut Value], key: &DigestKey) -> bool {
     let mut any = hide_secrets(sides, key);
     for side in sides {
         any |= super::credentials::hide_credentials(side, key);
@@ -159,11 +159,13 @@ fn hide_secrets(sides: &mut [&mut Value], key: &DigestKey) -> bool {
     let mut hiding = Hiding { key, place: ValuePlace::default(), values: BTreeSet::new(), any: false };
     for side in &mut *sides {
         hiding.place = ValuePlace::in_object(side);
-        hiding.object(side);
+        hiding.visit_object(side);
     }
     // Replace the longest first, because one value may contain another.
-    let mut values: Vec<String> =
-        std::mem::take(&mut hiding.values).into_iter().filter(|v| v.chars().count() >= SHORTEST).collect();
+    let mut values: Vec<String> = std::mem::take(&mut hiding.values)
+        .into_iter()
+        .filter(|v| v.chars().count() >= MIN_COPIED_CHARS)
+        .collect();
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));
     if !values.is_empty() {
         for side in sides {
@@ -178,21 +180,21 @@ pub fn is_hidden(body: &Value) -> bool {
     match body {
         Value::Object(map) => map.values().any(is_hidden),
         Value::Array(items) => items.iter().any(is_hidden),
-        Value::String(text) => text.contains(DIGEST),
+        Value::String(text) => text.contains(DIGEST_PREFIX),
         _ => false,
     }
 }
 
 /// Whether a text stands for a value that was replaced.
 pub(super) fn is_digest_text(text: &str) -> bool {
-    text.starts_with(DIGEST) || text.starts_with(ENCRYPTED)
+    text.starts_with(DIGEST_PREFIX) || text.starts_with(ENCRYPTED_PREFIX)
 }
 
 /// Puts the rendered values back where the live object has their digests. A random key has no digests to compare, so that all
 /// values count as equal.
-pub fn reveal(live: &mut Value, rendered: &Value, key: &DigestKey) {
+pub fn reveal_values(live: &mut Value, rendered: &Value, key: &DigestKey) {
     let mut hidden = rendered.clone();
-    hide(&mut [&mut hidden], key);
+    hide_secret_values(&mut [&mut hidden], key);
     reveal_at(live, rendered, &hidden, key);
 }
 
@@ -210,7 +212,7 @@ fn reveal_at(live: &mut Value, rendered: &Value, hidden: &Value, key: &DigestKey
                 reveal_at(value, rendered, hidden, key);
             }
         }
-        (value, rendered, Value::String(hidden)) if hidden.contains(DIGEST) => {
+        (value, rendered, Value::String(hidden)) if hidden.contains(DIGEST_PREFIX) => {
             let Some(text) = value.as_str() else { return };
             if text == hidden || (key.is_random && without_digests(text) == without_digests(hidden)) {
                 *value = rendered.clone();
@@ -222,10 +224,10 @@ fn reveal_at(live: &mut Value, rendered: &Value, hidden: &Value, key: &DigestKey
 
 /// A text with the same words in place of all digests.
 fn without_digests(text: &str) -> String {
-    let mut parts = text.split(DIGEST);
+    let mut parts = text.split(DIGEST_PREFIX);
     let first = parts.next().unwrap_or_default().to_owned();
     let rest = |part: &str| part.split_once('>').map_or("", |(_, rest)| rest).to_owned();
-    parts.fold(first, |all, part| all + DIGEST + &rest(part))
+    parts.fold(first, |all, part| all + DIGEST_PREFIX + &rest(part))
 }
 
 struct Hiding<'k> {
@@ -239,110 +241,112 @@ struct Hiding<'k> {
 
 impl Hiding<'_> {
     /// Does something with each entry or item of a value.
-    fn each(&mut self, value: &mut Value, act: fn(&mut Self, &mut Value)) {
+    fn for_each_entry(&mut self, value: &mut Value, act: fn(&mut Self, &mut Value)) {
         match value {
             Value::Object(map) => {
                 for (key, value) in map.iter_mut() {
-                    self.at(key, value, act);
+                    self.visit_entry(key, value, act);
                 }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.at(ITEM, item, act)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.visit_entry(ITEM_STEP, item, act)),
             _ => {}
         }
     }
 
     /// Does something with an entry.
-    fn at(&mut self, key: &str, value: &mut Value, act: fn(&mut Self, &mut Value)) {
-        let before = self.place.enter(key);
+    fn visit_entry(&mut self, key: &str, value: &mut Value, act: fn(&mut Self, &mut Value)) {
+        let before = self.place.enter_key(key);
         act(self, value);
-        self.place.leave(before);
+        self.place.leave_key(before);
     }
 
     /// Finds Secrets in a value, at any depth.
-    fn object(&mut self, value: &mut Value) {
+    fn visit_object(&mut self, value: &mut Value) {
         match value {
-            Value::Object(map) if map.get("sops").is_some_and(Value::is_object) => self.encrypted(value),
-            Value::Object(map) if is_secret(map) => self.secret(value),
-            Value::Object(_) | Value::Array(_) => self.each(value, Self::object),
-            Value::String(text) if holds_manifest(text) => self.leaf(value),
+            Value::Object(map) if map.get("sops").is_some_and(Value::is_object) => self.hide_encrypted(value),
+            Value::Object(map) if is_secret(map) => self.hide_secret(value),
+            Value::Object(_) | Value::Array(_) => self.for_each_entry(value, Self::visit_object),
+            Value::String(text) if holds_manifest(text) => self.hide_leaf(value),
             _ => {}
         }
     }
 
     /// Replaces what SOPS encrypted, and its own part as a whole.
-    fn encrypted(&mut self, value: &mut Value) {
+    fn hide_encrypted(&mut self, value: &mut Value) {
         self.any = true;
         if let Value::Object(map) = &mut *value {
             for (field, value) in map.iter_mut() {
                 if field == "sops" {
-                    *value = Value::String(self.key.encrypted(&self.place, &value.to_string()));
+                    *value = Value::String(self.key.encrypted_text(&self.place, &value.to_string()));
                 } else {
-                    self.at(field, value, Self::ciphertext);
+                    self.visit_entry(field, value, Self::hide_ciphertext);
                 }
             }
         }
         if value.as_object().is_some_and(is_secret) {
-            self.secret(value);
+            self.hide_secret(value);
         }
     }
 
-    fn ciphertext(&mut self, value: &mut Value) {
+    fn hide_ciphertext(&mut self, value: &mut Value) {
         match value {
-            Value::Object(_) | Value::Array(_) => self.each(value, Self::ciphertext),
+            Value::Object(_) | Value::Array(_) => self.for_each_entry(value, Self::hide_ciphertext),
             Value::String(text) if is_ciphertext(text) => {
-                *value = self.key.encrypted(&self.place, text).into();
+                *value = self.key.encrypted_text(&self.place, text).into();
             }
             _ => {}
         }
     }
 
-    fn secret(&mut self, value: &mut Value) {
+    fn hide_secret(&mut self, value: &mut Value) {
         let Value::Object(map) = value else { return };
         for (field, value) in map.iter_mut() {
             match (field.as_str(), &*value) {
-                (field, _) if VALUES.contains(&field) => self.at(field, value, Self::all),
+                (field, _) if SECRET_FIELDS.contains(&field) => {
+                    self.visit_entry(field, value, Self::hide_all)
+                }
                 ("metadata", Value::Object(_)) => {
                     let annotations = value.get_mut("annotations").and_then(Value::as_object_mut);
                     if let Some(text) = annotations.and_then(|map| map.get_mut(LAST_APPLIED)) {
-                        self.at(LAST_APPLIED, text, Self::all);
+                        self.visit_entry(LAST_APPLIED, text, Self::hide_all);
                     }
                 }
                 // A wrapper has templates below `spec` at any depth, with or without a kind.
-                ("spec", _) => self.at(field, value, Self::wrapped),
-                _ => self.at(field, value, Self::object),
+                ("spec", _) => self.visit_entry(field, value, Self::hide_wrapped),
+                _ => self.visit_entry(field, value, Self::visit_object),
             }
         }
     }
 
     /// Replaces values in the templates and overrides of a wrapper.
-    fn wrapped(&mut self, value: &mut Value) {
+    fn hide_wrapped(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) => {
                 for (field, value) in map.iter_mut() {
                     match (field.as_str(), &*value) {
-                        ("template", Value::Object(_)) => self.at(field, value, Self::secret),
+                        ("template", Value::Object(_)) => self.visit_entry(field, value, Self::hide_secret),
                         // The value of an override may be secret.
-                        ("value", _) => self.at(field, value, Self::all),
-                        _ => self.at(field, value, Self::wrapped),
+                        ("value", _) => self.visit_entry(field, value, Self::hide_all),
+                        _ => self.visit_entry(field, value, Self::hide_wrapped),
                     }
                 }
             }
-            Value::Array(_) => self.each(value, Self::wrapped),
-            value => self.object(value),
+            Value::Array(_) => self.for_each_entry(value, Self::hide_wrapped),
+            value => self.visit_object(value),
         }
     }
 
     /// Replaces every leaf.
-    fn all(&mut self, value: &mut Value) {
+    fn hide_all(&mut self, value: &mut Value) {
         match value {
-            Value::Object(_) | Value::Array(_) => self.each(value, Self::all),
+            Value::Object(_) | Value::Array(_) => self.for_each_entry(value, Self::hide_all),
             Value::Null => {}
-            leaf => self.leaf(leaf),
+            leaf => self.hide_leaf(leaf),
         }
     }
 
-    fn leaf(&mut self, value: &mut Value) {
-        if value.as_str().is_some_and(|text| text.starts_with(ENCRYPTED)) {
+    fn hide_leaf(&mut self, value: &mut Value) {
+        if value.as_str().is_some_and(|text| text.starts_with(ENCRYPTED_PREFIX)) {
             return;
         }
         self.any = true;
@@ -350,7 +354,7 @@ impl Hiding<'_> {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        *value = Value::String(self.key.hidden(&self.place, &text));
+        *value = Value::String(self.key.digest_text(&self.place, &text));
         self.values.insert(text);
     }
 }
@@ -372,13 +376,13 @@ fn replace_copies(value: &mut Value, values: &[String], key: &DigestKey) {
         match (field.as_str(), value) {
             ("apiVersion" | "kind", _) => {}
             ("metadata", Value::Object(inner)) => {
-                let before = copies.place.enter(field);
+                let before = copies.place.enter_key(field);
                 for (field, value) in inner.iter_mut() {
                     if !matches!(field.as_str(), "name" | "namespace") {
                         copies.replace_at(field, value);
                     }
                 }
-                copies.place.leave(before);
+                copies.place.leave_key(before);
             }
             (_, value) => copies.replace_at(field, value),
         }
@@ -394,20 +398,20 @@ struct Copies<'v> {
 
 impl Copies<'_> {
     fn replace_at(&mut self, key: &str, value: &mut Value) {
-        let before = self.place.enter(key);
+        let before = self.place.enter_key(key);
         match value {
             Value::Object(map) => map.iter_mut().for_each(|(key, value)| self.replace_at(key, value)),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.replace_at(ITEM, item)),
-            Value::String(text) if !text.starts_with(DIGEST) => {
+            Value::Array(items) => items.iter_mut().for_each(|item| self.replace_at(ITEM_STEP, item)),
+            Value::String(text) if !text.starts_with(DIGEST_PREFIX) => {
                 for secret in self.values {
                     if text.contains(secret.as_str()) {
-                        *text = text.replace(secret.as_str(), &self.key.hidden(&self.place, secret));
+                        *text = text.replace(secret.as_str(), &self.key.digest_text(&self.place, secret));
                     }
                 }
             }
             _ => {}
         }
-        self.place.leave(before);
+        self.place.leave_key(before);
     }
 }
 

@@ -11,23 +11,30 @@ use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::{DiffOp, group_diff_ops};
 
 /// The operations that turn one list of values into the other, in order.
-pub(super) fn values(from: &[Value], to: &[Value]) -> Vec<DiffOp> {
+pub(super) fn diff_values(from: &[Value], to: &[Value]) -> Vec<DiffOp> {
     let texts = |items: &[Value]| -> Vec<String> { items.iter().map(Value::to_string).collect() };
     let [from, to] = [from, to].map(texts);
     let mut numbers = Numbers::default();
-    operations(&numbers.of(from.iter().map(String::as_str)), &numbers.of(to.iter().map(String::as_str)))
+    diff_operations(
+        &numbers.number_texts(from.iter().map(String::as_str)),
+        &numbers.number_texts(to.iter().map(String::as_str)),
+    )
 }
 
 /// The unified diff of two texts, without file headers, with some lines of context.
-pub(super) fn unified(from: &str, to: &str, context: usize) -> String {
+pub(super) fn unified_diff(from: &str, to: &str, context: usize) -> String {
     let [old, new]: [Vec<&str>; 2] = [from, to].map(|text| text.lines().collect());
     let mut numbers = Numbers::default();
-    let operations = operations(&numbers.of(old.iter().copied()), &numbers.of(new.iter().copied()));
+    let operations = diff_operations(
+        &numbers.number_texts(old.iter().copied()),
+        &numbers.number_texts(new.iter().copied()),
+    );
     let signed =
         |sign: &str, lines: &[&str]| -> String { lines.iter().flat_map(|line| [sign, line, "\n"]).collect() };
     let mut text = String::new();
     for hunk in group_diff_ops(operations, context) {
-        let [from, to] = [DiffOp::old_range, DiffOp::new_range].map(|range| place(hunk.iter().map(range)));
+        let [from, to] =
+            [DiffOp::old_range, DiffOp::new_range].map(|range| hunk_range(hunk.iter().map(range)));
         text.push_str(&format!("@@ -{from} +{to} @@\n"));
         for operation in hunk {
             let (removed, added) = (&old[operation.old_range()], &new[operation.new_range()]);
@@ -44,7 +51,7 @@ pub(super) fn unified(from: &str, to: &str, context: usize) -> String {
 
 /// The lines of a hunk, as in its header: the first line, and how many there are unless it is one. An empty range is
 /// named by the line before it.
-fn place(ranges: impl Iterator<Item = Range<usize>>) -> String {
+fn hunk_range(ranges: impl Iterator<Item = Range<usize>>) -> String {
     let all = ranges.reduce(|first, last| first.start..last.end).unwrap_or_default();
     match all.len() {
         0 => format!("{},0", all.start),
@@ -58,7 +65,7 @@ fn place(ranges: impl Iterator<Item = Range<usize>>) -> String {
 struct Numbers<'t>(HashMap<&'t str, usize>);
 
 impl<'t> Numbers<'t> {
-    fn of(&mut self, texts: impl Iterator<Item = &'t str>) -> Vec<usize> {
+    fn number_texts(&mut self, texts: impl Iterator<Item = &'t str>) -> Vec<usize> {
         let number = |text| {
             let next = self.0.len();
             *self.0.entry(text).or_insert(next)
@@ -67,7 +74,7 @@ impl<'t> Numbers<'t> {
     }
 }
 
-fn operations(from: &[usize], to: &[usize]) -> Vec<DiffOp> {
+fn diff_operations(from: &[usize], to: &[usize]) -> Vec<DiffOp> {
     let mut found = Compact::new(Replace::new(Capture::new()), from, to);
     let Ok(()) = myers::diff(&mut found, from, 0..from.len(), to, 0..to.len());
     found.into_inner().into_inner().into_ops()
@@ -84,9 +91,9 @@ mod tests {
         let from = "a\nb\nc\nd\ne\nf\ng\nh\n";
         let to = "a\nb\nc\nD\ne\nf\ng\nh\ni";
         let diff = "@@ -3,3 +3,3 @@\n c\n-d\n+D\n e\n@@ -8 +8,2 @@\n h\n+i\n";
-        assert_eq!(unified(from, to, 1), diff);
-        assert_eq!(unified(from, from, 1), "");
-        assert_eq!(unified("", "a\nb\n", 1), "@@ -0,0 +1,2 @@\n+a\n+b\n");
+        assert_eq!(unified_diff(from, to, 1), diff);
+        assert_eq!(unified_diff(from, from, 1), "");
+        assert_eq!(unified_diff("", "a\nb\n", 1), "@@ -0,0 +1,2 @@\n+a\n+b\n");
     }
 
     #[test]
@@ -94,7 +101,7 @@ mod tests {
         let from = [json!({"a": 1}), json!([2]), json!("3")];
         let to = [json!([2]), json!("three")];
         let operations: Vec<_> =
-            values(&from, &to).into_iter().map(|op| (op.old_range(), op.new_range())).collect();
+            diff_values(&from, &to).into_iter().map(|op| (op.old_range(), op.new_range())).collect();
         assert_eq!(operations, [(0..1, 0..0), (1..2, 0..1), (2..3, 1..2)]);
     }
 }

@@ -15,7 +15,7 @@ fn manifest(kind: &str, name: &str, clusters: &[&str], fields: &Value) -> Manife
         body[key] = value.clone();
     }
     let mut text = String::new();
-    federate_yaml::write(&body, &mut text);
+    federate_yaml::write_document(&body, &mut text);
     let object = ObjectRef {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
@@ -39,9 +39,9 @@ fn row(clusters: &Value) -> Value {
         "dialect": "karmada", "clusters": clusters}])
 }
 
-fn between(from: (&Plan, &[Manifest]), to: (&Plan, &[Manifest])) -> Changes {
-    let side = |(plan, manifests)| Side { clusters: &[], plan, manifests };
-    compare(&side(from), &side(to), &DigestKey::new(b"key"))
+fn between(from: (&Plan, &[Manifest]), to: (&Plan, &[Manifest])) -> RenderingChanges {
+    let side = |(plan, manifests)| RenderingSide { clusters: &[], plan, manifests };
+    compare_renderings(&side(from), &side(to), &DigestKey::new(b"key"))
 }
 
 fn objects(from: &[Manifest], to: &[Manifest]) -> Vec<ObjectChange> {

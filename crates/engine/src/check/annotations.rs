@@ -48,6 +48,6 @@ fn of_object(object: &Object) -> Option<Finding> {
             object.id
         );
         let help = format!("move what `{largest}` contains into a ConfigMap or a file, or remove it");
-        Some(Finding::error("invalid-field", object, message).at(place).help(help))
+        Some(Finding::error("invalid-field", object, message).with_pointer(place).with_help(help))
     })
 }

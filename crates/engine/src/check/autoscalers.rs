@@ -23,7 +23,7 @@ pub(super) fn find_fixed_replicas(repo: &Repo) -> Vec<Finding> {
         );
         let help = "set `autoscaledReplicas: omit` in federate.yaml, which leaves the replicas out of the manifests, or remove \
                     them from the template; `federate apply` keeps those of the autoscaler";
-        Some(Finding::warning("autoscaled-replicas", object, message).at("/spec/replicas").help(help))
+        Some(Finding::warning("autoscaled-replicas", object, message).with_pointer("/spec/replicas").with_help(help))
     });
     fixed.collect()
 }

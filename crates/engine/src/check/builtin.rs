@@ -3,23 +3,23 @@
 
 use std::collections::BTreeSet;
 
-use federate_apiserver::served::{NEWEST, Served, preferred, served};
+use federate_apiserver::served_versions::{NEWEST, VersionSupport, check_version, preferred_version};
 use federate_kubernetes::kinds;
-use federate_kubernetes::schema::{nearest, similar};
+use federate_kubernetes::schema::{find_nearest, find_similar};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::Repo;
 
-use super::releases::{Releases, Served as Clusters, by};
-use super::templates::Kinds;
+use super::releases::{ClusterReleases, ReleaseClusters as Clusters, describe_clusters};
+use super::templates::RepoKinds;
 
 /// The groups and kinds of the repo's CRDs.
-pub(crate) struct Defined(BTreeSet<(String, String)>);
+pub(crate) struct DefinedKinds(BTreeSet<(String, String)>);
 
-impl Defined {
+impl DefinedKinds {
     pub(crate) fn new(repo: &Repo) -> Self {
         let definitions = repo.templates.iter().map(|template| &template.object);
         let definitions = definitions.filter(|object| object.id.kind == "CustomResourceDefinition");
-        let name = |object: &Object, path: &[&str]| object.text(path).to_owned();
+        let name = |object: &Object, path: &[&str]| object.text_at(path).to_owned();
         Self(
             definitions.map(|o| (name(o, &["spec", "group"]), name(o, &["spec", "names", "kind"]))).collect(),
         )
@@ -32,16 +32,16 @@ impl Defined {
 }
 
 /// The finding about a template with a kind or an API group that is nearly one of Kubernetes.
-pub(crate) fn misspelt(defined: &Defined, object: &Object) -> Option<Finding> {
+pub(crate) fn find_misspelt(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
     let (group, kind) = (object.id.group(), object.id.kind.as_str());
-    let known = |group: &str| kinds::groups().find(|known| known.group == group);
+    let known = |group: &str| kinds::api_groups().find(|known| known.group == group);
     let own = known(group);
-    if own.is_some_and(|own| own.scope(kind).is_some()) {
+    if own.is_some_and(|own| own.find_scope(kind).is_some()) {
         return None;
     }
-    let elsewhere = preferred(kind, NEWEST);
+    let elsewhere = preferred_version(kind, NEWEST);
     let api_version = |message: String, help: String, code| {
-        Some(Finding::warning(code, object, message).at("/apiVersion").help(help))
+        Some(Finding::warning(code, object, message).with_pointer("/apiVersion").with_help(help))
     };
     let shown =
         if group.is_empty() { "the core API group".to_owned() } else { format!("the API group `{group}`") };
@@ -51,20 +51,20 @@ pub(crate) fn misspelt(defined: &Defined, object: &Object) -> Option<Finding> {
             api_version(message, format!("did you mean `{right}`?"), "unknown-kind")
         }
         (Some(own), None) => {
-            let of_group: Vec<&str> = own.all().collect();
-            let near = similar(kind, &of_group)?;
+            let of_group: Vec<&str> = own.kind_names().collect();
+            let near = find_similar(kind, &of_group)?;
             let message = format!("{shown} has no kind `{kind}`");
             Some(
                 Finding::warning("unknown-kind", object, message)
-                    .at("/kind")
-                    .help(format!("did you mean `{near}`?")),
+                    .with_pointer("/kind")
+                    .with_help(format!("did you mean `{near}`?")),
             )
         }
         (None, Some(right)) => {
             let groups: Vec<&str> =
-                kinds::groups().map(|known| known.group).filter(|g| !g.is_empty()).collect();
+                kinds::api_groups().map(|known| known.group).filter(|g| !g.is_empty()).collect();
             // The groups of custom resources have a domain.
-            let near = nearest(group, &groups).is_some() || !group.contains('.');
+            let near = find_nearest(group, &groups).is_some() || !group.contains('.');
             let message = format!("Kubernetes has no API group `{group}`");
             near.then(|| api_version(message, format!("did you mean `{right}`?"), "unknown-group"))?
         }
@@ -73,64 +73,68 @@ pub(crate) fn misspelt(defined: &Defined, object: &Object) -> Option<Finding> {
 }
 
 /// The finding about a kind that is nearly that of a CRD in the same group.
-fn of_crd(defined: &Defined, object: &Object) -> Option<Finding> {
+fn of_crd(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
     let of_group = defined.0.iter().filter(|(group, _)| group == object.id.group());
     let known: Vec<&str> = of_group.map(|(_, kind)| kind.as_str()).collect();
-    let near = similar(&object.id.kind, &known)?;
+    let near = find_similar(&object.id.kind, &known)?;
     let message =
         format!("no CRD of the repo defines the kind `{}` of `{}`", object.id.kind, object.id.group());
     Some(
-        Finding::warning("unknown-kind", object, message).at("/kind").help(format!("did you mean `{near}`?")),
+        Finding::warning("unknown-kind", object, message)
+            .with_pointer("/kind")
+            .with_help(format!("did you mean `{near}`?")),
     )
 }
 
 /// The finding about a group that is nearly the one in which a CRD defines the kind.
-fn of_other_group(defined: &Defined, object: &Object) -> Option<Finding> {
+fn of_other_group(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
     let of_kind = defined.0.iter().filter(|(_, kind)| *kind == object.id.kind);
     let groups: Vec<&str> = of_kind.map(|(group, _)| group.as_str()).collect();
-    let near = nearest(object.id.group(), &groups)?;
+    let near = find_nearest(object.id.group(), &groups)?;
     let message =
         format!("no CRD of the repo defines {} in the API group `{}`", object.id.kind, object.id.group());
     Some(
         Finding::warning("unknown-group", object, message)
-            .at("/apiVersion")
-            .help(format!("did you mean the group `{near}`?")),
+            .with_pointer("/apiVersion")
+            .with_help(format!("did you mean the group `{near}`?")),
     )
 }
 
 /// The findings about API versions that are not served.
-pub(super) fn unserved(repo: &Repo, kinds: &Kinds, releases: &Releases<'_>) -> Vec<Finding> {
+pub(super) fn find_unserved(repo: &Repo, kinds: &RepoKinds, releases: &ClusterReleases<'_>) -> Vec<Finding> {
     let objects = repo.templates.iter().map(|template| &template.object);
-    let finding = |object| unserved_version(object, releases).or_else(|| undefined(kinds, object));
+    let finding = |object| unserved_version(object, releases).or_else(|| undefined_version(kinds, object));
     objects.filter_map(finding).collect()
 }
 
-fn unserved_version(object: &Object, releases: &Releases<'_>) -> Option<Finding> {
+fn unserved_version(object: &Object, releases: &ClusterReleases<'_>) -> Option<Finding> {
     let (version, kind) = (&object.id.api_version, &object.id.kind);
-    kinds::scope(object.id.group(), kind)?;
-    let all = releases.of(&object.id);
-    let state = |one: &Clusters<'_>| served(version, kind, one.release.unwrap_or(NEWEST));
-    let lacks = |one: &&Clusters<'_>| !matches!(state(one), Served::Yes | Served::Unknown);
+    kinds::find_scope(object.id.group(), kind)?;
+    let all = releases.for_object(&object.id);
+    let state = |one: &Clusters<'_>| check_version(version, kind, one.release.unwrap_or(NEWEST));
+    let lacks = |one: &&Clusters<'_>| !matches!(state(one), VersionSupport::Yes | VersionSupport::Unknown);
     let first = all.iter().find(lacks)?;
     let why = match state(first) {
-        Served::Yes | Served::Unknown => return None,
-        Served::Removed(release) => format!("Kubernetes 1.{release} removed `{version}` of {kind}"),
-        Served::Added(release) => format!("Kubernetes serves `{version}` of {kind} since 1.{release}"),
-        Served::Never => format!("Kubernetes 1.{NEWEST} has no `{version}` of {kind}"),
+        VersionSupport::Yes | VersionSupport::Unknown => return None,
+        VersionSupport::Removed(release) => format!("Kubernetes 1.{release} removed `{version}` of {kind}"),
+        VersionSupport::Added(release) => {
+            format!("Kubernetes serves `{version}` of {kind} since 1.{release}")
+        }
+        VersionSupport::Never => format!("Kubernetes 1.{NEWEST} has no `{version}` of {kind}"),
     };
     let why = match first.release {
-        Some(_) => format!("{why} ({})", by(all.iter().filter(lacks))),
+        Some(_) => format!("{why} ({})", describe_clusters(all.iter().filter(lacks))),
         None => why,
     };
-    let help = match preferred(kind, first.release.unwrap_or(NEWEST)) {
+    let help = match preferred_version(kind, first.release.unwrap_or(NEWEST)) {
         Some(right) => format!("use `{right}`"),
         None => "remove the object: nothing replaces its kind".to_owned(),
     };
-    Some(Finding::warning("unserved-version", object, why).at("/apiVersion").help(help))
+    Some(Finding::warning("unserved-version", object, why).with_pointer("/apiVersion").with_help(help))
 }
 
 /// The finding about a custom resource in a version that its CRD does not serve.
-fn undefined(kinds: &Kinds, object: &Object) -> Option<Finding> {
+fn undefined_version(kinds: &RepoKinds, object: &Object) -> Option<Finding> {
     let (group, version) = object.id.api_version.split_once('/')?;
     let known = kinds.of_group(group);
     let versions: Vec<&str> =
@@ -143,5 +147,5 @@ fn undefined(kinds: &Kinds, object: &Object) -> Option<Finding> {
         "its versions are {}",
         versions.iter().map(|v| format!("`{group}/{v}`")).collect::<Vec<_>>().join(", ")
     );
-    Some(Finding::warning("unserved-version", object, message).at("/apiVersion").help(help))
+    Some(Finding::warning("unserved-version", object, message).with_pointer("/apiVersion").with_help(help))
 }

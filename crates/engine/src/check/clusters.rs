@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_dialect::References;
-use federate_dialect::references::{ClusterProperty, Name, Requirement};
+use federate_dialect::ObjectReferences;
+use federate_dialect::references::{ClusterProperty, ClusterRequirement, LocatedName};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
-use super::{available, distinct};
-use federate_kubernetes::schema::similar;
+use super::{distinct_names, list_available};
+use federate_kubernetes::schema::find_similar;
 
 /// The findings. Without an inventory, there is nothing to compare with. `misspelt` are findings about objects whose
 /// kind is nearly another one, which may be that of a cluster.
-pub(super) fn unknown(
+pub(super) fn find_unknown_clusters(
     repo: &Repo,
     clusters: &[Cluster],
-    references: &[(&Object, References)],
+    references: &[(&Object, ObjectReferences)],
     misspelt: &[Finding],
 ) -> Vec<Finding> {
     if clusters.is_empty() {
@@ -32,33 +32,39 @@ pub(super) fn unknown(
     let mut suggestions = Suggestions { left: MAX_SEARCHES };
     let mut known = KnownValues { clusters, by_property: BTreeMap::new() };
     for (object, references) in references {
-        found.extend(repeated(object, &references.clusters));
+        found.extend(find_repeated(object, &references.clusters));
         for cluster in references.clusters.iter().filter(|c| names.binary_search(&c.name.as_str()).is_err()) {
             let message = format!("the inventory has no cluster `{}`", cluster.name);
             let help = match unread.get(cluster.name.as_str()) {
                 Some(id) => format!("correct {id}, which is not read as a cluster"),
                 None => suggestions
-                    .instead(&cluster.name, &names, "cluster")
+                    .suggest_instead(&cluster.name, &names, "cluster")
                     .replace("the repo has", "the clusters are"),
             };
-            found.push(Finding::warning("unknown-cluster", object, message).at(&cluster.pointer).help(help));
+            found.push(
+                Finding::warning("unknown-cluster", object, message)
+                    .with_pointer(&cluster.pointer)
+                    .with_help(help),
+            );
         }
         let labels = references.cluster_labels.iter();
-        found.extend(labels.flat_map(|requirement| unmet(&mut known, object, requirement, &mut suggestions)));
+        found.extend(
+            labels.flat_map(|requirement| find_unmet(&mut known, object, requirement, &mut suggestions)),
+        );
     }
     found
 }
 
 /// The findings about names that a list contains twice.
-fn repeated(object: &Object, names: &[Name]) -> Vec<Finding> {
+fn find_repeated(object: &Object, names: &[LocatedName]) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let twice = names.iter().filter(|name| !seen.insert((name.name.as_str(), list_of(&name.pointer))));
     twice
         .map(|name| {
             let message = format!("the list names the cluster `{}` twice", name.name);
             Finding::warning("duplicate-item", object, message)
-                .at(&name.pointer)
-                .help("remove one of the two, or correct its name")
+                .with_pointer(&name.pointer)
+                .with_help("remove one of the two, or correct its name")
         })
         .collect()
 }
@@ -77,24 +83,24 @@ fn list_of(pointer: &str) -> (&str, &str) {
 }
 
 /// The findings about a requirement that no cluster meets, or that names a value that only a typo explains.
-fn unmet(
+fn find_unmet(
     known: &mut KnownValues<'_>,
     object: &Object,
-    requirement: &Requirement,
+    requirement: &ClusterRequirement,
     suggestions: &mut Suggestions,
 ) -> Vec<Finding> {
-    let property = &requirement.of;
+    let property = &requirement.property;
     let clusters = known.clusters;
-    let known = known.of(property);
+    let known = known.values_of(property);
     let finding = |pointer: &str, message: String, help: String| {
-        Finding::warning("unknown-cluster-label", object, message).at(pointer).help(help)
+        Finding::warning("unknown-cluster-label", object, message).with_pointer(pointer).with_help(help)
     };
     if known.values.is_empty() && !known.is_set {
-        let message = format!("no cluster of the inventory has {}", words(property));
+        let message = format!("no cluster of the inventory has {}", describe_property(property));
         let help = match property {
             ClusterProperty::Label(key) => {
-                let keys = distinct(clusters.iter().flat_map(|c| c.labels.keys().map(String::as_str)));
-                match suggestions.similar(key, &keys) {
+                let keys = distinct_names(clusters.iter().flat_map(|c| c.labels.keys().map(String::as_str)));
+                match suggestions.find_similar(key, &keys) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "label the clusters in the inventory, or correct the key".to_owned(),
                 }
@@ -104,23 +110,23 @@ fn unmet(
         return vec![finding(&requirement.pointer, message, help)];
     }
     let known = known.values.as_slice();
-    let is_missing = |value: &&Name| known.binary_search(&value.name.as_str()).is_err();
+    let is_missing = |value: &&LocatedName| known.binary_search(&value.name.as_str()).is_err();
     let missing: Vec<_> = requirement.values.iter().filter(is_missing).collect();
     // One of several values may be for clusters to come, unless it is nearly that of a cluster.
     let all = missing.len() == requirement.values.len();
     missing
         .into_iter()
         .filter_map(|value| {
-            if !all && suggestions.similar(&value.name, known).is_none() {
+            if !all && suggestions.find_similar(&value.name, known).is_none() {
                 return None;
             }
             let message = format!(
                 "no cluster of the inventory has {} with the value `{}`",
-                words(property),
+                describe_property(property),
                 value.name
             );
             let help = suggestions
-                .instead(&value.name, known, "other value")
+                .suggest_instead(&value.name, known, "other value")
                 .replace("the repo has", "its values are");
             Some(finding(&value.pointer, message, help))
         })
@@ -136,16 +142,16 @@ struct Suggestions {
 }
 
 impl Suggestions {
-    fn similar<'k>(&mut self, name: &str, known: &[&'k str]) -> Option<&'k str> {
+    fn find_similar<'k>(&mut self, name: &str, known: &[&'k str]) -> Option<&'k str> {
         self.left = self.left.checked_sub(1)?;
-        similar(name, known)
+        find_similar(name, known)
     }
 
     /// The help for a name that is not there.
-    fn instead(&mut self, name: &str, known: &[&str], what: &str) -> String {
-        match self.similar(name, known) {
+    fn suggest_instead(&mut self, name: &str, known: &[&str], what: &str) -> String {
+        match self.find_similar(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => available(known, what),
+            None => list_available(known, what),
         }
     }
 }
@@ -164,16 +170,16 @@ struct PropertyValues<'c> {
 }
 
 impl<'c> KnownValues<'c> {
-    fn of(&mut self, property: &ClusterProperty) -> &PropertyValues<'c> {
+    fn values_of(&mut self, property: &ClusterProperty) -> &PropertyValues<'c> {
         let clusters = self.clusters;
-        self.by_property.entry(words(property)).or_insert_with(|| PropertyValues {
-            values: distinct(clusters.iter().flat_map(|cluster| values(cluster, property))),
-            is_set: clusters.iter().any(|cluster| has(cluster, property)),
+        self.by_property.entry(describe_property(property)).or_insert_with(|| PropertyValues {
+            values: distinct_names(clusters.iter().flat_map(|cluster| property_values(cluster, property))),
+            is_set: clusters.iter().any(|cluster| has_property(cluster, property)),
         })
     }
 }
 
-fn words(property: &ClusterProperty) -> String {
+fn describe_property(property: &ClusterProperty) -> String {
     match property {
         ClusterProperty::Label(key) => format!("the label `{key}`"),
         ClusterProperty::Provider => "a provider".to_owned(),
@@ -182,14 +188,14 @@ fn words(property: &ClusterProperty) -> String {
     }
 }
 
-fn has(cluster: &Cluster, property: &ClusterProperty) -> bool {
+fn has_property(cluster: &Cluster, property: &ClusterProperty) -> bool {
     match property {
         ClusterProperty::Label(key) => cluster.labels.contains_key(key),
-        _ => values(cluster, property).iter().any(|value| !value.is_empty()),
+        _ => property_values(cluster, property).iter().any(|value| !value.is_empty()),
     }
 }
 
-fn values<'c>(cluster: &'c Cluster, property: &ClusterProperty) -> Vec<&'c str> {
+fn property_values<'c>(cluster: &'c Cluster, property: &ClusterProperty) -> Vec<&'c str> {
     let text = |text: &'c str| Some(text).filter(|text| !text.is_empty()).into_iter().collect();
     match property {
         ClusterProperty::Label(key) => cluster.labels.get(key).into_iter().map(String::as_str).collect(),

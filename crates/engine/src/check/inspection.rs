@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use federate_apiserver::served::Minor;
-use federate_dialect::{OverrideChange, Placement, Plan, Withheld};
+use federate_apiserver::served_versions::Minor;
+use federate_dialect::{NotSent, OverrideChange, Placement, Plan};
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
 
-use super::releases::Releases;
+use super::releases::ClusterReleases;
 use super::{overrides, templates, workloads};
 use crate::Engine;
 
@@ -28,7 +28,7 @@ pub struct Inspection {
 
 impl Inspection {
     /// Remembers what an override did.
-    fn count(&mut self, change: OverrideChange) {
+    fn record_override(&mut self, change: OverrideChange) {
         let changes = !change.paths.is_empty();
         match self.overrides.get_mut(&change.policy) {
             Some(known) => *known |= changes,
@@ -37,7 +37,7 @@ impl Inspection {
     }
 
     /// This inspection, and that of later placements.
-    fn and(mut self, later: Self) -> Self {
+    fn merge_with(mut self, later: Self) -> Self {
         self.findings.extend(later.findings);
         self.mistakes.extend(later.mistakes);
         for (policy, changes) in later.overrides {
@@ -49,35 +49,36 @@ impl Inspection {
 
 impl Engine<'_> {
     /// Inspects the manifests of a plan. `kubernetes` is the release to check for, in place of those of the clusters.
-    pub fn inspect(&self, plan: &Plan, kubernetes: Option<Minor>) -> Inspection {
-        let wrapped = self.wrapped();
+    pub fn inspect_manifests(&self, plan: &Plan, kubernetes: Option<Minor>) -> Inspection {
+        let wrapped = self.wrapped_objects();
         let wrapped = wrapped.iter().map(|(own, target)| (target, own)).collect();
-        let kinds = templates::Kinds::new(self.repo);
-        let releases = Releases::new(self, plan, kubernetes);
+        let kinds = templates::RepoKinds::new(self.repo);
+        let releases = ClusterReleases::new(self, plan, kubernetes);
         let inspect = |mut all: Inspection, placement: &Placement| {
             let object = &placement.object;
-            for variant in self.rendered(placement) {
+            for variant in self.render_variants(placement) {
                 match variant.rendered {
                     Ok(rendered) => {
                         let sent = (&variant.clusters, &rendered);
                         all.mistakes
-                            .extend(overrides::broken(self.repo, &kinds, &wrapped, object, &rendered));
-                        all.mistakes.extend(overrides::unserved(self.repo, &kinds, &releases, object, sent));
+                            .extend(overrides::find_broken(self.repo, &kinds, &wrapped, object, &rendered));
+                        all.mistakes
+                            .extend(overrides::find_unserved(self.repo, &kinds, &releases, object, sent));
                         all.mistakes.extend(workloads::runs_again(
                             self.repo,
                             &wrapped,
                             object,
                             &rendered.body,
                         ));
-                        rendered.changes.into_iter().for_each(|change| all.count(change));
+                        rendered.changes.into_iter().for_each(|change| all.record_override(change));
                     }
-                    Err(Withheld { finding, .. }) => all.findings.extend(finding),
+                    Err(NotSent { finding, .. }) => all.findings.extend(finding),
                 }
             }
             all
         };
         let parts = plan.placements.par_iter().fold(Inspection::default, inspect);
-        parts.reduce(Inspection::default, Inspection::and)
+        parts.reduce(Inspection::default, Inspection::merge_with)
     }
 
     /// Reports override policies that change no manifest.
@@ -114,7 +115,7 @@ impl Engine<'_> {
                 ),
             };
             let message = format!("{} changes no manifest: {why}", claimed.object.id);
-            Some(Finding::warning("unused-override", &claimed.object, message).help(help))
+            Some(Finding::warning("unused-override", &claimed.object, message).with_help(help))
         });
         unused.collect()
     }

@@ -3,78 +3,82 @@
 
 use federate_dialect::{Dialect, Dialects};
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::schema::{nearest, similar};
+use federate_kubernetes::schema::{find_nearest, find_similar};
 use federate_kubernetes::{Finding, Object};
 
 use crate::Engine;
 
 impl Engine<'_> {
     /// Reports objects in a version that their control plane does not serve.
-    pub(super) fn unserved(&self) -> Vec<Finding> {
+    pub(super) fn find_unserved_objects(&self) -> Vec<Finding> {
         let claimed = self.repo.claimed.iter();
-        claimed.filter_map(|claimed| unserved(self.dialects, &claimed.object)).collect()
+        claimed.filter_map(|claimed| check_version(self.dialects, &claimed.object)).collect()
     }
 }
 
 /// The API groups of all control planes.
-fn groups(dialects: Dialects) -> Vec<&'static GroupKinds> {
-    dialects.iter().flat_map(Dialect::kinds).collect()
+fn all_groups(dialects: Dialects) -> Vec<&'static GroupKinds> {
+    dialects.iter().flat_map(Dialect::own_kinds).collect()
 }
 
 /// Reports a template that was almost certainly meant for a control plane, with the probable correction.
-pub(super) fn lookalike(dialects: Dialects, object: &Object) -> Option<Finding> {
+pub(super) fn find_lookalike(dialects: Dialects, object: &Object) -> Option<Finding> {
     let (group, kind) = (object.id.group(), object.id.kind.as_str());
-    if dialects.scope(group, kind).is_some() {
+    if dialects.find_scope(group, kind).is_some() {
         return None;
     }
-    let groups = groups(dialects);
+    let groups = all_groups(dialects);
     if let Some(known) = groups.iter().find(|known| known.group == group) {
-        return (known.scope(kind).is_none()).then(|| unknown_kind(known, object, &groups));
+        return (known.find_scope(kind).is_none()).then(|| unknown_kind(known, object, &groups));
     }
     let names: Vec<&str> = groups.iter().map(|known| known.group).collect();
-    let former = FORMER.iter().find(|(old, _)| *old == group).map(|(_, new)| *new);
-    let near = former.or_else(|| nearest(group, &names)).or_else(|| same_service(group, kind, &groups));
+    let former = FORMER_GROUPS.iter().find(|(old, _)| *old == group).map(|(_, new)| *new);
+    let near = former.or_else(|| find_nearest(group, &names)).or_else(|| same_service(group, kind, &groups));
     match near.and_then(|near| groups.iter().find(|known| known.group == near)) {
-        Some(known) if known.scope(kind).is_some() || dialects.own(group) => {
+        Some(known) if known.find_scope(kind).is_some() || dialects.is_own_domain(group) => {
             Some(unknown_group(known, object))
         }
-        _ => dialects.own(group).then(|| of_kind(object, &groups)),
+        _ => dialects.is_own_domain(group).then(|| of_kind(object, &groups)),
     }
 }
 
 /// Groups of earlier releases.
-const FORMER: [(&str, &str); 2] =
+const FORMER_GROUPS: [(&str, &str); 2] =
     [("fleet.azure.com", "placement.kubernetes-fleet.io"), ("core.kubefed.k8s.io", "core.kubefed.io")];
 
 /// The finding about a group that belongs to a control plane and that it does not serve.
 fn of_kind(object: &Object, groups: &[&GroupKinds]) -> Finding {
     let group = object.id.group();
     let message = format!("{}: no control plane serves the API group `{group}`", object.id);
-    let help = match groups.iter().find(|known| known.scope(&object.id.kind).is_some()) {
-        Some(known) => format!("did you mean `{}`?", preferred(known)),
+    let help = match groups.iter().find(|known| known.find_scope(&object.id.kind).is_some()) {
+        Some(known) => format!("did you mean `{}`?", preferred_version(known)),
         None => "correct `apiVersion`".to_owned(),
     };
-    Finding::warning("unknown-group", object, message).at("/apiVersion").help(help)
+    Finding::warning("unknown-group", object, message).with_pointer("/apiVersion").with_help(help)
 }
 
 /// Returns the group that has the kind and differs only after the last dot, such as `policy.karmada.com`.
 fn same_service<'g>(group: &str, kind: &str, groups: &[&'g GroupKinds]) -> Option<&'g str> {
     let stem = |group: &str| group.rsplit_once('.').map(|(stem, _)| stem.to_owned());
-    let same = |known: &&&GroupKinds| known.scope(kind).is_some() && stem(known.group) == stem(group);
+    let same = |known: &&&GroupKinds| known.find_scope(kind).is_some() && stem(known.group) == stem(group);
     stem(group)?;
     groups.iter().find(same).map(|known| known.group)
 }
 
 fn unknown_kind(known: &GroupKinds, object: &Object, groups: &[&GroupKinds]) -> Finding {
-    let kinds: Vec<&str> = known.all().collect();
+    let kinds: Vec<&str> = known.kind_names().collect();
     let kind = object.id.kind.as_str();
     let message = format!("the API group `{}` has no kind `{kind}`", known.group);
-    let elsewhere = groups.iter().find(|known| known.scope(kind).is_some());
+    let elsewhere = groups.iter().find(|known| known.find_scope(kind).is_some());
     let finding = Finding::warning("unknown-kind", object, message);
-    match (elsewhere, similar(kind, &kinds)) {
-        (Some(other), _) => finding.at("/apiVersion").help(format!("did you mean `{}`?", preferred(other))),
-        (None, Some(near)) => finding.at("/kind").help(format!("did you mean `{near}`?")),
-        (None, None) => finding.at("/kind").help(format!("its kinds are {}", kinds.join(", "))),
+    match (elsewhere, find_similar(kind, &kinds)) {
+        (Some(other), _) => finding
+            .with_pointer("/apiVersion")
+            .with_help(format!("did you mean `{}`?", preferred_version(other))),
+        (None, Some(near)) => finding.with_pointer("/kind").with_help(format!("did you mean `{near}`?")),
+        (None, None) => {
+            finding.with_pointer("/kind").with_help(format!("its kinds are {}", kinds.join(", ")))
+        }
     }
 }
 
@@ -82,20 +86,20 @@ fn unknown_group(known: &GroupKinds, object: &Object) -> Finding {
     let group = object.id.group();
     let message = format!("{}: no control plane serves the API group `{group}`", object.id);
     Finding::warning("unknown-group", object, message)
-        .at("/apiVersion")
-        .help(format!("did you mean `{}`?", preferred(known)))
+        .with_pointer("/apiVersion")
+        .with_help(format!("did you mean `{}`?", preferred_version(known)))
 }
 
 /// The preferred `apiVersion` of a group.
-fn preferred(known: &GroupKinds) -> String {
+fn preferred_version(known: &GroupKinds) -> String {
     match known.versions.split_whitespace().next() {
         Some(version) => format!("{}/{version}", known.group),
         None => known.group.to_owned(),
     }
 }
 
-fn unserved(dialects: Dialects, object: &Object) -> Option<Finding> {
-    let known = groups(dialects).into_iter().find(|known| known.group == object.id.group())?;
+fn check_version(dialects: Dialects, object: &Object) -> Option<Finding> {
+    let known = all_groups(dialects).into_iter().find(|known| known.group == object.id.group())?;
     let version = object.id.api_version.split_once('/').map_or("", |(_, version)| version);
     let mut served = known.versions.split_whitespace().peekable();
     served.peek()?;
@@ -108,8 +112,8 @@ fn unserved(dialects: Dialects, object: &Object) -> Option<Finding> {
     );
     Some(
         Finding::warning("unserved-version", object, message)
-            .at("/apiVersion")
-            .help(format!("use `{}`", preferred(known))),
+            .with_pointer("/apiVersion")
+            .with_help(format!("use `{}`", preferred_version(known))),
     )
 }
 
@@ -122,8 +126,8 @@ mod tests {
 
     fn finding(api_version: &str, kind: &str) -> Option<(&'static str, String)> {
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
-        let object = Object::of(body, "a.yaml");
-        let found = lookalike(DIALECTS, &object).or_else(|| unserved(DIALECTS, &object))?;
+        let object = Object::from_manifest(body, "a.yaml");
+        let found = find_lookalike(DIALECTS, &object).or_else(|| check_version(DIALECTS, &object))?;
         Some((found.code, found.help.unwrap_or_default()))
     }
 

@@ -1,13 +1,13 @@
 //! References to objects of control planes that no file contains.
 
-use federate_dialect::References;
+use federate_dialect::ObjectReferences;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
-use super::{distinct, instead};
+use super::{distinct_names, suggest_instead};
 
 /// The findings.
-pub(super) fn missing(repo: &Repo, references: &[(&Object, References)]) -> Vec<Finding> {
+pub(super) fn find_missing(repo: &Repo, references: &[(&Object, ObjectReferences)]) -> Vec<Finding> {
     let mut found = Vec::new();
     for (object, reference) in references.iter().flat_map(|(o, all)| all.objects.iter().map(move |r| (o, r)))
     {
@@ -33,16 +33,19 @@ pub(super) fn missing(repo: &Repo, references: &[(&Object, References)]) -> Vec<
             })
         };
         let other = repo.claimed.iter().map(|claimed| &claimed.object.id).find(is_other);
-        let names = distinct(ids().map(|id| id.name.as_str()));
+        let names = distinct_names(ids().map(|id| id.name.as_str()));
         let instead_of_it = |id: &ObjectRef| {
             let help = reference.other.as_ref().map(|other| other.help).unwrap_or_default();
             format!("the repo has the {id}: {help}")
         };
         let help = other.map(instead_of_it);
-        let help = help
-            .unwrap_or_else(|| instead(&reference.name.name, &names, &format!("{}{place}", reference.kind)));
+        let help = help.unwrap_or_else(|| {
+            suggest_instead(&reference.name.name, &names, &format!("{}{place}", reference.kind))
+        });
         found.push(
-            Finding::warning("unknown-reference", object, message).at(&reference.name.pointer).help(help),
+            Finding::warning("unknown-reference", object, message)
+                .with_pointer(&reference.name.pointer)
+                .with_help(help),
         );
     }
     found

@@ -6,28 +6,28 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use federate_apiserver::lint::{Problem, is_plain, near_metadata_path, near_path};
-use federate_dialect::{ClusterNames, OverrideChange, References, Rendered};
+use federate_dialect::{ClusterNames, ObjectReferences, OverrideChange, RenderedManifest};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::Repo;
 
-use super::releases::Releases;
-use super::templates::{Kinds, by, finding, template as template_of};
-use super::{distinct, instead};
+use super::releases::ClusterReleases;
+use super::templates::{RepoKinds, build_finding, find_template as template_of, schema_name};
+use super::{distinct_names, suggest_instead};
 
 /// Problems of a manifest that its template does not have, at the override that causes each. `wrapped` has the
 /// federated objects by the objects that they are for.
-pub(super) fn broken(
+pub(super) fn find_broken(
     repo: &Repo,
-    kinds: &Kinds,
+    kinds: &RepoKinds,
     wrapped: &BTreeMap<&ObjectRef, &ObjectRef>,
     object: &ObjectRef,
-    rendered: &Rendered,
+    rendered: &RenderedManifest,
 ) -> Vec<Finding> {
     if rendered.changes.iter().all(|change| change.paths.is_empty()) {
         return Vec::new();
     }
-    let mut found = renamed(repo, &rendered.changes, object);
-    let template = repo.template(object).map(|template| Cow::Borrowed(&template.object.body));
+    let mut found = find_renamed(repo, &rendered.changes, object);
+    let template = repo.find_template(object).map(|template| Cow::Borrowed(&template.object.body));
     let template = template.or_else(|| Some(Cow::Owned(template_of(repo, wrapped.get(object)?, object)?)));
     let template = template.unwrap_or_default();
     let mut paths = rendered.changes.iter().flat_map(|change| &change.paths);
@@ -35,81 +35,82 @@ pub(super) fn broken(
     if paths.all(|path| is_plain(kind, path, &template, &rendered.body)) {
         return found;
     }
-    let now = kinds.problems(&rendered.body, "");
+    let now = kinds.find_problems(&rendered.body, "");
     if now.is_empty() {
         return found;
     }
-    let before = kinds.problems(&template, "");
+    let before = kinds.find_problems(&template, "");
     let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
-    let by = by(object);
-    found.extend(new.filter_map(|problem| caused(repo, &rendered.changes, problem, object, &by)));
+    let by = schema_name(object);
+    found.extend(new.filter_map(|problem| attribute_problem(repo, &rendered.changes, problem, object, &by)));
     found
 }
 
 /// Fields and values of an overridden manifest that the clusters that receive it do not serve. Those of templates are
 /// reported with the templates.
-pub(super) fn unserved(
+pub(super) fn find_unserved(
     repo: &Repo,
-    kinds: &Kinds,
-    releases: &Releases<'_>,
+    kinds: &RepoKinds,
+    releases: &ClusterReleases<'_>,
     object: &ObjectRef,
-    (clusters, rendered): (&ClusterNames, &Rendered),
+    (clusters, rendered): (&ClusterNames, &RenderedManifest),
 ) -> Vec<Finding> {
     if rendered.changes.is_empty() {
         return Vec::new();
     }
     let served = || releases.of_clusters(clusters.iter().map(AsRef::as_ref));
-    let now = releases.problems(kinds, &rendered.body, served);
+    let now = releases.find_problems(kinds, &rendered.body, served);
     let in_template = |pointer: &str| {
-        let template = repo.template(object);
+        let template = repo.find_template(object);
         template.is_some_and(|template| template.object.body.pointer(pointer).is_some())
     };
     let new = now.into_iter().filter(|(problem, _)| !in_template(&problem.pointer));
-    new.filter_map(|(problem, by)| caused(repo, &rendered.changes, problem, object, &by)).collect()
+    new.filter_map(|(problem, by)| attribute_problem(repo, &rendered.changes, problem, object, &by)).collect()
 }
 
 /// The fields that identify an object.
-const IDENTITY: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
+const IDENTITY_FIELDS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
 
 /// The findings about overrides that turn an object into another one.
-fn renamed(repo: &Repo, changes: &[OverrideChange], object: &ObjectRef) -> Vec<Finding> {
+fn find_renamed(repo: &Repo, changes: &[OverrideChange], object: &ObjectRef) -> Vec<Finding> {
     let of = |change: &OverrideChange| {
-        let field = IDENTITY.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
+        let field =
+            IDENTITY_FIELDS.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
         let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
-        let pointer = written(&claimed.object.body, field).unwrap_or_default();
+        let pointer = find_written_path(&claimed.object.body, field).unwrap_or_default();
         let message =
             format!("{} changes `{field}` of {object}, so that another object is sent", change.policy);
-        let finding = Finding::warning("invalid-override", &claimed.object, message).at(pointer);
-        Some(finding.help("write a template for the other object, and a policy that places it there"))
+        let finding = Finding::warning("invalid-override", &claimed.object, message).with_pointer(pointer);
+        Some(finding.with_help("write a template for the other object, and a policy that places it there"))
     };
     changes.iter().filter_map(of).collect()
 }
 
 /// The finding about a problem, at the override that changed the field.
-fn caused(
+fn attribute_problem(
     repo: &Repo,
     changes: &[OverrideChange],
     problem: Problem,
     object: &ObjectRef,
     by: &str,
 ) -> Option<Finding> {
-    let touches = |path: &String| below(&problem.pointer, path) || below(path, &problem.pointer);
+    let touches = |path: &String| is_below(&problem.pointer, path) || is_below(path, &problem.pointer);
     let change = changes.iter().rev().find(|change| change.paths.iter().any(touches))?;
     let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
-    let pointer = written(&claimed.object.body, &problem.pointer).unwrap_or_default();
+    let pointer = find_written_path(&claimed.object.body, &problem.pointer).unwrap_or_default();
     let message = format!("{object} after {}: {}", change.policy, problem.message);
-    Some(finding(&claimed.object, Problem { pointer, message, ..problem }, by))
+    Some(build_finding(&claimed.object, Problem { pointer, message, ..problem }, by))
 }
 
-fn below(pointer: &str, parent: &str) -> bool {
+fn is_below(pointer: &str, parent: &str) -> bool {
     pointer.strip_prefix(parent).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The place of the longest path in an override that leads to the field.
-fn written(body: &Value, field: &str) -> Option<String> {
+fn find_written_path(body: &Value, field: &str) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
-    visit(body, &mut String::new(), &mut |text, pointer| {
-        let leads = text.starts_with('/') && below(field, text);
+    visit_texts(body, &mut String::new(), &mut |text, pointer| {
+        let leads = text.starts_with('/') && is_below(field, text);
         if leads && best.as_ref().is_none_or(|(length, _)| text.len() > *length) {
             best = Some((text.len(), pointer.to_owned()));
         }
@@ -117,21 +118,21 @@ fn written(body: &Value, field: &str) -> Option<String> {
     best.map(|(_, pointer)| pointer)
 }
 
-fn visit(value: &Value, pointer: &mut String, see: &mut dyn FnMut(&str, &str)) {
+fn visit_texts(value: &Value, pointer: &mut String, see: &mut dyn FnMut(&str, &str)) {
     let length = pointer.len();
     match value {
         Value::String(text) => see(text, pointer),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 pointer.push_str(&format!("/{index}"));
-                visit(item, pointer, see);
+                visit_texts(item, pointer, see);
                 pointer.truncate(length);
             }
         }
         Value::Object(map) => {
             for (key, item) in map {
                 pointer.push_str(&format!("/{}", federate_kubernetes::pointer::escape(key)));
-                visit(item, pointer, see);
+                visit_texts(item, pointer, see);
                 pointer.truncate(length);
             }
         }
@@ -140,9 +141,9 @@ fn visit(value: &Value, pointer: &mut String, see: &mut dyn FnMut(&str, &str)) {
 }
 
 /// Adds the nearest path to a finding about an override whose path does not exist.
-pub(super) fn suggest(
+pub(super) fn suggest_path(
     repo: &Repo,
-    kinds: &Kinds,
+    kinds: &RepoKinds,
     wrapped: &BTreeMap<ObjectRef, ObjectRef>,
     failed: &mut Finding,
 ) {
@@ -152,7 +153,7 @@ pub(super) fn suggest(
     let Some(path) = at.and_then(|at| at.as_str().or_else(|| at.get("path")?.as_str())) else { return };
     let help = if path.starts_with('/') {
         let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
-        let template = repo.template(id).map(|template| template.object.body.clone());
+        let template = repo.find_template(id).map(|template| template.object.body.clone());
         let body = template.or_else(|| template_of(repo, own?, id));
         body.and_then(|body| near_path(kinds.get(&body)?, &body, path)).or_else(|| near_metadata_path(path))
     } else {
@@ -167,7 +168,10 @@ pub(super) fn suggest(
 }
 
 /// Containers that overrides name and no template has.
-pub(super) fn containers(repo: &Repo, references: &[(&Object, References)]) -> Vec<Finding> {
+pub(super) fn find_unknown_containers(
+    repo: &Repo,
+    references: &[(&Object, ObjectReferences)],
+) -> Vec<Finding> {
     let mut known = Vec::new();
     for template in &repo.templates {
         for path in ["/spec", "/spec/template/spec", "/spec/jobTemplate/spec/template/spec"] {
@@ -178,18 +182,16 @@ pub(super) fn containers(repo: &Repo, references: &[(&Object, References)]) -> V
             }
         }
     }
-    let known = distinct(known.into_iter());
+    let known = distinct_names(known.into_iter());
     let named =
         references.iter().flat_map(|(object, all)| all.containers.iter().map(move |name| (object, name)));
     named
         .filter(|(_, container)| known.binary_search(&container.name.as_str()).is_err())
         .map(|(object, container)| {
             let message = format!("no template of the repo has a container `{}`", container.name);
-            Finding::warning("unknown-container", object, message).at(&container.pointer).help(instead(
-                &container.name,
-                &known,
-                "container",
-            ))
+            Finding::warning("unknown-container", object, message)
+                .with_pointer(&container.pointer)
+                .with_help(suggest_instead(&container.name, &known, "container"))
         })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Rules of roles that name no verb, API group or resource of Kubernetes, but nearly one.
 
-use federate_kubernetes::schema::{Cursor, nearest};
+use federate_kubernetes::schema::{Cursor, find_nearest};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::Repo;
 
@@ -25,7 +25,7 @@ const VERBS: [&str; 16] = [
 ];
 
 /// The findings.
-pub(super) fn findings(repo: &Repo) -> Vec<Finding> {
+pub(super) fn check_roles(repo: &Repo) -> Vec<Finding> {
     let objects = repo.templates.iter().map(|template| &template.object);
     let roles = objects.filter(|object| {
         object.id.group() == "rbac.authorization.k8s.io"
@@ -35,27 +35,27 @@ pub(super) fn findings(repo: &Repo) -> Vec<Finding> {
         let body = Cursor::new(&role.body);
         body.field("rules").items().map(|rule| (role, rule)).collect::<Vec<_>>()
     });
-    rules.flat_map(|(role, rule)| of(role, &rule)).collect()
+    rules.flat_map(|(role, rule)| check_rule(role, &rule)).collect()
 }
 
-fn of(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
+fn check_rule(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
     let finding = |at: &Cursor<'_>, message: String, right: &str| {
         Finding::warning("no-effect", role, format!("{message}, so the rule allows nothing by it"))
-            .at(at.pointer())
-            .help(format!("did you mean `{right}`?"))
+            .with_pointer(at.pointer())
+            .with_help(format!("did you mean `{right}`?"))
     };
     let mut found = Vec::new();
     // Paths of an API server have the verbs of HTTP.
-    let of_resources = !rule.field("nonResourceURLs").filled();
-    for verb in rule.field("verbs").items().filter(|verb| of_resources && !VERBS.contains(&verb.text())) {
+    let of_resources = !rule.field("nonResourceURLs").has_items();
+    for verb in rule.field("verbs").items().filter(|verb| of_resources && !VERBS.contains(&verb.as_text())) {
         let known: Vec<&str> =
-            VERBS.into_iter().filter(|known| known.get(..1) == verb.text().get(..1)).collect();
-        if let Some(near) = nearest(verb.text(), &known) {
-            found.push(finding(&verb, format!("`{}` is not a verb", verb.text()), near));
+            VERBS.into_iter().filter(|known| known.get(..1) == verb.as_text().get(..1)).collect();
+        if let Some(near) = find_nearest(verb.as_text(), &known) {
+            found.push(finding(&verb, format!("`{}` is not a verb", verb.as_text()), near));
         }
     }
     for group in rule.field("apiGroups").items() {
-        let text = group.text();
+        let text = group.as_text();
         if let Some((name, _)) = text.split_once('/') {
             found.push(finding(&group, format!("`{text}` is an API version, not an API group"), name));
         } else if text == "v1" || text == "core" {
@@ -69,11 +69,11 @@ fn of(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
     let resources = rule.field("resources");
     let groups = rule.field("apiGroups");
     for resource in resources.items() {
-        let kind = groups.items().find_map(|group| kind_of(group.text(), resource.text()));
+        let kind = groups.items().find_map(|group| kind_of(group.as_text(), resource.as_text()));
         if let Some(kind) = kind {
             let message =
-                format!("`{}` is not a resource; those of {kind} have a plural name", resource.text());
-            found.push(finding(&resource, message, &plural(&kind.to_ascii_lowercase())));
+                format!("`{}` is not a resource; those of {kind} have a plural name", resource.as_text());
+            found.push(finding(&resource, message, &pluralize_kind(&kind.to_ascii_lowercase())));
         }
     }
     found
@@ -81,13 +81,13 @@ fn of(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
 
 /// The kind of Kubernetes whose name in lower case, or as it is, was written in place of its resource.
 fn kind_of(group: &str, resource: &str) -> Option<&'static str> {
-    let known = federate_kubernetes::kinds::groups().find(|known| known.group == group)?;
-    let kind = known.all().find(|kind| kind.eq_ignore_ascii_case(resource))?;
+    let known = federate_kubernetes::kinds::api_groups().find(|known| known.group == group)?;
+    let kind = known.kind_names().find(|kind| kind.eq_ignore_ascii_case(resource))?;
     // `Endpoints` is its own plural.
-    (plural(&kind.to_ascii_lowercase()) != resource && !kind.ends_with("ndpoints")).then_some(kind)
+    (pluralize_kind(&kind.to_ascii_lowercase()) != resource && !kind.ends_with("ndpoints")).then_some(kind)
 }
 
-fn plural(kind: &str) -> String {
+fn pluralize_kind(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
         _ if kind.ends_with('s') || kind.ends_with("ch") => format!("{kind}es"),

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_apiserver::Kind;
-use federate_apiserver::lint::{Problem, ReleaseAddition, dated};
-use federate_apiserver::served::{Minor, NEWEST, OLDEST, release};
+use federate_apiserver::ResourceKind;
+use federate_apiserver::lint::{Problem, ReleaseAddition, find_release_additions};
+use federate_apiserver::served_versions::{Minor, NEWEST, OLDEST, parse_release};
 use federate_dialect::Plan;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, finding};
 use federate_repo::Repo;
 
 use super::super::Engine;
-use super::templates::Kinds;
+use super::templates::RepoKinds;
 
 /// How many clusters a message names.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The releases of the clusters.
-pub(super) struct Releases<'e> {
+pub(super) struct ClusterReleases<'e> {
     /// The release to check for, in place of those of the clusters.
     given: Option<Minor>,
     /// The release of clusters that do not report one, if it is configured.
@@ -30,14 +30,14 @@ pub(super) struct Releases<'e> {
 }
 
 /// A release, with the clusters that run it; without a release, nothing is known of them.
-pub(super) struct Served<'e> {
+pub(super) struct ReleaseClusters<'e> {
     pub(super) release: Option<Minor>,
     clusters: Vec<&'e str>,
 }
 
-impl<'e> Releases<'e> {
+impl<'e> ClusterReleases<'e> {
     pub(super) fn new(engine: &'e Engine<'e>, plan: &'e Plan, given: Option<Minor>) -> Self {
-        let known = |version: &str| release(version).map(|release| release.min(NEWEST));
+        let known = |version: &str| parse_release(version).map(|release| release.min(NEWEST));
         let reported = |cluster: &'e Cluster| {
             Some((cluster.name.as_ref(), cluster.kubernetes.as_deref().and_then(known)?))
         };
@@ -55,7 +55,7 @@ impl<'e> Releases<'e> {
     }
 
     /// The releases to check an object for: those of its clusters, oldest first.
-    pub(super) fn of(&self, object: &ObjectRef) -> Vec<Served<'e>> {
+    pub(super) fn for_object(&self, object: &ObjectRef) -> Vec<ReleaseClusters<'e>> {
         let row = self.plan.placements.binary_search_by(|row| row.object.cmp(object)).ok();
         let placed = row.and_then(|row| self.plan.placements.get(row)).filter(|_| !self.reported.is_empty());
         self.of_clusters(
@@ -64,7 +64,7 @@ impl<'e> Releases<'e> {
     }
 
     /// The releases of these clusters, oldest first.
-    pub(super) fn of_clusters(&self, clusters: impl Iterator<Item = &'e str>) -> Vec<Served<'e>> {
+    pub(super) fn of_clusters(&self, clusters: impl Iterator<Item = &'e str>) -> Vec<ReleaseClusters<'e>> {
         let mut by_release: BTreeMap<Option<Minor>, Vec<&str>> = BTreeMap::new();
         if self.given.is_none() {
             for cluster in clusters {
@@ -77,40 +77,40 @@ impl<'e> Releases<'e> {
         if by_release.is_empty() {
             by_release.insert(self.given.or(self.default), Vec::new());
         }
-        by_release.into_iter().map(|(release, clusters)| Served { release, clusters }).collect()
+        by_release.into_iter().map(|(release, clusters)| ReleaseClusters { release, clusters }).collect()
     }
 
     /// The problems of fields and values that the releases `served` do not have.
-    pub(super) fn problems(
+    pub(super) fn find_problems(
         &self,
-        kinds: &Kinds,
+        kinds: &RepoKinds,
         body: &Value,
-        served: impl Fn() -> Vec<Served<'e>>,
+        served: impl Fn() -> Vec<ReleaseClusters<'e>>,
     ) -> Vec<(Problem, String)> {
         if !self.are_known() {
             return Vec::new();
         }
-        let of_kind = |kind: &Kind| dated(kind, body);
+        let of_kind = |kind: &ResourceKind| find_release_additions(kind, body);
         let used: Vec<ReleaseAddition> = kinds.get(body).map(of_kind).unwrap_or_default();
         if used.is_empty() {
             return Vec::new();
         }
         let served = served();
         let about = |one: &ReleaseAddition| {
-            let lacks = served.iter().filter_map(|served| Some((one.problem(served.release?)?, served)));
-            let lacks: Vec<(Problem, &Served<'_>)> = lacks.collect();
+            let lacks = served.iter().filter_map(|served| Some((one.find_problem(served.release?)?, served)));
+            let lacks: Vec<(Problem, &ReleaseClusters<'_>)> = lacks.collect();
             let (problem, _) = lacks.first()?;
-            Some((problem.clone(), by(lacks.iter().map(|(_, served)| *served))))
+            Some((problem.clone(), describe_clusters(lacks.iter().map(|(_, served)| *served))))
         };
         used.iter().filter_map(about).collect()
     }
 }
 
 /// Which clusters run which release, as the reason of a problem.
-pub(super) fn by<'s>(served: impl Iterator<Item = &'s Served<'s>>) -> String {
-    let of = |served: &Served<'_>| {
+pub(super) fn describe_clusters<'s>(served: impl Iterator<Item = &'s ReleaseClusters<'s>>) -> String {
+    let of = |served: &ReleaseClusters<'_>| {
         let release = served.release.unwrap_or(NEWEST);
-        match finding::list(&served.clusters, NAMED) {
+        match finding::join_names(&served.clusters, MAX_NAMED) {
             names if names.is_empty() => format!("Kubernetes 1.{release}"),
             names => format!("Kubernetes 1.{release} of {names}"),
         }
@@ -119,7 +119,7 @@ pub(super) fn by<'s>(served: impl Iterator<Item = &'s Served<'s>>) -> String {
 }
 
 /// Errors in the versions of `federate.yaml`.
-pub(super) fn unknown(repo: &Repo) -> Vec<Finding> {
+pub(super) fn find_invalid_versions(repo: &Repo) -> Vec<Finding> {
     let clusters = repo.config.clusters.iter().enumerate();
     let of_clusters = clusters.filter_map(|(at, cluster)| {
         Some((format!("/clusters/{at}/kubernetesVersion"), cluster.kubernetes_version.as_deref()?))
@@ -127,23 +127,26 @@ pub(super) fn unknown(repo: &Repo) -> Vec<Finding> {
     let own = repo.config.kubernetes_version.as_deref();
     let versions =
         own.map(|version| ("/kubernetesVersion".to_owned(), version)).into_iter().chain(of_clusters);
-    let is_unknown = |version: &str| release(version).is_none_or(|release| release < OLDEST);
+    let is_unknown = |version: &str| parse_release(version).is_none_or(|release| release < OLDEST);
     versions
         .filter(|(_, version)| is_unknown(version))
         .map(|(pointer, _)| {
             let message = format!("the value is not a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}");
-            repo.invalid_config(&pointer, message).help("write it in quotes, such as `\"1.31\"`")
+            repo.invalid_config(&pointer, message).with_help("write it in quotes, such as `\"1.31\"`")
         })
         .collect()
 }
 
 /// The findings about templates with what the clusters that receive them do not serve.
-pub(super) fn outdated(repo: &Repo, releases: &Releases<'_>, kinds: &Kinds) -> Vec<Finding> {
-    repo.templates.par_iter().flat_map_iter(|template| findings(releases, kinds, &template.object)).collect()
+pub(super) fn find_unserved(repo: &Repo, releases: &ClusterReleases<'_>, kinds: &RepoKinds) -> Vec<Finding> {
+    repo.templates
+        .par_iter()
+        .flat_map_iter(|template| check_object(releases, kinds, &template.object))
+        .collect()
 }
 
 /// The object's own findings: what the clusters that receive it do not serve.
-fn findings(releases: &Releases<'_>, kinds: &Kinds, object: &Object) -> Vec<Finding> {
-    let problems = releases.problems(kinds, &object.body, || releases.of(&object.id));
-    problems.into_iter().map(|(problem, by)| super::templates::finding(object, problem, &by)).collect()
+fn check_object(releases: &ClusterReleases<'_>, kinds: &RepoKinds, object: &Object) -> Vec<Finding> {
+    let problems = releases.find_problems(kinds, &object.body, || releases.for_object(&object.id));
+    problems.into_iter().map(|(problem, by)| super::templates::build_finding(object, problem, &by)).collect()
 }

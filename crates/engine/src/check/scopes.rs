@@ -8,7 +8,7 @@ use federate_repo::Repo;
 
 /// The findings about objects that count as namespaced although nothing says so: one per kind, if no policy places an
 /// object of it, or if a policy places one because of the namespace.
-pub(super) fn assumed(repo: &Repo, plan: &Plan) -> Vec<Finding> {
+pub(super) fn find_assumed(repo: &Repo, plan: &Plan) -> Vec<Finding> {
     if repo.assumed_namespaced.is_empty() {
         return Vec::new();
     }
@@ -43,7 +43,9 @@ pub(super) fn assumed(repo: &Repo, plan: &Plan) -> Vec<Finding> {
             object.id.kind, object.id.api_version, object.id.name
         );
         let help = "write `metadata.namespace`, or add the CustomResourceDefinition of the kind to the repo";
-        found.push(Finding::warning("unknown-scope", object, message).at("/metadata").help(help));
+        found.push(
+            Finding::warning("unknown-scope", object, message).with_pointer("/metadata").with_help(help),
+        );
     }
     found
 }

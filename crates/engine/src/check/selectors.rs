@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use federate_apiserver::served::{NEWEST, Served, served};
-use federate_dialect::References;
-use federate_dialect::references::{Name, Selector};
-use federate_kubernetes::schema::similar;
+use federate_apiserver::served_versions::{NEWEST, VersionSupport, check_version};
+use federate_dialect::ObjectReferences;
+use federate_dialect::references::{LocatedName, TemplateSelector};
+use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, kinds};
 use federate_repo::Repo;
 
-use super::{distinct, instead};
+use super::{distinct_names, suggest_instead};
 
 /// Why a selector matches nothing.
 struct Miss {
@@ -22,7 +22,7 @@ struct Miss {
 }
 
 impl Miss {
-    fn new(at: &Name, why: String, help: String) -> Self {
+    fn new(at: &LocatedName, why: String, help: String) -> Self {
         Self { pointer: at.pointer.clone(), why, help }
     }
 }
@@ -31,7 +31,7 @@ impl Miss {
 /// no such selector explains them. `unread` is the place of a document that cannot be read.
 pub(super) fn without_match(
     repo: &Repo,
-    references: &[(&Object, References)],
+    references: &[(&Object, ObjectReferences)],
     unused: &[Finding],
     misspelt: &[Finding],
     unread: Option<&Origin>,
@@ -46,7 +46,7 @@ pub(super) fn without_match(
     for (object, selector) in
         references.iter().flat_map(|(o, all)| all.selectors.iter().map(move |s| (*o, s)))
     {
-        let Some(mut one) = miss(object, selector, &by_kind) else { continue };
+        let Some(mut one) = find_miss(object, selector, &by_kind) else { continue };
         let named = |id: &&&ObjectRef| selector.name.as_ref().is_some_and(|name| name.name == id.name);
         if let Some(id) = misspelt.iter().find(named) {
             one.help = format!("correct {id}, whose kind or API version is wrong");
@@ -64,7 +64,7 @@ pub(super) fn without_match(
             None => ("unused-selector", format!("a selector of {} matches no object: {why}", object.id)),
         };
         explained.insert(object.id.clone());
-        found.push(Finding::warning(code, object, message).at(pointer).help(help));
+        found.push(Finding::warning(code, object, message).with_pointer(pointer).with_help(help));
     }
     let others = unused.iter();
     let others = others.filter(|one| one.object.as_ref().is_none_or(|id| !explained.contains(id)));
@@ -84,7 +84,11 @@ fn by_kind<'r>(repo: &'r Repo, misspelt: &BTreeSet<&ObjectRef>) -> BTreeMap<&'r 
 
 /// The field of a selector that leaves no object, tried in the order in which people read them: kind, API version,
 /// namespace, name, labels.
-fn miss(policy: &Object, selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> Option<Miss> {
+fn find_miss(
+    policy: &Object,
+    selector: &TemplateSelector,
+    by_kind: &BTreeMap<&str, Vec<&Object>>,
+) -> Option<Miss> {
     let kind = selector.kind.name.as_str();
     if kind.is_empty() {
         return None;
@@ -100,11 +104,12 @@ fn miss(policy: &Object, selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Obje
     }
 }
 
-fn unknown_kind(selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> Miss {
+fn unknown_kind(selector: &TemplateSelector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> Miss {
     let kind = selector.kind.name.as_str();
     let there: Vec<&str> = by_kind.keys().copied().collect();
-    let builtin: Vec<&str> = kinds::all().collect();
-    let near = similar(kind, &there).or_else(|| similar(kind, &builtin).filter(|_| !builtin.contains(&kind)));
+    let builtin: Vec<&str> = kinds::kind_names().collect();
+    let near = find_similar(kind, &there)
+        .or_else(|| find_similar(kind, &builtin).filter(|_| !builtin.contains(&kind)));
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None => match &selector.name {
@@ -116,27 +121,27 @@ fn unknown_kind(selector: &Selector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> 
 }
 
 /// The objects of the selector's API version or group.
-fn other_version<'o>(selector: &Selector, objects: &[&'o Object]) -> Result<Vec<&'o Object>, Miss> {
+fn other_version<'o>(selector: &TemplateSelector, objects: &[&'o Object]) -> Result<Vec<&'o Object>, Miss> {
     let objects = match &selector.group {
-        Some(group) => matching(selector, group, objects, |object| object.id.group())?,
+        Some(group) => select_matching(selector, group, objects, |object| object.id.group())?,
         None => objects.to_vec(),
     };
     let Some(version) = &selector.api_version else { return Ok(objects) };
     if selector.any_version && !is_unserved(&version.name, &selector.kind.name) {
         return Ok(objects);
     }
-    matching(selector, version, &objects, |object| object.id.api_version.as_str())
+    select_matching(selector, version, &objects, |object| object.id.api_version.as_str())
 }
 
 /// Whether no API server serves an API version of a built-in kind any more.
 fn is_unserved(api_version: &str, kind: &str) -> bool {
-    !matches!(served(api_version, kind, NEWEST), Served::Yes | Served::Unknown)
+    !matches!(check_version(api_version, kind, NEWEST), VersionSupport::Yes | VersionSupport::Unknown)
 }
 
 /// The objects with a property that a selector asks for.
-fn matching<'o>(
-    selector: &Selector,
-    wanted: &Name,
+fn select_matching<'o>(
+    selector: &TemplateSelector,
+    wanted: &LocatedName,
     objects: &[&'o Object],
     of: fn(&Object) -> &str,
 ) -> Result<Vec<&'o Object>, Miss> {
@@ -144,12 +149,12 @@ fn matching<'o>(
     if !matching.is_empty() {
         return Ok(matching);
     }
-    let known = distinct(objects.iter().map(|object| of(object)));
+    let known = distinct_names(objects.iter().map(|object| of(object)));
     let shown = |name: &str| if name.is_empty() { "\"\"".to_owned() } else { name.to_owned() };
     let why = format!("the repo has no {} in `{}`", selector.kind.name, shown(&wanted.name));
     let help = match known.as_slice() {
         [one] => format!("did you mean `{}`?", shown(one)),
-        several => instead(&wanted.name, several, "other API version"),
+        several => suggest_instead(&wanted.name, several, "other API version"),
     };
     Err(Miss::new(wanted, why, help))
 }
@@ -157,7 +162,7 @@ fn matching<'o>(
 /// The objects of the selector's namespace.
 fn other_namespace<'o>(
     policy: &Object,
-    selector: &Selector,
+    selector: &TemplateSelector,
     objects: Vec<&'o Object>,
 ) -> Result<Vec<&'o Object>, Miss> {
     let Some(namespace) = &selector.namespace else { return Ok(objects) };
@@ -179,19 +184,19 @@ fn other_namespace<'o>(
     let of_policy = if own { format!(" of the {}", policy.id.kind) } else { String::new() };
     let why = format!("the repo has no {kind} in the namespace `{}`{of_policy}", namespace.name);
     let named = objects.iter().filter(|o| selector.name.as_ref().is_none_or(|name| name.name == o.id.name));
-    let named = distinct(named.filter_map(|object| object.id.namespace.as_deref()));
+    let named = distinct_names(named.filter_map(|object| object.id.namespace.as_deref()));
     let help = match (named.as_slice(), &selector.name) {
         ([one], Some(name)) => format!("{kind} `{}` is in the namespace `{one}`", name.name),
         ([], _) => {
-            let all = distinct(objects.iter().filter_map(|object| object.id.namespace.as_deref()));
-            instead(&namespace.name, &all, "namespace")
+            let all = distinct_names(objects.iter().filter_map(|object| object.id.namespace.as_deref()));
+            suggest_instead(&namespace.name, &all, "namespace")
         }
-        (several, _) => instead(&namespace.name, several, "namespace"),
+        (several, _) => suggest_instead(&namespace.name, several, "namespace"),
     };
     Err(Miss::new(namespace, why, help.replace("the repo has", "the namespaces with such objects are")))
 }
 
-fn other_name(selector: &Selector, objects: &[&Object], of_kind: &[&Object]) -> Option<Miss> {
+fn other_name(selector: &TemplateSelector, objects: &[&Object], of_kind: &[&Object]) -> Option<Miss> {
     let name = selector.name.as_ref()?;
     if objects.iter().any(|object| object.id.name == name.name) {
         return None;
@@ -203,14 +208,17 @@ fn other_name(selector: &Selector, objects: &[&Object], of_kind: &[&Object]) -> 
     let elsewhere = of_kind.iter().find(|object| object.id.name == name.name);
     let help = match elsewhere.and_then(|object| object.id.namespace.as_ref()) {
         Some(namespace) => format!("{kind} `{}` is in the namespace `{namespace}`", name.name),
-        None => instead(&name.name, &distinct(objects.iter().map(|o| o.id.name.as_str())), kind),
+        None => {
+            suggest_instead(&name.name, &distinct_names(objects.iter().map(|o| o.id.name.as_str())), kind)
+        }
     };
     Some(Miss::new(name, why, help))
 }
 
-fn other_labels(selector: &Selector, objects: &[&Object]) -> Option<Miss> {
+fn other_labels(selector: &TemplateSelector, objects: &[&Object]) -> Option<Miss> {
     let (labels, pointer) = selector.labels.as_ref()?;
-    let read = LabelSelector::deserialize(labels).ok().filter(|selector| selector.invalid().is_none())?;
+    let read =
+        LabelSelector::deserialize(labels).ok().filter(|selector| selector.find_mistake().is_none())?;
     if objects.iter().any(|object| read.matches(&object.labels())) {
         return None;
     }
@@ -219,14 +227,14 @@ fn other_labels(selector: &Selector, objects: &[&Object]) -> Option<Miss> {
     let all: Vec<_> = objects.iter().map(|object| object.labels()).collect();
     for (key, value) in &read.match_labels {
         let place = format!("{pointer}/matchLabels/{}", federate_kubernetes::pointer::escape(key));
-        let values = distinct(all.iter().filter_map(|labels| labels.get(key)).map(String::as_str));
+        let values = distinct_names(all.iter().filter_map(|labels| labels.get(key)).map(String::as_str));
         if values.is_empty() {
-            let keys = distinct(all.iter().flat_map(|labels| labels.keys()).map(String::as_str));
-            let help = instead(key, &keys, "label").replace("the repo has", "the labels are");
+            let keys = distinct_names(all.iter().flat_map(|labels| labels.keys()).map(String::as_str));
+            let help = suggest_instead(key, &keys, "label").replace("the repo has", "the labels are");
             return at(place, format!("no {kind} that it could select has the label `{key}`"), help);
         }
         if !values.contains(&value.as_str()) {
-            let help = instead(value, &values, "value").replace("the repo has", "its values are");
+            let help = suggest_instead(value, &values, "value").replace("the repo has", "its values are");
             return at(place, format!("no {kind} that it could select has the label `{key}: {value}`"), help);
         }
     }

@@ -7,14 +7,14 @@ use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_kubernetes::object::string_map;
-use federate_kubernetes::schema::{Cursor, similar};
+use federate_kubernetes::schema::{Cursor, find_similar};
 use federate_kubernetes::{Finding, Labels, Object};
 use federate_repo::Repo;
 
-use super::instead;
+use super::suggest_instead;
 
 /// Where workloads have the template of their pods.
-const PODS: [&str; 3] = ["/spec/template", "/spec/jobTemplate/spec/template", ""];
+const TEMPLATE_POINTERS: [&str; 3] = ["/spec/template", "/spec/jobTemplate/spec/template", ""];
 
 /// The pods of a workload: their labels, and the names of their ports.
 struct Pods<'r> {
@@ -23,14 +23,14 @@ struct Pods<'r> {
 }
 
 /// Kinds that select pods: the API group, the kind, and the pointer to the labels.
-const SELECTORS: [(&str, &str, &str); 3] = [
+const POD_SELECTORS: [(&str, &str, &str); 3] = [
     ("", "Service", "/spec/selector"),
     ("policy", "PodDisruptionBudget", "/spec/selector/matchLabels"),
     ("networking.k8s.io", "NetworkPolicy", "/spec/podSelector/matchLabels"),
 ];
 
 /// The range of node ports, unless `--service-node-port-range` of an API server says otherwise.
-const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
+const NODE_PORT_RANGE: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 /// Node ports out of the range that is the default. API servers refuse them only when they create the Service, so that
 /// not even a dry run finds them.
@@ -41,10 +41,10 @@ pub(super) fn node_ports(repo: &Repo) -> Vec<Finding> {
         let body = Cursor::new(&service.body);
         let ports = body.field("spec").field("ports").items().map(|port| port.field("nodePort").clone());
         let wrong = ports.filter_map(|port| {
-            let number = port.value().as_i64().filter(|number| *number != 0 && !NODE_PORTS.contains(number))?;
+            let number = port.value().as_i64().filter(|number| *number != 0 && !NODE_PORT_RANGE.contains(number))?;
             let message = format!("`nodePort: {number}` is not between 30000 and 32767, and an API server refuses it");
             let help = "choose a port of that range, or leave it out, unless `--service-node-port-range` sets another range";
-            Some(Finding::warning("invalid-field", service, message).at(port.pointer()).help(help))
+            Some(Finding::warning("invalid-field", service, message).with_pointer(port.pointer()).with_help(help))
         });
         wrong.collect::<Vec<_>>()
     });
@@ -52,10 +52,10 @@ pub(super) fn node_ports(repo: &Repo) -> Vec<Finding> {
 }
 
 /// The findings about selectors and ports.
-pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
+pub(super) fn find_mistyped(repo: &Repo) -> Vec<Finding> {
     let templates = || repo.templates.iter().map(|template| &template.object);
     let selecting = |object: &Object| {
-        SELECTORS.iter().find(|(group, kind, _)| object.id.group() == *group && object.id.kind == *kind)
+        POD_SELECTORS.iter().find(|(group, kind, _)| object.id.group() == *group && object.id.kind == *kind)
     };
     let services: Vec<(&Object, &str)> =
         templates().filter_map(|object| selecting(object).map(|(.., labels)| (object, *labels))).collect();
@@ -65,12 +65,12 @@ pub(super) fn mistyped(repo: &Repo) -> Vec<Finding> {
     let mut pods: BTreeMap<Option<&str>, Namespace<'_>> = BTreeMap::new();
     for object in templates() {
         if let Some(found) = pods_of(object) {
-            pods.entry(object.id.namespace.as_deref()).or_default().add(found);
+            pods.entry(object.id.namespace.as_deref()).or_default().add_pods(found);
         }
     }
     let none = Namespace::default();
     let of = |(service, labels): (&Object, &str)| {
-        findings(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
+        check_service(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
     };
     services.into_par_iter().flat_map_iter(of).collect()
 }
@@ -84,7 +84,7 @@ struct Namespace<'r> {
 }
 
 impl<'r> Namespace<'r> {
-    fn add(&mut self, pods: Pods<'r>) {
+    fn add_pods(&mut self, pods: Pods<'r>) {
         for (key, value) in &pods.labels {
             self.by_label.entry((key.clone(), value.clone())).or_default().push(self.pods.len());
         }
@@ -92,7 +92,7 @@ impl<'r> Namespace<'r> {
     }
 
     /// The pods with all of these labels: those with the rarest of them, as far as they have the others.
-    fn selected(&self, selector: &Labels) -> Vec<&Pods<'r>> {
+    fn select_pods(&self, selector: &Labels) -> Vec<&Pods<'r>> {
         let with = |(key, value): (&String, &String)| {
             self.by_label.get(&(key.clone(), value.clone())).map_or(&[][..], Vec::as_slice)
         };
@@ -103,7 +103,7 @@ impl<'r> Namespace<'r> {
 }
 
 fn pods_of(object: &Object) -> Option<Pods<'_>> {
-    let template = PODS.iter().find_map(|pointer| {
+    let template = TEMPLATE_POINTERS.iter().find_map(|pointer| {
         let template = object.body.pointer(pointer)?;
         template.pointer("/spec/containers").is_some().then_some(template)
     })?;
@@ -115,41 +115,47 @@ fn pods_of(object: &Object) -> Option<Pods<'_>> {
     })
 }
 
-fn findings(service: &Object, labels: &str, namespace: &Namespace<'_>) -> Vec<Finding> {
+fn check_service(service: &Object, labels: &str, namespace: &Namespace<'_>) -> Vec<Finding> {
     let body = Cursor::new(&service.body);
-    let place = body.below(labels);
+    let place = body.at_pointer(labels);
     let selector = string_map(Some(place.value()));
     if selector.is_empty() {
         return Vec::new();
     }
-    let selected = namespace.selected(&selector);
+    let selected = namespace.select_pods(&selector);
     if selected.is_empty() {
-        return near(service, &place, &selector, &namespace.pods).into_iter().collect();
+        return find_near_label(service, &place, &selector, &namespace.pods).into_iter().collect();
     }
     let known: Vec<&str> = selected.iter().flat_map(|pods| pods.ports.iter().copied()).collect();
     let targets = body.field("spec").field("ports").items().map(|port| port.field("targetPort").clone());
-    let missing = targets.filter(|port| !port.text().is_empty() && !known.contains(&port.text()));
+    let missing = targets.filter(|port| !port.as_text().is_empty() && !known.contains(&port.as_text()));
     missing
         .map(|port| {
-            let message = format!("the pods that the Service selects have no port `{}`", port.text());
-            Finding::warning("unknown-reference", service, message)
-                .at(port.pointer())
-                .help(instead(port.text(), &known, "named port").replace("the repo has", "the pods have"))
+            let message = format!("the pods that the Service selects have no port `{}`", port.as_text());
+            Finding::warning("unknown-reference", service, message).with_pointer(port.pointer()).with_help(
+                suggest_instead(port.as_text(), &known, "named port")
+                    .replace("the repo has", "the pods have"),
+            )
         })
         .collect()
 }
 
 /// The finding about a selector that differs from the labels of pods in one label, by a typo.
-fn near(service: &Object, place: &Cursor<'_>, selector: &Labels, pods: &[Pods<'_>]) -> Option<Finding> {
+fn find_near_label(
+    service: &Object,
+    place: &Cursor<'_>,
+    selector: &Labels,
+    pods: &[Pods<'_>],
+) -> Option<Finding> {
     pods.iter().find_map(|pods| {
         let differing: Vec<(&String, &String)> =
             selector.iter().filter(|(key, value)| pods.labels.get(*key) != Some(value)).collect();
         let [(key, value)] = differing.as_slice() else { return None };
         let keys: Vec<&str> = pods.labels.keys().map(String::as_str).collect();
         let right = if let Some(has) = pods.labels.get(*key) {
-            similar(value, &[has]).map(|has| format!("{key}: {has}"))?
+            find_similar(value, &[has]).map(|has| format!("{key}: {has}"))?
         } else {
-            let near = similar(key, &keys)?;
+            let near = find_similar(key, &keys)?;
             let has = pods.labels.get(near).filter(|has| has == value)?;
             format!("{near}: {has}")
         };
@@ -160,8 +166,8 @@ fn near(service: &Object, place: &Cursor<'_>, selector: &Labels, pods: &[Pods<'_
         let at = place.entry(key);
         Some(
             Finding::warning("unknown-reference", service, message)
-                .at(at.pointer())
-                .help(format!("did you mean `{right}`?")),
+                .with_pointer(at.pointer())
+                .with_help(format!("did you mean `{right}`?")),
         )
     })
 }

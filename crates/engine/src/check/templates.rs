@@ -5,74 +5,82 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use federate_apiserver::Kind;
-use federate_apiserver::lint::{Effect, Problem, VERSION, problems};
-use federate_kubernetes::kinds::scope;
+use federate_apiserver::ResourceKind;
+use federate_apiserver::lint::{KUBERNETES_VERSION, Problem, ProblemEffect, find_problems};
+use federate_kubernetes::kinds::find_scope;
 use federate_kubernetes::schema::check_metadata;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
 use federate_repo::{Repo, Role};
 
 /// The findings about templates, and about the templates in federated objects and envelopes.
-pub(super) fn refused(repo: &Repo, kinds: &Kinds, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
+pub(super) fn find_refused(
+    repo: &Repo,
+    kinds: &RepoKinds,
+    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
+) -> Vec<Finding> {
     let templates = repo.templates.par_iter().flat_map_iter(|template| {
         let object = &template.object;
         if kinds.get(&object.body).is_none() {
             return check_metadata(object);
         }
-        let problems = kinds.problems(&object.body, "").into_iter();
-        problems.map(|problem| finding(object, problem, &by(&object.id))).collect()
+        let problems = kinds.find_problems(&object.body, "").into_iter();
+        problems.map(|problem| build_finding(object, problem, &schema_name(&object.id))).collect()
     });
     let mut found: Vec<Finding> = templates.collect();
     for claimed in &repo.claimed {
         let object = &claimed.object;
-        for (pointer, body) in embedded(object, claimed.role, wrapped) {
-            let id = Object::of(body.clone(), "").id;
-            let problems = kinds.problems(&body, &pointer).into_iter();
-            let by = by(&id);
-            found.extend(problems.map(|problem| finding(object, problem, &by)));
+        for (pointer, body) in embedded_templates(object, claimed.role, wrapped) {
+            let id = Object::from_manifest(body.clone(), "").id;
+            let problems = kinds.find_problems(&body, &pointer).into_iter();
+            let by = schema_name(&id);
+            found.extend(problems.map(|problem| build_finding(object, problem, &by)));
         }
     }
     found
 }
 
 /// By whose schema an object is checked, if not by those of its clusters.
-pub(super) fn by(id: &ObjectRef) -> String {
-    let custom = scope(id.group(), &id.kind).is_none();
-    if custom { "its CRD".to_owned() } else { format!("Kubernetes {VERSION}") }
+pub(super) fn schema_name(id: &ObjectRef) -> String {
+    let custom = find_scope(id.group(), &id.kind).is_none();
+    if custom { "its CRD".to_owned() } else { format!("Kubernetes {KUBERNETES_VERSION}") }
 }
 
 /// The finding about a problem in the text of `object`; `by` names the schema.
-pub(super) fn finding(object: &Object, problem: Problem, by: &str) -> Finding {
+pub(super) fn build_finding(object: &Object, problem: Problem, by: &str) -> Finding {
     let Problem { pointer, effect, message, help } = problem;
     let (severity, code, message) = match effect {
-        Effect::Dropped => {
+        ProblemEffect::Dropped => {
             let end = "an API server drops it, and `kubectl apply` and server-side apply refuse the object";
             (Severity::Warning, "unknown-field", format!("{message} ({by}): {end}"))
         }
-        Effect::Gated => (
+        ProblemEffect::Gated => (
             Severity::Warning,
             "feature-gate",
             format!("{message} ({by}): without it, an API server drops the field"),
         ),
-        Effect::Ambiguous => (Severity::Warning, "duplicate-item", message),
-        Effect::BadName => (Severity::Error, "invalid-name", format!("{message} ({by} refuses it)")),
-        Effect::Refused => (Severity::Error, "invalid-field", format!("{message} ({by} refuses it)")),
+        ProblemEffect::Ambiguous => (Severity::Warning, "duplicate-item", message),
+        ProblemEffect::BadName => (Severity::Error, "invalid-name", format!("{message} ({by} refuses it)")),
+        ProblemEffect::Refused => (Severity::Error, "invalid-field", format!("{message} ({by} refuses it)")),
     };
     let finding = match severity {
         Severity::Error => Finding::error(code, object, message),
         Severity::Warning => Finding::warning(code, object, message),
     };
-    Finding { help, ..finding.at(pointer) }
+    Finding { help, ..finding.with_pointer(pointer) }
 }
 
 /// The templates in an object of a control plane: the pointer to each, and the object.
-fn embedded(object: &Object, role: Role, targets: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<(String, Value)> {
+fn embedded_templates(
+    object: &Object,
+    role: Role,
+    targets: &BTreeMap<ObjectRef, ObjectRef>,
+) -> Vec<(String, Value)> {
     if let Some(target) = targets.get(&object.id) {
-        let body = wrapped(object, target);
+        let body = wrapped_template(object, target);
         return body.map(|body| ("/spec/template".to_owned(), body)).into_iter().collect();
     }
     let envelope = role == Role::Other && object.id.kind.ends_with("ResourceEnvelope");
-    let data = object.at(&["data"]).and_then(Value::as_object).filter(|_| envelope);
+    let data = object.value_at(&["data"]).and_then(Value::as_object).filter(|_| envelope);
     let one = |(key, body): (&String, &Value)| {
         (format!("/data/{}", federate_kubernetes::pointer::escape(key)), body.clone())
     };
@@ -80,32 +88,32 @@ fn embedded(object: &Object, role: Role, targets: &BTreeMap<ObjectRef, ObjectRef
 }
 
 /// The kinds that the repo defines, by kind and version.
-pub(super) struct Kinds(BTreeMap<String, BTreeMap<String, Kind>>);
+pub(super) struct RepoKinds(BTreeMap<String, BTreeMap<String, ResourceKind>>);
 
-impl Kinds {
+impl RepoKinds {
     pub(super) fn new(repo: &Repo) -> Self {
         let definitions = repo.templates.iter().map(|template| &template.object);
         let definitions = definitions.filter(|object| object.id.kind == "CustomResourceDefinition");
-        let mut all: BTreeMap<String, BTreeMap<String, Kind>> = BTreeMap::new();
-        for kind in definitions.flat_map(|object| Kind::from_definition(&object.body)) {
+        let mut all: BTreeMap<String, BTreeMap<String, ResourceKind>> = BTreeMap::new();
+        for kind in definitions.flat_map(|object| ResourceKind::from_definition(&object.body)) {
             all.entry(kind.kind.clone()).or_default().insert(kind.api_version(), kind);
         }
         Self(all)
     }
 
     /// The kind of an object; `None` if its schema is not known.
-    pub(super) fn get(&self, body: &Value) -> Option<&Kind> {
+    pub(super) fn get(&self, body: &Value) -> Option<&ResourceKind> {
         let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         let custom = self.0.get(kind).and_then(|versions| versions.get(api_version));
-        custom.or_else(|| Kind::builtin(api_version, kind).filter(|kind| kind.is_known()))
+        custom.or_else(|| ResourceKind::find_builtin(api_version, kind).filter(|kind| kind.is_known()))
     }
 
     /// The problems of an object, as pointers below `prefix`. Files that are encrypted by SOPS have none.
-    pub(super) fn problems(&self, body: &Value, prefix: &str) -> Vec<Problem> {
+    pub(super) fn find_problems(&self, body: &Value, prefix: &str) -> Vec<Problem> {
         let Some(kind) = self.get(body).filter(|_| body.get("sops").is_none()) else { return Vec::new() };
         let at = |problem: Problem| Problem { pointer: format!("{prefix}{}", problem.pointer), ..problem };
-        problems(kind, body).into_iter().map(at).collect()
+        find_problems(kind, body).into_iter().map(at).collect()
     }
 
     /// The kinds of an API group that the repo defines, with their versions.
@@ -116,8 +124,8 @@ impl Kinds {
 }
 
 /// The template in a federated object, as the object that it is for.
-fn wrapped(object: &Object, target: &ObjectRef) -> Option<Value> {
-    let mut body = object.at(&["spec", "template"])?.as_object()?.clone();
+fn wrapped_template(object: &Object, target: &ObjectRef) -> Option<Value> {
+    let mut body = object.value_at(&["spec", "template"])?.as_object()?.clone();
     body.insert("apiVersion".to_owned(), target.api_version.as_str().into());
     body.insert("kind".to_owned(), target.kind.as_str().into());
     let metadata = body.entry("metadata").or_insert_with(|| json!({}));
@@ -126,7 +134,7 @@ fn wrapped(object: &Object, target: &ObjectRef) -> Option<Value> {
 }
 
 /// The template in the federated object `own`, as the object that it is for.
-pub(super) fn template(repo: &Repo, own: &ObjectRef, target: &ObjectRef) -> Option<Value> {
+pub(super) fn find_template(repo: &Repo, own: &ObjectRef, target: &ObjectRef) -> Option<Value> {
     let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == *own)?;
-    wrapped(&claimed.object, target)
+    wrapped_template(&claimed.object, target)
 }

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_kubernetes::schema::{Cursor, nearest, similar};
+use federate_kubernetes::schema::{Cursor, find_nearest, find_similar};
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 use federate_repo::Repo;
 
 /// References in the spec of pods: the path of the name, and the kind. `*` stands for the items of a list.
-const OF_PODS: [(&str, &str); 14] = [
+const POD_REFERENCES: [(&str, &str); 14] = [
     ("containers/*/env/*/valueFrom/configMapKeyRef", "ConfigMap"),
     ("containers/*/env/*/valueFrom/secretKeyRef", "Secret"),
     ("containers/*/envFrom/*/configMapRef", "ConfigMap"),
@@ -32,7 +32,7 @@ const OF_PODS: [(&str, &str); 14] = [
 ];
 
 /// References of other kinds.
-const OTHERS: [(&str, &str, &str); 6] = [
+const OTHER_REFERENCES: [(&str, &str, &str); 6] = [
     ("Ingress", "spec/rules/*/http/paths/*/backend/service", "Service"),
     ("Ingress", "spec/defaultBackend/service", "Service"),
     ("Ingress", "spec/tls/*|secretName", "Secret"),
@@ -42,17 +42,17 @@ const OTHERS: [(&str, &str, &str); 6] = [
 ];
 
 /// The paths of the specs of pods.
-const PODS: [&str; 3] = ["spec", "spec/template/spec", "spec/jobTemplate/spec/template/spec"];
+const POD_SPECS: [&str; 3] = ["spec", "spec/template/spec", "spec/jobTemplate/spec/template/spec"];
 
 /// The findings.
-pub(super) fn missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
+pub(super) fn find_missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
     let mut names = Names::default();
     let templates = repo.templates.iter().map(|template| &template.object.id);
     for id in templates.chain(repo.claimed.iter().map(|claimed| &claimed.object.id)).chain(wrapped.values()) {
         names.entry((&id.kind, id.namespace.as_deref())).or_default().insert(&id.name);
     }
     let of = |object: &Object| {
-        references(object).into_iter().filter_map(|one| one.finding(object, &names)).collect()
+        object_references(object).into_iter().filter_map(|one| one.into_finding(object, &names)).collect()
     };
     repo.templates.par_iter().flat_map_iter(|template| -> Vec<Finding> { of(&template.object) }).collect()
 }
@@ -71,7 +71,7 @@ pub(super) fn runs_again(
         return None;
     }
     let seconds = body.pointer(FIELD).filter(|value| !value.is_null())?;
-    let template = repo.template(object).map(|template| (&template.object, FIELD.to_owned()));
+    let template = repo.find_template(object).map(|template| (&template.object, FIELD.to_owned()));
     let (source, pointer) = template.or_else(|| {
         let own = wrapped.get(object)?;
         let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == **own)?;
@@ -82,14 +82,14 @@ pub(super) fn runs_again(
     );
     let help =
         "remove `ttlSecondsAfterFinished`, or use a CronJob for a task that is meant to run more than once";
-    Some(Finding::warning("job-runs-again", source, message).at(&pointer).help(help))
+    Some(Finding::warning("job-runs-again", source, message).with_pointer(&pointer).with_help(help))
 }
 
 /// The names of objects, by kind and namespace.
 type Names<'r> = BTreeMap<(&'r str, Option<&'r str>), BTreeSet<&'r str>>;
 
 /// Among more names, no similar one is searched.
-const SEARCHED: usize = 1000;
+const MAX_SEARCHED: usize = 1000;
 
 /// A reference to an object in the same namespace.
 struct Reference {
@@ -101,7 +101,7 @@ struct Reference {
 }
 
 impl Reference {
-    fn finding(self, object: &Object, names: &Names<'_>) -> Option<Finding> {
+    fn into_finding(self, object: &Object, names: &Names<'_>) -> Option<Finding> {
         let Self { kind, name, pointer, consequence } = self;
         let cluster = kind.starts_with("Cluster");
         let namespace = object.id.namespace.as_deref().filter(|_| !cluster);
@@ -109,13 +109,13 @@ impl Reference {
         if name.is_empty() || known.is_some_and(|known| known.contains(name.as_str())) {
             return None;
         }
-        let known = known.filter(|known| known.len() <= SEARCHED);
+        let known = known.filter(|known| known.len() <= MAX_SEARCHED);
         let known: Vec<&str> = known.into_iter().flatten().copied().collect();
-        let near = similar(&name, &known);
+        let near = find_similar(&name, &known);
         // The kind itself can be mistyped.
         let named = names.iter().filter(|((_, of), all)| *of == namespace && all.contains(name.as_str()));
         let kinds: Vec<&str> = named.map(|((kind, _), _)| *kind).collect();
-        let other = nearest(&kind, &kinds).filter(|_| consequence.is_some());
+        let other = find_nearest(&kind, &kinds).filter(|_| consequence.is_some());
         let (what, help) = match (consequence, near) {
             _ if other.is_some() => {
                 (consequence, format!("did you mean the kind `{}`?", other.unwrap_or_default()))
@@ -123,7 +123,7 @@ impl Reference {
             (_, Some(near)) => (consequence, format!("did you mean `{near}`?")),
             (Some(_), None) if known.is_empty() => (consequence, format!("add the {kind} to the repo")),
             (Some(_), None) => {
-                (consequence, format!("the repo has {}", finding::list(&known, super::LISTED)))
+                (consequence, format!("the repo has {}", finding::join_names(&known, super::MAX_LISTED)))
             }
             (None, None) => return None,
         };
@@ -131,39 +131,39 @@ impl Reference {
             namespace.map_or_else(String::new, |namespace| format!(" in the namespace `{namespace}`"));
         let what = what.map_or_else(String::new, |what| format!(": {what}"));
         let message = format!("the repo has no {kind} `{name}`{place}{what}");
-        Some(Finding::warning("unknown-reference", object, message).at(pointer).help(help))
+        Some(Finding::warning("unknown-reference", object, message).with_pointer(pointer).with_help(help))
     }
 }
 
-fn references(object: &Object) -> Vec<Reference> {
+fn object_references(object: &Object) -> Vec<Reference> {
     let mut all = Vec::new();
     let body = Cursor::new(&object.body);
     let kind = object.id.kind.as_str();
     let workload = matches!(object.id.group(), "" | "apps" | "batch");
-    for spec in PODS
+    for spec in POD_SPECS
         .iter()
-        .flat_map(|path| at(&body, path))
-        .filter(|spec| workload && spec.field("containers").present())
+        .flat_map(|path| find_places(&body, path))
+        .filter(|spec| workload && spec.field("containers").is_present())
     {
-        for (path, kind) in OF_PODS {
-            all.extend(named(&spec, path, kind));
+        for (path, kind) in POD_REFERENCES {
+            all.extend(named_references(&spec, path, kind));
         }
         let account = spec.field("serviceAccountName");
-        all.extend(reference(&account, "ServiceAccount").filter(|account| account.name != "default"));
+        all.extend(read_reference(&account, "ServiceAccount").filter(|account| account.name != "default"));
     }
-    for (_, path, target) in OTHERS.into_iter().filter(|(of, ..)| *of == kind) {
+    for (_, path, target) in OTHER_REFERENCES.into_iter().filter(|(of, ..)| *of == kind) {
         match target {
             "" => all.extend(
-                at(&body, path)
+                find_places(&body, path)
                     .iter()
-                    .filter_map(|role| reference(&role.field("name"), role.field("kind").text())),
+                    .filter_map(|role| read_reference(&role.field("name"), role.field("kind").as_text())),
             ),
-            target => all.extend(named(&body, path, target)),
+            target => all.extend(named_references(&body, path, target)),
         }
     }
     if matches!(kind, "HorizontalPodAutoscaler" | "FederatedHPA" | "CronFederatedHPA") {
         let target = body.field("spec").field("scaleTargetRef");
-        let scaled = reference(&target.field("name"), target.field("kind").text());
+        let scaled = read_reference(&target.field("name"), target.field("kind").as_text());
         let consequence = Some("the autoscaler scales nothing");
         all.extend(scaled.map(|reference| Reference { consequence, ..reference }));
     }
@@ -171,20 +171,20 @@ fn references(object: &Object) -> Vec<Reference> {
 }
 
 /// The references at a path: of the field `name`, or of the one after `|`.
-fn named(from: &Cursor<'_>, path: &str, kind: &str) -> Vec<Reference> {
+fn named_references(from: &Cursor<'_>, path: &str, kind: &str) -> Vec<Reference> {
     let (path, field) = path.split_once('|').unwrap_or((path, "name"));
-    let required = at(from, path).into_iter().filter(|place| !place.field("optional").is_true());
-    required.filter_map(|place| reference(&place.field(field), kind)).collect()
+    let required = find_places(from, path).into_iter().filter(|place| !place.field("optional").is_true());
+    required.filter_map(|place| read_reference(&place.field(field), kind)).collect()
 }
 
-fn reference(name: &Cursor<'_>, kind: &str) -> Option<Reference> {
+fn read_reference(name: &Cursor<'_>, kind: &str) -> Option<Reference> {
     let (kind, pointer) = (kind.to_owned(), name.pointer().to_owned());
     let name = name.value().as_str()?.to_owned();
     Some(Reference { kind, name, pointer, consequence: None })
 }
 
 /// The places that a path leads to.
-fn at<'v>(from: &Cursor<'v>, path: &str) -> Vec<Cursor<'v>> {
+fn find_places<'v>(from: &Cursor<'v>, path: &str) -> Vec<Cursor<'v>> {
     path.split('/').fold(vec![from.clone()], |places, key| {
         let below = places.iter().flat_map(|place| match key {
             "*" => place.items().collect(),

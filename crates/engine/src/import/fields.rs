@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::minimal::minimal;
-use federate_apiserver::Kind;
+use super::defaults::remove_defaults;
+use federate_apiserver::ResourceKind;
 use federate_apiserver::schema::Type;
-use federate_dialect::clean::bare;
+use federate_dialect::clean::clean_object;
 use federate_kubernetes::Object;
 
 /// Fields that are removed from every object: metadata that the server maintains, and the status.
-const OF_ALL: [&str; 12] = [
+const REMOVED_FROM_ALL: [&str; 12] = [
     "/status",
     "/metadata/creationTimestamp",
     "/metadata/deletionGracePeriodSeconds",
@@ -27,7 +27,7 @@ const OF_ALL: [&str; 12] = [
 ];
 
 /// Fields that are removed from one kind, and who writes them.
-const OF_KINDS: [(&str, &str, &str); 11] = [
+const REMOVED_FROM_KINDS: [(&str, &str, &str); 11] = [
     ("Namespace", "/spec", "the API server adds the finalizer"),
     ("PersistentVolume", "/spec/claimRef/resourceVersion", "the volume binder"),
     ("PersistentVolume", "/spec/claimRef/uid", "the volume binder"),
@@ -42,12 +42,12 @@ const OF_KINDS: [(&str, &str, &str); 11] = [
 ];
 
 /// Returns a value with every field that a type declares.
-fn filled(ty: &Type, around: &mut Vec<&'static str>) -> Value {
+fn fill_fields(ty: &Type, around: &mut Vec<&'static str>) -> Value {
     match ty {
         Type::Named(name) if around.contains(name) => json!({}),
         Type::Named(name) => {
             around.push(name);
-            let value = filled(ty.resolve(), around);
+            let value = fill_fields(ty.resolve_name(), around);
             around.pop();
             value
         }
@@ -58,35 +58,36 @@ fn filled(ty: &Type, around: &mut Vec<&'static str>) -> Value {
         Type::Boolean => json!(false),
         Type::Any | Type::Atomic => json!({"k": "x"}),
         Type::Struct(known) => {
-            let fields = known.fields.iter().map(|(key, field)| (key.clone(), filled(&field.ty, around)));
+            let fields =
+                known.fields.iter().map(|(key, field)| (key.clone(), fill_fields(&field.ty, around)));
             Value::Object(fields.collect())
         }
-        Type::Map { value, .. } => json!({"k": filled(value, around)}),
-        Type::List { item, .. } => json!([filled(item, around)]),
+        Type::Map { value, .. } => json!({"k": fill_fields(value, around)}),
+        Type::List { item, .. } => json!([fill_fields(item, around)]),
     }
 }
 
-fn object(kind: &Kind) -> Object {
-    let mut body = filled(&kind.schema, &mut Vec::new());
+fn build_object(kind: &ResourceKind) -> Object {
+    let mut body = fill_fields(&kind.schema, &mut Vec::new());
     body["apiVersion"] = json!(kind.api_version());
     body["kind"] = json!(kind.kind);
-    Object::of(body, "m1")
+    Object::from_manifest(body, "m1")
 }
 
 #[test]
 fn import_removes_what_servers_and_controllers_wrote_and_nothing_else() {
     let mut removed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for kind in Kind::builtins() {
-        let (left, edits) = bare(&object(kind));
+    for kind in ResourceKind::all_builtins() {
+        let (left, edits) = clean_object(&build_object(kind));
         assert_eq!(left.body["metadata"]["name"], "x", "{}", kind.kind);
         for edit in edits {
-            if !OF_ALL.contains(&edit.pointer.as_str()) {
+            if !REMOVED_FROM_ALL.contains(&edit.pointer.as_str()) {
                 removed.entry(kind.kind.clone()).or_default().insert(edit.pointer);
             }
         }
     }
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (kind, pointer, who) in OF_KINDS {
+    for (kind, pointer, who) in REMOVED_FROM_KINDS {
         assert!(!who.is_empty());
         known.entry(kind.to_owned()).or_default().insert(pointer.to_owned());
     }
@@ -98,9 +99,9 @@ fn the_time_to_live_of_a_job_stays() {
     let body = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "n"}, "spec": {
         "ttlSecondsAfterFinished": 60, "backoffLimit": 6, "template": {"spec": {"restartPolicy": "Never", "containers":
             [{"name": "a", "image": "b:1"}]}}}});
-    let (left, edits) = bare(&Object::of(body.clone(), "m1"));
+    let (left, edits) = clean_object(&Object::from_manifest(body.clone(), "m1"));
     assert_eq!((&left.body, edits.len()), (&body, 0));
-    let kind = Kind::builtin("batch/v1", "Job").unwrap();
-    let defaults: Vec<String> = minimal(kind, &body).into_iter().map(|edit| edit.pointer).collect();
+    let kind = ResourceKind::find_builtin("batch/v1", "Job").unwrap();
+    let defaults: Vec<String> = remove_defaults(kind, &body).into_iter().map(|edit| edit.pointer).collect();
     assert_eq!(defaults, ["/spec/backoffLimit"]);
 }

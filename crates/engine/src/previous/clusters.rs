@@ -8,30 +8,30 @@ use federate_dialect::plan::CLUSTER_LISTS;
 use federate_dialect::{Placed, PlacedClusters};
 use federate_kubernetes::ClusterName;
 
-const KEY: &str = "  clusters:\n";
-const NAMED: &str = "  clusters: ";
-const NAME: &str = "  - name: ";
-const REPLICAS: &str = "    replicas: ";
+const CLUSTERS_KEY: &str = "  clusters:\n";
+const LIST_NAME_KEY: &str = "  clusters: ";
+const NAME_KEY: &str = "  - name: ";
+const REPLICAS_KEY: &str = "    replicas: ";
 
 /// Writes the clusters of a row. `None` if a name must be quoted.
-pub(super) fn write(clusters: &[Placed]) -> Option<String> {
+pub(super) fn write_clusters(clusters: &[Placed]) -> Option<String> {
     if clusters.is_empty() {
         return Some("  clusters: []\n".to_owned());
     }
-    Some(format!("{KEY}{}", lines(clusters)?))
+    Some(format!("{CLUSTERS_KEY}{}", write_lines(clusters)?))
 }
 
 /// Writes the lines of a cluster list. `None` if a name must be quoted.
-pub(super) fn lines(clusters: &[Placed]) -> Option<String> {
+pub(super) fn write_lines(clusters: &[Placed]) -> Option<String> {
     let mut text = String::with_capacity(clusters.len() * 40);
     for placed in clusters {
         if !federate_yaml::is_plain(&placed.name) {
             return None;
         }
-        text.push_str(NAME);
+        text.push_str(NAME_KEY);
         text.push_str(&placed.name);
         text.push('\n');
-        text.push_str(REPLICAS);
+        text.push_str(REPLICAS_KEY);
         match placed.replicas {
             Some(replicas) => text.push_str(&replicas.to_string()),
             None => text.push_str("null"),
@@ -43,7 +43,7 @@ pub(super) fn lines(clusters: &[Placed]) -> Option<String> {
 
 /// The clusters of a row, as they are written in its lines.
 #[derive(Debug, PartialEq)]
-pub(super) enum Clusters<'t> {
+pub(super) enum RowClusters<'t> {
     /// They were not taken: the rest of the text has them.
     InRest,
     /// The list itself.
@@ -54,24 +54,24 @@ pub(super) enum Clusters<'t> {
 
 /// Removes the clusters from the text of a list of placements. Returns the rest of the text, and the clusters of
 /// each item. `None` if any clusters are in another format than [`write`] uses.
-pub(super) fn take_clusters(text: &str) -> Option<(String, Vec<Clusters<'_>>)> {
+pub(super) fn take_clusters(text: &str) -> Option<(String, Vec<RowClusters<'_>>)> {
     let mut names = Names::new();
     let mut rest = String::with_capacity(text.len() / 4);
-    let mut all: Vec<Clusters<'_>> = Vec::new();
+    let mut all: Vec<RowClusters<'_>> = Vec::new();
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         if line.starts_with('-') {
-            all.push(Clusters::InRest);
+            all.push(RowClusters::InRest);
         }
-        let clusters = if line == KEY {
-            Clusters::Listed(entries(&mut lines, &mut names)?)
-        } else if let Some(name) = line.strip_prefix(NAMED).filter(|name| *name != "[]\n") {
-            Clusters::Named(name.strip_suffix('\n').filter(|name| federate_yaml::is_plain(name))?)
+        let clusters = if line == CLUSTERS_KEY {
+            RowClusters::Listed(read_entries(&mut lines, &mut names)?)
+        } else if let Some(name) = line.strip_prefix(LIST_NAME_KEY).filter(|name| *name != "[]\n") {
+            RowClusters::Named(name.strip_suffix('\n').filter(|name| federate_yaml::is_plain(name))?)
         } else {
             rest.push_str(line);
             continue;
         };
-        *all.last_mut().filter(|known| **known == Clusters::InRest)? = clusters;
+        *all.last_mut().filter(|known| **known == RowClusters::InRest)? = clusters;
         if lines.peek().is_some_and(|line| is_continuation(line)) {
             return None;
         }
@@ -90,7 +90,7 @@ pub(super) fn take_lists(text: &str) -> Option<(BTreeMap<&str, PlacedClusters>, 
     let mut lines = indented.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         let name = line.strip_prefix("  ")?.strip_suffix(":\n")?;
-        let list = entries(&mut lines, &mut names)?;
+        let list = read_entries(&mut lines, &mut names)?;
         if !federate_yaml::is_plain(name) || all.insert(name, list.into()).is_some() {
             return None;
         }
@@ -106,15 +106,15 @@ fn end_of_indented(text: &str) -> usize {
 type Names<'t> = BTreeMap<&'t str, ClusterName>;
 
 /// Reads the entries of one list, which must not be empty and must end where the next key begins.
-fn entries<'t>(
+fn read_entries<'t>(
     lines: &mut Peekable<impl Iterator<Item = &'t str>>,
     names: &mut Names<'t>,
 ) -> Option<Vec<Placed>> {
     let mut list = Vec::new();
-    while let Some(name) = lines.peek().and_then(|line| line.strip_prefix(NAME)) {
+    while let Some(name) = lines.peek().and_then(|line| line.strip_prefix(NAME_KEY)) {
         let name = name.strip_suffix('\n').filter(|name| federate_yaml::is_plain(name))?;
         lines.next();
-        let replicas = lines.next()?.strip_prefix(REPLICAS)?.strip_suffix('\n')?;
+        let replicas = lines.next()?.strip_prefix(REPLICAS_KEY)?.strip_suffix('\n')?;
         let replicas = match replicas {
             "null" => None,
             // Numbers in other notations are left to the YAML reader.
@@ -147,15 +147,17 @@ mod tests {
         );
         let placed = |name: &str, replicas| Placed { name: name.into(), replicas };
         let list = vec![placed("m1", Some(3)), placed("m2", None)];
-        assert!(TEXT.contains(&write(&list).unwrap()) && TEXT.contains(&write(&[]).unwrap()));
-        assert_eq!(lists, [Clusters::Listed(list), Clusters::InRest]);
-        assert_eq!(write(&[placed("yes", None)]), None);
+        assert!(
+            TEXT.contains(&write_clusters(&list).unwrap()) && TEXT.contains(&write_clusters(&[]).unwrap())
+        );
+        assert_eq!(lists, [RowClusters::Listed(list), RowClusters::InRest]);
+        assert_eq!(write_clusters(&[placed("yes", None)]), None);
     }
 
     #[test]
     fn named_lists_are_taken() {
         let (rest, clusters) = take_clusters("- object: {}\n  clusters: two-1f\n").unwrap();
-        assert_eq!((rest.as_str(), clusters), ("- object: {}\n", vec![Clusters::Named("two-1f")]));
+        assert_eq!((rest.as_str(), clusters), ("- object: {}\n", vec![RowClusters::Named("two-1f")]));
         let text = "clusterLists:\n  two-1f:\n  - name: m1\n    replicas: 3\n  one:\n  - name: m2\n    replicas: \
                     null\nshared: {}\n";
         let (all, rest) = take_lists(text).unwrap();

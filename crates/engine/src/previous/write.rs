@@ -13,25 +13,25 @@ use federate_dialect::{PlacedClusters, Placement, Plan, SharedLists};
 
 /// The shortest cluster list that rows share by name. Shorter lists are written in every row, where they are easier
 /// to read.
-const SHARED_FROM: usize = 8;
+const MIN_SHARED_CLUSTERS: usize = 8;
 
 /// The key of the releases of the control planes.
-pub(super) const VERSIONS: &str = "versions";
+pub(super) const VERSIONS_KEY: &str = "versions";
 
 /// The number of rows that are held in memory as text at a time.
-const ROWS: usize = 2048;
+const ROWS_PER_CHUNK: usize = 2048;
 
 /// The first lines of every plan.
-pub(super) fn head() -> String {
+pub(super) fn plan_header() -> String {
     format!("apiVersion: {API_VERSION}\nkind: Plan\n")
 }
 
 /// Writes a plan for storage: sorted, with one value per line, so that merges stay local. Long cluster lists that
 /// several rows share are written once.
-pub fn write(plan: &Plan) -> String {
+pub fn write_plan(plan: &Plan) -> String {
     let mut text = String::new();
     let names = ListNames::new(&plan.placements);
-    let Ok(()) = chunks(plan, &names, |chunk| -> Result<(), std::convert::Infallible> {
+    let Ok(()) = write_chunks(plan, &names, |chunk| -> Result<(), std::convert::Infallible> {
         text.push_str(chunk);
         Ok(())
     });
@@ -40,7 +40,7 @@ pub fn write(plan: &Plan) -> String {
 
 /// Writes a plan with the full cluster list in every row, for readers that do not resolve named lists.
 pub fn write_in_full(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
-    chunks(plan, &ListNames::default(), |chunk| out.write_all(chunk.as_bytes()))
+    write_chunks(plan, &ListNames::default(), |chunk| out.write_all(chunk.as_bytes()))
 }
 
 /// The same as indented JSON.
@@ -53,32 +53,36 @@ pub fn write_json(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
 }
 
 /// Passes the text to `out`, chunk by chunk.
-fn chunks<E>(plan: &Plan, names: &ListNames, mut out: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
-    out(&head())?;
+fn write_chunks<E>(
+    plan: &Plan,
+    names: &ListNames,
+    mut out: impl FnMut(&str) -> Result<(), E>,
+) -> Result<(), E> {
+    out(&plan_header())?;
     if !plan.versions.is_empty() {
         let mut text = String::new();
-        federate_yaml::write(&serde_json::json!({VERSIONS: plan.versions}), &mut text);
+        federate_yaml::write_document(&serde_json::json!({VERSIONS_KEY: plan.versions}), &mut text);
         out(&text)?;
     }
-    list("placements", &plan.placements, |placement| row(placement, names), &mut out)?;
-    list("unmatched", &plan.unmatched, item, &mut out)?;
+    write_list("placements", &plan.placements, |placement| write_row(placement, names), &mut out)?;
+    write_list("unmatched", &plan.unmatched, write_item, &mut out)?;
     if !names.lists.is_empty() {
         out(&format!("{CLUSTER_LISTS}:\n"))?;
     }
     for (name, list) in &names.lists {
         out(&format!("  {name}:\n"))?;
-        out(&clusters::lines(list).unwrap_or_default())?;
+        out(&clusters::write_lines(list).unwrap_or_default())?;
     }
     if !plan.shared.is_empty() {
         let mut text = String::new();
-        federate_yaml::write(&serde_json::json!({"shared": plan.shared}), &mut text);
+        federate_yaml::write_document(&serde_json::json!({"shared": plan.shared}), &mut text);
         out(&text)?;
     }
     Ok(())
 }
 
 /// Writes one key with a list.
-fn list<T: Sync, E>(
+fn write_list<T: Sync, E>(
     key: &str,
     items: &[T],
     item: impl Fn(&T) -> String + Send + Sync,
@@ -88,7 +92,7 @@ fn list<T: Sync, E>(
         return out(&format!("{key}: []\n"));
     }
     out(&format!("{key}:\n"))?;
-    for items in items.chunks(ROWS) {
+    for items in items.chunks(ROWS_PER_CHUNK) {
         let written: Vec<String> = items.par_iter().map(&item).collect();
         written.iter().try_for_each(|item| out(item))?;
     }
@@ -96,26 +100,26 @@ fn list<T: Sync, E>(
 }
 
 /// Returns the text of one item of a list.
-fn item<T: serde::Serialize>(item: &T) -> String {
+fn write_item<T: serde::Serialize>(item: &T) -> String {
     let value = serde_json::Value::Array(vec![serde_json::to_value(item).unwrap_or_default()]);
     let mut text = String::new();
-    federate_yaml::write(&value, &mut text);
+    federate_yaml::write_document(&value, &mut text);
     text
 }
 
 /// Returns the text of a placement. Its clusters replace the empty list in the text of the other fields.
-fn row(placement: &Placement, names: &ListNames) -> String {
-    let clusters = match names.of(&placement.clusters) {
+fn write_row(placement: &Placement, names: &ListNames) -> String {
+    let clusters = match names.name_of(&placement.clusters) {
         Some(name) => format!("  clusters: {name}\n"),
-        None => match clusters::write(&placement.clusters) {
+        None => match clusters::write_clusters(&placement.clusters) {
             Some(clusters) => clusters,
-            None => return item(placement),
+            None => return write_item(placement),
         },
     };
-    let text = item(&Placement { clusters: PlacedClusters::default(), ..placement.clone() });
+    let text = write_item(&Placement { clusters: PlacedClusters::default(), ..placement.clone() });
     match text.split_once("\n  clusters: []\n") {
         Some((before, after)) => format!("{before}\n{clusters}{after}"),
-        None => item(placement),
+        None => write_item(placement),
     }
 }
 
@@ -131,17 +135,18 @@ impl ListNames {
     fn new(rows: &[Placement]) -> Self {
         let equal = SharedLists::default();
         let mut uses: BTreeMap<usize, (PlacedClusters, Vec<usize>, usize)> = BTreeMap::new();
-        for clusters in rows.iter().map(|row| &row.clusters).filter(|list| list.len() >= SHARED_FROM) {
+        for clusters in rows.iter().map(|row| &row.clusters).filter(|list| list.len() >= MIN_SHARED_CLUSTERS)
+        {
             let list = equal.share_placed(clusters);
-            let (_, addresses, count) = uses.entry(address(&list)).or_insert((list, Vec::new(), 0));
-            if addresses.last() != Some(&address(clusters)) {
-                addresses.push(address(clusters));
+            let (_, addresses, count) = uses.entry(list_address(&list)).or_insert((list, Vec::new(), 0));
+            if addresses.last() != Some(&list_address(clusters)) {
+                addresses.push(list_address(clusters));
             }
             *count += 1;
         }
         let mut names = Self::default();
         for (list, addresses, count) in uses.into_values() {
-            let Some(lines) = clusters::lines(&list).filter(|_| count > 1) else { continue };
+            let Some(lines) = clusters::write_lines(&list).filter(|_| count > 1) else { continue };
             let digest = Sha256::digest(lines);
             let digest =
                 digest.iter().take(8).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
@@ -155,12 +160,12 @@ impl ListNames {
         names
     }
 
-    fn of(&self, clusters: &PlacedClusters) -> Option<&str> {
-        self.by_address.get(&address(clusters)).map(String::as_str)
+    fn name_of(&self, clusters: &PlacedClusters) -> Option<&str> {
+        self.by_address.get(&list_address(clusters)).map(String::as_str)
     }
 }
 
 /// The address of a list. Shared lists have the same address.
-fn address(clusters: &PlacedClusters) -> usize {
+fn list_address(clusters: &PlacedClusters) -> usize {
     clusters.as_ptr() as usize
 }

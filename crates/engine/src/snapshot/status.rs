@@ -11,23 +11,23 @@ use serde_json::{Value, json};
 
 use federate_dialect::Dialects;
 use federate_kubernetes::{Finding, ObjectRef};
-use federate_repo::{Claimed, Repo, Role};
+use federate_repo::{ClaimedObject, Repo, Role};
 
-use super::Stored;
+use super::StoredSnapshot;
 
 /// Gives the inventory objects of a repo the status that a snapshot contains. A repo without inventory objects gets
 /// those of the snapshot.
-pub fn observe(dialects: Dialects, repo: &mut Repo, stored: &Stored) -> Vec<Finding> {
-    let is_inventory = |claimed: &&mut Claimed| claimed.role == Role::Inventory;
-    let seen: BTreeMap<Key<'_>, &Claimed> =
-        stored.clusters.iter().map(|claimed| (key(&claimed.object.id), claimed)).collect();
+pub fn apply_status(dialects: Dialects, repo: &mut Repo, stored: &StoredSnapshot) -> Vec<Finding> {
+    let is_inventory = |claimed: &&mut ClaimedObject| claimed.role == Role::Inventory;
+    let seen: BTreeMap<Key<'_>, &ClaimedObject> =
+        stored.clusters.iter().map(|claimed| (inventory_key(&claimed.object.id), claimed)).collect();
     let mut findings = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     for claimed in repo.claimed.iter_mut().filter(is_inventory) {
         known.insert(claimed.object.id.name.clone());
-        match seen.get(&key(&claimed.object.id)) {
-            Some(observed) => overlay(dialects, &mut claimed.object.body, &observed.object.body),
-            None => findings.push(unseen(claimed, stored)),
+        match seen.get(&inventory_key(&claimed.object.id)) {
+            Some(observed) => overlay_status(dialects, &mut claimed.object.body, &observed.object.body),
+            None => findings.push(report_unseen(claimed, stored)),
         }
     }
     if known.is_empty() {
@@ -44,18 +44,18 @@ pub fn observe(dialects: Dialects, repo: &mut Repo, stored: &Stored) -> Vec<Find
 /// The identity of an inventory object in any version.
 type Key<'o> = (&'o str, &'o str, &'o str);
 
-fn key(id: &ObjectRef) -> Key<'_> {
+fn inventory_key(id: &ObjectRef) -> Key<'_> {
     (id.group(), &id.kind, &id.name)
 }
 
 /// Sets the status, the deletion and the taints of an inventory object to those observed.
-fn overlay(dialects: Dialects, body: &mut Value, observed: &Value) {
+fn overlay_status(dialects: Dialects, body: &mut Value, observed: &Value) {
     let taints =
         |value: &Value| value.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
     let stated = body.pointer("/spec/taints").is_some_and(|taints| !taints.is_null());
     let own = |taint: &Value| {
         let domain = taint["key"].as_str().and_then(|key| key.split_once('/')).map(|(domain, _)| domain);
-        domain.is_some_and(|domain| dialects.own(domain))
+        domain.is_some_and(|domain| dialects.is_own_domain(domain))
     };
     let mut all = taints(body);
     for taint in taints(observed) {
@@ -81,22 +81,22 @@ fn overlay(dialects: Dialects, body: &mut Value, observed: &Value) {
     }
 }
 
-fn unseen(claimed: &Claimed, stored: &Stored) -> Finding {
+fn report_unseen(claimed: &ClaimedObject, stored: &StoredSnapshot) -> Finding {
     let name = &claimed.object.id.name;
     let message = match stored.failed.get(name) {
         Some(why) => format!("the snapshot does not contain cluster {name}, which could not be read: {why}"),
         None => format!("the snapshot does not contain cluster {name}, so its status is that of the repo"),
     };
     Finding::warning("not-in-snapshot", &claimed.object, message)
-        .help("take a new snapshot after the cluster has joined, with `federate snapshot`")
+        .with_help("take a new snapshot after the cluster has joined, with `federate snapshot`")
 }
 
-fn not_listed(claimed: &Claimed) -> Finding {
+fn not_listed(claimed: &ClaimedObject) -> Finding {
     let name = &claimed.object.id.name;
     let message =
         format!("cluster {name} is in the snapshot but not in the repo, so nothing is placed there");
     let mut finding = Finding::warning("only-in-snapshot", &claimed.object, message)
-        .help("add its inventory object to the repo, or take a new snapshot if the cluster has left");
+        .with_help("add its inventory object to the repo, or take a new snapshot if the cluster has left");
     // The snapshot's files are not those of the repo: there is no line to show.
     finding.origin = None;
     finding

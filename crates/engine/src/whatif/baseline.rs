@@ -13,14 +13,16 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 
 use super::ScenarioInput;
-use super::free::Requests;
-use super::variation::{OncePerPair, Variation};
-use crate::alike::{Group, GroupDecision, SharedRows, address, decide, numbered};
+use super::free_resources::RowRequests;
+use super::variation::{OncePerPair, PlanVariation};
+use crate::decision_groups::{
+    GroupDecision, GroupedSubject, SharedRows, decide_groups, number_keys, row_address,
+};
 use crate::replicas::{self, ObjectReplicas};
-use crate::{Engine, Settings};
+use crate::{Engine, EngineSettings};
 use federate_dialect::{
-    ChangedRows, ControlPlane, Decided, Depends, Dialects, PlacedClusters, Placement, Plan, Previous, Reads,
-    RowKey, Subject,
+    ChangedRows, ClusterDependency, DecisionSubject, DialectDecisions, Dialects, PlacedClusters, Placement,
+    Plan, PolicyPlanner, PreviousPlan, RowKey, TemplateReads,
 };
 use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef};
 use federate_repo::Repo;
@@ -32,7 +34,7 @@ pub struct Baseline<'s> {
     pub(super) clusters: &'s [Cluster],
     pub(super) plan: &'s Plan,
     /// The settings of the plan, with the plan itself as the previous one.
-    settings: Settings,
+    settings: EngineSettings,
     planes: Vec<KeptPlane>,
     /// The rows of the plan, in its order. Those that are alike are one.
     rows: Vec<Arc<Placement>>,
@@ -41,12 +43,14 @@ pub struct Baseline<'s> {
     /// What the object of each row has of replicas.
     replicas: Vec<ObjectReplicas>,
     /// What the pods of each row request; read when it is first needed.
-    requests: OnceLock<Requests>,
+    requests: OnceLock<RowRequests>,
 }
 
 /// What an object has of replicas by its template alone.
 pub(super) fn template_replicas(repo: &Repo, object: &ObjectRef) -> ObjectReplicas {
-    let stated = repo.template(object).and_then(|template| replicas::replicas(object, &template.object.body));
+    let stated = repo
+        .find_template(object)
+        .and_then(|template| replicas::read_replicas(object, &template.object.body));
     ObjectReplicas { stated, own: Vec::new() }
 }
 
@@ -57,12 +61,12 @@ struct KeptPlane {
     limits_rollouts: bool,
     counts_pods_after: Option<i64>,
     digest: String,
-    subjects: Vec<Kept>,
+    subjects: Vec<KeptDecision>,
 }
 
 /// A decision.
-struct Kept {
-    subject: Subject,
+struct KeptDecision {
+    subject: DecisionSubject,
     key: RowKey,
     /// The number of the key that subjects alike have.
     alike: Option<usize>,
@@ -76,7 +80,7 @@ struct Kept {
 }
 
 /// The decisions that are taken again.
-struct Again<'k> {
+struct RepeatedDecisions<'k> {
     kept: &'k KeptPlane,
     /// With the index of the subject, in order.
     decided: Vec<(usize, Arc<GroupDecision>)>,
@@ -84,7 +88,7 @@ struct Again<'k> {
 
 /// A comparison of a row with that of the plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Compared {
+enum RowComparison {
     Alike,
     /// It takes the place of the other one.
     Replaces,
@@ -99,12 +103,12 @@ impl<'s> Baseline<'s> {
         repo: &'s Repo,
         clusters: &'s [Cluster],
         plan: &'s Plan,
-        settings: &Settings,
+        settings: &EngineSettings,
     ) -> Self {
-        let previous = Previous::new(plan.clone());
+        let previous = PreviousPlan::new(plan.clone());
         let mut shared = SharedRows::default();
-        let rows: Vec<Arc<Placement>> = previous.rows().iter().map(|row| shared.share(row)).collect();
-        let settings = Settings { previous, ..settings.clone() };
+        let rows: Vec<Arc<Placement>> = previous.rows().iter().map(|row| shared.share_row(row)).collect();
+        let settings = EngineSettings { previous, ..settings.clone() };
         let engine = Engine::new(dialects, repo, clusters, &settings);
         let planes =
             engine.planes.iter().map(|(name, plane)| KeptPlane::new(&engine, name, plane.as_ref(), &rows));
@@ -122,7 +126,7 @@ impl<'s> Baseline<'s> {
     }
 
     /// The settings of the plan, with the plan itself as the previous one.
-    pub(super) fn settings(&self) -> &Settings {
+    pub(super) fn settings(&self) -> &EngineSettings {
         &self.settings
     }
 
@@ -132,12 +136,12 @@ impl<'s> Baseline<'s> {
     }
 
     /// The rows of the plan, sorted by object.
-    pub(super) fn earlier(&self) -> &[Placement] {
+    pub(super) fn plan_rows(&self) -> &[Placement] {
         self.settings.previous.rows()
     }
 
     /// The row of an object in the plan.
-    pub(super) fn row(&self, key: &RowKey) -> Option<&Arc<Placement>> {
+    pub(super) fn find_row(&self, key: &RowKey) -> Option<&Arc<Placement>> {
         match key {
             RowKey::Known(at) => self.rows.get(*at),
             RowKey::New(_) => None,
@@ -145,7 +149,7 @@ impl<'s> Baseline<'s> {
     }
 
     /// What an object has of replicas before the scenario.
-    pub(super) fn replicas(&self, key: &RowKey) -> Cow<'_, ObjectReplicas> {
+    pub(super) fn object_replicas(&self, key: &RowKey) -> Cow<'_, ObjectReplicas> {
         match key {
             RowKey::Known(at) => self.replicas.get(*at).map_or_else(Cow::default, Cow::Borrowed),
             RowKey::New(object) => Cow::Owned(template_replicas(self.repo, object)),
@@ -155,26 +159,26 @@ impl<'s> Baseline<'s> {
     /// The number of replicas of the plan.
     pub(super) fn total_replicas(&self) -> i64 {
         let count = |(row, replicas): (&Placement, &ObjectReplicas)| -> i64 {
-            row.clusters.iter().map(|placed| replicas.count(placed)).sum()
+            row.clusters.iter().map(|placed| replicas.count_in(placed)).sum()
         };
-        self.earlier().iter().zip(&self.replicas).map(count).sum()
+        self.plan_rows().iter().zip(&self.replicas).map(count).sum()
     }
 
     /// The key of an object.
-    pub(super) fn key(&self, object: &ObjectRef) -> RowKey {
+    pub(super) fn row_key(&self, object: &ObjectRef) -> RowKey {
         self.settings.previous.key_of(object)
     }
 
     /// The object of a key of this plan.
-    pub(super) fn object<'k>(&'k self, key: &'k RowKey) -> Option<&'k ObjectRef> {
+    pub(super) fn find_object<'k>(&'k self, key: &'k RowKey) -> Option<&'k ObjectRef> {
         match key {
-            RowKey::Known(at) => self.earlier().get(*at).map(|row| &row.object),
+            RowKey::Known(at) => self.plan_rows().get(*at).map(|row| &row.object),
             RowKey::New(object) => Some(object),
         }
     }
 
     /// The rows of the plan on a cluster.
-    pub(super) fn on(&self, cluster: &str) -> impl Iterator<Item = RowKey> {
+    pub(super) fn rows_on(&self, cluster: &str) -> impl Iterator<Item = RowKey> {
         self.on.get(cluster).into_iter().flatten().map(|at| RowKey::Known(*at))
     }
 
@@ -189,43 +193,51 @@ impl<'s> Baseline<'s> {
     }
 
     /// What the pods of each row request.
-    pub(super) fn requests(&self) -> &Requests {
-        self.requests.get_or_init(|| Requests::of(self.repo, self.earlier()))
+    pub(super) fn row_requests(&self) -> &RowRequests {
+        self.requests.get_or_init(|| RowRequests::from_templates(self.repo, self.plan_rows()))
     }
 
     /// The control planes over the repo and the inventory of a scenario.
-    pub(super) fn engine<'e>(&'e self, world: &'e ScenarioInput<'_>) -> Engine<'e> {
+    pub(super) fn build_engine<'e>(&'e self, world: &'e ScenarioInput<'_>) -> Engine<'e> {
         Engine::new(self.dialects, &world.repo, &world.clusters, &self.settings)
     }
 
     /// The plan after a change of the inventory or the templates, with the plan `before` as the memory. `anew` decides
     /// everything again.
-    pub(super) fn plan(
+    pub(super) fn plan_scenario(
         &self,
         engine: &Engine<'_>,
         world: &ScenarioInput<'_>,
-        before: &Variation,
+        before: &PlanVariation,
         anew: bool,
-    ) -> Variation {
-        let previous = self.settings.previous.with(Arc::clone(&before.rows), Arc::clone(&before.shared));
-        let engine = engine.remembering(&previous);
+    ) -> PlanVariation {
+        let previous =
+            self.settings.previous.with_changes(Arc::clone(&before.rows), Arc::clone(&before.shared));
+        let engine = engine.with_previous(&previous);
         if anew {
-            return Variation::between(self, engine.plan().plan);
+            return PlanVariation::from_plan(self, engine.compute_plan().plan);
         }
-        let changed = self.changed(&world.clusters);
-        let decided: Vec<Again<'_>> = (self.planes.iter().zip(engine.planes.iter()))
-            .map(|(kept, (_, plane))| self.again(kept, &engine, plane.as_ref(), (world, &changed), before))
+        let changed = self.changed_clusters(&world.clusters);
+        let decided: Vec<RepeatedDecisions<'_>> = (self.planes.iter().zip(engine.planes.iter()))
+            .map(|(kept, (_, plane))| {
+                self.decide_again(kept, &engine, plane.as_ref(), (world, &changed), before)
+            })
             .collect();
-        if let Some(rows) = self.few(&decided) {
-            return Variation { rows: Arc::new(rows), unmatched: None, shared: Arc::clone(&before.shared) };
+        if let Some(rows) = self.find_changed_rows(&decided) {
+            return PlanVariation {
+                rows: Arc::new(rows),
+                unmatched: None,
+                shared: Arc::clone(&before.shared),
+            };
         }
         let mut decided = decided.into_iter();
-        let all = engine.merged(|_, _| decided.next().map(Again::all).unwrap_or_default());
-        Variation::between(self, all.plan)
+        let all = engine
+            .merge_decisions(|_, _| decided.next().map(RepeatedDecisions::into_decided).unwrap_or_default());
+        PlanVariation::from_plan(self, all.plan)
     }
 
     /// The clusters that differ from those before.
-    fn changed(&self, clusters: &[Cluster]) -> BTreeSet<ClusterName> {
+    fn changed_clusters(&self, clusters: &[Cluster]) -> BTreeSet<ClusterName> {
         let before: BTreeMap<&ClusterName, &Cluster> = self.clusters.iter().map(|c| (&c.name, c)).collect();
         let mut gone = before.clone();
         let mut changed = BTreeSet::new();
@@ -240,38 +252,38 @@ impl<'s> Baseline<'s> {
     }
 
     /// Takes the decisions of a control plane that a change of clusters or an earlier change of the plan can touch.
-    fn again<'k>(
+    fn decide_again<'k>(
         &'k self,
         kept: &'k KeptPlane,
         engine: &Engine<'_>,
-        plane: &dyn ControlPlane,
+        plane: &dyn PolicyPlanner,
         (world, changed): (&ScenarioInput<'_>, &BTreeSet<ClusterName>),
-        before: &Variation,
-    ) -> Again<'k> {
+        before: &PlanVariation,
+    ) -> RepeatedDecisions<'k> {
         let other_inventory = plane.inventory_digest() != kept.digest;
-        let touched = |kept: &Kept| {
+        let touched = |kept: &KeptDecision| {
             other_inventory
-                || kept.decided.rest.depends == Depends::Inventory
-                || kept.subject.reads != Reads::Subject
+                || kept.decided.rest.depends == ClusterDependency::Inventory
+                || kept.subject.reads != TemplateReads::Subject
                 || !kept.is_stable
                 || before.rows.contains_key(&kept.key)
                 || kept.planned.iter().flatten().any(|at| before.rows.contains_key(&RowKey::Known(*at)))
-                || kept.clusters.iter().any(|list| changed.iter().any(|name| list.has(name)))
+                || kept.clusters.iter().any(|list| changed.iter().any(|name| list.contains_cluster(name)))
                 || world.scaled.contains(&kept.subject.object)
         };
-        let touched: Vec<(usize, &Kept)> =
+        let touched: Vec<(usize, &KeptDecision)> =
             kept.subjects.par_iter().enumerate().filter(|(_, kept)| touched(kept)).collect();
         let groups = touched.iter().map(|(_, kept)| {
             let alike = kept.alike.filter(|_| !world.scaled.contains(&kept.subject.object));
-            Group::of(&kept.subject, alike, address(before.row(self, &kept.key)))
+            GroupedSubject::new(&kept.subject, alike, row_address(before.find_row(self, &kept.key)))
         });
-        let decided = decide(engine, plane, &groups.collect::<Vec<_>>());
-        Again { kept, decided: touched.iter().map(|(at, _)| *at).zip(decided).collect() }
+        let decided = decide_groups(engine, plane, &groups.collect::<Vec<_>>());
+        RepeatedDecisions { kept, decided: touched.iter().map(|(at, _)| *at).zip(decided).collect() }
     }
 
     /// The rows that differ from the plan, if decisions replace rows of the plan one by one. Otherwise, all decisions
     /// must be merged.
-    fn few(&self, all: &[Again<'_>]) -> Option<ChangedRows> {
+    fn find_changed_rows(&self, all: &[RepeatedDecisions<'_>]) -> Option<ChangedRows> {
         let mut rows = ChangedRows::new();
         let mut compared = OncePerPair::default();
         for again in all {
@@ -286,12 +298,14 @@ impl<'s> Baseline<'s> {
                 for (number, row) in new.rows.iter().enumerate() {
                     let index = kept.replaced_by(number, row, new)?;
                     let old = self.rows.get(index)?;
-                    match *compared.of([Some(old), Some(row)], (), || Compared::new(old, row)) {
-                        Compared::Alike => {}
-                        Compared::Replaces => {
+                    match *compared
+                        .get_or_compute([Some(old), Some(row)], (), || RowComparison::new(old, row))
+                    {
+                        RowComparison::Alike => {}
+                        RowComparison::Replaces => {
                             rows.insert(RowKey::Known(index), Some(Arc::clone(row)));
                         }
-                        Compared::Conflicts => return None,
+                        RowComparison::Conflicts => return None,
                     }
                 }
             }
@@ -300,7 +314,7 @@ impl<'s> Baseline<'s> {
     }
 }
 
-impl Compared {
+impl RowComparison {
     fn new(old: &Placement, new: &Placement) -> Self {
         if old.is_alike(new) {
             Self::Alike
@@ -313,34 +327,40 @@ impl Compared {
 }
 
 impl KeptPlane {
-    fn new(engine: &Engine<'_>, name: &str, plane: &dyn ControlPlane, rows: &[Arc<Placement>]) -> Self {
+    fn new(engine: &Engine<'_>, name: &str, plane: &dyn PolicyPlanner, rows: &[Arc<Placement>]) -> Self {
         let previous = engine.previous;
-        let subjects = plane.subjects();
+        let subjects = plane.decision_subjects();
         let planned: Vec<Option<usize>> =
             subjects.par_iter().map(|subject| previous.index_of(&subject.object)).collect();
         let keys: Vec<Option<String>> =
-            subjects.par_iter().map(|subject| plane.alike(&subject.object)).collect();
-        let alike = numbered(keys);
+            subjects.par_iter().map(|subject| plane.decision_key(&subject.object)).collect();
+        let alike = number_keys(keys);
         let groups = subjects.iter().zip(alike.iter().zip(&planned)).map(|(subject, (alike, planned))| {
-            Group::of(subject, *alike, address(planned.and_then(|at| rows.get(at))))
+            GroupedSubject::new(subject, *alike, row_address(planned.and_then(|at| rows.get(at))))
         });
-        let decided = decide(engine, plane, &groups.collect::<Vec<_>>());
+        let decided = decide_groups(engine, plane, &groups.collect::<Vec<_>>());
         let all = subjects.into_iter().zip(alike).zip(decided);
-        let subjects: Vec<Kept> =
-            all.map(|((subject, alike), decided)| Kept::new(previous, subject, alike, decided)).collect();
+        let subjects: Vec<KeptDecision> = all
+            .map(|((subject, alike), decided)| KeptDecision::new(previous, subject, alike, decided))
+            .collect();
         let decided: usize = subjects.iter().map(|kept| kept.decided.rows.len()).sum();
         let rows = previous.rows().iter().filter(|row| row.dialect == name).count();
         // A control plane that decides nothing has nothing to add.
-        let is_complete = (plane.is_complete() || decided == 0) && decided == rows;
-        let (limits_rollouts, counts_pods_after) = (plane.limits_rollouts(), plane.counts_pods_after());
+        let is_complete = (plane.never_adds_followers() || decided == 0) && decided == rows;
+        let (limits_rollouts, counts_pods_after) = (plane.has_rollout_limits(), plane.counts_pods_after());
         let digest = plane.inventory_digest();
         Self { is_complete, limits_rollouts, counts_pods_after, digest, subjects }
     }
 }
 
-impl Kept {
-    fn new(previous: &Previous, subject: Subject, alike: Option<usize>, decided: Arc<GroupDecision>) -> Self {
-        let index = |row: &Arc<Placement>| previous.index_of(decided.object(row, &subject.object));
+impl KeptDecision {
+    fn new(
+        previous: &PreviousPlan,
+        subject: DecisionSubject,
+        alike: Option<usize>,
+        decided: Arc<GroupDecision>,
+    ) -> Self {
+        let index = |row: &Arc<Placement>| previous.index_of(decided.row_object(row, &subject.object));
         let planned: Vec<Option<usize>> = decided.rows.iter().map(index).collect();
         let earlier = |at: &Option<usize>| previous.rows().get((*at)?);
         let mut rows = decided.rows.iter().zip(planned.iter().map(earlier));
@@ -356,26 +376,26 @@ impl Kept {
     /// The index in the plan of the row that a row of a new decision replaces.
     fn replaced_by(&self, number: usize, row: &Placement, new: &GroupDecision) -> Option<usize> {
         let own = &self.subject.object;
-        let object = new.object(row, own);
+        let object = new.row_object(row, own);
         let is_same = |at: &usize| {
-            self.decided.rows.get(*at).is_some_and(|row| self.decided.object(row, own) == object)
+            self.decided.rows.get(*at).is_some_and(|row| self.decided.row_object(row, own) == object)
         };
         let at = if is_same(&number) { number } else { (0..self.planned.len()).find(is_same)? };
         self.planned.get(at).copied().flatten()
     }
 }
 
-impl Again<'_> {
+impl RepeatedDecisions<'_> {
     /// All decisions, old and new.
-    fn all(self) -> Decided {
-        let mut all = Decided::default();
+    fn into_decided(self) -> DialectDecisions {
+        let mut all = DialectDecisions::default();
         let mut again = self.decided.into_iter().peekable();
         for (at, kept) in self.kept.subjects.iter().enumerate() {
             let own = &kept.subject.object;
             if let Some((_, decided)) = again.next_if(|(again, _)| *again == at) {
-                all.extend(decided.of(own));
+                all.extend(decided.for_subject(own));
             } else {
-                let Decided { placements, findings, .. } = kept.decided.of(own);
+                let DialectDecisions { placements, findings, .. } = kept.decided.for_subject(own);
                 all.placements.extend(placements);
                 all.findings.extend(findings.into_iter().filter(Finding::is_error));
             }

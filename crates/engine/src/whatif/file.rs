@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{Event, Loss, RunningObject, Scenario, Selection, TimelineOptions, Unit};
+use super::{
+    ClusterMatcher, FailureDomain, ReplicaLoss, RunningObject, Scenario, ScenarioEvent, TimelineOptions,
+};
 use federate_dialect::plan::API_VERSION;
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::selector::LabelSelector;
@@ -19,7 +21,7 @@ pub struct ScenarioFile {
     /// The line of its document.
     pub line: u32,
     /// What is lost in turn, after the events; in pairs if the flag is set.
-    pub each: Option<(Unit, bool)>,
+    pub each: Option<(FailureDomain, bool)>,
     /// The events.
     pub scenario: Scenario,
     /// How it is carried out.
@@ -98,8 +100,8 @@ struct Expected {
 }
 
 /// Reads the scenarios of a file; other documents are ignored. The error has the line of its document.
-pub fn scenarios(bytes: &[u8]) -> Vec<Result<ScenarioFile, (u32, String)>> {
-    let documents = federate_yaml::read(bytes).documents.into_iter();
+pub fn read_scenarios(bytes: &[u8]) -> Vec<Result<ScenarioFile, (u32, String)>> {
+    let documents = federate_yaml::read_stream(bytes).documents.into_iter();
     let is_scenario =
         |value: &serde_json::Value| value["apiVersion"] == API_VERSION && value["kind"] == "Scenario";
     documents
@@ -108,7 +110,7 @@ pub fn scenarios(bytes: &[u8]) -> Vec<Result<ScenarioFile, (u32, String)>> {
             let line = document.line;
             let read: Result<Document, _> = serde_path_to_error::deserialize(document.value);
             let read = read.map_err(|e| format!("`{}`: {}", e.path(), e.inner()));
-            read.and_then(|document| ScenarioFile::of(document, line)).map_err(|why| (line, why))
+            read.and_then(|document| ScenarioFile::from_document(document, line)).map_err(|why| (line, why))
         })
         .collect()
 }
@@ -119,7 +121,7 @@ pub fn may_hold_scenarios(bytes: &[u8]) -> bool {
 }
 
 impl ScenarioFile {
-    fn of(document: Document, line: u32) -> Result<Self, String> {
+    fn from_document(document: Document, line: u32) -> Result<Self, String> {
         let Spec { each, pairs, events, gates, at, expect } = document.spec;
         let each = each.map(|unit| unit_of(&unit)).transpose()?.map(|unit| (unit, pairs));
         if let Some(unknown) = gates.keys().find(|gate| *gate != "Failover") {
@@ -128,18 +130,18 @@ impl ScenarioFile {
             ));
         }
         let failover = gates.get("Failover").copied().unwrap_or(false);
-        let scenario = events.scenario()?;
+        let scenario = events.into_scenario()?;
         if scenario.events.is_empty() && each.is_none() {
             return Err("`spec`: the scenario is empty: add `events`, or `each: cluster`".to_owned());
         }
-        let expect = expect.into_iter().map(Expectation::of).collect::<Result<_, _>>()?;
+        let expect = expect.into_iter().map(Expectation::from_expected).collect::<Result<_, _>>()?;
         let options = TimelineOptions { failover, at, ..TimelineOptions::default() };
         Ok(Self { name: document.metadata.name, line, each, scenario, options, expect })
     }
 }
 
-fn unit_of(text: &str) -> Result<Unit, String> {
-    let units = [Unit::Cluster, Unit::Zone, Unit::Region, Unit::Provider];
+fn unit_of(text: &str) -> Result<FailureDomain, String> {
+    let units = [FailureDomain::Cluster, FailureDomain::Zone, FailureDomain::Region, FailureDomain::Provider];
     units
         .into_iter()
         .find(|unit| unit.name() == text)
@@ -147,27 +149,27 @@ fn unit_of(text: &str) -> Result<Unit, String> {
 }
 
 impl Events {
-    fn scenario(self) -> Result<Scenario, String> {
+    fn into_scenario(self) -> Result<Scenario, String> {
         let mut events = Vec::new();
-        let mut add = |texts: Vec<String>, read: &dyn Fn(&str) -> Result<Event, String>| {
+        let mut add = |texts: Vec<String>, read: &dyn Fn(&str) -> Result<ScenarioEvent, String>| {
             for text in texts {
                 events.push(read(&text).map_err(|why| format!("`spec.events`: {why}"))?);
             }
             Ok::<(), String>(())
         };
-        add(self.label, &Event::label)?;
-        add(self.capacity, &Event::capacity)?;
-        add(self.taint, &Event::taint)?;
-        add(self.untaint, &Event::untaint)?;
-        add(self.scale, &Event::scale)?;
-        add(self.lose, &|text| Selection::parse(text).map(Event::Lose))?;
-        add(self.remove, &|text| Selection::parse(text).map(Event::Remove))?;
+        add(self.label, &ScenarioEvent::parse_label)?;
+        add(self.capacity, &ScenarioEvent::parse_capacity)?;
+        add(self.taint, &ScenarioEvent::parse_taint)?;
+        add(self.untaint, &ScenarioEvent::parse_untaint)?;
+        add(self.scale, &ScenarioEvent::parse_scale)?;
+        add(self.lose, &|text| ClusterMatcher::parse(text).map(ScenarioEvent::Lose))?;
+        add(self.remove, &|text| ClusterMatcher::parse(text).map(ScenarioEvent::Remove))?;
         Ok(Scenario { events })
     }
 }
 
 impl Expectation {
-    fn of(expected: Expected) -> Result<Self, String> {
+    fn from_expected(expected: Expected) -> Result<Self, String> {
         let selector = expected.selector.as_deref().map(LabelSelector::parse).transpose();
         let selector = selector.map_err(|why| format!("`spec.expect.selector`: {why}"))?;
         let (number, percent) = match expected.at_least.strip_suffix('%') {
@@ -182,12 +184,12 @@ impl Expectation {
     }
 
     /// What an outcome with these losses does not fulfil, one sentence per object.
-    pub fn violations(&self, repo: &Repo, losses: &[Loss]) -> Vec<String> {
+    pub fn find_violations(&self, repo: &Repo, losses: &[ReplicaLoss]) -> Vec<String> {
         let about = losses.iter().filter(|loss| self.is_about(repo, &loss.object));
         about
             // What lost nothing is as before the scenario.
             .filter(|loss| loss.lost > 0 || loss.nowhere)
-            .filter_map(|l| self.violated(l))
+            .filter_map(|l| self.check_loss(l))
             .collect()
     }
 
@@ -205,14 +207,14 @@ impl Expectation {
         if about.is_empty() {
             return Err(format!(
                 "`spec.expect`: no object of the plan {}, so the expectation cannot fail; correct it, or remove it",
-                self.subject()
+                self.describe_subject()
             ));
         }
         Ok(about.into_iter().filter_map(|one| self.violated_before(one)).collect())
     }
 
     /// What it is about, as the end of a sentence.
-    fn subject(&self) -> String {
+    fn describe_subject(&self) -> String {
         let kind = self.kind.as_ref().map(|kind| format!("has the kind {kind}"));
         let labels = self.labels.as_ref().map(|labels| format!("has the labels `{labels}`"));
         let parts: Vec<String> = kind.into_iter().chain(labels).collect();
@@ -239,12 +241,13 @@ impl Expectation {
     }
 
     fn is_about(&self, repo: &Repo, object: &ObjectRef) -> bool {
-        let labels = || repo.template(object).map(|template| template.object.labels()).unwrap_or_default();
+        let labels =
+            || repo.find_template(object).map(|template| template.object.labels()).unwrap_or_default();
         self.kind.as_ref().is_none_or(|kind| object.kind.eq_ignore_ascii_case(kind))
             && self.selector.as_ref().is_none_or(|selector| selector.matches(&labels()))
     }
 
-    fn violated(&self, loss: &Loss) -> Option<String> {
+    fn check_loss(&self, loss: &ReplicaLoss) -> Option<String> {
         let now = loss.regained.saturating_add(loss.added);
         let before = loss.left.saturating_add(loss.lost).saturating_sub(now);
         let (least, words) = match self.at_least {

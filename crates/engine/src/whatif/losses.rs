@@ -10,18 +10,18 @@ use serde::Serialize;
 
 use super::Baseline;
 use super::baseline::template_replicas;
-use super::variation::{OncePerPair, Variation};
+use super::variation::{OncePerPair, PlanVariation};
 use crate::replicas::ObjectReplicas;
-use federate_dialect::{HOST, Placement, RowKey};
+use federate_dialect::{HUB, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Claims as _, Repo, Role};
 
 /// The repo, the inventory and the plan at one time of a scenario.
 #[derive(Clone, Copy)]
-pub(super) struct State<'s> {
+pub(super) struct ScenarioState<'s> {
     pub(super) repo: &'s Repo,
     pub(super) clusters: &'s [Cluster],
-    pub(super) plan: &'s Variation,
+    pub(super) plan: &'s PlanVariation,
     /// The clusters that run nothing, whatever the inventory says.
     pub(super) down: &'s BTreeSet<ClusterName>,
     pub(super) scaled: &'s BTreeSet<ObjectRef>,
@@ -32,7 +32,7 @@ pub(super) struct State<'s> {
 /// An object that loses or gains replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Loss {
+pub struct ReplicaLoss {
     /// The object.
     pub object: ObjectRef,
     /// The number of replicas that no longer run in their cluster.
@@ -47,9 +47,9 @@ pub struct Loss {
     pub nowhere: bool,
 }
 
-impl Loss {
+impl ReplicaLoss {
     /// The number of replicas that are lost and not regained.
-    pub fn missing(&self) -> i64 {
+    pub fn missing_replicas(&self) -> i64 {
         self.lost.saturating_sub(self.regained).max(0)
     }
 }
@@ -71,21 +71,22 @@ pub struct RunningObject {
 
 impl Baseline<'_> {
     /// What runs before scenarios, sorted by object. Templates that are not placed run nowhere.
-    pub fn running(&self) -> Vec<RunningObject> {
-        let (none, scaled, plan) = (BTreeSet::new(), BTreeSet::new(), Variation::none(self.plan));
+    pub fn running_objects(&self) -> Vec<RunningObject> {
+        let (none, scaled, plan) =
+            (BTreeSet::new(), BTreeSet::new(), PlanVariation::without_changes(self.plan));
         let (repo, clusters, now) = (self.repo, self.clusters, self.now());
-        let state = State { repo, clusters, plan: &plan, down: &none, scaled: &scaled, now };
-        let up = state.up();
+        let state = ScenarioState { repo, clusters, plan: &plan, down: &none, scaled: &scaled, now };
+        let up = state.running_clusters();
         let mut all: Vec<RunningObject> = Vec::new();
         let is_policy = |object: &ObjectRef| {
-            let role = self.dialects.role(&object.api_version, &object.kind);
+            let role = self.dialects.role_of_kind(&object.api_version, &object.kind);
             role.is_some_and(|(_, role)| role == Role::Placement)
         };
         for row in self.plan.placements.iter().filter(|row| !is_policy(&row.object)) {
-            let known = self.replicas(&self.key(&row.object));
-            let runs = |name: &str| name == HOST || up.contains(name);
+            let known = self.object_replicas(&self.row_key(&row.object));
+            let runs = |name: &str| name == HUB || up.contains(name);
             let placed: Vec<_> = row.clusters.iter().filter(|placed| runs(&placed.name)).collect();
-            let replicas = placed.iter().map(|placed| known.count(placed)).sum();
+            let replicas = placed.iter().map(|placed| known.count_in(placed)).sum();
             let has_replicas =
                 known.stated.is_some() || placed.iter().any(|placed| placed.replicas.is_some());
             let (object, clusters) = (row.object.clone(), placed.len());
@@ -102,7 +103,7 @@ impl Baseline<'_> {
 
 /// The difference between the replicas of an object in two states.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Difference {
+pub(super) struct ReplicaDifference {
     pub(super) lost: i64,
     /// The replicas that run where they did not run before, whether or not others were lost.
     pub(super) gained: i64,
@@ -110,8 +111,8 @@ pub(super) struct Difference {
     nowhere: bool,
 }
 
-impl Difference {
-    fn between(ran: &[(&str, i64)], runs: &[(&str, i64)]) -> Self {
+impl ReplicaDifference {
+    fn from_replicas(ran: &[(&str, i64)], runs: &[(&str, i64)]) -> Self {
         let more = |these: &[(&str, i64)], those: &[(&str, i64)]| -> i64 {
             let other = |name| those.binary_search_by(|(other, _)| (*other).cmp(name)).ok();
             let other = |name| other(name).and_then(|at| those.get(at)).map_or(0, |(_, n)| *n);
@@ -130,25 +131,25 @@ impl Difference {
     }
 
     /// As the loss of an object.
-    pub(super) fn of(self, object: &ObjectRef) -> Loss {
+    pub(super) fn into_loss(self, object: &ObjectRef) -> ReplicaLoss {
         let Self { lost, gained, left, nowhere } = self;
         let regained = gained.min(lost);
-        Loss { object: object.clone(), lost, regained, added: gained - regained, left, nowhere }
+        ReplicaLoss { object: object.clone(), lost, regained, added: gained - regained, left, nowhere }
     }
 }
 
 /// Returns the objects whose replicas differ between two states, with the difference. `keys` are those whose rows may
 /// differ.
-pub(super) fn differences(
+pub(super) fn find_differences(
     baseline: &Baseline<'_>,
-    before: &State<'_>,
-    after: &State<'_>,
+    before: &ScenarioState<'_>,
+    after: &ScenarioState<'_>,
     mut keys: Vec<RowKey>,
-) -> Vec<(RowKey, Difference)> {
-    let (was_up, is_up) = (before.up(), after.up());
-    keys.extend(before.scaled.symmetric_difference(after.scaled).map(|object| baseline.key(object)));
+) -> Vec<(RowKey, ReplicaDifference)> {
+    let (was_up, is_up) = (before.running_clusters(), after.running_clusters());
+    keys.extend(before.scaled.symmetric_difference(after.scaled).map(|object| baseline.row_key(object)));
     for cluster in was_up.symmetric_difference(&is_up) {
-        keys.extend(baseline.on(cluster));
+        keys.extend(baseline.rows_on(cluster));
         // Rows that differ from the plan in both states may be on this cluster, too.
         keys.extend(before.plan.rows.keys().cloned());
     }
@@ -157,15 +158,18 @@ pub(super) fn differences(
     keys.dedup();
     let mut known = OncePerPair::default();
     let mut difference = |key: RowKey| {
-        let pair = [before.plan.row(baseline, &key), after.plan.row(baseline, &key)];
+        let pair = [before.plan.find_row(baseline, &key), after.plan.find_row(baseline, &key)];
         let [old, new] = pair;
-        let replicas = [before.replicas(baseline, &key), after.replicas(baseline, &key)];
-        let mut difference = *known.of(pair, replicas.clone(), || {
+        let replicas = [before.object_replicas(baseline, &key), after.object_replicas(baseline, &key)];
+        let mut difference = *known.get_or_compute(pair, replicas.clone(), || {
             let [had, has] = &replicas;
-            Difference::between(&running(old, had, &was_up), &running(new, has, &is_up))
+            ReplicaDifference::from_replicas(
+                &running_replicas(old, had, &was_up),
+                &running_replicas(new, has, &is_up),
+            )
         });
         // A workload that is scaled to 0 runs nowhere because that is asked for.
-        let is_scaled = || baseline.object(&key).is_some_and(|object| after.scaled.contains(object));
+        let is_scaled = || baseline.find_object(&key).is_some_and(|object| after.scaled.contains(object));
         let stopped = difference.lost > 0 && difference.left == 0;
         difference.nowhere |= stopped && !is_scaled();
         (!difference.is_none()).then_some((key, difference))
@@ -174,28 +178,32 @@ pub(super) fn differences(
 }
 
 /// The replicas of a row in the clusters that run them, sorted by cluster.
-fn running<'p>(
+fn running_replicas<'p>(
     row: Option<&'p Arc<Placement>>,
     replicas: &ObjectReplicas,
     up: &HashSet<&str>,
 ) -> Vec<(&'p str, i64)> {
-    let runs = |cluster: &str| cluster == HOST || up.contains(cluster);
+    let runs = |cluster: &str| cluster == HUB || up.contains(cluster);
     let placed = row.into_iter().flat_map(|row| &row.clusters).filter(|placed| runs(&placed.name));
-    placed.map(|placed| (placed.name.as_ref(), replicas.count(placed))).collect()
+    placed.map(|placed| (placed.name.as_ref(), replicas.count_in(placed))).collect()
 }
 
-impl<'s> State<'s> {
+impl<'s> ScenarioState<'s> {
     /// The clusters that run their replicas.
-    fn up(&self) -> HashSet<&'s str> {
+    fn running_clusters(&self) -> HashSet<&'s str> {
         let up =
             self.clusters.iter().filter(|c| !self.down.contains(&c.name) && c.not_ready(self.now).is_none());
         up.map(|c| c.name.as_ref()).collect()
     }
 
     /// What an object has of replicas in this state.
-    pub(super) fn replicas<'b>(&self, baseline: &'b Baseline<'_>, key: &RowKey) -> Cow<'b, ObjectReplicas> {
-        let known = baseline.replicas(key);
-        match baseline.object(key).filter(|object| self.scaled.contains(*object)) {
+    pub(super) fn object_replicas<'b>(
+        &self,
+        baseline: &'b Baseline<'_>,
+        key: &RowKey,
+    ) -> Cow<'b, ObjectReplicas> {
+        let known = baseline.object_replicas(key);
+        match baseline.find_object(key).filter(|object| self.scaled.contains(*object)) {
             Some(scaled) => {
                 let own = known.own.clone();
                 Cow::Owned(ObjectReplicas { own, ..template_replicas(self.repo, scaled) })

@@ -1,14 +1,14 @@
 //! Parses events in the notation of the command line.
 
-use super::{Amount, Event, Selection, Size, Workload};
+use super::{ClusterMatcher, NewCapacity, ReplicaChange, ScenarioEvent, WorkloadRef};
 use federate_kubernetes::Taint;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::{self, LabelSelector};
 
-const EFFECTS: [&str; 6] =
+const TAINT_EFFECTS: [&str; 6] =
     ["NoSchedule", "PreferNoSchedule", "NoExecute", "NoSelect", "PreferNoSelect", "NoSelectIfNew"];
 
-impl Selection {
+impl ClusterMatcher {
     /// Parses a cluster name, or a selector in the notation of `kubectl -l`.
     ///
     /// # Errors
@@ -22,19 +22,20 @@ impl Selection {
     }
 }
 
-impl Event {
+impl ScenarioEvent {
     /// Parses `CLUSTER=KEY[=VALUE]:EFFECT`.
     ///
     /// # Errors
     ///
     /// The reason why the text is invalid.
-    pub fn taint(text: &str) -> Result<Self, String> {
-        let (selection, taint) = target(text, "KEY[=VALUE]:EFFECT")?;
+    pub fn parse_taint(text: &str) -> Result<Self, String> {
+        let (selection, taint) = split_target(text, "KEY[=VALUE]:EFFECT")?;
         match parse_taint(taint).filter(|taint| !taint.effect.is_empty()) {
             Some(taint) => Ok(Self::Taint(selection, taint)),
-            None => {
-                Err(format!("`{text}` is not CLUSTER=KEY[=VALUE]:EFFECT with one of {}", EFFECTS.join(", ")))
-            }
+            None => Err(format!(
+                "`{text}` is not CLUSTER=KEY[=VALUE]:EFFECT with one of {}",
+                TAINT_EFFECTS.join(", ")
+            )),
         }
     }
 
@@ -43,8 +44,8 @@ impl Event {
     /// # Errors
     ///
     /// The reason why the text is invalid.
-    pub fn untaint(text: &str) -> Result<Self, String> {
-        let (selection, taint) = target(text, "KEY[:EFFECT]")?;
+    pub fn parse_untaint(text: &str) -> Result<Self, String> {
+        let (selection, taint) = split_target(text, "KEY[:EFFECT]")?;
         let taint = parse_taint(taint).ok_or_else(|| format!("`{text}` is not CLUSTER=KEY[:EFFECT]"))?;
         Ok(Self::Untaint(selection, taint))
     }
@@ -54,8 +55,8 @@ impl Event {
     /// # Errors
     ///
     /// The reason why the text is invalid.
-    pub fn label(text: &str) -> Result<Self, String> {
-        let (selection, label) = target(text, "KEY=VALUE")?;
+    pub fn parse_label(text: &str) -> Result<Self, String> {
+        let (selection, label) = split_target(text, "KEY=VALUE")?;
         let (key, value) =
             label.split_once('=').ok_or_else(|| format!("`{text}` is not CLUSTER=KEY=VALUE"))?;
         match selector::invalid_key(key).or_else(|| selector::invalid_value(value)) {
@@ -69,10 +70,10 @@ impl Event {
     /// # Errors
     ///
     /// The reason why the text is invalid.
-    pub fn capacity(text: &str) -> Result<Self, String> {
-        let (selection, size) = target(text, "50%")?;
+    pub fn parse_capacity(text: &str) -> Result<Self, String> {
+        let (selection, size) = split_target(text, "50%")?;
         if let Some(percent) = size.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n: &i64| *n >= 0) {
-            return Ok(Self::Capacity(selection, Size::Percent(percent)));
+            return Ok(Self::Capacity(selection, NewCapacity::Percent(percent)));
         }
         let resource = |part: &str| {
             let (name, amount) = part.split_once('=')?;
@@ -80,7 +81,7 @@ impl Event {
         };
         let resources: Option<_> = size.split(',').map(resource).collect();
         match resources {
-            Some(resources) => Ok(Self::Capacity(selection, Size::Resources(resources))),
+            Some(resources) => Ok(Self::Capacity(selection, NewCapacity::Resources(resources))),
             None => Err(format!("`{text}` is neither CLUSTER=50% nor CLUSTER=cpu=64,memory=256Gi")),
         }
     }
@@ -90,7 +91,7 @@ impl Event {
     /// # Errors
     ///
     /// The reason why the text is invalid.
-    pub fn scale(text: &str) -> Result<Self, String> {
+    pub fn parse_scale(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not KIND/NAMESPACE/NAME=N, such as deployment/shop/web=+50%");
         let (object, amount) = text.split_once('=').ok_or_else(wrong)?;
         let parts: Vec<&str> = object.split('/').collect();
@@ -99,37 +100,38 @@ impl Event {
             [kind, name] => (kind, None, name),
             _ => return Err(wrong()),
         };
-        let workload = Workload { kind: kind.to_owned(), namespace, name: name.to_owned() };
+        let workload = WorkloadRef { kind: kind.to_owned(), namespace, name: name.to_owned() };
         Ok(Self::Scale(workload, parse_amount(amount).ok_or_else(wrong)?))
     }
 }
 
 /// Splits a cluster's name, or a selector in parentheses, from the value after its `=`. `value` is the notation of
 /// the value, for errors.
-fn target<'t>(text: &'t str, value: &str) -> Result<(Selection, &'t str), String> {
+fn split_target<'t>(text: &'t str, value: &str) -> Result<(ClusterMatcher, &'t str), String> {
     let wrong = || format!("`{text}` is not CLUSTER={value}, or (SELECTOR)={value}");
     if let Some(rest) = text.strip_prefix('(') {
         let (selector, rest) = rest.split_once(")=").ok_or_else(wrong)?;
-        return Ok((Selection::Matching(LabelSelector::parse(selector)?, selector.to_owned()), rest));
+        return Ok((ClusterMatcher::Matching(LabelSelector::parse(selector)?, selector.to_owned()), rest));
     }
     let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
-    Ok((Selection::Named(name.to_owned()), rest))
+    Ok((ClusterMatcher::Named(name.to_owned()), rest))
 }
 
 /// Parses `KEY[=VALUE][:EFFECT]`. `None` if the key or the effect is invalid.
 fn parse_taint(text: &str) -> Option<Taint> {
     let (taint, effect) = text.rsplit_once(':').unwrap_or((text, ""));
     let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
-    let valid = selector::invalid_key(key).is_none() && (effect.is_empty() || EFFECTS.contains(&effect));
+    let valid =
+        selector::invalid_key(key).is_none() && (effect.is_empty() || TAINT_EFFECTS.contains(&effect));
     valid.then(|| Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
 }
 
-fn parse_amount(text: &str) -> Option<Amount> {
+fn parse_amount(text: &str) -> Option<ReplicaChange> {
     let signed = text.starts_with(['+', '-']);
     match text.strip_suffix('%') {
-        Some(percent) if signed => percent.parse().ok().map(Amount::Percent),
+        Some(percent) if signed => percent.parse().ok().map(ReplicaChange::Percent),
         Some(_) => None,
-        None if signed => text.parse().ok().map(Amount::More),
-        None => text.parse().ok().filter(|n| *n >= 0).map(Amount::Exactly),
+        None if signed => text.parse().ok().map(ReplicaChange::More),
+        None => text.parse().ok().filter(|n| *n >= 0).map(ReplicaChange::Exactly),
     }
 }

@@ -8,27 +8,27 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::free::Request;
-use super::timeline::{Planner, Run, Timeline};
-use crate::capacity::requests;
+use super::free_resources::PodRequest;
+use super::timeline::{StagePlanner, Timeline, TimelineRun};
+use crate::capacity::template_requests;
 use crate::replicas::ObjectReplicas;
-use federate_dialect::{Migrated, Placement, PodCount, PodCounts, RowKey};
+use federate_dialect::{MigrationOutcome, Placement, PodCount, PodCounts, RowKey};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Capacity, Cluster, ClusterName};
 
 /// The replicas of workloads that differ from those before the scenario.
 #[derive(Default)]
-pub(super) struct Pods {
+pub(super) struct ScenarioPods {
     counts: BTreeMap<RowKey, PodCounts>,
     /// When control planes count them, in seconds.
     due: BTreeMap<RowKey, i64>,
 }
 
-impl Run<'_> {
+impl TimelineRun<'_> {
     /// Counts the replicas that fit after a stage. Returns what does not fit from now on, in words.
     pub(super) fn count_pods(&mut self, seconds: i64) -> Vec<String> {
         let Some(delay) = self.timeline.baseline.counts_pods_after() else { return Vec::new() };
-        let counts = count(&self.timeline, &self.pods.counts, seconds);
+        let counts = count_workload_pods(&self.timeline, &self.pods.counts, seconds);
         let mut new: BTreeMap<ClusterName, i64> = BTreeMap::new();
         let due = seconds.saturating_add(delay);
         for (key, pods) in counts.iter().filter(|(key, pods)| self.pods.counts.get(key) != Some(pods)) {
@@ -54,14 +54,18 @@ impl Run<'_> {
 
     /// Records the replicas that do not fit, for the next decisions. Returns what happens, in words, or `None` if no
     /// decision can change.
-    pub(super) fn migrate(&mut self, seconds: i64, planner: &mut Planner<'_>) -> Option<Vec<String>> {
+    pub(super) fn migrate_pods(
+        &mut self,
+        seconds: i64,
+        planner: &mut StagePlanner<'_>,
+    ) -> Option<Vec<String>> {
         let is_due = |(_, due): &(&RowKey, &i64)| **due <= seconds;
         let due: Vec<RowKey> = self.pods.due.iter().filter(is_due).map(|(key, _)| key.clone()).collect();
         let mut full: BTreeMap<ClusterName, i64> = BTreeMap::new();
         let mut changed = false;
         for key in due {
             self.pods.due.remove(&key);
-            let Some(done) = self.ask(&key, seconds, planner) else { continue };
+            let Some(done) = self.ask_control_plane(&key, seconds, planner) else { continue };
             if let Some(next) = done.next {
                 self.pods.due.insert(key.clone(), next);
                 self.look_at(next);
@@ -81,18 +85,23 @@ impl Run<'_> {
     }
 
     /// Asks the control plane what it does about the replicas of a workload.
-    fn ask(&self, key: &RowKey, seconds: i64, planner: &mut Planner<'_>) -> Option<Migrated> {
+    fn ask_control_plane(
+        &self,
+        key: &RowKey,
+        seconds: i64,
+        planner: &mut StagePlanner<'_>,
+    ) -> Option<MigrationOutcome> {
         let Timeline { baseline, plan, .. } = &self.timeline;
-        let (row, pods) = (plan.row(baseline, key)?, self.pods.counts.get(key)?);
-        let plane = planner.engine().plane(&row.dialect)?;
-        Some(plane.migrate(baseline.object(key)?, row, pods, seconds))
+        let (row, pods) = (plan.find_row(baseline, key)?, self.pods.counts.get(key)?);
+        let plane = planner.open_engine().control_plane(&row.dialect)?;
+        Some(plane.record_unschedulable(baseline.find_object(key)?, row, pods, seconds))
     }
 }
 
 /// The replicas of a workload in a cluster.
 struct Entry<'e> {
     key: RowKey,
-    request: Cow<'e, Request>,
+    request: Cow<'e, PodRequest>,
     /// Before the scenario.
     before: i64,
     desired: i64,
@@ -103,17 +112,18 @@ struct Entry<'e> {
 }
 
 /// Counts the replicas of workloads that differ from those before the scenario.
-fn count(
+fn count_workload_pods(
     timeline: &Timeline<'_>,
     before: &BTreeMap<RowKey, PodCounts>,
     seconds: i64,
 ) -> BTreeMap<RowKey, PodCounts> {
     let mut counts: BTreeMap<RowKey, PodCounts> = BTreeMap::new();
     let mut changed: BTreeSet<RowKey> = before.keys().cloned().collect();
-    for (cluster, mut entries) in entries(timeline, before) {
-        let capacity = |clusters| capacity(clusters, &cluster).filter(|_| !timeline.down.contains(&cluster));
+    for (cluster, mut entries) in collect_entries(timeline, before) {
+        let capacity =
+            |clusters| find_capacity(clusters, &cluster).filter(|_| !timeline.down.contains(&cluster));
         match capacity(&timeline.world.clusters) {
-            Some(now) => fit(&mut entries, now, capacity(timeline.baseline.clusters)),
+            Some(now) => fit_replicas(&mut entries, now, capacity(timeline.baseline.clusters)),
             None => entries.iter_mut().for_each(|entry| entry.running = entry.desired),
         }
         for entry in entries {
@@ -122,7 +132,7 @@ fn count(
             }
             let pods = counts.entry(entry.key.clone()).or_default();
             if entry.desired > 0 {
-                pods.insert(cluster.clone(), entry.count(seconds));
+                pods.insert(cluster.clone(), entry.into_pod_count(seconds));
             }
         }
     }
@@ -130,38 +140,39 @@ fn count(
     counts
 }
 
-fn capacity<'c>(clusters: &'c [Cluster], name: &str) -> Option<&'c Capacity> {
+fn find_capacity<'c>(clusters: &'c [Cluster], name: &str) -> Option<&'c Capacity> {
     clusters.iter().find(|cluster| cluster.name.as_ref() == name)?.capacity.as_ref()
 }
 
 /// The workloads that may differ, by cluster and in the order of the objects.
-fn entries<'t>(
+fn collect_entries<'t>(
     timeline: &'t Timeline<'_>,
     before: &BTreeMap<RowKey, PodCounts>,
 ) -> BTreeMap<ClusterName, Vec<Entry<'t>>> {
-    let (baseline, after) = (timeline.baseline, timeline.end());
+    let (baseline, after) = (timeline.baseline, timeline.end_state());
     let mut keys: BTreeSet<RowKey> = after.plan.rows.keys().chain(before.keys()).cloned().collect();
     let shrinks = |cluster: &&Cluster| {
-        let earlier = capacity(baseline.clusters, &cluster.name);
-        let negative = |(name, free): (&String, &Quantity)| free.nanos() < least(name, earlier);
+        let earlier = find_capacity(baseline.clusters, &cluster.name);
+        let negative = |(name, free): (&String, &Quantity)| free.as_nanos() < least_free(name, earlier);
         cluster.capacity.as_ref().is_some_and(|capacity| capacity.available.iter().any(negative))
     };
     for cluster in after.clusters.iter().filter(shrinks) {
-        keys.extend(baseline.on(&cluster.name));
+        keys.extend(baseline.rows_on(&cluster.name));
     }
     let mut all: BTreeMap<ClusterName, Vec<Entry<'t>>> = BTreeMap::new();
     for key in keys {
-        let Some(object) = baseline.object(&key) else { continue };
-        let request = baseline.requests().of_key(&key);
-        let request = request.map_or_else(|| Cow::Owned(requests(baseline.repo, object)), Cow::Borrowed);
-        let ran = by_cluster(baseline.row(&key), &baseline.replicas(&key));
-        let desired = by_cluster(after.plan.row(baseline, &key), &after.replicas(baseline, &key));
+        let Some(object) = baseline.find_object(&key) else { continue };
+        let request = baseline.row_requests().of_key(&key);
+        let request =
+            request.map_or_else(|| Cow::Owned(template_requests(baseline.repo, object)), Cow::Borrowed);
+        let ran = by_cluster(baseline.find_row(&key), &baseline.object_replicas(&key));
+        let desired = by_cluster(after.plan.find_row(baseline, &key), &after.object_replicas(baseline, &key));
         let counted = before.get(&key);
         let clusters: BTreeSet<&ClusterName> = ran.keys().chain(desired.keys()).copied().collect();
         for cluster in clusters {
             let number = |of: &BTreeMap<&ClusterName, i64>| of.get(cluster).copied().unwrap_or(0);
             let earlier = counted.map(|pods| pods.get(cluster).cloned().unwrap_or_default());
-            let running = earlier.as_ref().map_or_else(|| number(&ran), PodCount::scheduled);
+            let running = earlier.as_ref().map_or_else(|| number(&ran), PodCount::count_scheduled);
             let unschedulable = earlier.map(|pods| pods.unschedulable).unwrap_or_default();
             let (key, request) = (key.clone(), request.clone());
             let (before, desired) = (number(&ran), number(&desired));
@@ -178,52 +189,52 @@ fn by_cluster<'r>(
     replicas: &ObjectReplicas,
 ) -> BTreeMap<&'r ClusterName, i64> {
     let placed = row.into_iter().flat_map(|row| &row.clusters);
-    placed.map(|placed| (&placed.name, replicas.count(placed))).collect()
+    placed.map(|placed| (&placed.name, replicas.count_in(placed))).collect()
 }
 
 /// The free amount from which on replicas do not fit: before the scenario, everything fits.
-fn least(resource: &str, earlier: Option<&Capacity>) -> i128 {
+fn least_free(resource: &str, earlier: Option<&Capacity>) -> i128 {
     let free = earlier.and_then(|capacity| capacity.available.get(resource));
-    free.map_or(0, |free| free.nanos().min(0))
+    free.map_or(0, |free| free.as_nanos().min(0))
 }
 
 /// Decides which replicas run in a cluster.
-fn fit(entries: &mut [Entry<'_>], now: &Capacity, earlier: Option<&Capacity>) {
+fn fit_replicas(entries: &mut [Entry<'_>], now: &Capacity, earlier: Option<&Capacity>) {
     let mut free: BTreeMap<&str, i128> =
-        now.available.iter().map(|(name, amount)| (name.as_str(), amount.nanos())).collect();
+        now.available.iter().map(|(name, amount)| (name.as_str(), amount.as_nanos())).collect();
     for entry in entries.iter_mut() {
         entry.running = entry.running.min(entry.desired);
-        entry.take(&mut free, entry.running - entry.before);
+        entry.take_free(&mut free, entry.running - entry.before);
     }
     for entry in entries.iter_mut().rev() {
         let lacks = |(name, amount): (&str, i128)| {
-            let missing = least(name, earlier) - free.get(name)?;
+            let missing = least_free(name, earlier) - free.get(name)?;
             (missing > 0).then(|| (missing + amount - 1) / amount)
         };
-        let stopped = entry.amounts().filter_map(lacks).max().unwrap_or(0);
+        let stopped = entry.requested_amounts().filter_map(lacks).max().unwrap_or(0);
         let stopped = i64::try_from(stopped).unwrap_or(i64::MAX).min(entry.running);
-        entry.take(&mut free, -stopped);
+        entry.take_free(&mut free, -stopped);
         entry.running -= stopped;
     }
     for entry in entries.iter_mut() {
         let most = |(name, amount): (&str, i128)| Some((*free.get(name)?).max(0) / amount);
-        let most = entry.amounts().filter_map(most).min().unwrap_or(i128::MAX);
+        let most = entry.requested_amounts().filter_map(most).min().unwrap_or(i128::MAX);
         let started = (entry.desired - entry.running).min(i64::try_from(most).unwrap_or(i64::MAX));
-        entry.take(&mut free, started);
+        entry.take_free(&mut free, started);
         entry.running += started;
     }
 }
 
 impl Entry<'_> {
     /// What a replica requests, in billionths.
-    fn amounts(&self) -> impl Iterator<Item = (&str, i128)> {
-        let all = self.request.iter().map(|(name, amount)| (name.as_str(), amount.nanos()));
+    fn requested_amounts(&self) -> impl Iterator<Item = (&str, i128)> {
+        let all = self.request.iter().map(|(name, amount)| (name.as_str(), amount.as_nanos()));
         all.filter(|(_, amount)| *amount > 0)
     }
 
     /// Takes what replicas request from the free resources; a negative number gives it back.
-    fn take(&self, free: &mut BTreeMap<&str, i128>, replicas: i64) {
-        for (name, amount) in self.amounts() {
+    fn take_free(&self, free: &mut BTreeMap<&str, i128>, replicas: i64) {
+        for (name, amount) in self.requested_amounts() {
             if let Some(free) = free.get_mut(name) {
                 *free = free.saturating_sub(amount.saturating_mul(i128::from(replicas)));
             }
@@ -231,7 +242,7 @@ impl Entry<'_> {
     }
 
     /// The replicas after a stage. Of those that do not run, the newest start first.
-    fn count(mut self, seconds: i64) -> PodCount {
+    fn into_pod_count(mut self, seconds: i64) -> PodCount {
         let mut more = self.desired - self.running - self.unschedulable.iter().map(|(_, n)| n).sum::<i64>();
         if more > 0 {
             self.unschedulable.push((seconds, more));
@@ -269,7 +280,7 @@ mod tests {
             unschedulable: Vec::new(),
         };
         let mut entries: Vec<Entry<'_>> = workloads.iter().enumerate().map(entry).collect();
-        fit(&mut entries, &cluster(free), Some(&cluster(before)));
+        fit_replicas(&mut entries, &cluster(free), Some(&cluster(before)));
         entries.iter().map(|entry| entry.running).collect()
     }
 
@@ -300,7 +311,7 @@ mod tests {
             running,
             unschedulable: unschedulable.to_vec(),
         };
-        let waits = |entry: Entry<'_>| entry.count(60).unschedulable;
+        let waits = |entry: Entry<'_>| entry.into_pod_count(60).unschedulable;
         assert_eq!(waits(entry(5, 2, &[(0, 2)])), [(0, 2), (60, 1)]);
         assert_eq!(waits(entry(5, 4, &[(0, 2), (30, 3)])), [(0, 1)]);
         assert_eq!(waits(entry(5, 3, &[(0, 1), (30, 3)])), [(0, 1), (30, 1)]);

@@ -8,26 +8,26 @@ use federate_kubernetes::{Cluster, ClusterName, Labels, finding};
 /// The clusters of an event: one by name, or those that a selector matches. For a selector, a cluster also has the
 /// labels `region`, `zone` and `provider` with its location, unless it has its own labels with these keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
+pub enum ClusterMatcher {
     /// The cluster with this name.
     Named(String),
     /// The clusters that match the selector, with its text.
     Matching(LabelSelector, String),
 }
 
-impl Selection {
+impl ClusterMatcher {
     /// Returns the selected clusters.
     ///
     /// # Errors
     ///
     /// A message for the user if no cluster is selected.
-    pub fn of<'c>(
+    pub fn select_clusters<'c>(
         &self,
         clusters: &'c mut [Cluster],
     ) -> Result<impl Iterator<Item = &'c mut Cluster>, String> {
-        if !clusters.iter().any(|cluster| self.matches(cluster)) {
+        if !clusters.iter().any(|cluster| self.matches_cluster(cluster)) {
             let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
-            let names = finding::list(&names, 10);
+            let names = finding::join_names(&names, 10);
             return Err(match self {
                 Self::Named(name) => format!("no cluster `{name}` in the inventory (there are: {names})"),
                 Self::Matching(..) => {
@@ -35,11 +35,11 @@ impl Selection {
                 }
             });
         }
-        Ok(clusters.iter_mut().filter(|cluster| self.matches(cluster)))
+        Ok(clusters.iter_mut().filter(|cluster| self.matches_cluster(cluster)))
     }
 
     /// Whether a cluster is selected.
-    pub fn matches(&self, cluster: &Cluster) -> bool {
+    pub fn matches_cluster(&self, cluster: &Cluster) -> bool {
         match self {
             Self::Named(name) => cluster.name.as_ref() == name,
             Self::Matching(selector, _) => {
@@ -49,7 +49,7 @@ impl Selection {
     }
 }
 
-impl std::fmt::Display for Selection {
+impl std::fmt::Display for ClusterMatcher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Named(text) | Self::Matching(_, text) => f.write_str(text),
@@ -80,7 +80,7 @@ fn labels_by_zone(cluster: &Cluster) -> Vec<Labels> {
 
 /// A failure domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum FailureDomain {
     /// One cluster.
     Cluster,
     /// All clusters in a zone.
@@ -91,7 +91,7 @@ pub enum Unit {
     Provider,
 }
 
-impl Unit {
+impl FailureDomain {
     /// The name of the failure domain, which is also the key of its label.
     pub fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl Unit {
 
     /// Returns the failure domains of an inventory, each with its clusters. A label with the name of the failure
     /// domain takes precedence over the location in the inventory.
-    pub fn all(self, clusters: &[Cluster]) -> BTreeMap<String, BTreeSet<ClusterName>> {
+    pub fn group_clusters(self, clusters: &[Cluster]) -> BTreeMap<String, BTreeSet<ClusterName>> {
         let mut units: BTreeMap<String, BTreeSet<ClusterName>> = BTreeMap::new();
         for cluster in clusters {
             let names: BTreeSet<String> = match self {

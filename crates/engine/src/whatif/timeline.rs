@@ -13,22 +13,22 @@ use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::losses::{Difference, State, differences};
-use super::pods::Pods;
+use super::losses::{ReplicaDifference, ScenarioState, find_differences};
+use super::pods::ScenarioPods;
 use super::rollout::Rollouts;
-use super::variation::Variation;
-use super::{Baseline, Event, FreeResource, Loss, Scenario, ScenarioInput, free};
+use super::variation::PlanVariation;
+use super::{Baseline, FreeResource, ReplicaLoss, Scenario, ScenarioEvent, ScenarioInput, free_resources};
 use crate::Engine;
-use crate::alike::address;
-use crate::change::{Changes, RowVersions, Side};
-use federate_dialect::{Dialect, Dialects, Evictions, FailedOver, Moment, Placement, RowKey};
+use crate::change::{RenderingChanges, RenderingSide, RowVersions};
+use crate::decision_groups::row_address;
+use federate_dialect::{Dialect, Dialects, Evictions, FailoverOutcome, Placement, RowKey, ScenarioMoment};
 use federate_kubernetes::{Cluster, ClusterName, Taint};
 
 /// The most stages of a scenario.
-const STAGES: usize = 64;
+const MAX_STAGES: usize = 64;
 
 /// A time before the scenario, for taints that are older.
-pub(super) const BEFORE: i64 = -1_000_000_000;
+pub(super) const BEFORE_SCENARIO: i64 = -1_000_000_000;
 
 /// How a scenario is carried out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +44,7 @@ pub struct TimelineOptions {
 /// A stage of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Stage {
+pub struct TimelineStage {
     /// The seconds since the scenario began.
     pub seconds: i64,
     /// What happens, in words.
@@ -60,34 +60,34 @@ pub struct Stage {
 /// The stages of a scenario, and its end.
 pub struct Timeline<'r> {
     /// The stages, in order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<TimelineStage>,
     pub(super) baseline: &'r Baseline<'r>,
     /// The repo and the inventory at the end.
     pub(super) world: Arc<ScenarioInput<'r>>,
     /// The plan at the end.
-    pub(super) plan: Variation,
+    pub(super) plan: PlanVariation,
     /// The same without the clusters that wait for a rollout.
-    pub(super) running: Variation,
+    pub(super) running: PlanVariation,
     /// The clusters that run nothing.
     pub(super) down: BTreeSet<ClusterName>,
 }
 
 /// Changes at one time.
 #[derive(Default)]
-pub(super) struct Step {
+pub(super) struct TimelineStep {
     what: Vec<String>,
     /// Clusters that change, with what happens to each, in words.
     clusters: Vec<(Option<String>, Cluster)>,
     removed: Vec<ClusterName>,
 }
 
-pub(super) struct Run<'r> {
+pub(super) struct TimelineRun<'r> {
     options: TimelineOptions,
     pub(super) timeline: Timeline<'r>,
-    steps: BTreeMap<(i64, usize), Step>,
+    steps: BTreeMap<(i64, usize), TimelineStep>,
     is_first: bool,
     pub(super) rollouts: Rollouts,
-    pub(super) pods: Pods,
+    pub(super) pods: ScenarioPods,
     /// When clusters got taints.
     since: BTreeMap<(ClusterName, String, String), i64>,
     /// When objects were evicted.
@@ -102,44 +102,46 @@ impl Scenario {
     /// # Errors
     ///
     /// A message for the user if an event refers to something that does not exist, or cannot happen.
-    pub fn run<'r>(
+    pub fn run_timeline<'r>(
         &self,
         baseline: &'r Baseline<'r>,
         options: TimelineOptions,
     ) -> Result<Timeline<'r>, String> {
-        let (slow, quick): (Vec<&Event>, Vec<&Event>) =
-            self.events.iter().partition(|event| matches!(event, Event::Lose(_) | Event::Remove(_)));
+        let (slow, quick): (Vec<&ScenarioEvent>, Vec<&ScenarioEvent>) = self
+            .events
+            .iter()
+            .partition(|event| matches!(event, ScenarioEvent::Lose(_) | ScenarioEvent::Remove(_)));
         let at_once = Self { events: quick.iter().map(|event| (*event).clone()).collect() };
-        let world = Arc::new(at_once.apply(baseline.dialects, baseline.repo, baseline.clusters)?);
-        let (plan, down) = (Variation::none(baseline.plan), BTreeSet::new());
+        let world = Arc::new(at_once.apply_events(baseline.dialects, baseline.repo, baseline.clusters)?);
+        let (plan, down) = (PlanVariation::without_changes(baseline.plan), BTreeSet::new());
         let timeline = Timeline { stages: Vec::new(), baseline, world, running: plan.clone(), plan, down };
         let (steps, since, evicted, missing) = Default::default();
-        let (rollouts, pods) = (Rollouts::default(), Pods::default());
+        let (rollouts, pods) = (Rollouts::default(), ScenarioPods::default());
         let mut run =
-            Run { options, timeline, steps, is_first: true, rollouts, pods, since, evicted, missing };
+            TimelineRun { options, timeline, steps, is_first: true, rollouts, pods, since, evicted, missing };
         run.steps.entry((0, 0)).or_default().what.extend(quick.iter().map(ToString::to_string));
         for event in slow {
-            run.prepare(event)?;
+            run.plan_steps(event)?;
         }
         let changes = !quick.is_empty() || options.at.is_some();
         run.taint_now();
-        run.stages(changes);
+        run.run_stages(changes);
         Ok(run.timeline)
     }
 }
 
-impl Run<'_> {
+impl TimelineRun<'_> {
     /// Plans the steps of a loss or a removal.
-    fn prepare(&mut self, event: &Event) -> Result<(), String> {
+    fn plan_steps(&mut self, event: &ScenarioEvent) -> Result<(), String> {
         let Baseline { dialects, repo, .. } = *self.timeline.baseline;
         match event {
-            Event::Lose(selection) => {
-                for cluster in selection.of(&mut self.timeline.world.clusters.clone())? {
+            ScenarioEvent::Lose(selection) => {
+                for cluster in selection.select_clusters(&mut self.timeline.world.clusters.clone())? {
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is lost", cluster.name));
                     self.timeline.down.insert(cluster.name.clone());
                     for loss in dialect_of(dialects, cluster)
-                        .map(|dialect| dialect.loss(repo, cluster, self.options.failover))
+                        .map(|dialect| dialect.outage_steps(repo, cluster, self.options.failover))
                         .unwrap_or_default()
                     {
                         let step = self.steps.entry((loss.seconds, 0)).or_default();
@@ -147,8 +149,8 @@ impl Run<'_> {
                     }
                 }
             }
-            Event::Remove(selection) => {
-                for cluster in selection.of(&mut self.timeline.world.clusters.clone())? {
+            ScenarioEvent::Remove(selection) => {
+                for cluster in selection.select_clusters(&mut self.timeline.world.clusters.clone())? {
                     let dialect = dialect_of(dialects, cluster);
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is being removed", cluster.name));
@@ -174,26 +176,27 @@ impl Run<'_> {
             let old = before.iter().find(|old| old.name == cluster.name);
             let had = |taint: &Taint| old.is_some_and(|old| old.taints.contains(taint));
             for taint in cluster.taints.iter().filter(|taint| !had(taint)) {
-                self.since.insert(key(&cluster.name, taint), 0);
+                self.since.insert(taint_key(&cluster.name, taint), 0);
             }
         }
     }
 
-    fn stages(&mut self, mut changed: bool) {
-        let mut left = STAGES;
+    fn run_stages(&mut self, mut changed: bool) {
+        let mut left = MAX_STAGES;
         while left > 0 {
             let Some(((seconds, _), mut step)) = self.steps.pop_first() else { return };
-            changed |= step.changes();
+            changed |= step.changes_inventory();
             let before = Arc::clone(&self.timeline.world);
-            step.what.extend(self.change(seconds, step.clusters, &step.removed));
+            step.what.extend(self.change_inventory(seconds, step.clusters, &step.removed));
             let world = Arc::clone(&self.timeline.world);
-            let mut planner = Planner::new(self.timeline.baseline, &world);
-            self.stage(seconds, (step.what, changed), &before, &mut planner);
+            let mut planner = StagePlanner::new(self.timeline.baseline, &world);
+            self.run_stage(seconds, (step.what, changed), &before, &mut planner);
             left -= 1;
             // The next stages share the control planes until the inventory changes.
-            while left > 0 && self.steps.first_key_value().is_some_and(|(_, step)| !step.changes()) {
+            while left > 0 && self.steps.first_key_value().is_some_and(|(_, step)| !step.changes_inventory())
+            {
                 let Some(((seconds, _), step)) = self.steps.pop_first() else { return };
-                self.stage(seconds, (step.what, false), &world, &mut planner);
+                self.run_stage(seconds, (step.what, false), &world, &mut planner);
                 left -= 1;
             }
             changed = false;
@@ -201,29 +204,29 @@ impl Run<'_> {
     }
 
     /// Plans the end of a step. `from` is the world before.
-    fn stage(
+    fn run_stage(
         &mut self,
         seconds: i64,
         (mut events, changed): (Vec<String>, bool),
         from: &ScenarioInput<'_>,
-        planner: &mut Planner<'_>,
+        planner: &mut StagePlanner<'_>,
     ) {
         let (before, planned) = (self.timeline.running.clone(), self.timeline.plan.clone());
         // In the first stage, what the lost clusters ran is lost, whatever their control plane knows.
         let is_first = std::mem::take(&mut self.is_first);
         let down = if is_first { BTreeSet::new() } else { self.timeline.down.clone() };
-        let migrated = self.migrate(seconds, planner);
+        let migrated = self.migrate_pods(seconds, planner);
         events.extend(migrated.iter().flatten().cloned());
-        events.extend(self.plan(seconds, changed || migrated.is_some(), planner));
+        events.extend(self.plan_stage(seconds, changed || migrated.is_some(), planner));
         events.extend(self.roll_out(seconds, &planned, planner));
         events.extend(self.count_pods(seconds));
         let Timeline { baseline, running, .. } = &self.timeline;
-        let differing = running.differing(&before);
-        let moved = running.moved(baseline, &before, &differing);
+        let differing = running.differing_rows(&before);
+        let moved = running.count_moved(baseline, &before, &differing);
         let ScenarioInput { repo, clusters, scaled } = from;
         let now = baseline.now();
-        let from = State { repo, clusters, plan: &before, down: &down, scaled, now };
-        let all = differences(baseline, &from, &self.timeline.end(), differing);
+        let from = ScenarioState { repo, clusters, plan: &before, down: &down, scaled, now };
+        let all = find_differences(baseline, &from, &self.timeline.end_state(), differing);
         let lost = all.iter().map(|(_, one)| one.lost).sum::<i64>();
         let mut regained = 0;
         for (key, one) in all {
@@ -235,12 +238,12 @@ impl Run<'_> {
             regained += again;
         }
         if !events.is_empty() || moved > 0 {
-            self.timeline.stages.push(Stage { seconds, events, moved, lost, regained });
+            self.timeline.stages.push(TimelineStage { seconds, events, moved, lost, regained });
         }
     }
 
     /// Changes the inventory. Returns what happens to clusters that have not left, in words.
-    fn change(
+    fn change_inventory(
         &mut self,
         seconds: i64,
         changed: Vec<(Option<String>, Cluster)>,
@@ -254,7 +257,7 @@ impl Run<'_> {
         for (what, cluster) in changed {
             let Some(old) = clusters.iter_mut().find(|old| old.name == cluster.name) else { continue };
             for taint in cluster.taints.iter().filter(|taint| !old.taints.contains(taint)) {
-                self.since.insert(key(&cluster.name, taint), seconds);
+                self.since.insert(taint_key(&cluster.name, taint), seconds);
             }
             words.extend(what);
             *old = cluster;
@@ -265,14 +268,14 @@ impl Run<'_> {
 
     /// Evicts placements and plans again, if anything changes. Returns how many were evicted and how many evictions
     /// ended, in words.
-    fn plan(
+    fn plan_stage(
         &mut self,
         seconds: i64,
         changed: bool,
-        planner: &mut Planner<'_>,
+        planner: &mut StagePlanner<'_>,
     ) -> impl Iterator<Item = String> + use<> {
         let counts = if self.options.failover {
-            self.fail_over(seconds, planner.engine())
+            self.fail_over(seconds, planner.open_engine())
         } else {
             EvictionCounts::default()
         };
@@ -280,11 +283,11 @@ impl Run<'_> {
         if changed || evicted + finished > 0 {
             let Timeline { baseline, plan, .. } = &mut self.timeline;
             let world = planner.world;
-            *plan = baseline.plan(planner.engine(), world, plan, self.options.anew);
+            *plan = baseline.plan_scenario(planner.open_engine(), world, plan, self.options.anew);
         }
-        let evicted = counted(evicted, "placement is evicted", "placements are evicted");
-        let purged = counted(purged, "copy is removed at once", "copies are removed at once");
-        let finished = counted(finished, "eviction is done", "evictions are done");
+        let evicted = count_in_words(evicted, "placement is evicted", "placements are evicted");
+        let purged = count_in_words(purged, "copy is removed at once", "copies are removed at once");
+        let finished = count_in_words(finished, "eviction is done", "evictions are done");
         evicted.into_iter().chain(purged).chain(finished)
     }
 
@@ -297,14 +300,14 @@ impl Run<'_> {
     fn fail_over(&mut self, seconds: i64, engine: &Engine<'_>) -> EvictionCounts {
         let since = |cluster: &str, taint: &Taint| {
             let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
-            self.since.get(&key).copied().unwrap_or(BEFORE)
+            self.since.get(&key).copied().unwrap_or(BEFORE_SCENARIO)
         };
-        let moment = Moment { seconds, since: &since, failover: true };
-        let all = self.groups();
+        let moment = ScenarioMoment { seconds, since: &since, failover: true };
+        let all = self.group_rows();
         let one = |group: &Group| {
-            let plane = engine.plane(&group.row.dialect)?;
-            let mut done = plane.fail_over(&group.row, &group.evicted, &moment);
-            (done != FailedOver::default()).then(|| {
+            let plane = engine.control_plane(&group.row.dialect)?;
+            let mut done = plane.simulate_failover(&group.row, &group.evicted, &moment);
+            (done != FailoverOutcome::default()).then(|| {
                 let mut evicted = group.evicted.as_ref().clone();
                 evicted.retain(|cluster, _| !done.finished.contains(cluster));
                 evicted.extend(done.evicted.iter().map(|cluster| (cluster.clone(), seconds)));
@@ -331,15 +334,15 @@ impl Run<'_> {
     }
 
     /// The rows of the plan, each with the objects that share it and its evictions.
-    fn groups(&self) -> Vec<Group> {
+    fn group_rows(&self) -> Vec<Group> {
         let Timeline { baseline, plan, .. } = &self.timeline;
         let none = Arc::new(Evictions::new());
         let mut groups: Vec<Group> = Vec::new();
         let mut known: HashMap<(usize, usize), usize> = HashMap::new();
-        for (key, row) in plan.all(baseline) {
+        for (key, row) in plan.all_rows(baseline) {
             let evicted = self.evicted.get(&key).unwrap_or(&none);
             let next = groups.len();
-            let at = *known.entry((address(Some(row)), Arc::as_ptr(evicted).addr())).or_insert(next);
+            let at = *known.entry((row_address(Some(row)), Arc::as_ptr(evicted).addr())).or_insert(next);
             if at == next {
                 let (row, evicted) = (Arc::clone(row), Arc::clone(evicted));
                 groups.push(Group { row, evicted, keys: Vec::new() });
@@ -350,7 +353,7 @@ impl Run<'_> {
     }
 
     /// Adds the stages at which something may happen next.
-    fn look_again(&mut self, seconds: i64, done: &FailedOver) {
+    fn look_again(&mut self, seconds: i64, done: &FailoverOutcome) {
         if !done.evicted.is_empty() {
             self.look_at(seconds.saturating_add(1));
         }
@@ -377,85 +380,87 @@ struct Group {
 }
 
 /// The control planes over one inventory, opened when they are first needed.
-pub(super) struct Planner<'w> {
+pub(super) struct StagePlanner<'w> {
     baseline: &'w Baseline<'w>,
     world: &'w ScenarioInput<'w>,
     engine: Option<Engine<'w>>,
 }
 
-impl<'w> Planner<'w> {
+impl<'w> StagePlanner<'w> {
     fn new(baseline: &'w Baseline<'w>, world: &'w ScenarioInput<'w>) -> Self {
         Self { baseline, world, engine: None }
     }
 
-    pub(super) fn engine(&mut self) -> &Engine<'w> {
-        self.engine.get_or_insert_with(|| self.baseline.engine(self.world))
+    pub(super) fn open_engine(&mut self) -> &Engine<'w> {
+        self.engine.get_or_insert_with(|| self.baseline.build_engine(self.world))
     }
 }
 
-impl Step {
+impl TimelineStep {
     /// Whether the inventory changes.
-    fn changes(&self) -> bool {
+    fn changes_inventory(&self) -> bool {
         !self.clusters.is_empty() || !self.removed.is_empty()
     }
 }
 
 impl Timeline<'_> {
     /// The changed placements.
-    pub fn changes(&self) -> Changes {
+    pub fn compute_changes(&self) -> RenderingChanges {
         let Self { baseline, world, running, .. } = self;
-        let end = self.end();
-        let scaled = world.scaled.iter().map(|object| baseline.key(object));
+        let end = self.end_state();
+        let scaled = world.scaled.iter().map(|object| baseline.row_key(object));
         let keys: BTreeSet<RowKey> = running.rows.keys().cloned().chain(scaled).collect();
         let mut rows: Vec<RowVersions<'_>> = Vec::with_capacity(keys.len());
         for key in &keys {
-            let Some(object) = baseline.object(key) else { continue };
-            let versions = [baseline.row(key), running.row(baseline, key)];
-            let replicas = [baseline.replicas(key), end.replicas(baseline, key)];
+            let Some(object) = baseline.find_object(key) else { continue };
+            let versions = [baseline.find_row(key), running.find_row(baseline, key)];
+            let replicas = [baseline.object_replicas(key), end.object_replicas(baseline, key)];
             rows.push(RowVersions { object, rows: versions.map(|row| row.map(AsRef::as_ref)), replicas });
         }
         rows.sort_by_key(|versions| versions.object);
         let unmatched = running.unmatched.as_deref().unwrap_or(&baseline.plan.unmatched);
-        let from = Side { clusters: baseline.clusters, plan: baseline.plan, manifests: &[] };
-        Changes::of_rows(&from, baseline.total_replicas(), &world.clusters, &rows, unmatched)
+        let from = RenderingSide { clusters: baseline.clusters, plan: baseline.plan, manifests: &[] };
+        RenderingChanges::of_rows(&from, baseline.total_replicas(), &world.clusters, &rows, unmatched)
     }
 
     /// The replicas that are lost and regained, sorted by object.
-    pub fn losses(&self) -> Vec<Loss> {
-        let (plan, none) = (Variation::none(self.baseline.plan), BTreeSet::new());
+    pub fn compute_losses(&self) -> Vec<ReplicaLoss> {
+        let (plan, none) = (PlanVariation::without_changes(self.baseline.plan), BTreeSet::new());
         let Baseline { repo, clusters, .. } = *self.baseline;
         let (down, scaled) = (&none, &BTreeSet::new());
-        let before = State { repo, clusters, plan: &plan, down, scaled, now: self.baseline.now() };
-        let all = differences(self.baseline, &before, &self.end(), plan.differing(&self.running));
-        let loss =
-            |(key, difference): &(RowKey, _)| Some(Difference::of(*difference, self.baseline.object(key)?));
-        let mut losses: Vec<Loss> = all.iter().filter_map(loss).collect();
+        let before = ScenarioState { repo, clusters, plan: &plan, down, scaled, now: self.baseline.now() };
+        let all =
+            find_differences(self.baseline, &before, &self.end_state(), plan.differing_rows(&self.running));
+        let loss = |(key, difference): &(RowKey, _)| {
+            Some(ReplicaDifference::into_loss(*difference, self.baseline.find_object(key)?))
+        };
+        let mut losses: Vec<ReplicaLoss> = all.iter().filter_map(loss).collect();
         losses.sort_by(|a, b| a.object.cmp(&b.object));
         losses
     }
 
     /// The tightest resource of each cluster at the end.
-    pub fn tightest(&self) -> Vec<FreeResource> {
-        free::tightest(self.baseline, &self.end())
+    pub fn tightest_resources(&self) -> Vec<FreeResource> {
+        free_resources::tightest_resources(self.baseline, &self.end_state())
     }
 
     /// The state at the end.
-    pub(super) fn end(&self) -> State<'_> {
+    pub(super) fn end_state(&self) -> ScenarioState<'_> {
         let ScenarioInput { repo, clusters, scaled } = self.world.as_ref();
         let now = self.baseline.now();
-        State { repo, clusters, plan: &self.running, down: &self.down, scaled, now }
+        ScenarioState { repo, clusters, plan: &self.running, down: &self.down, scaled, now }
     }
 }
 
 /// A number with what it counts; `None` if it is 0.
-pub(super) fn counted(number: usize, one: &str, several: &str) -> Option<String> {
+pub(super) fn count_in_words(number: usize, one: &str, several: &str) -> Option<String> {
     (number > 0).then(|| format!("{number} {}", if number == 1 { one } else { several }))
 }
 
-fn key(cluster: &ClusterName, taint: &Taint) -> (ClusterName, String, String) {
+fn taint_key(cluster: &ClusterName, taint: &Taint) -> (ClusterName, String, String) {
     (cluster.clone(), taint.key.clone(), taint.effect.clone())
 }
 
 fn dialect_of(dialects: Dialects, cluster: &Cluster) -> Option<&'static dyn Dialect> {
-    dialects.iter().find(|d| d.role(&cluster.id.api_version, &cluster.id.kind).is_some())
+    dialects.iter().find(|d| d.role_of_kind(&cluster.id.api_version, &cluster.id.kind).is_some())
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Baseline;
-use crate::alike::address;
+use crate::decision_groups::row_address;
 use federate_dialect::{ChangedRows, Placement, Plan, RowKey};
 use federate_kubernetes::ObjectRef;
 
 /// A plan as its differences from another one, the base. Rows that are alike may be shared; then the object in a row is
 /// only one of those that have it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Variation {
+pub(super) struct PlanVariation {
     /// The rows that differ.
     pub(super) rows: Arc<ChangedRows>,
     /// The templates that no policy places, if they differ.
@@ -25,16 +25,16 @@ pub(super) struct Variation {
 /// The rows of an object in two plans.
 pub(super) type RowPair<'p> = [Option<&'p Arc<Placement>>; 2];
 
-impl Variation {
+impl PlanVariation {
     /// No difference.
-    pub(super) fn none(base: &Plan) -> Self {
+    pub(super) fn without_changes(base: &Plan) -> Self {
         Self { shared: Arc::new(base.shared.clone()), ..Self::default() }
     }
 
     /// The differences of a plan.
-    pub(super) fn between(base: &Baseline<'_>, plan: Plan) -> Self {
+    pub(super) fn from_plan(base: &Baseline<'_>, plan: Plan) -> Self {
         let mut rows = ChangedRows::new();
-        let mut before = base.earlier().iter().enumerate().peekable();
+        let mut before = base.plan_rows().iter().enumerate().peekable();
         for row in plan.placements {
             while let Some((gone, _)) = before.next_if(|(_, old)| old.object < row.object) {
                 rows.insert(RowKey::Known(gone), None);
@@ -52,30 +52,30 @@ impl Variation {
     }
 
     /// The row of an object.
-    pub(super) fn row<'p>(&'p self, base: &'p Baseline<'_>, key: &RowKey) -> Option<&'p Arc<Placement>> {
+    pub(super) fn find_row<'p>(&'p self, base: &'p Baseline<'_>, key: &RowKey) -> Option<&'p Arc<Placement>> {
         match self.rows.get(key) {
             Some(row) => row.as_ref(),
-            None => base.row(key),
+            None => base.find_row(key),
         }
     }
 
     /// All rows with their objects.
-    pub(super) fn all<'p>(
+    pub(super) fn all_rows<'p>(
         &'p self,
         base: &'p Baseline<'_>,
     ) -> impl Iterator<Item = (RowKey, &'p Arc<Placement>)> {
-        let known = (0..base.earlier().len()).map(RowKey::Known);
-        let new = self.rows.range(RowKey::Known(base.earlier().len())..).map(|(key, _)| key.clone());
-        known.chain(new).filter_map(|key| self.row(base, &key).map(|row| (key, row)))
+        let known = (0..base.plan_rows().len()).map(RowKey::Known);
+        let new = self.rows.range(RowKey::Known(base.plan_rows().len())..).map(|(key, _)| key.clone());
+        known.chain(new).filter_map(|key| self.find_row(base, &key).map(|row| (key, row)))
     }
 
     /// The objects whose rows may differ from those of another variation of the same plan.
-    pub(super) fn differing(&self, other: &Self) -> Vec<RowKey> {
+    pub(super) fn differing_rows(&self, other: &Self) -> Vec<RowKey> {
         if Arc::ptr_eq(&self.rows, &other.rows) {
             return Vec::new();
         }
         let differs = |key: &&RowKey| {
-            let row = |rows: &ChangedRows| rows.get(key).map(|row| address(row.as_ref()));
+            let row = |rows: &ChangedRows| rows.get(key).map(|row| row_address(row.as_ref()));
             row(&self.rows) != row(&other.rows)
         };
         let mut all: Vec<RowKey> =
@@ -86,11 +86,11 @@ impl Variation {
     }
 
     /// The number of objects, of those whose rows may differ, whose clusters or replicas differ from those before.
-    pub(super) fn moved(&self, base: &Baseline<'_>, before: &Self, differing: &[RowKey]) -> usize {
+    pub(super) fn count_moved(&self, base: &Baseline<'_>, before: &Self, differing: &[RowKey]) -> usize {
         let mut moves = OncePerPair::default();
         let differs = |key: &&RowKey| {
-            let pair = [before.row(base, key), self.row(base, key)];
-            *moves.of(pair, (), || match pair {
+            let pair = [before.find_row(base, key), self.find_row(base, key)];
+            *moves.get_or_compute(pair, (), || match pair {
                 [Some(old), Some(new)] => old.clusters != new.clusters,
                 [None, Some(new)] => !new.clusters.is_empty(),
                 [_, None] => false,
@@ -111,8 +111,13 @@ impl<T, K> Default for OncePerPair<T, K> {
 
 impl<T, K: std::hash::Hash + Eq> OncePerPair<T, K> {
     /// The result for two rows, computed if it is the first time.
-    pub(super) fn of(&mut self, pair: RowPair<'_>, key: K, compute: impl FnOnce() -> T) -> &mut T {
-        let [old, new] = pair.map(address);
+    pub(super) fn get_or_compute(
+        &mut self,
+        pair: RowPair<'_>,
+        key: K,
+        compute: impl FnOnce() -> T,
+    ) -> &mut T {
+        let [old, new] = pair.map(row_address);
         self.0.entry((old, new, key)).or_insert_with(compute)
     }
 

@@ -14,12 +14,12 @@ use Shape::{Any, Bool, Filled, List, Map, Object, OneOf, Text};
 crd! {
     /// `spec` of a `Cluster`.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ClusterSpec {
+    pub(crate) struct KarmadaClusterSpec {
         pub provider: String = optional("provider"),
         pub region: String = optional("region"),
         pub zone: String = optional("zone"),
         pub zones: Vec<String> = optional("zones"),
-        pub taints: Vec<Taint> = optional("taints"),
+        pub taints: Vec<KarmadaTaint> = optional("taints"),
         pub resource_models: Vec<ResourceModel> = optional("resourceModels"),
     }
     unread {
@@ -39,7 +39,7 @@ const SECRET: Shape = Object(&[&[Field::required("namespace", Filled), Field::re
 crd! {
     /// A taint of a cluster.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Taint {
+    pub(crate) struct KarmadaTaint {
         pub key: String = required("key", Filled),
         pub value: String = optional("value"),
         pub effect: String = required("effect", OneOf(&["NoSchedule", "PreferNoSchedule", "NoExecute"])),
@@ -73,9 +73,9 @@ crd! {
 crd! {
     /// `status` of a `Cluster`.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ClusterStatus {
+    pub(crate) struct KarmadaClusterStatus {
         pub api_enablements: Vec<ApiEnablement> = optional("apiEnablements"),
-        pub conditions: Vec<Condition> = optional("conditions", Any),
+        pub conditions: Vec<UntypedCondition> = optional("conditions", Any),
         pub resource_summary: Option<ResourceSummary> = optional("resourceSummary"),
     }
     unread {
@@ -88,7 +88,7 @@ crd! {
 crd! {
     /// A condition: read whatever its fields are.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Condition {
+    pub(crate) struct UntypedCondition {
         pub r#type: Value = optional("type"),
         pub status: Value = optional("status"),
     }
@@ -99,14 +99,14 @@ crd! {
     #[derive(Default, Deserialize)]
     pub(crate) struct ApiEnablement {
         pub group_version: String = required("groupVersion"),
-        pub resources: Vec<ApiResource> = optional("resources"),
+        pub resources: Vec<KarmadaApiResource> = optional("resources"),
     }
 }
 
 crd! {
     /// One kind.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ApiResource {
+    pub(crate) struct KarmadaApiResource {
         pub kind: String = required("kind"),
     }
     unread {
@@ -123,14 +123,14 @@ crd! {
         pub allocatable: BTreeMap<String, Value> = optional("allocatable", QUANTITIES),
         pub allocated: BTreeMap<String, Value> = optional("allocated", QUANTITIES),
         pub allocating: BTreeMap<String, Value> = optional("allocating", QUANTITIES),
-        pub allocatable_modelings: Vec<Modeling> = optional("allocatableModelings"),
+        pub allocatable_modelings: Vec<AllocatableModeling> = optional("allocatableModelings"),
     }
 }
 
 crd! {
     /// How many nodes are of a grade.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Modeling {
+    pub(crate) struct AllocatableModeling {
         pub grade: u64 = required("grade"),
         pub count: i64 = required("count"),
     }

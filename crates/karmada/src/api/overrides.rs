@@ -6,19 +6,19 @@ use serde_json::Value;
 use federate_kubernetes::schema::Shape;
 use federate_kubernetes::{Labels, crd};
 
-use super::{ClusterAffinity, ResourceSelector};
+use super::{KarmadaClusterAffinity, KarmadaResourceSelector};
 
 const OPERATOR: Shape = Shape::OneOf(&["add", "remove", "replace"]);
 
 crd! {
     /// `spec` of `OverridePolicy` and `ClusterOverridePolicy`.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct OverrideSpec {
-        pub resource_selectors: Vec<ResourceSelector> = optional("resourceSelectors"),
+    pub(crate) struct KarmadaOverrideSpec {
+        pub resource_selectors: Vec<KarmadaResourceSelector> = optional("resourceSelectors"),
         pub override_rules: Vec<RuleWithCluster> = optional("overrideRules"),
         /// The old form: with `overriders` one rule, used when `overrideRules` is empty.
-        pub target_cluster: Option<ClusterAffinity> = optional("targetCluster"),
-        pub overriders: Overriders = optional("overriders"),
+        pub target_cluster: Option<KarmadaClusterAffinity> = optional("targetCluster"),
+        pub overriders: KarmadaOverriders = optional("overriders"),
     }
 }
 
@@ -26,21 +26,21 @@ crd! {
     /// What is overridden in which clusters.
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(crate) struct RuleWithCluster {
-        pub target_cluster: Option<ClusterAffinity> = optional("targetCluster"),
-        pub overriders: Overriders = required("overriders"),
+        pub target_cluster: Option<KarmadaClusterAffinity> = optional("targetCluster"),
+        pub overriders: KarmadaOverriders = required("overriders"),
     }
 }
 
 crd! {
     /// The overriders of one rule.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct Overriders {
+    pub(crate) struct KarmadaOverriders {
         pub plaintext: Vec<PlaintextOverrider> = optional("plaintext"),
-        pub image_overrider: Vec<ImageOverrider> = optional("imageOverrider"),
+        pub image_overrider: Vec<KarmadaImageOverrider> = optional("imageOverrider"),
         pub command_overrider: Vec<ListOverrider> = optional("commandOverrider"),
         pub args_overrider: Vec<ListOverrider> = optional("argsOverrider"),
-        pub labels_overrider: Vec<MapOverrider> = optional("labelsOverrider"),
-        pub annotations_overrider: Vec<MapOverrider> = optional("annotationsOverrider"),
+        pub labels_overrider: Vec<KarmadaMapOverrider> = optional("labelsOverrider"),
+        pub annotations_overrider: Vec<KarmadaMapOverrider> = optional("annotationsOverrider"),
         pub field_overrider: Vec<FieldOverrider> = optional("fieldOverrider"),
     }
 }
@@ -58,7 +58,7 @@ crd! {
 crd! {
     /// One change of a part of image references.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct ImageOverrider {
+    pub(crate) struct KarmadaImageOverrider {
         pub predicate: Option<ImagePredicate> = optional("predicate"),
         pub component: String = required("component", Shape::OneOf(&["Registry", "Repository", "Tag"])),
         pub operator: String = required("operator", OPERATOR),
@@ -87,7 +87,7 @@ crd! {
 crd! {
     /// `labelsOverrider` and `annotationsOverrider`.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct MapOverrider {
+    pub(crate) struct KarmadaMapOverrider {
         pub operator: String = required("operator", OPERATOR),
         pub value: Labels = required("value"),
     }

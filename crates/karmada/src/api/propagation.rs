@@ -6,17 +6,17 @@ use serde_json::Value;
 use federate_kubernetes::crd;
 use federate_kubernetes::schema::{Field, Schema, Shape};
 
-use super::{ClusterAffinity, Failover, ResourceSelector};
+use super::{Failover, KarmadaClusterAffinity, KarmadaResourceSelector};
 use Shape::{Filled, List, Object, OneOf, Text};
 
 crd! {
     /// `spec` of `PropagationPolicy` and `ClusterPropagationPolicy`.
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(crate) struct PropagationSpec {
-        pub resource_selectors: Vec<ResourceSelector> =
-            required("resourceSelectors", List(1, &ResourceSelector::SHAPE)),
+        pub resource_selectors: Vec<KarmadaResourceSelector> =
+            required("resourceSelectors", List(1, &KarmadaResourceSelector::SHAPE)),
         pub propagate_deps: bool = optional("propagateDeps"),
-        pub placement: Placement = optional("placement"),
+        pub placement: KarmadaPlacement = optional("placement"),
         pub priority: i32 = optional("priority"),
         pub preemption: Option<String> = optional("preemption", OneOf(&["Always", "Never"])),
         pub dependent_overrides: Vec<String> = optional("dependentOverrides"),
@@ -51,15 +51,15 @@ crd! {
     /// Where and how to place. Serialises with empty parts left out, so that two placements compare as
     /// the real scheduler compares them: after a JSON round trip.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    pub(crate) struct Placement {
+    pub(crate) struct KarmadaPlacement {
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub cluster_affinity: Option<ClusterAffinity> = optional("clusterAffinity"),
+        pub cluster_affinity: Option<KarmadaClusterAffinity> = optional("clusterAffinity"),
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub cluster_affinities: Vec<AffinityTerm> = optional("clusterAffinities"),
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub cluster_tolerations: Vec<Toleration> = optional("clusterTolerations"),
+        pub cluster_tolerations: Vec<KarmadaToleration> = optional("clusterTolerations"),
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        pub spread_constraints: Vec<SpreadConstraint> = optional("spreadConstraints"),
+        pub spread_constraints: Vec<KarmadaSpreadConstraint> = optional("spreadConstraints"),
         #[serde(skip_serializing_if = "Option::is_none")]
         pub replica_scheduling: Option<ReplicaScheduling> = optional("replicaScheduling"),
         /// Behind an alpha gate that is off: read only to compare placements.
@@ -80,7 +80,7 @@ crd! {
         pub affinity_name: String = required("affinityName", Filled),
     }
     flatten {
-        pub affinity: ClusterAffinity,
+        pub affinity: KarmadaClusterAffinity,
     }
     then {
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -96,14 +96,14 @@ crd! {
         pub affinity_name: String = required("affinityName", Filled),
     }
     flatten {
-        pub affinity: ClusterAffinity,
+        pub affinity: KarmadaClusterAffinity,
     }
 }
 
 crd! {
     /// A toleration of cluster taints.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    pub(crate) struct Toleration {
+    pub(crate) struct KarmadaToleration {
         #[serde(skip_serializing_if = "String::is_empty")]
         pub key: String = optional("key"),
         #[serde(skip_serializing_if = "String::is_empty")]
@@ -120,7 +120,7 @@ crd! {
 crd! {
     /// Over how many groups of clusters the replicas spread.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-    pub(crate) struct SpreadConstraint {
+    pub(crate) struct KarmadaSpreadConstraint {
         #[serde(skip_serializing_if = "String::is_empty")]
         pub spread_by_field: String =
             optional("spreadByField", OneOf(&["cluster", "region", "zone", "provider"])),
@@ -168,7 +168,7 @@ crd! {
     /// The weight of some clusters.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
     pub(crate) struct StaticWeight {
-        pub target_cluster: ClusterAffinity = optional("targetCluster"),
+        pub target_cluster: KarmadaClusterAffinity = optional("targetCluster"),
         pub weight: i64 = required("weight", Shape::Integer(1, i64::MAX)),
     }
 }

@@ -9,20 +9,24 @@ use federate_kubernetes::Object;
 use federate_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
-use super::Modeling;
-use super::pods::{self, Requests};
-use crate::cluster::{self, Grade};
+use super::CollectedModeling;
+use super::pods::{self, PodRequests};
+use crate::cluster::{self, NodeGrade};
 
-pub(super) fn grades(cluster: &Object, nodes: &[Object], pods: &[Object]) -> Vec<Modeling> {
-    let grades = cluster::grades(cluster);
-    let mut placed: BTreeMap<&str, Requests> = BTreeMap::new();
-    for pod in pods.iter().filter(|pod| pods::runs(pod)) {
-        placed.entry(pod.text(&["spec", "nodeName"])).or_default().add(pod);
+pub(super) fn count_nodes_by_grade(
+    cluster: &Object,
+    nodes: &[Object],
+    pods: &[Object],
+) -> Vec<CollectedModeling> {
+    let grades = cluster::read_grades(cluster);
+    let mut placed: BTreeMap<&str, PodRequests> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| pods::takes_resources(pod)) {
+        placed.entry(pod.text_at(&["spec", "nodeName"])).or_default().add_pod(pod);
     }
-    let mut counts: Vec<Modeling> =
-        grades.iter().map(|grade| Modeling { grade: grade.grade, count: 0 }).collect();
+    let mut counts: Vec<CollectedModeling> =
+        grades.iter().map(|grade| CollectedModeling { grade: grade.grade, count: 0 }).collect();
     for node in nodes {
-        let Some(free) = free(node, placed.get(node.id.name.as_str())) else { break };
+        let Some(free) = compute_free_resources(node, placed.get(node.id.name.as_str())) else { break };
         if let Some(count) = grade_of(&free, &grades).and_then(|at| counts.get_mut(at)) {
             count.count += 1;
         }
@@ -31,8 +35,8 @@ pub(super) fn grades(cluster: &Object, nodes: &[Object], pods: &[Object]) -> Vec
 }
 
 /// The free resources of a node; `None` where it is full of pods.
-fn free(node: &Object, taken: Option<&Requests>) -> Option<BTreeMap<String, Quantity>> {
-    let offered = node.at(&["status", "allocatable"]).and_then(Value::as_object);
+fn compute_free_resources(node: &Object, taken: Option<&PodRequests>) -> Option<BTreeMap<String, Quantity>> {
+    let offered = node.value_at(&["status", "allocatable"]).and_then(Value::as_object);
     let offered = offered.into_iter().flatten();
     let mut free: BTreeMap<String, Quantity> =
         offered.filter_map(|(name, amount)| Some((name.clone(), Quantity::from_json(amount)?))).collect();
@@ -42,13 +46,13 @@ fn free(node: &Object, taken: Option<&Requests>) -> Option<BTreeMap<String, Quan
         return None;
     }
     for (name, amount) in &mut free {
-        *amount = *amount - taken.of(name);
+        *amount = *amount - taken.requested_amount(name);
     }
     Some(free)
 }
 
 /// The number of the grade of a node.
-fn grade_of(free: &BTreeMap<String, Quantity>, grades: &[Grade]) -> Option<usize> {
+fn grade_of(free: &BTreeMap<String, Quantity>, grades: &[NodeGrade]) -> Option<usize> {
     let named = grades.first()?.minimum.keys();
     let of = |name: &String| {
         let amount = free.get(name).copied().unwrap_or_default();

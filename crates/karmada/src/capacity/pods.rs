@@ -6,62 +6,62 @@
 use std::collections::BTreeMap;
 
 use federate_kubernetes::Object;
-use federate_kubernetes::formatted::{Format, FormattedQuantity};
-use federate_kubernetes::object::at;
+use federate_kubernetes::formatted_quantity::{FormattedQuantity, QuantityFormat};
+use federate_kubernetes::object::value_at;
 use federate_kubernetes::quantity::Quantity;
 use serde_json::Value;
 
 /// The sum of the requests of pods, and their number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct PodRequests {
     amounts: BTreeMap<String, Quantity>,
     pods: i64,
 }
 
 /// Whether a pod has been given a node.
 pub(super) fn has_node(pod: &Object) -> bool {
-    !pod.text(&["spec", "nodeName"]).is_empty()
+    !pod.text_at(&["spec", "nodeName"]).is_empty()
 }
 
 /// Whether a pod takes resources of its node.
-pub(super) fn runs(pod: &Object) -> bool {
-    has_node(pod) && !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed")
+pub(super) fn takes_resources(pod: &Object) -> bool {
+    has_node(pod) && !matches!(pod.text_at(&["status", "phase"]), "Succeeded" | "Failed")
 }
 
 /// The sum of requests, as it is printed.
 pub(super) fn asked_by(pods: &[Object], counts: impl Fn(&Object) -> bool) -> BTreeMap<String, String> {
-    let mut requests = Requests::default();
-    pods.iter().filter(|pod| counts(pod)).for_each(|pod| requests.add(pod));
-    requests.printed()
+    let mut requests = PodRequests::default();
+    pods.iter().filter(|pod| counts(pod)).for_each(|pod| requests.add_pod(pod));
+    requests.format_amounts()
 }
 
-impl Requests {
+impl PodRequests {
     /// Adds a pod.
-    pub(super) fn add(&mut self, pod: &Object) {
+    pub(super) fn add_pod(&mut self, pod: &Object) {
         self.pods += 1;
         let list =
-            |key: &str| pod.at(&["spec", key]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            |key: &str| pod.value_at(&["spec", key]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for container in list("containers") {
-            self.sum(at(container, &["resources", "requests"]));
+            self.add_requests(value_at(container, &["resources", "requests"]));
         }
         for container in list("initContainers") {
-            for (name, amount) in rounded(at(container, &["resources", "requests"])) {
+            for (name, amount) in round_amounts(value_at(container, &["resources", "requests"])) {
                 let most = self.amounts.entry(name).or_default();
                 *most = (*most).max(amount);
             }
         }
-        self.sum(pod.at(&["spec", "overhead"]));
+        self.add_requests(pod.value_at(&["spec", "overhead"]));
     }
 
-    fn sum(&mut self, list: Option<&Value>) {
-        for (name, amount) in rounded(list) {
+    fn add_requests(&mut self, list: Option<&Value>) {
+        for (name, amount) in round_amounts(list) {
             let sum = self.amounts.entry(name).or_default();
             *sum = *sum + amount;
         }
     }
 
     /// The requested amount of a resource.
-    pub(super) fn of(&self, name: &str) -> Quantity {
+    pub(super) fn requested_amount(&self, name: &str) -> Quantity {
         if name == "pods" {
             return Quantity::from_int(self.pods);
         }
@@ -72,14 +72,14 @@ impl Requests {
         self.pods
     }
 
-    fn printed(&self) -> BTreeMap<String, String> {
+    fn format_amounts(&self) -> BTreeMap<String, String> {
         let mut amounts = self.amounts.clone();
         amounts.insert("pods".to_owned(), Quantity::from_int(self.pods));
         amounts.retain(|_, amount| *amount > Quantity::default());
         let print = |(name, amount): (String, Quantity)| {
             let binary =
                 matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-            let format = if binary { Format::BinarySi } else { Format::DecimalSi };
+            let format = if binary { QuantityFormat::BinarySi } else { QuantityFormat::DecimalSi };
             (name, FormattedQuantity { amount, format }.to_string())
         };
         amounts.into_iter().map(print).collect()
@@ -87,13 +87,13 @@ impl Requests {
 }
 
 /// The amounts of resources that count, each rounded up: cpu to thousandths, others to whole units.
-fn rounded(list: Option<&Value>) -> Vec<(String, Quantity)> {
+fn round_amounts(list: Option<&Value>) -> Vec<(String, Quantity)> {
     let all = list.and_then(Value::as_object).into_iter().flatten();
-    all.filter(|(name, _)| counts(name))
+    all.filter(|(name, _)| is_counted_resource(name))
         .filter_map(|(name, amount)| {
             let amount = Quantity::from_json(amount)?;
             let amount = if name == "cpu" {
-                Quantity::from_milli(amount.milli())
+                Quantity::from_milli(amount.milli_value())
             } else {
                 Quantity::from_int(amount.value())
             };
@@ -103,7 +103,7 @@ fn rounded(list: Option<&Value>) -> Vec<(String, Quantity)> {
 }
 
 /// Whether schedulers count a resource.
-pub(crate) fn counts(name: &str) -> bool {
+pub(crate) fn is_counted_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
         || name.starts_with("attachable-volumes-")

@@ -31,53 +31,53 @@ pub struct ClusterTaint {
 
 impl ClusterTaint {
     /// Whether it has that key and effect.
-    pub(crate) fn is(&self, key: &str, effect: &str) -> bool {
+    pub(crate) fn has_key_and_effect(&self, key: &str, effect: &str) -> bool {
         self.key == key && self.effect == effect
     }
 }
 
 /// Adds a taint, unless there is one of its key and effect.
-pub(crate) fn add(taints: &mut Vec<ClusterTaint>, taint: ClusterTaint) {
-    if !taints.iter().any(|old| old.is(&taint.key, &taint.effect)) {
+pub(crate) fn add_taint(taints: &mut Vec<ClusterTaint>, taint: ClusterTaint) {
+    if !taints.iter().any(|old| old.has_key_and_effect(&taint.key, &taint.effect)) {
         taints.push(taint);
     }
 }
 
 /// Adds and removes the `NoSchedule` taints that follow from the condition.
-pub fn follow(taints: &mut Vec<ClusterTaint>, ready: Option<&Condition>, now: Timestamp) {
+pub fn update_no_schedule(taints: &mut Vec<ClusterTaint>, ready: Option<&Condition>, now: Timestamp) {
     let (adds, removes): (Option<&str>, &[&str]) = match ready.map(|ready| ready.status.as_str()) {
         Some("True") => (None, &[NOT_READY, UNREACHABLE]),
         Some("False") => (Some(NOT_READY), &[UNREACHABLE]),
         Some(_) => (Some(UNREACHABLE), &[NOT_READY]),
         None => (Some(NOT_READY), &[]),
     };
-    replace(taints, NO_SCHEDULE, adds, removes, now);
+    replace_taints(taints, NO_SCHEDULE, adds, removes, now);
 }
 
 /// Adds the `NoExecute` taint that follows from the condition once it is `due`; removes it when the cluster
 /// is ready.
-pub(crate) fn follow_no_execute(
+pub(crate) fn update_no_execute(
     taints: &mut Vec<ClusterTaint>,
     ready: Option<&Condition>,
     due: bool,
     now: Timestamp,
 ) {
     match ready.map(|ready| ready.status.as_str()) {
-        Some("True") => replace(taints, NO_EXECUTE, None, &[NOT_READY, UNREACHABLE], now),
-        Some("False") if due => replace(taints, NO_EXECUTE, Some(NOT_READY), &[UNREACHABLE], now),
-        Some(_) if due => replace(taints, NO_EXECUTE, Some(UNREACHABLE), &[NOT_READY], now),
+        Some("True") => replace_taints(taints, NO_EXECUTE, None, &[NOT_READY, UNREACHABLE], now),
+        Some("False") if due => replace_taints(taints, NO_EXECUTE, Some(NOT_READY), &[UNREACHABLE], now),
+        Some(_) if due => replace_taints(taints, NO_EXECUTE, Some(UNREACHABLE), &[NOT_READY], now),
         _ => {}
     }
 }
 
-fn replace(
+fn replace_taints(
     taints: &mut Vec<ClusterTaint>,
     effect: &str,
     adds: Option<&str>,
     removes: &[&str],
     now: Timestamp,
 ) {
-    taints.retain(|taint| !removes.iter().any(|key| taint.is(key, effect)));
+    taints.retain(|taint| !removes.iter().any(|key| taint.has_key_and_effect(key, effect)));
     if let Some(key) = adds {
         let taint = ClusterTaint {
             key: key.to_owned(),
@@ -85,6 +85,6 @@ fn replace(
             effect: effect.to_owned(),
             time_added: Some(now),
         };
-        add(taints, taint);
+        add_taint(taints, taint);
     }
 }

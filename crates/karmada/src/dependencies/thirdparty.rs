@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::visit_each;
-use crate::interpret::BuiltInFailure;
+use crate::builtin_workload::BuiltInFailure;
 use federate_kubernetes::Object;
-use federate_kubernetes::object::at;
-use federate_kubernetes::pods::References;
+use federate_kubernetes::object::value_at;
+use federate_kubernetes::pods::PodReferences;
 
 /// What a script returns for a pod template without references.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,24 +27,24 @@ const PYTORCH_REPLICAS: [&str; 2] = ["Master", "Worker"];
 const TENSORFLOW_REPLICAS: [&str; 5] = ["PS", "Worker", "Chief", "Master", "Evaluator"];
 
 /// The references of an object; empty for other kinds. A name may be empty, which is an error of the object.
-pub(super) fn find_references(object: &Object) -> Result<References, BuiltInFailure> {
-    let mut all = References::default();
+pub(super) fn find_references(object: &Object) -> Result<PodReferences, BuiltInFailure> {
+    let mut all = PodReferences::default();
     match (object.id.api_version.as_str(), object.id.kind.as_str()) {
         ("apps.kruise.io/v1alpha1", "CloneSet" | "BroadcastJob" | "UnitedDeployment")
         | ("apps.kruise.io/v1beta1", "StatefulSet") => {
-            let template = object.at(&["spec", "template"]);
+            let template = object.value_at(&["spec", "template"]);
             add_template(&mut all, template, WithoutReferences::Nothing)?;
         }
         ("apps.kruise.io/v1alpha1", "DaemonSet") => {
-            let template = object.at(&["spec", "template"]);
+            let template = object.value_at(&["spec", "template"]);
             add_template(&mut all, template, WithoutReferences::EmptyList)?;
         }
         ("apps.kruise.io/v1alpha1", "AdvancedCronJob") => {
-            let job = |kind: &str| object.at(&["spec", "template", kind]).filter(|job| !job.is_null());
+            let job = |kind: &str| object.value_at(&["spec", "template", kind]).filter(|job| !job.is_null());
             let Some(job) = job("broadcastJobTemplate").or_else(|| job("jobTemplate")) else {
                 return Err(no_references());
             };
-            add_template(&mut all, at(job, &["spec", "template"]), WithoutReferences::Nothing)?;
+            add_template(&mut all, value_at(job, &["spec", "template"]), WithoutReferences::Nothing)?;
         }
         ("apps.kruise.io/v1alpha1", "SidecarSet") => add_sidecars(&mut all, object),
         ("argoproj.io/v1alpha1", "Workflow") => add_workflow(&mut all, object)?,
@@ -60,7 +60,9 @@ pub(super) fn find_references(object: &Object) -> Result<References, BuiltInFail
             });
         }
         ("helm.toolkit.fluxcd.io/v2beta1", "HelmRelease") => {
-            for source in object.at(&["spec", "valuesFrom"]).and_then(Value::as_array).into_iter().flatten() {
+            for source in
+                object.value_at(&["spec", "valuesFrom"]).and_then(Value::as_array).into_iter().flatten()
+            {
                 let names = match source.get("kind").and_then(Value::as_str) {
                     Some("Secret") => &mut all.secrets,
                     Some("ConfigMap") => &mut all.config_maps,
@@ -87,8 +89,8 @@ pub(super) fn find_references(object: &Object) -> Result<References, BuiltInFail
         ("source.toolkit.fluxcd.io/v1beta2", "OCIRepository") => {
             add_secrets(&mut all, object, &[&[], &["verify"]], "secretRef")?;
             add_secrets(&mut all, object, &[&[]], "certSecretRef")?;
-            if object.at(&["spec", "serviceAccountName"]).is_none_or(Value::is_null) {
-                return Err(BuiltInFailure::runtime(
+            if object.value_at(&["spec", "serviceAccountName"]).is_none_or(Value::is_null) {
+                return Err(BuiltInFailure::runtime_error(
                     "that of OCIRepository fails without `spec.serviceAccountName`",
                 ));
             }
@@ -107,21 +109,22 @@ fn no_references() -> BuiltInFailure {
 
 /// Adds the references of a pod template, which must be there.
 fn add_template(
-    all: &mut References,
+    all: &mut PodReferences,
     template: Option<&Value>,
     without: WithoutReferences,
 ) -> Result<(), BuiltInFailure> {
     let template = template.filter(|template| template.is_object());
-    let template = template.ok_or_else(|| BuiltInFailure::runtime("the pod template is missing"))?;
+    let template = template.ok_or_else(|| BuiltInFailure::runtime_error("the pod template is missing"))?;
     let before = all.clone();
     all.add_pod(template.get("spec").unwrap_or(&Value::Null));
     if without == WithoutReferences::Nothing && *all == before { Err(no_references()) } else { Ok(()) }
 }
 
 /// Adds the references of the types of replicas that a job has.
-fn add_job(all: &mut References, job: &Object, field: &str, types: &[&str]) -> Result<(), BuiltInFailure> {
+fn add_job(all: &mut PodReferences, job: &Object, field: &str, types: &[&str]) -> Result<(), BuiltInFailure> {
     for replicas in types {
-        let template = job.at(&["spec", field, replicas, "template"]).filter(|template| !template.is_null());
+        let template =
+            job.value_at(&["spec", field, replicas, "template"]).filter(|template| !template.is_null());
         if template.is_some() {
             add_template(all, template, WithoutReferences::EmptyList)?;
         }
@@ -130,14 +133,14 @@ fn add_job(all: &mut References, job: &Object, field: &str, types: &[&str]) -> R
 }
 
 /// Adds the references of a Ray cluster's pods.
-fn add_ray(all: &mut References, object: &Object, cluster: &str) {
+fn add_ray(all: &mut PodReferences, object: &Object, cluster: &str) {
     for path in ["headGroupSpec/template/spec", "workerGroupSpecs/*/template/spec"] {
         visit_each(&object.body, &format!("{cluster}/{path}"), &mut |spec| add_ray_pod(all, spec));
     }
 }
 
 /// Adds the references of a pod, without those of ephemeral containers.
-fn add_ray_pod(all: &mut References, spec: &Value) {
+fn add_ray_pod(all: &mut PodReferences, spec: &Value) {
     let mut spec = spec.clone();
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("ephemeralContainers");
@@ -146,8 +149,8 @@ fn add_ray_pod(all: &mut References, spec: &Value) {
 }
 
 /// Adds the references of injected containers and volumes, and no others. A reference without a name counts.
-fn add_sidecars(all: &mut References, object: &Object) {
-    let mut add = |path: &str, kind: fn(&mut References) -> &mut BTreeSet<String>, key: &str| {
+fn add_sidecars(all: &mut PodReferences, object: &Object) {
+    let mut add = |path: &str, kind: fn(&mut PodReferences) -> &mut BTreeSet<String>, key: &str| {
         visit_each(&object.body, path, &mut |reference| {
             if reference.is_object() {
                 let name = reference.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -167,16 +170,17 @@ fn add_sidecars(all: &mut References, object: &Object) {
 
 /// Adds the references of a `Workflow`. Those of its templates are not looked at, and a Secret in a volume is looked for
 /// by `name`, which volumes do not have.
-fn add_workflow(all: &mut References, object: &Object) -> Result<(), BuiltInFailure> {
+fn add_workflow(all: &mut PodReferences, object: &Object) -> Result<(), BuiltInFailure> {
     let named = |name: Option<&Value>| {
         name.and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
     };
-    all.service_accounts.extend(named(object.at(&["spec", "executor", "serviceAccountName"])));
-    let list = |field: &str| object.at(&["spec", field]).and_then(Value::as_array).into_iter().flatten();
+    all.service_accounts.extend(named(object.value_at(&["spec", "executor", "serviceAccountName"])));
+    let list =
+        |field: &str| object.value_at(&["spec", field]).and_then(Value::as_array).into_iter().flatten();
     for claim in list("volumeClaimTemplates") {
         let metadata = claim.get("metadata").filter(|metadata| metadata.is_object());
-        let metadata =
-            metadata.ok_or_else(|| BuiltInFailure::runtime("a volume claim template has no metadata"))?;
+        let metadata = metadata
+            .ok_or_else(|| BuiltInFailure::runtime_error("a volume claim template has no metadata"))?;
         all.claims.extend(named(metadata.get("name")));
     }
     for volume in list("volumes") {
@@ -188,20 +192,20 @@ fn add_workflow(all: &mut References, object: &Object) -> Result<(), BuiltInFail
     for secret in list("imagePullSecrets") {
         all.secrets.extend(named(secret.get("name")));
     }
-    all.add_account(object.at(&["spec", "serviceAccountName"]));
+    all.add_account(object.value_at(&["spec", "serviceAccountName"]));
     Ok(())
 }
 
 /// Adds the Secrets that an object of Flux names by `field` at some paths below its spec. An empty name is none.
 fn add_secrets(
-    all: &mut References,
+    all: &mut PodReferences,
     object: &Object,
     paths: &[&[&str]],
     field: &str,
 ) -> Result<(), BuiltInFailure> {
-    let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+    let spec = object.value_at(&["spec"]).unwrap_or(&Value::Null);
     for path in paths {
-        let reference = at(spec, path).and_then(|parent| parent.get(field));
+        let reference = value_at(spec, path).and_then(|parent| parent.get(field));
         if let Some(reference) = reference.filter(|reference| reference.is_object()) {
             let name = read_name(reference)?;
             if !name.is_empty() {
@@ -215,12 +219,12 @@ fn add_secrets(
 /// The name of a reference, without which the script fails.
 fn read_name(reference: &Value) -> Result<&str, BuiltInFailure> {
     let name = reference.get("name").and_then(Value::as_str);
-    name.ok_or_else(|| BuiltInFailure::runtime("a reference has no name"))
+    name.ok_or_else(|| BuiltInFailure::runtime_error("a reference has no name"))
 }
 
 /// Adds the `ServiceAccount` of an object of Flux, be it the default one.
-fn add_account(all: &mut References, object: &Object) {
-    let name = object.text(&["spec", "serviceAccountName"]);
+fn add_account(all: &mut PodReferences, object: &Object) {
+    let name = object.text_at(&["spec", "serviceAccountName"]);
     if !name.is_empty() {
         all.service_accounts.insert(name.to_owned());
     }

@@ -10,16 +10,16 @@ use federate_dialect::HealthState;
 use federate_kubernetes::Object;
 use serde_json::json;
 
-use super::binding::{Binding, EvictionTask};
-use super::{Options, json_path};
+use super::binding::{EvictionTask, ResourceBinding};
+use super::{FailoverOptions, json_path};
 use crate::api::ApplicationFailover;
 
 /// The seconds that an application may be unhealthy by default.
-const TOLERATION: i64 = 300;
+const DEFAULT_TOLERATION_SECONDS: i64 = 300;
 
-impl Binding {
+impl ResourceBinding {
     /// Evicts the binding from clusters where it has been unhealthy for too long; returns these clusters.
-    pub(super) fn fail_over(&mut self, options: &Options, now: Timestamp) -> Vec<String> {
+    pub(super) fn fail_over(&mut self, options: &FailoverOptions, now: Timestamp) -> Vec<String> {
         self.application_next = None;
         let Some(policy) = self.failover.application.clone() else { return Vec::new() };
         if !self.propagate_deps || self.reported.is_empty() || !self.has_health(options) {
@@ -37,8 +37,9 @@ impl Binding {
             };
             tasks.push((cluster, task));
         }
-        let evicted =
-            tasks.into_iter().filter_map(|(cluster, task)| self.evict(&cluster, task).then_some(cluster));
+        let evicted = tasks
+            .into_iter()
+            .filter_map(|(cluster, task)| self.evict_from(&cluster, task).then_some(cluster));
         let evicted: Vec<String> = evicted.collect();
         let reported = &self.reported;
         self.unhealthy_since.retain(|cluster, _| {
@@ -49,14 +50,14 @@ impl Binding {
     }
 
     /// Whether an interpreter reports the health of its kind.
-    fn has_health(&self, options: &Options) -> bool {
-        let object = Object::named(&self.resource.api_version, &self.resource.kind, "n", json!({}));
-        crate::health::health(&object, &options.behaviour).state != HealthState::Unknown
+    fn has_health(&self, options: &FailoverOptions) -> bool {
+        let object = Object::from_path(&self.resource.api_version, &self.resource.kind, "n", json!({}));
+        crate::health::interpret_health(&object, &options.behaviour).state != HealthState::Unknown
     }
 
     /// The clusters where the tolerated time is over. Records when it will be over in others.
     fn unhealthy_for_too_long(&mut self, policy: &ApplicationFailover, now: Timestamp) -> Vec<String> {
-        let seconds = policy.decision_conditions.toleration_seconds.unwrap_or(TOLERATION);
+        let seconds = policy.decision_conditions.toleration_seconds.unwrap_or(DEFAULT_TOLERATION_SECONDS);
         let toleration = SignedDuration::from_secs(seconds);
         let unhealthy = self.reported.iter().filter(|(_, status)| status.health == "Unhealthy");
         let unhealthy: Vec<String> =
@@ -82,7 +83,7 @@ impl Binding {
     fn application_task(
         &self,
         policy: &ApplicationFailover,
-        options: &Options,
+        options: &FailoverOptions,
         cluster: &str,
         before: &[String],
     ) -> Option<EvictionTask> {
@@ -101,7 +102,7 @@ impl Binding {
             producer: format!("{cluster_scoped}resource-binding-application-failover-controller"),
             grace_period_seconds: policy.grace_period_seconds.filter(|_| graceful),
             suppress_deletion: (purge_mode == "Never").then_some(true),
-            preserved_label_state: json_path::preserve(rules, self.reported.get(cluster))?,
+            preserved_label_state: json_path::preserve_labels(rules, self.reported.get(cluster))?,
             clusters_before_failover: if rules.is_empty() { Vec::new() } else { before.to_vec() },
             ..EvictionTask::default()
         })

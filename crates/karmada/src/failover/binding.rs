@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Options;
+use super::FailoverOptions;
 use crate::api::Failover;
 use crate::capacity::taints::ClusterTaint;
 use crate::hub::APPLIED_PLACEMENT;
@@ -18,7 +18,7 @@ use crate::workload::{Requirements, Workload};
 
 /// A binding.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Binding {
+pub struct ResourceBinding {
     /// The binding itself.
     pub id: ObjectRef,
     /// The template.
@@ -34,7 +34,7 @@ pub struct Binding {
     /// Why the last scheduling failed, if it did.
     pub unschedulable: Option<String>,
     /// The reports of members, by cluster.
-    pub reported: BTreeMap<String, Status>,
+    pub reported: BTreeMap<String, ReportedStatus>,
     pub(super) placement: Value,
     /// The placement of the last scheduling.
     pub(super) applied: Option<Value>,
@@ -52,7 +52,7 @@ pub struct Binding {
 
 /// The report of a member.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Status {
+pub struct ReportedStatus {
     /// `Healthy`, `Unhealthy` or `Unknown`.
     pub health: String,
     /// The status of the object there.
@@ -145,8 +145,11 @@ struct AggregatedStatus {
     status: Option<Value>,
 }
 
-fn part<T: Default + for<'de> Deserialize<'de>>(object: &Object, key: &str) -> Result<T, serde_json::Error> {
-    object.at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
+fn read_section<T: Default + for<'de> Deserialize<'de>>(
+    object: &Object,
+    key: &str,
+) -> Result<T, serde_json::Error> {
+    object.value_at(&[key]).filter(|value| !value.is_null()).map_or(Ok(T::default()), T::deserialize)
 }
 
 impl EvictionTask {
@@ -156,16 +159,16 @@ impl EvictionTask {
     }
 }
 
-impl Binding {
+impl ResourceBinding {
     /// The binding of a row of a plan, as far as taints and tasks need it. Its copies count as healthy, and the row as
     /// handled by the scheduler unless it lacks clusters.
-    pub(super) fn of_row(
+    pub(super) fn from_row(
         row: &Placement,
         applied: Option<Value>,
         failover: Failover,
         tasks: Vec<EvictionTask>,
     ) -> Self {
-        let healthy = || Status { health: "Healthy".to_owned(), status: None };
+        let healthy = || ReportedStatus { health: "Healthy".to_owned(), status: None };
         let unscheduled = row.unschedulable.is_some() || row.clusters.is_empty();
         Self {
             id: row.object.clone(),
@@ -189,9 +192,9 @@ impl Binding {
         }
     }
 
-    pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
-        let spec: Spec = part(object, "spec")?;
-        let status: BindingStatus = part(object, "status")?;
+    pub(super) fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
+        let spec: Spec = read_section(object, "spec")?;
+        let status: BindingStatus = read_section(object, "status")?;
         let text = |key: &str| spec.resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let requests = |r: ReplicaRequirements| {
             let all = r.resource_request.iter();
@@ -199,8 +202,9 @@ impl Binding {
             Requirements { requests: all.filter(|(_, amount)| amount.value() > 0).collect() }
         };
         let requested = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
-        let report =
-            |one: AggregatedStatus| (one.cluster_name, Status { health: one.health, status: one.status });
+        let report = |one: AggregatedStatus| {
+            (one.cluster_name, ReportedStatus { health: one.health, status: one.status })
+        };
         let applied = object.annotation(APPLIED_PLACEMENT);
         Ok(Self {
             id: object.id.clone(),
@@ -225,7 +229,7 @@ impl Binding {
             failover: spec.failover,
             propagate_deps: spec.propagate_deps,
             fresh: requested.is_some_and(|(requested, last)| requested > last),
-            generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+            generation: object.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
             scheduled_generation: status.scheduler_observed_generation,
             unhealthy_since: BTreeMap::new(),
             application_next: None,
@@ -233,24 +237,24 @@ impl Binding {
     }
 
     /// Runs all controllers once; returns the clusters that the binding was evicted from.
-    pub(super) fn run(
+    pub(super) fn run_controllers(
         &mut self,
-        options: &Options,
+        options: &FailoverOptions,
         clusters: &[Cluster],
         taints: &BTreeMap<&str, &[ClusterTaint]>,
         now: Timestamp,
     ) -> Vec<String> {
         let mut evicted = self.evict_tainted(options, taints, now);
-        self.reschedule(clusters, &options.behaviour);
+        self.reschedule_if_triggered(clusters, &options.behaviour);
         self.assess_tasks(options, now);
         evicted.extend(self.fail_over(options, now));
         evicted
     }
 
     /// When the next timer ends.
-    pub(super) fn next(
+    pub(super) fn next_timer(
         &self,
-        options: &Options,
+        options: &FailoverOptions,
         taints: &BTreeMap<&str, &[ClusterTaint]>,
         now: Timestamp,
     ) -> Option<SignedDuration> {
@@ -260,7 +264,7 @@ impl Binding {
     }
 
     /// Records that its spec has changed.
-    pub(super) fn touch(&mut self) {
+    pub(super) fn mark_changed(&mut self) {
         self.generation += 1;
     }
 
@@ -280,10 +284,10 @@ impl Binding {
     }
 
     /// Evicts it from a cluster; returns whether it was there.
-    pub(super) fn evict(&mut self, cluster: &str, task: EvictionTask) -> bool {
+    pub(super) fn evict_from(&mut self, cluster: &str, task: EvictionTask) -> bool {
         let Some(at) = self.clusters.iter().position(|(name, _)| name == cluster) else { return false };
         let (_, replicas) = self.clusters.remove(at);
-        self.touch();
+        self.mark_changed();
         if !self.is_evicting(cluster) {
             self.tasks.push(EvictionTask {
                 from_cluster: cluster.to_owned(),

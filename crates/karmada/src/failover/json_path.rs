@@ -6,26 +6,32 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::binding::Status;
+use super::binding::ReportedStatus;
 use crate::api::StateRule;
 
 /// The labels that rules make from a status; `None` where a rule finds nothing.
-pub(super) fn preserve(rules: &[StateRule], reported: Option<&Status>) -> Option<BTreeMap<String, String>> {
+pub(super) fn preserve_labels(
+    rules: &[StateRule],
+    reported: Option<&ReportedStatus>,
+) -> Option<BTreeMap<String, String>> {
     if rules.is_empty() {
         return Some(BTreeMap::new());
     }
     let status = reported?.status.as_ref()?;
-    rules.iter().map(|rule| Some((rule.alias_label_name.clone(), render(&rule.json_path, status)?))).collect()
+    rules
+        .iter()
+        .map(|rule| Some((rule.alias_label_name.clone(), render_template(&rule.json_path, status)?)))
+        .collect()
 }
 
 /// A template such as `{.phase}` with its paths replaced.
-fn render(template: &str, value: &Value) -> Option<String> {
+fn render_template(template: &str, value: &Value) -> Option<String> {
     let mut text = String::new();
     let mut rest = template;
     while let Some((before, path)) = rest.split_once('{') {
         let (path, after) = path.split_once('}')?;
         text.push_str(before);
-        text.push_str(&find(path.trim(), value)?);
+        text.push_str(&find_text(path.trim(), value)?);
         rest = after;
     }
     text.push_str(rest);
@@ -33,7 +39,7 @@ fn render(template: &str, value: &Value) -> Option<String> {
 }
 
 /// The text of the value at a path.
-fn find(path: &str, value: &Value) -> Option<String> {
+fn find_text(path: &str, value: &Value) -> Option<String> {
     let mut value = value;
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     while !rest.is_empty() {
@@ -77,7 +83,7 @@ mod tests {
             ("{.conditions[1]}", None),
             ("{.phase", None),
         ] {
-            assert_eq!(render(path, &status).as_deref(), text, "{path}");
+            assert_eq!(render_template(path, &status).as_deref(), text, "{path}");
         }
     }
 }

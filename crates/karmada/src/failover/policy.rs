@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::api::ClusterAffinity;
+use crate::api::KarmadaClusterAffinity;
 use crate::capacity::taints::{self, ClusterTaint};
 
 /// A policy.
@@ -25,9 +25,9 @@ crd! {
     /// `spec` of a `ClusterTaintPolicy`.
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(crate) struct TaintPolicySpec {
-        target_clusters: Option<ClusterAffinity> = optional("targetClusters"),
-        add_on_conditions: Vec<Match> = optional("addOnConditions"),
-        remove_on_conditions: Vec<Match> = optional("removeOnConditions"),
+        target_clusters: Option<KarmadaClusterAffinity> = optional("targetClusters"),
+        add_on_conditions: Vec<MatchCondition> = optional("addOnConditions"),
+        remove_on_conditions: Vec<MatchCondition> = optional("removeOnConditions"),
         taints: Vec<ClusterTaint> = required("taints", Shape::List(1, &TAINT)),
     }
 }
@@ -41,16 +41,16 @@ const TAINT: Shape = Shape::Object(&[&[
 crd! {
     /// What the conditions of a cluster must be.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct Match {
+    pub(crate) struct MatchCondition {
         condition_type: String = required("conditionType"),
         operator: String = required("operator"),
         status_values: Vec<String> = required("statusValues"),
     }
 }
 
-impl Match {
-    fn holds(&self, conditions: &[Condition]) -> bool {
-        let Some(found) = condition::find(conditions, &self.condition_type) else { return false };
+impl MatchCondition {
+    fn is_met(&self, conditions: &[Condition]) -> bool {
+        let Some(found) = condition::find_condition(conditions, &self.condition_type) else { return false };
         let among = self.status_values.contains(&found.status);
         match self.operator.as_str() {
             "In" => among,
@@ -60,37 +60,44 @@ impl Match {
     }
 }
 
-fn all(matches: &[Match], conditions: &[Condition]) -> bool {
-    !matches.is_empty() && matches.iter().all(|one| one.holds(conditions))
+fn are_all_met(matches: &[MatchCondition], conditions: &[Condition]) -> bool {
+    !matches.is_empty() && matches.iter().all(|one| one.is_met(conditions))
 }
 
 impl TaintPolicy {
-    pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
-        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+    pub(super) fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
+        let spec = object.value_at(&["spec"]).unwrap_or(&Value::Null);
         Ok(Self {
-            created: object.text(&["metadata", "creationTimestamp"]).parse().ok(),
+            created: object.text_at(&["metadata", "creationTimestamp"]).parse().ok(),
             name: object.id.name.clone(),
             spec: Option::deserialize(spec)?.unwrap_or_default(),
         })
     }
 
     /// The key by which policies are sorted.
-    pub(super) fn created(&self) -> (Option<Timestamp>, String) {
+    pub(super) fn sort_key(&self) -> (Option<Timestamp>, String) {
         (self.created, self.name.clone())
     }
 
-    pub(super) fn targets(&self, cluster: &Cluster) -> bool {
-        self.spec.target_clusters.as_ref().is_none_or(|affinity| affinity.matches(cluster))
+    pub(super) fn targets_cluster(&self, cluster: &Cluster) -> bool {
+        self.spec.target_clusters.as_ref().is_none_or(|affinity| affinity.selects_cluster(cluster))
     }
 
-    pub(super) fn apply(&self, conditions: &[Condition], taints: &mut Vec<ClusterTaint>, now: Timestamp) {
-        if all(&self.spec.add_on_conditions, conditions) {
+    pub(super) fn update_taints(
+        &self,
+        conditions: &[Condition],
+        taints: &mut Vec<ClusterTaint>,
+        now: Timestamp,
+    ) {
+        if are_all_met(&self.spec.add_on_conditions, conditions) {
             for taint in &self.spec.taints {
-                taints::add(taints, ClusterTaint { time_added: Some(now), ..taint.clone() });
+                taints::add_taint(taints, ClusterTaint { time_added: Some(now), ..taint.clone() });
             }
         }
-        if all(&self.spec.remove_on_conditions, conditions) {
-            let named = |taint: &ClusterTaint| self.spec.taints.iter().any(|t| taint.is(&t.key, &t.effect));
+        if are_all_met(&self.spec.remove_on_conditions, conditions) {
+            let named = |taint: &ClusterTaint| {
+                self.spec.taints.iter().any(|t| taint.has_key_and_effect(&t.key, &t.effect))
+            };
             taints.retain(|taint| !named(taint));
         }
     }

@@ -6,72 +6,75 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::{Evictions, FailedOver, LossStep, Moment, Placement};
+use federate_dialect::{Evictions, FailoverOutcome, OutageStep, Placement, ScenarioMoment};
 use federate_kubernetes::{Cluster, ClusterName, Condition, Object, Taint};
 use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Binding, EvictionTask, Options, TaintPolicy};
+use super::{EvictionTask, FailoverOptions, ResourceBinding, TaintPolicy};
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::memory::{EVICTING, SchedulerMemory};
-use crate::version::{Behaviour, NoExecute};
-use crate::{Karmadas, NAME};
+use crate::version::{KarmadaBehaviour, NoExecute};
+use crate::{KarmadaPlanner, NAME};
 
 /// The seconds for which probes must fail (`--cluster-failure-threshold`).
 const FAILURE_THRESHOLD: i64 = 30;
 /// The seconds after which the lease of an agent has expired (`--cluster-monitor-grace-period`).
 const GRACE_PERIOD: i64 = 40;
 
-fn at(seconds: i64) -> Timestamp {
+fn timestamp_at(seconds: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
 
 /// What happens to a cluster that cannot be reached.
-pub(crate) fn loss(repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<LossStep> {
-    let options = Options { failover, ..Options::with(Behaviour::configured(&repo.config, NAME)) };
+pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<OutageStep> {
+    let options = FailoverOptions {
+        failover,
+        ..FailoverOptions::for_behaviour(KarmadaBehaviour::from_config(&repo.config, NAME))
+    };
     let pulls = repo
-        .claimed(NAME, Role::Inventory)
-        .any(|object| object.id == cluster.id && object.text(&["spec", "syncMode"]) == "Pull");
+        .claimed_objects(NAME, Role::Inventory)
+        .any(|object| object.id == cluster.id && object.text_at(&["spec", "syncMode"]) == "Pull");
     let (seconds, status) = if pulls { (GRACE_PERIOD, "Unknown") } else { (FAILURE_THRESHOLD, "False") };
     let mut ready = Condition::new("Ready", status, "ClusterNotReachable", "cluster is not reachable");
-    ready.last_transition_time = Some(at(seconds));
-    let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(of_cluster).collect();
-    taints::follow(&mut all, Some(&ready), at(seconds));
+    ready.last_transition_time = Some(timestamp_at(seconds));
+    let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(to_cluster_taint).collect();
+    taints::update_no_schedule(&mut all, Some(&ready), timestamp_at(seconds));
     if failover && options.behaviour.no_execute == NoExecute::OfUsers {
-        for policy in policies(repo).iter().filter(|policy| policy.targets(cluster)) {
-            policy.apply(std::slice::from_ref(&ready), &mut all, at(seconds));
+        for policy in read_taint_policies(repo).iter().filter(|policy| policy.targets_cluster(cluster)) {
+            policy.update_taints(std::slice::from_ref(&ready), &mut all, timestamp_at(seconds));
         }
     }
-    let mut steps = vec![step(cluster, seconds, &format!("Ready is {status}"), &all)];
+    let mut steps = vec![build_step(cluster, seconds, &format!("Ready is {status}"), &all)];
     if options.adds_no_execute() {
-        taints::follow_no_execute(&mut all, Some(&ready), true, at(seconds));
+        taints::update_no_execute(&mut all, Some(&ready), true, timestamp_at(seconds));
         let later = seconds + options.failover_eviction_timeout.as_secs();
         let before = steps.last().map_or_else(|| cluster.clone(), |step| step.cluster.clone());
-        steps.push(step(&before, later, "it has not been ready for 5 minutes", &all));
+        steps.push(build_step(&before, later, "it has not been ready for 5 minutes", &all));
     }
     steps
 }
 
-fn step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -> LossStep {
-    let taints: Vec<Taint> = all.iter().map(neutral).collect();
+fn build_step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -> OutageStep {
+    let taints: Vec<Taint> = all.iter().map(to_kubernetes_taint).collect();
     let new = taints.iter().filter(|taint| !before.taints.contains(taint));
     let new: Vec<String> = new.map(|taint| format!(", taint {}:{}", taint.key, taint.effect)).collect();
     let what = format!("{}: {why}{}", before.name, new.concat());
-    LossStep { seconds, what, cluster: Cluster { ready: false, taints, ..before.clone() } }
+    OutageStep { seconds, what, cluster: Cluster { ready: false, taints, ..before.clone() } }
 }
 
 /// The taint policies of a repo, the oldest first.
-fn policies(repo: &Repo) -> Vec<TaintPolicy> {
-    let objects = repo.claimed(NAME, Role::Other);
+fn read_taint_policies(repo: &Repo) -> Vec<TaintPolicy> {
+    let objects = repo.claimed_objects(NAME, Role::Other);
     let is_policy =
         |object: &&Object| object.id.group() == "policy.karmada.io" && object.id.kind == "ClusterTaintPolicy";
     let mut policies: Vec<TaintPolicy> =
-        objects.filter(is_policy).filter_map(|object| TaintPolicy::read(object).ok()).collect();
-    policies.sort_by_key(TaintPolicy::created);
+        objects.filter(is_policy).filter_map(|object| TaintPolicy::from_object(object).ok()).collect();
+    policies.sort_by_key(TaintPolicy::sort_key);
     policies
 }
 
-fn of_cluster(taint: &Taint) -> ClusterTaint {
+fn to_cluster_taint(taint: &Taint) -> ClusterTaint {
     ClusterTaint {
         key: taint.key.clone(),
         value: taint.value.clone(),
@@ -80,56 +83,60 @@ fn of_cluster(taint: &Taint) -> ClusterTaint {
     }
 }
 
-fn neutral(taint: &ClusterTaint) -> Taint {
+fn to_kubernetes_taint(taint: &ClusterTaint) -> Taint {
     Taint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.clone() }
 }
 
 /// Evicts a row from clusters whose taints it does not tolerate, and ends evictions that are done, as the controllers do
 /// with its binding.
 pub(crate) fn fail_over(
-    plane: &Karmadas<'_>,
+    plane: &KarmadaPlanner<'_>,
     row: &Placement,
     evicted: &Evictions,
-    moment: &Moment<'_>,
-) -> FailedOver {
-    let mut done = FailedOver::default();
-    let may_evict = || plane.evicting.iter().any(|cluster| row.clusters.has(&cluster.name));
+    moment: &ScenarioMoment<'_>,
+) -> FailoverOutcome {
+    let mut done = FailoverOutcome::default();
+    let may_evict = || plane.evicting.iter().any(|cluster| row.clusters.contains_cluster(&cluster.name));
     if !moment.failover || row.policy.is_none() || !(row.memory.contains_key(EVICTING) || may_evict()) {
         return done;
     }
-    let options = Options { failover: true, taint_eviction: true, ..Options::with(plane.behaviour) };
-    let now = at(moment.seconds);
-    let mut memory = SchedulerMemory::of(&row.memory);
+    let options = FailoverOptions {
+        failover: true,
+        taint_eviction: true,
+        ..FailoverOptions::for_behaviour(plane.behaviour)
+    };
+    let now = timestamp_at(moment.seconds);
+    let mut memory = SchedulerMemory::from_memory(&row.memory);
     let task = |cluster: &String| {
         let (name, began) = evicted.get_key_value(cluster.as_str())?;
         let mode = if row.withdrawn.contains(name) { options.taint_purge_mode.as_str() } else { "Directly" };
         Some(EvictionTask {
             from_cluster: cluster.clone(),
             purge_mode: mode.to_owned(),
-            creation_timestamp: Some(at(*began)),
+            creation_timestamp: Some(timestamp_at(*began)),
             ..EvictionTask::default()
         })
     };
     let tasks = memory.evicting.iter().filter_map(task).collect();
-    let failover = plane.policy(row).and_then(|policy| policy.spec.failover.clone()).unwrap_or_default();
-    let mut binding = Binding::of_row(row, memory.applied_placement.clone(), failover, tasks);
+    let failover = plane.find_policy(row).and_then(|policy| policy.spec.failover.clone()).unwrap_or_default();
+    let mut binding = ResourceBinding::from_row(row, memory.applied_placement.clone(), failover, tasks);
     let before = binding.tasks.clone();
     binding.assess_tasks(&options, now);
     let is_over = |task: &&EvictionTask| !binding.is_evicting(&task.from_cluster);
     done.finished = before.iter().filter(is_over).map(|task| task.from_cluster.as_str().into()).collect();
     if let Some(left) = binding.next_task(&options, now) {
         // The time is over a moment after its end.
-        done.wait(moment.seconds + left.as_secs() + 1);
+        done.wait_until(moment.seconds + left.as_secs() + 1);
     }
     let taints: BTreeMap<&str, Vec<ClusterTaint>> = (plane.evicting.iter())
-        .filter(|cluster| row.clusters.has(&cluster.name))
+        .filter(|cluster| row.clusters.contains_cluster(&cluster.name))
         .map(|cluster| (cluster.name.as_ref(), taints_at(cluster, moment)))
         .collect();
     let taints = taints.iter().map(|(cluster, taints)| (*cluster, taints.as_slice())).collect();
     done.evicted =
         binding.evict_tainted(&options, &taints, now).iter().map(|name| name.as_str().into()).collect();
     if let Some(left) = binding.next_taint(&options, &taints, now) {
-        done.wait(moment.seconds + left.as_secs());
+        done.wait_until(moment.seconds + left.as_secs());
     }
     if done.evicted.is_empty() && done.finished.is_empty() {
         return done;
@@ -151,8 +158,8 @@ pub(crate) fn fail_over(
 }
 
 /// The taints of a cluster that may evict, each with the time since when it is there.
-fn taints_at(cluster: &Cluster, moment: &Moment<'_>) -> Vec<ClusterTaint> {
+fn taints_at(cluster: &Cluster, moment: &ScenarioMoment<'_>) -> Vec<ClusterTaint> {
     let taints = cluster.taints.iter().filter(|taint| taint.effect == "NoExecute");
-    let since = |taint: &Taint| Some(at((moment.since)(&cluster.name, taint)));
-    taints.map(|taint| ClusterTaint { time_added: since(taint), ..of_cluster(taint) }).collect()
+    let since = |taint: &Taint| Some(timestamp_at((moment.since)(&cluster.name, taint)));
+    taints.map(|taint| ClusterTaint { time_added: since(taint), ..to_cluster_taint(taint) }).collect()
 }

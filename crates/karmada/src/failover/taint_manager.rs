@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use federate_kubernetes::Taint;
 use jiff::{SignedDuration, Timestamp};
 
-use super::binding::{Binding, EvictionTask};
-use super::{Options, json_path};
-use crate::api::Toleration;
+use super::binding::{EvictionTask, ResourceBinding};
+use super::{FailoverOptions, json_path};
+use crate::api::KarmadaToleration;
 use crate::capacity::taints::ClusterTaint;
 use crate::defaults;
-use crate::schedule::tolerates;
-use crate::version::ClusterFailover;
+use crate::schedule::tolerates_taint;
+use crate::version::ClusterFailoverRule;
 
 /// How long a cluster's taints are tolerated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ pub(super) enum TolerationPeriod {
     Forever,
 }
 
-impl Binding {
+impl ResourceBinding {
     /// Evicts the binding from clusters whose taints it does not tolerate, or no longer; returns these clusters.
     pub(super) fn evict_tainted(
         &mut self,
-        options: &Options,
+        options: &FailoverOptions,
         taints: &BTreeMap<&str, &[ClusterTaint]>,
         now: Timestamp,
     ) -> Vec<String> {
@@ -44,7 +44,7 @@ impl Binding {
         let mut evicted = Vec::new();
         for cluster in due {
             if let Some(task) = self.taint_task(options, &cluster)
-                && self.evict(&cluster, task)
+                && self.evict_from(&cluster, task)
             {
                 evicted.push(cluster);
             }
@@ -55,7 +55,7 @@ impl Binding {
     /// When the next toleration ends.
     pub(super) fn next_taint(
         &self,
-        options: &Options,
+        options: &FailoverOptions,
         taints: &BTreeMap<&str, &[ClusterTaint]>,
         now: Timestamp,
     ) -> Option<SignedDuration> {
@@ -69,20 +69,20 @@ impl Binding {
     /// The clusters of the binding, and how long it tolerates their taints.
     fn tolerated_for<'s>(
         &'s self,
-        options: &Options,
+        options: &FailoverOptions,
         taints: &'s BTreeMap<&str, &[ClusterTaint]>,
     ) -> impl Iterator<Item = (&'s str, TolerationPeriod)> {
         let applied = self.applied.as_ref().filter(|_| options.taints_evict());
-        let applied = applied.and_then(|applied| defaults::placement(applied, &options.behaviour));
+        let applied = applied.and_then(|applied| defaults::read_placement(applied, &options.behaviour));
         let tolerations = applied.map(|placement| placement.cluster_tolerations);
         self.clusters.iter().filter_map(move |(name, _)| {
             let all = taints.get(name.as_str())?.iter().filter(|taint| taint.effect == "NoExecute");
-            Some((name.as_str(), tolerated(tolerations.as_deref()?, &all.collect::<Vec<_>>())))
+            Some((name.as_str(), compute_toleration(tolerations.as_deref()?, &all.collect::<Vec<_>>())))
         })
     }
 
-    fn taint_task(&self, options: &Options, cluster: &str) -> Option<EvictionTask> {
-        let by_policy = options.behaviour.cluster_failover == ClusterFailover::ByPolicy;
+    fn taint_task(&self, options: &FailoverOptions, cluster: &str) -> Option<EvictionTask> {
+        let by_policy = options.behaviour.cluster_failover == ClusterFailoverRule::ByPolicy;
         let policy = self.failover.cluster.as_ref().filter(|_| by_policy);
         let purge_mode = match policy.map(|policy| policy.purge_mode.as_str()) {
             None => options.taint_purge_mode.clone(),
@@ -95,27 +95,30 @@ impl Binding {
             purge_mode,
             reason: "TaintUntolerated".to_owned(),
             producer: "TaintManager".to_owned(),
-            preserved_label_state: json_path::preserve(rules, self.reported.get(cluster))?,
+            preserved_label_state: json_path::preserve_labels(rules, self.reported.get(cluster))?,
             ..EvictionTask::default()
         })
     }
 }
 
-pub(super) fn tolerated(tolerations: &[Toleration], taints: &[&ClusterTaint]) -> TolerationPeriod {
+pub(super) fn compute_toleration(
+    tolerations: &[KarmadaToleration],
+    taints: &[&ClusterTaint],
+) -> TolerationPeriod {
     let neutral = |taint: &ClusterTaint| Taint {
         key: taint.key.clone(),
         value: taint.value.clone(),
         effect: taint.effect.clone(),
     };
-    let mut used: Vec<&Toleration> = Vec::new();
+    let mut used: Vec<&KarmadaToleration> = Vec::new();
     for taint in taints {
-        let Some(by) = tolerations.iter().find(|by| tolerates(by, &neutral(taint))) else {
+        let Some(by) = tolerations.iter().find(|by| tolerates_taint(by, &neutral(taint))) else {
             return TolerationPeriod::None;
         };
         used.push(by);
     }
     let ends = used.into_iter().flat_map(|by| {
-        let borne = taints.iter().filter(|taint| tolerates(by, &neutral(taint)));
+        let borne = taints.iter().filter(|taint| tolerates_taint(by, &neutral(taint)));
         borne.filter_map(|taint| {
             let seconds = SignedDuration::from_secs(by.toleration_seconds?.max(0));
             taint.time_added?.checked_add(seconds).ok()

@@ -5,12 +5,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Options;
-use super::binding::{Binding, EvictionTask};
+use super::FailoverOptions;
+use super::binding::{EvictionTask, ResourceBinding};
 
-impl Binding {
+impl ResourceBinding {
     /// Starts new tasks and removes those that are done.
-    pub(super) fn assess_tasks(&mut self, options: &Options, now: Timestamp) {
+    pub(super) fn assess_tasks(&mut self, options: &FailoverOptions, now: Timestamp) {
         if self.tasks.is_empty() {
             return;
         }
@@ -24,13 +24,13 @@ impl Binding {
             };
             let kept = match task.suppress_deletion {
                 Some(suppressed) => suppressed,
-                None => now.duration_since(began) <= timeout(&task, options) && !replaced,
+                None => now.duration_since(began) <= task_timeout(&task, options) && !replaced,
             };
             kept.then_some(task)
         };
         self.tasks = tasks.into_iter().filter_map(keep).collect();
         if self.tasks != before {
-            self.touch();
+            self.mark_changed();
         }
     }
 
@@ -40,16 +40,16 @@ impl Binding {
     }
 
     /// When the next task runs out of time.
-    pub(super) fn next_task(&self, options: &Options, now: Timestamp) -> Option<SignedDuration> {
+    pub(super) fn next_task(&self, options: &FailoverOptions, now: Timestamp) -> Option<SignedDuration> {
         let timed = self.tasks.iter().filter(|task| task.suppress_deletion.is_none());
         let left = timed.filter_map(|task| {
             let gone = now.duration_since(task.creation_timestamp?);
-            Some(timeout(task, options) - gone)
+            Some(task_timeout(task, options) - gone)
         });
         left.min()
     }
 }
 
-fn timeout(task: &EvictionTask, options: &Options) -> SignedDuration {
+fn task_timeout(task: &EvictionTask, options: &FailoverOptions) -> SignedDuration {
     task.grace_period_seconds.map_or(options.graceful_eviction_timeout, SignedDuration::from_secs)
 }

@@ -17,7 +17,7 @@ fn cluster(name: &str, ready: &str, taints: &Value) -> Object {
         "spec": {"taints": taints},
         "status": {"conditions": [condition], "apiEnablements": [enablement]},
     });
-    Object::named("cluster.karmada.io/v1alpha1", "Cluster", name, body)
+    Object::from_path("cluster.karmada.io/v1alpha1", "Cluster", name, body)
 }
 
 /// A binding on two clusters, whose policy evicts at once from clusters that fail.
@@ -32,28 +32,31 @@ fn binding() -> Object {
             "failover": {"cluster": {"purgeMode": "Directly"}},
         },
     });
-    Object::named("work.karmada.io/v1alpha2", "ResourceBinding", "shop/web-deployment", body)
+    Object::from_path("work.karmada.io/v1alpha2", "ResourceBinding", "shop/web-deployment", body)
 }
 
-fn options(release: &str) -> Options {
-    Options { failover: true, ..Options::of(RELEASES.read(release).unwrap()) }
+fn options(release: &str) -> FailoverOptions {
+    FailoverOptions {
+        failover: true,
+        ..FailoverOptions::for_release(RELEASES.parse_release(release).unwrap())
+    }
 }
 
 #[test]
 fn before_1_14_the_control_plane_taints_and_evicts() {
     let run = |release: &str| {
         let objects = [cluster("m1", "False", &json!([])), cluster("m2", "True", &json!([])), binding()];
-        let mut plane = ControlPlane::new(&objects, options(release)).unwrap();
-        let effects = |plane: &ControlPlane| {
+        let mut plane = FailoverModel::new(&objects, options(release)).unwrap();
+        let effects = |plane: &FailoverModel| {
             plane.members()[0].taints().iter().map(|taint| taint.effect.clone()).collect::<Vec<_>>()
         };
-        let first = plane.reconcile(at(10));
+        let first = plane.run_until_stable(at(10));
         assert_eq!(effects(&plane), ["NoSchedule"]);
-        plane.reconcile(at(301));
+        plane.run_until_stable(at(301));
         let tainted = effects(&plane);
         // Admission of these releases adds a toleration for 300 seconds.
-        let kept = plane.reconcile(at(600)).evicted;
-        (first.next, tainted.len(), kept.len(), plane.reconcile(at(602)).evicted)
+        let kept = plane.run_until_stable(at(600)).evicted;
+        (first.next, tainted.len(), kept.len(), plane.run_until_stable(at(602)).evicted)
     };
     let minutes = SignedDuration::from_secs(290);
     assert_eq!(run("1.13"), (Some(minutes), 2, 0, vec![(0, "m1".to_owned())]));
@@ -65,9 +68,9 @@ fn before_1_15_the_flag_says_how_taints_evict() {
     let mode = |release: &str| {
         let taint = json!([{"key": "broken", "effect": "NoExecute", "timeAdded": START}]);
         let objects = [cluster("m1", "True", &taint), cluster("m2", "True", &json!([])), binding()];
-        let options = Options { taint_eviction: true, ..options(release) };
-        let mut plane = ControlPlane::new(&objects, options).unwrap();
-        plane.reconcile(at(10));
+        let options = FailoverOptions { taint_eviction: true, ..options(release) };
+        let mut plane = FailoverModel::new(&objects, options).unwrap();
+        plane.run_until_stable(at(10));
         plane.bindings[0].tasks[0].purge_mode.clone()
     };
     assert_eq!([mode("1.14"), mode("1.15")], ["Graciously", "Directly"]);

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use federate_apiserver::normalize;
+use federate_apiserver::normalization;
 use federate_apiserver::schema::{ListType, Type};
 use federate_kubernetes::selector::LabelSelector;
-use federate_lua::{Category, Failure, fits};
+use federate_lua::{FailureCategory, ScriptFailure, check_type};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// A result, or why it is not valid.
-pub(super) type Checked = Result<Value, Failure>;
+pub(super) type CheckedResult = Result<Value, ScriptFailure>;
 
 /// The fields of a node claim.
 static NODE_CLAIM: LazyLock<[(&str, Type); 3]> = LazyLock::new(|| {
@@ -25,26 +25,29 @@ static NODE_CLAIM: LazyLock<[(&str, Type); 3]> = LazyLock::new(|| {
     ]
 });
 
-fn wrong(message: impl Into<String>) -> Failure {
-    Failure::new(Category::Decode, message)
+fn decode_failure(message: impl Into<String>) -> ScriptFailure {
+    ScriptFailure::new(FailureCategory::Decode, message)
 }
 
-fn mapping<'v>(value: &'v Value, what: &str) -> Result<&'v Map<String, Value>, Failure> {
-    value.as_object().ok_or_else(|| wrong(format!("{what} must be a mapping")))
+fn as_mapping<'v>(value: &'v Value, what: &str) -> Result<&'v Map<String, Value>, ScriptFailure> {
+    value.as_object().ok_or_else(|| decode_failure(format!("{what} must be a mapping")))
 }
 
-fn list<'v>(value: &'v Value, what: &str) -> Result<&'v [Value], Failure> {
-    value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(format!("{what} must be a list")))
+fn as_list<'v>(value: &'v Value, what: &str) -> Result<&'v [Value], ScriptFailure> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| decode_failure(format!("{what} must be a list")))
 }
 
 /// The fields of a mapping that have one of these names, each of its type.
-fn fields(map: &Map<String, Value>, known: &[(&str, Type)]) -> Result<Map<String, Value>, Failure> {
+fn read_fields(
+    map: &Map<String, Value>,
+    known: &[(&str, Type)],
+) -> Result<Map<String, Value>, ScriptFailure> {
     let mut kept = Map::new();
     for (name, ty) in known {
         if let Some(value) = map.get(*name) {
-            fits(ty, value).map_err(|why| {
+            check_type(ty, value).map_err(|why| {
                 let why = why.strip_prefix("``").map_or_else(|| format!(": {why}"), str::to_owned);
-                wrong(format!("`{name}`{why}"))
+                decode_failure(format!("`{name}`{why}"))
             })?;
             kept.insert((*name).to_owned(), value.clone());
         }
@@ -53,9 +56,9 @@ fn fields(map: &Map<String, Value>, known: &[(&str, Type)]) -> Result<Map<String
 }
 
 /// An object: it has a kind.
-pub(super) fn object(value: Value) -> Checked {
+pub(super) fn check_object(value: Value) -> CheckedResult {
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
-    if kind.is_empty() { Err(wrong("the object that is returned has no `kind`")) } else { Ok(value) }
+    if kind.is_empty() { Err(decode_failure("the object that is returned has no `kind`")) } else { Ok(value) }
 }
 
 /// Sorts the keys of a value like those of `like`, with new ones after them: Lua keeps no order.
@@ -83,46 +86,48 @@ pub(super) fn in_order(value: Value, like: &Value) -> Value {
 }
 
 /// `ReplicaRequirements`.
-pub(super) fn requirements(value: &Value) -> Checked {
-    let map = mapping(value, "the requirements")?;
-    let mut kept = fields(map, &[("namespace", Type::Text), ("priorityClassName", Type::Text)])?;
+pub(super) fn read_requirements(value: &Value) -> CheckedResult {
+    let map = as_mapping(value, "the requirements")?;
+    let mut kept = read_fields(map, &[("namespace", Type::Text), ("priorityClassName", Type::Text)])?;
     if let Some(claim) = map.get("nodeClaim") {
-        let claim = fields(mapping(claim, "`nodeClaim`")?, NODE_CLAIM.as_slice())?;
+        let claim = read_fields(as_mapping(claim, "`nodeClaim`")?, NODE_CLAIM.as_slice())?;
         kept.insert("nodeClaim".to_owned(), Value::Object(claim));
     }
     if let Some(amounts) = map.get("resourceRequest") {
         let read = |(name, amount): (&String, &Value)| {
-            let text = normalize::quantity(amount);
-            let text = text.ok_or_else(|| wrong(format!("`resourceRequest.{name}` must be a quantity")))?;
+            let text = normalization::normalize_quantity(amount);
+            let text =
+                text.ok_or_else(|| decode_failure(format!("`resourceRequest.{name}` must be a quantity")))?;
             Ok((name.clone(), Value::String(text)))
         };
-        let amounts: Result<Map<_, _>, _> = mapping(amounts, "`resourceRequest`")?.iter().map(read).collect();
+        let amounts: Result<Map<_, _>, _> =
+            as_mapping(amounts, "`resourceRequest`")?.iter().map(read).collect();
         kept.insert("resourceRequest".to_owned(), Value::Object(amounts?));
     }
     Ok(Value::Object(kept))
 }
 
 /// A list of `Component`s.
-pub(super) fn components(value: &Value) -> Checked {
+pub(super) fn read_components(value: &Value) -> CheckedResult {
     let component = |value: &Value| {
-        let map = mapping(value, "a component")?;
-        let mut kept = fields(map, &[("name", Type::Text), ("replicas", Type::Number)])?;
+        let map = as_mapping(value, "a component")?;
+        let mut kept = read_fields(map, &[("name", Type::Text), ("replicas", Type::Number)])?;
         if kept.get("replicas").and_then(Value::as_i64).is_some_and(|n| i32::try_from(n).is_err()) {
-            return Err(wrong("`replicas` of a component must be a number of 32 bits"));
+            return Err(decode_failure("`replicas` of a component must be a number of 32 bits"));
         }
         // These two are always written.
         kept.entry("name").or_insert_with(|| Value::from(""));
         kept.entry("replicas").or_insert_with(|| Value::from(0));
         if let Some(needed) = map.get("replicaRequirements") {
-            kept.insert("replicaRequirements".to_owned(), requirements(needed)?);
+            kept.insert("replicaRequirements".to_owned(), read_requirements(needed)?);
         }
         Ok(Value::Object(kept))
     };
-    list(value, "the components")?.iter().map(component).collect()
+    as_list(value, "the components")?.iter().map(component).collect()
 }
 
 /// A list of `DependentObjectReference`s, each valid.
-pub(super) fn references(value: &Value) -> Result<Vec<Value>, Failure> {
+pub(super) fn read_references(value: &Value) -> Result<Vec<Value>, ScriptFailure> {
     let read = |value: &Value| {
         let known = [
             ("apiVersion", Type::Text),
@@ -131,23 +136,24 @@ pub(super) fn references(value: &Value) -> Result<Vec<Value>, Failure> {
             ("name", Type::Text),
             ("labelSelector", Type::Named("LabelSelector")),
         ];
-        let mut kept = fields(mapping(value, "a dependency")?, &known)?;
+        let mut kept = read_fields(as_mapping(value, "a dependency")?, &known)?;
         kept.retain(|_, value| *value != "");
         Ok(kept)
     };
-    let all: Result<Vec<Map<_, _>>, Failure> = list(value, "the dependencies")?.iter().map(read).collect();
+    let all: Result<Vec<Map<_, _>>, ScriptFailure> =
+        as_list(value, "the dependencies")?.iter().map(read).collect();
     let all = all?;
     for (at, reference) in all.iter().enumerate() {
-        if let Some(why) = invalid(reference) {
+        if let Some(why) = find_reference_error(reference) {
             let message = format!("dependency {} {why}", at + 1);
-            return Err(Failure::new(Category::InvalidDependency, message));
+            return Err(ScriptFailure::new(FailureCategory::InvalidDependency, message));
         }
     }
     Ok(all.into_iter().map(Value::Object).collect())
 }
 
 /// Why a reference is not valid.
-fn invalid(reference: &Map<String, Value>) -> Option<String> {
+fn find_reference_error(reference: &Map<String, Value>) -> Option<String> {
     let lacks = |key: &str| !reference.contains_key(key);
     if let Some(missing) = ["apiVersion", "kind"].into_iter().find(|key| lacks(key)) {
         return Some(format!("has no `{missing}`"));
@@ -157,13 +163,15 @@ fn invalid(reference: &Map<String, Value>) -> Option<String> {
     }
     let selector = LabelSelector::deserialize(reference.get("labelSelector")?);
     match selector {
-        Ok(selector) => selector.invalid().map(|(_, why)| format!("has an invalid label selector: {why}")),
+        Ok(selector) => {
+            selector.find_mistake().map(|(_, why)| format!("has an invalid label selector: {why}"))
+        }
         Err(error) => Some(format!("has an invalid label selector: {error}")),
     }
 }
 
 /// References without duplicates, sorted.
-pub(super) fn united(mut references: Vec<Value>) -> Vec<Value> {
+pub(super) fn merge_references(mut references: Vec<Value>) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     references.retain(|one| one.get("labelSelector").is_some() || seen.insert(one.to_string()));
     let key = |one: &Value| {

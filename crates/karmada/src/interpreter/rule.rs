@@ -2,7 +2,7 @@
 
 /// A rule of a customization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
+pub enum CustomizationRule {
     /// The replicas of an object, and the requirements of each.
     Replicas,
     /// The same by component, for kinds with several pod templates.
@@ -21,7 +21,7 @@ pub enum Rule {
     StatusAggregation,
 }
 
-impl Rule {
+impl CustomizationRule {
     /// All rules.
     pub const ALL: [Self; 8] = [
         Self::Replicas,
@@ -35,7 +35,7 @@ impl Rule {
     ];
 
     /// Its field below `spec.customizations`.
-    pub fn field(self) -> &'static str {
+    pub fn field_name(self) -> &'static str {
         match self {
             Self::Replicas => "replicaResource",
             Self::Components => "componentResource",
@@ -49,7 +49,7 @@ impl Rule {
     }
 
     /// The function that a script for it defines.
-    pub fn function(self) -> &'static str {
+    pub fn function_name(self) -> &'static str {
         match self {
             Self::Replicas => "GetReplicas",
             Self::Components => "GetComponents",

@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value};
 
-use super::body::object;
-use super::{CONFLICT_RESOLUTION, MANAGED};
-use crate::prune;
+use super::body::ensure_object;
+use super::{CONFLICT_RESOLUTION, MANAGED_LABEL};
+use crate::pruning;
 use federate_dialect::Placement;
 use federate_repo::Template;
 
@@ -16,17 +16,17 @@ pub(super) const SENT_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-a
 pub(super) const SENT_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
 
 /// Stamps an object for a cluster.
-pub(super) fn stamp(
+pub(super) fn stamp_object(
     body: &mut Value,
     placement: &Placement,
     template: &Template,
     cluster: &str,
     overwrites: bool,
 ) {
-    let Some(labels) = object(body, &["metadata", "labels"]) else { return };
-    labels.insert(MANAGED.to_owned(), "true".into());
-    let labels = names(labels);
-    let Some(annotations) = object(body, &["metadata", "annotations"]) else { return };
+    let Some(labels) = ensure_object(body, &["metadata", "labels"]) else { return };
+    labels.insert(MANAGED_LABEL.to_owned(), "true".into());
+    let labels = join_keys(labels);
+    let Some(annotations) = ensure_object(body, &["metadata", "annotations"]) else { return };
     let resolution = if overwrites { "overwrite" } else { "abort" };
     annotations.entry(CONFLICT_RESOLUTION).or_insert_with(|| resolution.into());
     let mut put = |key: &str, value: String| drop(annotations.insert(key.to_owned(), value.into()));
@@ -48,39 +48,39 @@ pub(super) fn stamp(
             None => put("clusterpropagationpolicy.karmada.io/name", policy.name.clone()),
         }
     }
-    finish(annotations, &labels, cluster);
+    add_work_annotations(annotations, &labels, cluster);
 }
 
 /// Stamps an object that no binding sends.
 pub(super) fn stamp_work(body: &mut Value, cluster: &str) {
-    let Some(labels) = object(body, &["metadata", "labels"]) else { return };
-    labels.insert(MANAGED.to_owned(), "true".into());
-    let labels = names(labels);
-    let Some(annotations) = object(body, &["metadata", "annotations"]) else { return };
-    finish(annotations, &labels, cluster);
+    let Some(labels) = ensure_object(body, &["metadata", "labels"]) else { return };
+    labels.insert(MANAGED_LABEL.to_owned(), "true".into());
+    let labels = join_keys(labels);
+    let Some(annotations) = ensure_object(body, &["metadata", "annotations"]) else { return };
+    add_work_annotations(annotations, &labels, cluster);
 }
 
 /// Adds the annotations that every stamped object has.
-fn finish(annotations: &mut Map<String, Value>, labels: &str, cluster: &str) {
+fn add_work_annotations(annotations: &mut Map<String, Value>, labels: &str, cluster: &str) {
     let mut put = |key: &str, value: String| drop(annotations.insert(key.to_owned(), value.into()));
     put("work.karmada.io/namespace", format!("karmada-es-{cluster}"));
     put(SENT_LABELS, labels.to_owned());
     put(SENT_ANNOTATIONS, String::new());
-    let all = names(annotations);
+    let all = join_keys(annotations);
     annotations.insert(SENT_ANNOTATIONS.to_owned(), all.into());
 }
 
-fn names(map: &Map<String, Value>) -> String {
+fn join_keys(map: &Map<String, Value>) -> String {
     let mut names: Vec<&str> = map.keys().map(String::as_str).collect();
     names.sort_unstable();
     names.join(",")
 }
 
 /// The object without the stamps.
-pub(super) fn removed(live: &Value) -> Value {
+pub(super) fn without_stamps(live: &Value) -> Value {
     let mut body = live.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-        prune::stamps(metadata);
+        pruning::remove_stamps(metadata);
         if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
             annotations.shift_remove(CONFLICT_RESOLUTION);
         }

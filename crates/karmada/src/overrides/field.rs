@@ -9,22 +9,22 @@ use serde_json::value::RawValue;
 
 use super::super::api::{FieldOverrider, FieldPatch};
 use federate_dialect::gojson;
-use federate_kubernetes::patch::{self, Operation};
+use federate_kubernetes::patch::{self, JsonPatchOperation};
 use federate_kubernetes::work;
 
 /// The steps of a byte of a document that is read and written again.
 const STEPS_PER_BYTE: u64 = 2;
 
 /// Patches the field. YAML patches win when both forms are given.
-pub(super) fn apply(overrider: &FieldOverrider, manifest: &mut Value) -> Result<(), String> {
+pub(super) fn override_field(overrider: &FieldOverrider, manifest: &mut Value) -> Result<(), String> {
     let path = &overrider.field_path;
-    let tokens = patch::tokens(path).map_err(|error| error.to_string())?;
-    let current = patch::get(manifest, &tokens)
+    let tokens = patch::parse_pointer(path).map_err(|error| error.to_string())?;
+    let current = patch::find_value(manifest, &tokens)
         .and_then(Value::as_str)
         .ok_or_else(|| format!("there is no text at `{path}`"))?;
     // Reading and writing the document.
     let of_document = STEPS_PER_BYTE * current.len() as u64;
-    work::charge(if overrider.yaml.is_empty() {
+    work::charge_steps(if overrider.yaml.is_empty() {
         of_document * overrider.json.len() as u64
     } else {
         of_document
@@ -38,37 +38,41 @@ pub(super) fn apply(overrider: &FieldOverrider, manifest: &mut Value) -> Result<
         (true, true) => Ok(String::new()),
     };
     let value = Value::from(changed.map_err(|why| format!("the document at `{path}`: {why}"))?);
-    let operation = Operation { name: "replace", path, value: Some(&value) };
-    patch::apply(manifest, operation).map_err(|error| error.to_string())
+    let operation = JsonPatchOperation { name: "replace", path, value: Some(&value) };
+    patch::apply_operation(manifest, operation).map_err(|error| error.to_string())
 }
 
 fn patch_yaml(text: &str, patches: &[FieldPatch]) -> Result<String, String> {
     let read = federate_yaml::read_as_go(text);
     let mut document = read.map_err(|error| format!("line {}: {}", error.at.line, error.message))?;
     for patch in patches {
-        patch::apply(&mut document, operation(patch)).map_err(|error| error.to_string())?;
+        patch::apply_operation(&mut document, to_operation(patch)).map_err(|error| error.to_string())?;
     }
     let mut out = String::new();
-    federate_yaml::write_as_go(&federate_yaml::sorted(document), &mut out);
+    federate_yaml::write_as_go(&federate_yaml::sort_keys(document), &mut out);
     Ok(out)
 }
 
-fn operation(patch: &FieldPatch) -> Operation<'_> {
-    Operation { name: &patch.operator, path: &patch.sub_path, value: patch.value.as_ref() }
+fn to_operation(patch: &FieldPatch) -> JsonPatchOperation<'_> {
+    JsonPatchOperation { name: &patch.operator, path: &patch.sub_path, value: patch.value.as_ref() }
 }
 
 fn patch_json(text: &str, patches: &[FieldPatch]) -> Result<String, String> {
     let mut document: Box<RawValue> =
         serde_json::from_str(text).map_err(|_| "it is not valid JSON".to_owned())?;
     for patch in patches {
-        let tokens = patch::tokens(&patch.sub_path).map_err(|error| error.to_string())?;
-        document = patch_raw(&document, &tokens, operation(patch))?;
+        let tokens = patch::parse_pointer(&patch.sub_path).map_err(|error| error.to_string())?;
+        document = patch_raw(&document, &tokens, to_operation(patch))?;
     }
-    Ok(compact(document.get()))
+    Ok(compact_json(document.get()))
 }
 
 /// Patches one level at a time, so that values off the path keep their text.
-fn patch_raw(raw: &RawValue, tokens: &[String], operation: Operation<'_>) -> Result<Box<RawValue>, String> {
+fn patch_raw(
+    raw: &RawValue,
+    tokens: &[String],
+    operation: JsonPatchOperation<'_>,
+) -> Result<Box<RawValue>, String> {
     let [token, deeper @ ..] = tokens else {
         return Err(format!("`{}` names the whole document", operation.path));
     };
@@ -76,26 +80,30 @@ fn patch_raw(raw: &RawValue, tokens: &[String], operation: Operation<'_>) -> Res
     if deeper.is_empty() {
         return patch_level(raw, token, operation);
     }
-    match level(raw)? {
+    match read_level(raw)? {
         Level::Object(mut entries) => {
             let (_, child) = entries.iter_mut().find(|(key, _)| key == token).ok_or_else(missing)?;
             *child = patch_raw(child, deeper, operation)?;
-            written(&Level::Object(entries))
+            write_level(&Level::Object(entries))
         }
         Level::Array(mut items) => {
-            let at = patch::position(token, items.len()).ok_or_else(missing)?;
+            let at = patch::parse_index(token, items.len()).ok_or_else(missing)?;
             let child = items.get_mut(at).ok_or_else(missing)?;
             *child = patch_raw(child, deeper, operation)?;
-            written(&Level::Array(items))
+            write_level(&Level::Array(items))
         }
         Level::Scalar => Err(missing()),
     }
 }
 
 /// Applies the operation to a collection whose children are placeholders, then restores the children.
-fn patch_level(raw: &RawValue, token: &str, operation: Operation<'_>) -> Result<Box<RawValue>, String> {
+fn patch_level(
+    raw: &RawValue,
+    token: &str,
+    operation: JsonPatchOperation<'_>,
+) -> Result<Box<RawValue>, String> {
     // A placeholder is the child's number as text; added values are wrapped, so that they are never placeholders.
-    let (mut stand_in, children): (Value, Vec<Box<RawValue>>) = match level(raw)? {
+    let (mut stand_in, children): (Value, Vec<Box<RawValue>>) = match read_level(raw)? {
         Level::Object(entries) => {
             let map = entries.iter().enumerate().map(|(at, (key, _))| (key.clone(), Value::from(at)));
             (Value::Object(map.collect()), entries.into_iter().map(|(_, child)| child).collect())
@@ -105,8 +113,8 @@ fn patch_level(raw: &RawValue, token: &str, operation: Operation<'_>) -> Result<
     };
     let added = Value::Array(vec![operation.value.cloned().unwrap_or_default()]);
     let path = format!("/{}", federate_kubernetes::pointer::escape(token));
-    let operation = Operation { path: &path, value: Some(&added), ..operation };
-    patch::apply(&mut stand_in, operation).map_err(|error| error.to_string())?;
+    let operation = JsonPatchOperation { path: &path, value: Some(&added), ..operation };
+    patch::apply_operation(&mut stand_in, operation).map_err(|error| error.to_string())?;
     let restore = |value: Value| match value {
         Value::Array(mut added) => raw_of(&added.pop().unwrap_or_default()),
         other => {
@@ -122,12 +130,12 @@ fn patch_level(raw: &RawValue, token: &str, operation: Operation<'_>) -> Result<
         Value::Array(items) => Level::Array(items.into_iter().map(restore).collect::<Result<_, _>>()?),
         _ => Level::Scalar,
     };
-    written(&patched)
+    write_level(&patched)
 }
 
 /// The text of a value that is added, as the control plane stores it.
 fn raw_of(value: &Value) -> Result<Box<RawValue>, String> {
-    RawValue::from_string(gojson::write(value)).map_err(|error| error.to_string())
+    RawValue::from_string(gojson::write_sorted(value)).map_err(|error| error.to_string())
 }
 
 /// A JSON value, read one level deep.
@@ -137,7 +145,7 @@ enum Level {
     Scalar,
 }
 
-fn level(raw: &RawValue) -> Result<Level, String> {
+fn read_level(raw: &RawValue) -> Result<Level, String> {
     let text = raw.get().trim_start();
     let read = match text.as_bytes().first() {
         Some(b'{') => serde_json::Deserializer::from_str(text).deserialize_map(Entries).map(Level::Object),
@@ -168,7 +176,7 @@ impl<'de> Visitor<'de> for Entries {
     }
 }
 
-fn written(level: &Level) -> Result<Box<RawValue>, String> {
+fn write_level(level: &Level) -> Result<Box<RawValue>, String> {
     let mut text = String::new();
     match level {
         Level::Object(entries) => {
@@ -191,7 +199,7 @@ fn written(level: &Level) -> Result<Box<RawValue>, String> {
 }
 
 /// Without space between tokens, and with the characters escaped that Go escapes.
-fn compact(json: &str) -> String {
+fn compact_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     let (mut quoted, mut escaped) = (false, false);
     for c in json.chars() {
@@ -244,7 +252,7 @@ mod tests {
     fn a_field_that_is_no_text_is_an_error() {
         let mut manifest = json!({"data": {"a": 1}});
         let overrider = FieldOverrider { field_path: "/data/a".into(), ..FieldOverrider::default() };
-        assert!(apply(&overrider, &mut manifest).is_err());
+        assert!(override_field(&overrider, &mut manifest).is_err());
         assert_eq!(manifest, json!({"data": {"a": 1}}));
     }
 }

@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 
-use super::super::api::ImageOverrider;
+use super::super::api::KarmadaImageOverrider;
 use federate_kubernetes::image::Image;
 use federate_kubernetes::{patch, work};
 
 /// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
 /// of the kinds that have containers.
-pub(in super::super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) -> Result<(), String> {
+pub(in super::super) fn override_images(
+    overrider: &KarmadaImageOverrider,
+    manifest: &mut Value,
+) -> Result<(), String> {
     let paths = match &overrider.predicate {
         Some(predicate) => vec![predicate.path.clone()],
         None => super::lists::containers_path(manifest)
@@ -17,20 +20,20 @@ pub(in super::super) fn apply(overrider: &ImageOverrider, manifest: &mut Value) 
     };
     work::charge_items(paths.len());
     for path in paths {
-        let tokens = patch::tokens(&path).map_err(|error| error.to_string())?;
-        let current = patch::get(manifest, &tokens)
+        let tokens = patch::parse_pointer(&path).map_err(|error| error.to_string())?;
+        let current = patch::find_value(manifest, &tokens)
             .and_then(Value::as_str)
             .ok_or_else(|| format!("there is no text at `{path}`, where an image should be"))?;
-        work::charge(current.len() as u64 / 16);
+        work::charge_steps(current.len() as u64 / 16);
         let mut image = Image::parse(current)
             .ok_or_else(|| format!("`{current}` at `{path}` is not an image reference"))?;
         if !image.tag.is_empty() {
             image.digest.clear();
         }
-        change(overrider, &mut image);
+        change_image(overrider, &mut image);
         let value = Value::from(image.to_string());
-        let operation = patch::Operation { name: "replace", path: &path, value: Some(&value) };
-        patch::apply(manifest, operation).map_err(|error| error.to_string())?;
+        let operation = patch::JsonPatchOperation { name: "replace", path: &path, value: Some(&value) };
+        patch::apply_operation(manifest, operation).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
@@ -40,7 +43,7 @@ fn container_images(manifest: &Value, path: &str) -> Vec<String> {
     (0..containers).map(|index| format!("{path}/{index}/image")).collect()
 }
 
-fn change(overrider: &ImageOverrider, image: &mut Image) {
+fn change_image(overrider: &KarmadaImageOverrider, image: &mut Image) {
     let value = overrider.value.as_str();
     match (overrider.component.as_str(), overrider.operator.as_str()) {
         ("Registry", "add") => image.host.push_str(value),

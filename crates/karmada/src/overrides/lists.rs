@@ -20,12 +20,12 @@ pub(crate) fn containers_path(manifest: &Value) -> Option<&'static str> {
 
 /// Changes `field` of every container of that name. A missing field is created, empty unless words
 /// are added; `replace` leaves an existing one as it is.
-pub(super) fn apply(overrider: &ListOverrider, field: &str, manifest: &mut Value) {
+pub(super) fn override_list(overrider: &ListOverrider, field: &str, manifest: &mut Value) {
     let Some(path) = containers_path(manifest) else { return };
     let removed: BTreeSet<&str> = overrider.value.iter().map(String::as_str).collect();
     let containers = manifest.pointer_mut(path).and_then(Value::as_array_mut).into_iter().flatten();
     for container in containers.filter_map(Value::as_object_mut) {
-        work::charge(1);
+        work::charge_steps(1);
         if work::is_exceeded() {
             return;
         }
@@ -35,10 +35,10 @@ pub(super) fn apply(overrider: &ListOverrider, field: &str, manifest: &mut Value
         let words = || overrider.value.iter().map(|word| Value::from(word.as_str()));
         match (container.get_mut(field).and_then(Value::as_array_mut), overrider.operator.as_str()) {
             (Some(list), "add") => {
-                work::charge(overrider.value.len() as u64);
+                work::charge_steps(overrider.value.len() as u64);
                 list.extend(words());
             }
-            (Some(list), "remove") => list.retain(|word| !removed.contains(&*text(word))),
+            (Some(list), "remove") => list.retain(|word| !removed.contains(&*format_word(word))),
             (Some(_), _) => {}
             (None, "add") => drop(container.insert(field.to_owned(), words().collect())),
             (None, _) => drop(container.insert(field.to_owned(), Value::Array(Vec::new()))),
@@ -46,6 +46,6 @@ pub(super) fn apply(overrider: &ListOverrider, field: &str, manifest: &mut Value
     }
 }
 
-fn text(word: &Value) -> String {
+fn format_word(word: &Value) -> String {
     word.as_str().map_or_else(|| word.to_string(), str::to_owned)
 }

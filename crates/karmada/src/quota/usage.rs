@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 
 use federate_kubernetes::Object;
-use federate_kubernetes::formatted::FormattedQuantity;
+use federate_kubernetes::formatted_quantity::FormattedQuantity;
 use federate_kubernetes::selector::null_default;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{ResourceList, part, quantities};
+use super::{ResourceList, read_quantities, read_section};
 
 /// The parts of a binding that quotas look at.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Spec {
+pub(super) struct QuotaBindingSpec {
     #[serde(deserialize_with = "null_default")]
-    pub(super) clusters: Vec<Target>,
+    pub(super) clusters: Vec<TargetCluster>,
     replica_requirements: Option<Requirements>,
     #[serde(deserialize_with = "null_default")]
     pub(super) components: Vec<Component>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct Target {
+pub(super) struct TargetCluster {
     pub(super) name: String,
     #[serde(default, deserialize_with = "null_default")]
     pub(super) replicas: i64,
@@ -44,37 +44,37 @@ pub(super) struct Component {
     replica_requirements: Option<Requirements>,
 }
 
-impl Spec {
-    pub(super) fn read(binding: &Object) -> Result<Self, serde_json::Error> {
-        part(binding, "spec")
+impl QuotaBindingSpec {
+    pub(super) fn from_binding(binding: &Object) -> Result<Self, serde_json::Error> {
+        read_section(binding, "spec")
     }
 
     /// The requests of one replica.
-    pub(super) fn request(&self) -> BTreeMap<String, FormattedQuantity> {
-        self.replica_requirements.as_ref().map(|r| quantities(&r.resource_request)).unwrap_or_default()
+    pub(super) fn replica_request(&self) -> BTreeMap<String, FormattedQuantity> {
+        self.replica_requirements.as_ref().map(|r| read_quantities(&r.resource_request)).unwrap_or_default()
     }
 
-    pub(super) fn replicas(&self) -> i64 {
+    pub(super) fn total_replicas(&self) -> i64 {
         self.clusters.iter().map(|target| target.replicas).sum()
     }
 
     /// Its usage, without zeros.
-    pub(super) fn usage(&self) -> BTreeMap<String, FormattedQuantity> {
+    pub(super) fn compute_usage(&self) -> BTreeMap<String, FormattedQuantity> {
         let mut used: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
         let mut add = |request: BTreeMap<String, FormattedQuantity>, times: i64| {
             for (name, amount) in request {
-                used.entry(name).or_default().add(amount.times(times));
+                used.entry(name).or_default().add(amount.multiply_by(times));
             }
         };
         if self.components.is_empty() {
             for target in &self.clusters {
-                add(self.request(), target.replicas);
+                add(self.replica_request(), target.replicas);
             }
         } else {
             let clusters = i64::try_from(self.clusters.len()).unwrap_or(i64::MAX);
             for component in &self.components {
                 let request =
-                    component.replica_requirements.as_ref().map(|r| quantities(&r.resource_request));
+                    component.replica_requirements.as_ref().map(|r| read_quantities(&r.resource_request));
                 add(request.unwrap_or_default(), component.replicas.saturating_mul(clusters));
             }
         }
@@ -84,11 +84,13 @@ impl Spec {
 }
 
 /// The usage of a binding. Only bindings of namespaced objects count.
-pub(super) fn of(binding: &Object) -> Result<BTreeMap<String, FormattedQuantity>, serde_json::Error> {
+pub(super) fn compute_binding_usage(
+    binding: &Object,
+) -> Result<BTreeMap<String, FormattedQuantity>, serde_json::Error> {
     if binding.id.kind != "ResourceBinding" {
         return Ok(BTreeMap::new());
     }
-    Ok(Spec::read(binding)?.usage())
+    Ok(QuotaBindingSpec::from_binding(binding)?.compute_usage())
 }
 
 /// Whether a written value is not an amount.

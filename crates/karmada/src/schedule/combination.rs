@@ -35,32 +35,36 @@ pub(super) struct RequiredGroups {
 
 /// The search would be too large.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TooMany;
+pub(super) struct SearchTooLarge;
 
 /// Weight and number of clusters, compared in this order.
 type GroupWeight = (i64, usize);
 
 /// The regions of the best combination, heaviest first.
-pub(super) fn best(regions: &[Region<'_>], wanted: RequiredGroups) -> Result<Option<Vec<usize>>, TooMany> {
-    let Some(mut found) = Search::new(regions, wanted)?.best() else { return Ok(None) };
+pub(super) fn find_best_combination(
+    regions: &[Region<'_>],
+    required: RequiredGroups,
+) -> Result<Option<Vec<usize>>, SearchTooLarge> {
+    let Some(mut found) = Search::new(regions, required)?.find_best() else { return Ok(None) };
     found.sort_by_key(|at| (Reverse(regions[*at].weight), regions[*at].name));
     // Every recorded beginning of the winner is worth less than a longer one, so the shortest comes last.
-    let shortest = (wanted.min..found.len()).find(|length| recorded(regions, wanted, &found[..*length]));
+    let shortest =
+        (required.min..found.len()).find(|length| is_recorded(regions, required, &found[..*length]));
     found.truncate(shortest.unwrap_or(found.len()));
     Ok(Some(found))
 }
 
 /// Whether a set of regions, none of which is in it twice, is a combination that is recorded.
-fn recorded(regions: &[Region<'_>], wanted: RequiredGroups, set: &[usize]) -> bool {
+fn is_recorded(regions: &[Region<'_>], required: RequiredGroups, set: &[usize]) -> bool {
     let clusters: usize = set.iter().map(|at| regions[*at].clusters).sum();
     let last = set.iter().max().map_or(0, |at| regions[*at].clusters);
-    let enough = set.len() >= wanted.min && set.len() <= wanted.max && clusters >= wanted.clusters;
-    enough && (set.len() == wanted.min || clusters - last < wanted.clusters)
+    let enough = set.len() >= required.min && set.len() <= required.max && clusters >= required.clusters;
+    enough && (set.len() == required.min || clusters - last < required.clusters)
 }
 
 struct Search<'s> {
     regions: &'s [Region<'s>],
-    wanted: RequiredGroups,
+    required: RequiredGroups,
     /// Combinations have at most so many regions.
     longest: usize,
     /// The worth of the best continuation of each state.
@@ -68,20 +72,20 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    fn new(regions: &'s [Region<'s>], wanted: RequiredGroups) -> Result<Self, TooMany> {
-        let longest = wanted.max.min(regions.len());
+    fn new(regions: &'s [Region<'s>], required: RequiredGroups) -> Result<Self, SearchTooLarge> {
+        let longest = required.max.min(regions.len());
         let all: usize = regions.iter().map(|region| region.clusters).sum();
-        if wanted.clusters > all {
-            return Ok(Self { regions, wanted, longest: 0, worth: Vec::new() });
+        if required.clusters > all {
+            return Ok(Self { regions, required, longest: 0, worth: Vec::new() });
         }
         let states =
-            (regions.len() + 1).checked_mul(longest).and_then(|n| n.checked_mul(wanted.clusters + 1));
-        let states = states.filter(|states| *states <= MAX_STATES).ok_or(TooMany)?;
-        Ok(Self { regions, wanted, longest, worth: vec![None; states] })
+            (regions.len() + 1).checked_mul(longest).and_then(|n| n.checked_mul(required.clusters + 1));
+        let states = states.filter(|states| *states <= MAX_STATES).ok_or(SearchTooLarge)?;
+        Ok(Self { regions, required, longest, worth: vec![None; states] })
     }
 
-    fn best(mut self) -> Option<Vec<usize>> {
-        if self.complete(0, 0) {
+    fn find_best(mut self) -> Option<Vec<usize>> {
+        if self.is_complete(0, 0) {
             return Some(Vec::new());
         }
         if self.longest == 0 {
@@ -89,26 +93,26 @@ impl<'s> Search<'s> {
         }
         for next in (0..self.regions.len()).rev() {
             for length in 0..self.longest {
-                for clusters in 0..=self.wanted.clusters {
-                    let state = self.state(next, length, clusters);
-                    let skip = self.worth[self.state(next + 1, length, clusters)];
-                    self.worth[state] = self.take(next, length, clusters).max(skip);
+                for clusters in 0..=self.required.clusters {
+                    let state = self.state_index(next, length, clusters);
+                    let skip = self.worth[self.state_index(next + 1, length, clusters)];
+                    self.worth[state] = self.compute_worth(next, length, clusters).max(skip);
                 }
             }
         }
-        self.worth[self.state(0, 0, 0)]?;
-        Some(self.follow())
+        self.worth[self.state_index(0, 0, 0)]?;
+        Some(self.reconstruct_best())
     }
 
     /// The best combination, the first found among equals: it takes a region wherever that is as good as not.
-    fn follow(&self) -> Vec<usize> {
+    fn reconstruct_best(&self) -> Vec<usize> {
         let (mut chosen, mut clusters) = (Vec::new(), 0);
         for next in 0..self.regions.len() {
-            let best = self.worth[self.state(next, chosen.len(), clusters)];
-            if self.take(next, chosen.len(), clusters) == best {
-                clusters = self.with(clusters, next);
+            let best = self.worth[self.state_index(next, chosen.len(), clusters)];
+            if self.compute_worth(next, chosen.len(), clusters) == best {
+                clusters = self.add_region(clusters, next);
                 chosen.push(next);
-                if chosen.len() == self.longest || self.complete(chosen.len(), clusters) {
+                if chosen.len() == self.longest || self.is_complete(chosen.len(), clusters) {
                     break;
                 }
             }
@@ -117,30 +121,30 @@ impl<'s> Search<'s> {
     }
 
     /// The worth of the best combination that goes on with the region `next`.
-    fn take(&self, next: usize, length: usize, clusters: usize) -> Option<GroupWeight> {
+    fn compute_worth(&self, next: usize, length: usize, clusters: usize) -> Option<GroupWeight> {
         let region = &self.regions[next];
-        let (length, clusters) = (length + 1, self.with(clusters, next));
-        let rest = if self.complete(length, clusters) {
+        let (length, clusters) = (length + 1, self.add_region(clusters, next));
+        let rest = if self.is_complete(length, clusters) {
             (0, 0)
         } else if length == self.longest {
             return None;
         } else {
-            self.worth[self.state(next + 1, length, clusters)]?
+            self.worth[self.state_index(next + 1, length, clusters)]?
         };
         Some((region.weight.saturating_add(rest.0), region.clusters + rest.1))
     }
 
     /// Clusters with those of a region; how many there are beyond those wanted makes no difference.
-    fn with(&self, clusters: usize, region: usize) -> usize {
-        (clusters + self.regions[region].clusters).min(self.wanted.clusters)
+    fn add_region(&self, clusters: usize, region: usize) -> usize {
+        (clusters + self.regions[region].clusters).min(self.required.clusters)
     }
 
-    fn complete(&self, length: usize, clusters: usize) -> bool {
-        clusters >= self.wanted.clusters && length >= self.wanted.min && length <= self.wanted.max
+    fn is_complete(&self, length: usize, clusters: usize) -> bool {
+        clusters >= self.required.clusters && length >= self.required.min && length <= self.required.max
     }
 
-    fn state(&self, next: usize, length: usize, clusters: usize) -> usize {
-        (next * self.longest + length) * (self.wanted.clusters + 1) + clusters
+    fn state_index(&self, next: usize, length: usize, clusters: usize) -> usize {
+        (next * self.longest + length) * (self.required.clusters + 1) + clusters
     }
 }
 
@@ -209,7 +213,7 @@ mod tests {
                 .collect();
             regions.sort_by_key(|r| (r.clusters, Reverse(r.weight), r.name));
             let wanted = RequiredGroups { min, max, clusters };
-            prop_assert_eq!(best(&regions, wanted).unwrap(), by_the_rules(&regions, wanted));
+            prop_assert_eq!(find_best_combination(&regions, wanted).unwrap(), by_the_rules(&regions, wanted));
         }
     }
 
@@ -217,7 +221,9 @@ mod tests {
     fn forty_regions_take_no_time() {
         let names: Vec<String> = (0..40).map(|n| format!("r{n:02}")).collect();
         let regions: Vec<_> = names.iter().map(|name| Region { name, clusters: 3, weight: 1000 }).collect();
-        let found = best(&regions, RequiredGroups { min: 20, max: 40, clusters: 100 }).unwrap().unwrap();
+        let found = find_best_combination(&regions, RequiredGroups { min: 20, max: 40, clusters: 100 })
+            .unwrap()
+            .unwrap();
         assert_eq!(found, (0..34).collect::<Vec<_>>());
     }
 
@@ -225,6 +231,9 @@ mod tests {
     fn a_search_without_end_is_refused() {
         let names: Vec<String> = (0..2000).map(|n| format!("r{n:04}")).collect();
         let regions: Vec<_> = names.iter().map(|name| Region { name, clusters: 1, weight: 1 }).collect();
-        assert_eq!(best(&regions, RequiredGroups { min: 900, max: 2000, clusters: 1500 }), Err(TooMany));
+        assert_eq!(
+            find_best_combination(&regions, RequiredGroups { min: 900, max: 2000, clusters: 1500 }),
+            Err(SearchTooLarge)
+        );
     }
 }

@@ -5,13 +5,13 @@
 
 use std::collections::HashMap;
 
-use super::Subject;
-use crate::api::{AffinityTerm, Placement, Toleration};
+use super::SchedulingSubject;
+use crate::api::{AffinityTerm, KarmadaPlacement, KarmadaToleration};
 use crate::version::HeldApi;
 use federate_kubernetes::{Cluster, Taint, work};
 
 /// The parts of the filters that depend only on the policy, by cluster index.
-pub(crate) struct Eligibility {
+pub(crate) struct PolicyEligibility {
     /// Clusters that may hold the object without serving its kind.
     held_unserved: Vec<bool>,
     /// Clusters with a taint that the policy does not tolerate.
@@ -19,13 +19,13 @@ pub(crate) struct Eligibility {
     /// Clusters that lack a property that a spread constraint needs.
     lacking: Vec<bool>,
     /// The affinity groups, in order; one nameless group when there are no ordered ones.
-    pub(super) terms: Vec<Term>,
+    pub(super) terms: Vec<AffinityGroup>,
     /// Static weights: the largest of any entry that matches, 0 for none. Empty without a list.
     pub(super) weights: Vec<i64>,
 }
 
 /// One affinity group.
-pub(super) struct Term {
+pub(super) struct AffinityGroup {
     /// Its name, when it is one of ordered groups.
     pub(super) name: Option<String>,
     /// Whether it has overflow affinities.
@@ -34,73 +34,83 @@ pub(super) struct Term {
     tiers: Vec<Option<u16>>,
 }
 
-impl Eligibility {
-    pub(crate) fn new(placement: &Placement, clusters: &[Cluster], held_api: HeldApi) -> Self {
+impl PolicyEligibility {
+    pub(crate) fn new(placement: &KarmadaPlacement, clusters: &[Cluster], held_api: HeldApi) -> Self {
         let passes = |c: &Cluster| match held_api {
             HeldApi::Passes => true,
             HeldApi::ServedOrIncomplete => !c.apis_complete,
         };
         Self {
             held_unserved: clusters.iter().map(passes).collect(),
-            untolerated: clusters.iter().map(|c| intolerable(placement, c).is_some()).collect(),
+            untolerated: clusters.iter().map(|c| find_untolerated_taint(placement, c).is_some()).collect(),
             lacking: clusters.iter().map(|c| missing_property(placement, c).is_some()).collect(),
-            terms: terms(placement, clusters),
-            weights: weights(placement, clusters),
+            terms: read_affinity_groups(placement, clusters),
+            weights: read_static_weights(placement, clusters),
         }
     }
 
     /// Whether any affinity group selects the cluster.
-    pub(crate) fn selects(&self, index: usize) -> bool {
+    pub(crate) fn selects_cluster(&self, index: usize) -> bool {
         self.terms.iter().any(|term| term.tiers[index].is_some())
     }
 
     /// The tier in which the cluster is a candidate, or the name of the filter that refuses it.
-    pub(super) fn tier(&self, term: &Term, subject: &Subject<'_>, index: usize) -> Result<u16, Filter> {
-        let holds = subject.holds(index);
+    pub(super) fn find_tier(
+        &self,
+        term: &AffinityGroup,
+        subject: &SchedulingSubject<'_>,
+        index: usize,
+    ) -> Result<u16, SchedulerFilter> {
+        let holds = subject.is_held_by(index);
         let served = subject.served.get(index).copied().unwrap_or(false);
         if !(served || holds && self.held_unserved[index]) {
-            return Err(Filter::ApiEnablement);
+            return Err(SchedulerFilter::ApiEnablement);
         }
         if !holds && self.untolerated[index] {
-            return Err(Filter::TaintToleration);
+            return Err(SchedulerFilter::TaintToleration);
         }
         let tier = match term.tiers[index] {
             Some(tier) if tier == 0 || subject.workload.is_workload() => tier,
-            _ => return Err(Filter::ClusterAffinity),
+            _ => return Err(SchedulerFilter::ClusterAffinity),
         };
         if self.lacking[index] {
-            return Err(Filter::SpreadConstraint);
+            return Err(SchedulerFilter::SpreadConstraint);
         }
         if subject.evicting.contains(&index) {
-            return Err(Filter::ClusterEviction);
+            return Err(SchedulerFilter::ClusterEviction);
         }
         Ok(tier)
     }
 }
 
 /// Why a filter refuses a cluster, in words.
-pub(super) fn refusal_reason(filter: Filter, placement: &Placement, cluster: &Cluster, kind: &str) -> String {
+pub(super) fn refusal_reason(
+    filter: SchedulerFilter,
+    placement: &KarmadaPlacement,
+    cluster: &Cluster,
+    kind: &str,
+) -> String {
     match filter {
-        Filter::ApiEnablement => format!("it does not report to serve {kind}"),
-        Filter::TaintToleration => {
-            let shown = intolerable(placement, cluster).map_or_else(String::new, |t| {
+        SchedulerFilter::ApiEnablement => format!("it does not report to serve {kind}"),
+        SchedulerFilter::TaintToleration => {
+            let shown = find_untolerated_taint(placement, cluster).map_or_else(String::new, |t| {
                 let value = if t.value.is_empty() { String::new() } else { format!("={}", t.value) };
                 format!(" `{}{value}:{}`", t.key, t.effect)
             });
             format!("the policy does not tolerate its taint{shown}")
         }
-        Filter::ClusterAffinity => "the policy's cluster affinity does not select it".to_owned(),
-        Filter::SpreadConstraint => {
+        SchedulerFilter::ClusterAffinity => "the policy's cluster affinity does not select it".to_owned(),
+        SchedulerFilter::SpreadConstraint => {
             let property = missing_property(placement, cluster).unwrap_or_default();
             format!("a spread constraint needs its {property}, which is not given")
         }
-        Filter::ClusterEviction => "the object is being evicted from it".to_owned(),
+        SchedulerFilter::ClusterEviction => "the object is being evicted from it".to_owned(),
     }
 }
 
 /// The filters, by the names Karmada gives them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Filter {
+pub(super) enum SchedulerFilter {
     ApiEnablement,
     TaintToleration,
     ClusterAffinity,
@@ -108,7 +118,7 @@ pub(super) enum Filter {
     ClusterEviction,
 }
 
-impl Filter {
+impl SchedulerFilter {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::ApiEnablement => "APIEnablement",
@@ -121,15 +131,15 @@ impl Filter {
 }
 
 /// The first taint of the cluster that keeps objects of this policy away.
-fn intolerable<'c>(placement: &Placement, cluster: &'c Cluster) -> Option<&'c Taint> {
+fn find_untolerated_taint<'c>(placement: &KarmadaPlacement, cluster: &'c Cluster) -> Option<&'c Taint> {
     cluster.taints.iter().find(|taint| {
         work::charge_items(placement.cluster_tolerations.len());
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
-            && !placement.cluster_tolerations.iter().any(|t| tolerates(t, taint))
+            && !placement.cluster_tolerations.iter().any(|t| tolerates_taint(t, taint))
     })
 }
 
-pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+pub(crate) fn tolerates_taint(toleration: &KarmadaToleration, taint: &Taint) -> bool {
     let any_or = |wanted: &str, given: &str| wanted.is_empty() || wanted == given;
     any_or(&toleration.effect, &taint.effect)
         && any_or(&toleration.key, &taint.key)
@@ -140,7 +150,7 @@ pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
         }
 }
 
-fn missing_property(placement: &Placement, cluster: &Cluster) -> Option<&'static str> {
+fn missing_property(placement: &KarmadaPlacement, cluster: &Cluster) -> Option<&'static str> {
     placement.spread_constraints.iter().find_map(|constraint| match constraint.spread_by_field.as_str() {
         "provider" if cluster.provider.is_empty() => Some("provider"),
         "region" if cluster.region.is_empty() => Some("region"),
@@ -149,33 +159,33 @@ fn missing_property(placement: &Placement, cluster: &Cluster) -> Option<&'static
     })
 }
 
-fn terms(placement: &Placement, clusters: &[Cluster]) -> Vec<Term> {
+fn read_affinity_groups(placement: &KarmadaPlacement, clusters: &[Cluster]) -> Vec<AffinityGroup> {
     if placement.cluster_affinity.is_none() && !placement.cluster_affinities.is_empty() {
         return placement.cluster_affinities.iter().map(|term| ordered_term(term, clusters)).collect();
     }
-    let selects = |c: &Cluster| placement.cluster_affinity.as_ref().is_none_or(|a| a.matches(c));
+    let selects = |c: &Cluster| placement.cluster_affinity.as_ref().is_none_or(|a| a.selects_cluster(c));
     let tiers = clusters.iter().map(|c| selects(c).then_some(0)).collect();
-    vec![Term { name: None, overflows: false, tiers }]
+    vec![AffinityGroup { name: None, overflows: false, tiers }]
 }
 
-fn ordered_term(term: &AffinityTerm, clusters: &[Cluster]) -> Term {
+fn ordered_term(term: &AffinityTerm, clusters: &[Cluster]) -> AffinityGroup {
     let tier = |cluster: &Cluster| {
-        if term.affinity.matches(cluster) {
+        if term.affinity.selects_cluster(cluster) {
             return Some(0);
         }
         term.overflow_affinities
             .iter()
-            .position(|o| o.affinity.matches(cluster))
+            .position(|o| o.affinity.selects_cluster(cluster))
             .and_then(|at| u16::try_from(at + 1).ok())
     };
-    Term {
+    AffinityGroup {
         name: Some(term.affinity_name.clone()),
         overflows: !term.overflow_affinities.is_empty(),
         tiers: clusters.iter().map(tier).collect(),
     }
 }
 
-fn weights(placement: &Placement, clusters: &[Cluster]) -> Vec<i64> {
+fn read_static_weights(placement: &KarmadaPlacement, clusters: &[Cluster]) -> Vec<i64> {
     let list = placement
         .replica_scheduling
         .as_ref()
@@ -194,7 +204,7 @@ fn weights(placement: &Placement, clusters: &[Cluster]) -> Vec<i64> {
         }
     }
     let weight = |cluster: &Cluster| {
-        let matching = other.iter().filter(|entry| entry.target_cluster.matches(cluster));
+        let matching = other.iter().filter(|entry| entry.target_cluster.selects_cluster(cluster));
         let named = by_name.get(cluster.name.as_ref()).copied();
         matching.map(|entry| entry.weight).chain(named).max().unwrap_or(0)
     };

@@ -38,15 +38,15 @@ enum Counted {
 /// Counted nodes: how many, and the amounts each offers.
 type Shapes = Vec<(i64, BTreeMap<String, i64>)>;
 
-fn units(resource: &str, amount: Quantity) -> i64 {
-    if resource == "cpu" { amount.milli() } else { amount.value() }
+fn to_units(resource: &str, amount: Quantity) -> i64 {
+    if resource == "cpu" { amount.milli_value() } else { amount.value() }
 }
 
 impl Estimator {
     pub(crate) fn new(clusters: &[Cluster], models: ModelEstimate) -> Self {
         let offered = |c: &Cluster, name: &str| {
             let amount = c.capacity.as_ref().and_then(|capacity| capacity.available.get(name));
-            amount.map_or(0, |amount| units(name, *amount).max(0))
+            amount.map_or(0, |amount| to_units(name, *amount).max(0))
         };
         let names: BTreeSet<&String> = clusters
             .iter()
@@ -59,12 +59,12 @@ impl Estimator {
                 .into_iter()
                 .map(|name| (name.clone(), clusters.iter().map(|c| offered(c, name)).collect()))
                 .collect(),
-            counted: clusters.iter().map(|cluster| counted(cluster, models)).collect(),
+            counted: clusters.iter().map(|cluster| count_nodes(cluster, models)).collect(),
         }
     }
 
     /// The available replicas of each cluster, by cluster index.
-    pub(super) fn estimate(&self, workload: &Workload) -> Vec<i64> {
+    pub(super) fn estimate_replicas(&self, workload: &Workload) -> Vec<i64> {
         if workload.replicas == 0 {
             return vec![UNBOUNDED; self.pods.len()];
         }
@@ -84,7 +84,7 @@ impl Estimator {
         let requests: Vec<(&str, i64)> = requirements
             .requests
             .iter()
-            .map(|(name, amount)| (name.as_str(), units(name, *amount)))
+            .map(|(name, amount)| (name.as_str(), to_units(name, *amount)))
             .filter(|(_, amount)| *amount > 0)
             .collect();
         for (name, request) in &requests {
@@ -121,13 +121,13 @@ impl Estimator {
 }
 
 /// The nodes that a cluster reports.
-fn counted(cluster: &Cluster, models: ModelEstimate) -> Option<Counted> {
+fn count_nodes(cluster: &Cluster, models: ModelEstimate) -> Option<Counted> {
     let shapes = cluster.capacity.as_ref()?.shapes.as_ref()?;
     if models == ModelEstimate::ByGrade {
-        return Some(Counted::Grades(Grades::new(shapes, units)));
+        return Some(Counted::Grades(Grades::new(shapes, to_units)));
     }
     let amounts = |shape: &NodeShape| {
-        shape.resources.iter().map(|(name, amount)| (name.clone(), units(name, *amount))).collect()
+        shape.resources.iter().map(|(name, amount)| (name.clone(), to_units(name, *amount))).collect()
     };
     let nodes = shapes.iter().filter(|shape| shape.count > 0);
     Some(Counted::Nodes(nodes.map(|shape| (shape.count, amounts(shape))).collect()))

@@ -73,7 +73,7 @@ mod tests {
                 .into(),
         };
         let shapes: Vec<NodeShape> = rows.iter().map(shape).collect();
-        Grades::new(&shapes, |name, amount| if name == "cpu" { amount.milli() } else { amount.value() })
+        Grades::new(&shapes, |name, amount| if name == "cpu" { amount.milli_value() } else { amount.value() })
     }
 
     #[test]

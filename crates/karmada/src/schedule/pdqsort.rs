@@ -6,19 +6,19 @@
 //! shuffle after a bad partition, heap sort once too many were bad.
 
 /// Longest range that is sorted by insertion.
-const INSERTION: usize = 12;
+const MAX_INSERTION_LENGTH: usize = 12;
 /// Shortest range for which the pivot is a median of medians, and short repairs are tried.
-const LONG: usize = 50;
+const MIN_LONG_LENGTH: usize = 50;
 /// Misplaced elements that a repair will move before giving up.
-const REPAIRS: usize = 5;
+const MAX_REPAIRS: usize = 5;
 /// Exchanges made by a median of medians when everything was in descending order.
-const ALL_DESCENDING: usize = 12;
+const MAX_SWAPS: usize = 12;
 
 /// Sorts `items`, `less` telling whether the first must come before the second.
-pub(super) fn sort<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
+pub(super) fn sort_by_less<T>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
     let limit = usize::BITS - items.len().leading_zeros();
     let end = items.len();
-    Sorter { items, less }.range(0, end, limit);
+    Sorter { items, less }.sort_range(0, end, limit);
 }
 
 struct Sorter<'s, T, F> {
@@ -34,50 +34,50 @@ enum Hint {
 }
 
 impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
-    fn before(&self, i: usize, j: usize) -> bool {
+    fn is_less(&self, i: usize, j: usize) -> bool {
         (self.less)(&self.items[i], &self.items[j])
     }
 
-    fn range(&mut self, mut a: usize, mut b: usize, mut limit: u32) {
+    fn sort_range(&mut self, mut a: usize, mut b: usize, mut limit: u32) {
         let (mut balanced, mut partitioned) = (true, true);
-        while b - a > INSERTION {
+        while b - a > MAX_INSERTION_LENGTH {
             if limit == 0 {
-                return self.heap(a, b);
+                return self.heap_sort(a, b);
             }
             if !balanced {
-                self.scramble(a, b);
+                self.break_patterns(a, b);
                 limit -= 1;
             }
-            let (mut pivot, mut hint) = self.pivot(a, b);
+            let (mut pivot, mut hint) = self.choose_pivot(a, b);
             if hint == Hint::Descending {
                 self.items[a..b].reverse();
                 pivot = b - 1 - (pivot - a);
                 hint = Hint::Ascending;
             }
-            if balanced && partitioned && hint == Hint::Ascending && self.repair(a, b) {
+            if balanced && partitioned && hint == Hint::Ascending && self.partial_insertion_sort(a, b) {
                 return;
             }
-            if a > 0 && !self.before(a - 1, pivot) {
+            if a > 0 && !self.is_less(a - 1, pivot) {
                 a = self.skip_equal(a, b, pivot);
                 continue;
             }
             let length = b - a;
-            let (middle, untouched) = self.partition(a, b, pivot);
+            let (middle, untouched) = self.partition_range(a, b, pivot);
             partitioned = untouched;
             let (left, right) = (middle - a, b - middle);
             balanced = left.min(right) >= length / 8;
             if left < right {
-                self.range(a, middle, limit);
+                self.sort_range(a, middle, limit);
                 a = middle + 1;
             } else {
-                self.range(middle + 1, b, limit);
+                self.sort_range(middle + 1, b, limit);
                 b = middle;
             }
         }
-        self.insertion(a, b);
+        self.insertion_sort(a, b);
     }
 
-    fn insertion(&mut self, a: usize, b: usize) {
+    fn insertion_sort(&mut self, a: usize, b: usize) {
         for i in a + 1..b {
             self.sink_left(a, i);
         }
@@ -86,33 +86,33 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
     /// Moves the element at `i` left, down to `floor`, past every larger one.
     fn sink_left(&mut self, floor: usize, i: usize) {
         let mut j = i;
-        while j > floor && self.before(j, j - 1) {
+        while j > floor && self.is_less(j, j - 1) {
             self.items.swap(j, j - 1);
             j -= 1;
         }
     }
 
-    fn heap(&mut self, a: usize, b: usize) {
+    fn heap_sort(&mut self, a: usize, b: usize) {
         let length = b - a;
         for root in (0..=(length - 1) / 2).rev() {
-            self.sift(a, root, length);
+            self.sift_down(a, root, length);
         }
         for end in (0..length).rev() {
             self.items.swap(a, a + end);
-            self.sift(a, 0, end);
+            self.sift_down(a, 0, end);
         }
     }
 
-    fn sift(&mut self, a: usize, mut root: usize, end: usize) {
+    fn sift_down(&mut self, a: usize, mut root: usize, end: usize) {
         loop {
             let mut child = 2 * root + 1;
             if child >= end {
                 return;
             }
-            if child + 1 < end && self.before(a + child, a + child + 1) {
+            if child + 1 < end && self.is_less(a + child, a + child + 1) {
                 child += 1;
             }
-            if !self.before(a + root, a + child) {
+            if !self.is_less(a + root, a + child) {
                 return;
             }
             self.items.swap(a + root, a + child);
@@ -121,7 +121,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
     }
 
     /// Exchanges three elements around the middle with seeded ones.
-    fn scramble(&mut self, a: usize, b: usize) {
+    fn break_patterns(&mut self, a: usize, b: usize) {
         let length = b - a;
         let mut random = length as u64;
         let mask = (1u64 << (u64::BITS - random.leading_zeros())) - 1;
@@ -136,25 +136,25 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         }
     }
 
-    fn pivot(&self, a: usize, b: usize) -> (usize, Hint) {
+    fn choose_pivot(&self, a: usize, b: usize) -> (usize, Hint) {
         let quarter = (b - a) / 4;
         let mut swaps = 0;
         let mut picks = [a + quarter, a + quarter * 2, a + quarter * 3];
-        if b - a >= LONG {
-            picks = picks.map(|at| self.median([at - 1, at, at + 1], &mut swaps));
+        if b - a >= MIN_LONG_LENGTH {
+            picks = picks.map(|at| self.median_of_three([at - 1, at, at + 1], &mut swaps));
         }
-        let pivot = self.median(picks, &mut swaps);
+        let pivot = self.median_of_three(picks, &mut swaps);
         let hint = match swaps {
             0 => Hint::Ascending,
-            ALL_DESCENDING => Hint::Descending,
+            MAX_SWAPS => Hint::Descending,
             _ => Hint::Unknown,
         };
         (pivot, hint)
     }
 
-    fn median(&self, [mut x, mut y, mut z]: [usize; 3], swaps: &mut usize) -> usize {
+    fn median_of_three(&self, [mut x, mut y, mut z]: [usize; 3], swaps: &mut usize) -> usize {
         let mut order = |low: &mut usize, high: &mut usize| {
-            if self.before(*high, *low) {
+            if self.is_less(*high, *low) {
                 std::mem::swap(low, high);
                 *swaps += 1;
             }
@@ -166,16 +166,16 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
     }
 
     /// Sorts a nearly sorted range by moving a few elements; false when more would be needed.
-    fn repair(&mut self, a: usize, b: usize) -> bool {
+    fn partial_insertion_sort(&mut self, a: usize, b: usize) -> bool {
         let mut i = a + 1;
-        for _ in 0..REPAIRS {
-            while i < b && !self.before(i, i - 1) {
+        for _ in 0..MAX_REPAIRS {
+            while i < b && !self.is_less(i, i - 1) {
                 i += 1;
             }
             if i == b {
                 return true;
             }
-            if b - a < LONG {
+            if b - a < MIN_LONG_LENGTH {
                 return false;
             }
             self.items.swap(i, i - 1);
@@ -183,7 +183,7 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
                 self.sink_left(0, i - 1);
             }
             let mut j = i + 1;
-            while b - i >= 2 && j < b && self.before(j, j - 1) {
+            while b - i >= 2 && j < b && self.is_less(j, j - 1) {
                 self.items.swap(j, j - 1);
                 j += 1;
             }
@@ -197,10 +197,10 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
         self.items.swap(a, pivot);
         let (mut i, mut j) = (a + 1, b - 1);
         loop {
-            while i <= j && !self.before(a, i) {
+            while i <= j && !self.is_less(a, i) {
                 i += 1;
             }
-            while i <= j && self.before(a, j) {
+            while i <= j && self.is_less(a, j) {
                 j -= 1;
             }
             if i > j {
@@ -214,15 +214,15 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
 
     /// Puts smaller elements left of the pivot and the others right of it; returns where it ended,
     /// and whether nothing had to move.
-    fn partition(&mut self, a: usize, b: usize, pivot: usize) -> (usize, bool) {
+    fn partition_range(&mut self, a: usize, b: usize, pivot: usize) -> (usize, bool) {
         self.items.swap(a, pivot);
         let (mut i, mut j) = (a + 1, b - 1);
         let mut untouched = true;
         loop {
-            while i <= j && self.before(i, a) {
+            while i <= j && self.is_less(i, a) {
                 i += 1;
             }
-            while i <= j && !self.before(j, a) {
+            while i <= j && !self.is_less(j, a) {
                 j -= 1;
             }
             if i > j {
@@ -249,7 +249,7 @@ mod tests {
         fn sorts(mut items in prop::collection::vec(0u16..40, 0..400)) {
             let mut want = items.clone();
             want.sort_unstable();
-            sort(&mut items, |a, b| a < b);
+            sort_by_less(&mut items, |a, b| a < b);
             prop_assert_eq!(items, want);
         }
 
@@ -258,7 +258,7 @@ mod tests {
             let mut items: Vec<(u8, usize)> = items.into_iter().zip(0..).collect();
             let mut want = items.clone();
             want.sort_unstable();
-            sort(&mut items, |a, b| a.0 < b.0);
+            sort_by_less(&mut items, |a, b| a.0 < b.0);
             prop_assert_eq!(items, want);
         }
     }
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(orders.len(), 400);
         for (keys, order) in orders {
             let mut items: Vec<(usize, usize)> = numbers(keys).into_iter().zip(0..).collect();
-            sort(&mut items, |a, b| a.0 > b.0);
+            sort_by_less(&mut items, |a, b| a.0 > b.0);
             assert_eq!(
                 items.into_iter().map(|(_, index)| index).collect::<Vec<_>>(),
                 numbers(order),
@@ -296,7 +296,7 @@ mod tests {
             ] {
                 let (mut items, mut want) = (pattern.clone(), pattern);
                 want.sort_unstable();
-                sort(&mut items, |a, b| a < b);
+                sort_by_less(&mut items, |a, b| a < b);
                 assert_eq!(items, want);
             }
         }

@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 
 use super::combination::{self, RequiredGroups};
-use super::{Candidate, Failure, Round, Strategy, Trace};
-use crate::api::SpreadConstraint;
+use super::{Candidate, DivisionStrategy, Scheduling, SchedulingFailure, SchedulingTrace};
+use crate::api::KarmadaSpreadConstraint;
 use crate::version::RegionWithoutCapacity;
 
 /// A region with its clusters in candidate order.
@@ -17,28 +17,31 @@ struct Region<'s> {
     weight: i64,
 }
 
-pub(super) fn select(
-    round: &Round<'_>,
-    regions: &SpreadConstraint,
-    clusters: Option<&SpreadConstraint>,
+pub(super) fn select_by_region(
+    scheduling: &Scheduling<'_>,
+    regions: &KarmadaSpreadConstraint,
+    clusters: Option<&KarmadaSpreadConstraint>,
     candidates: Vec<Candidate>,
-    trace: &mut Trace,
-) -> Result<Vec<Candidate>, Failure> {
-    let at_least = clusters.map_or(0, |c| count(c.min_groups));
-    let wanted =
-        RequiredGroups { min: count(regions.min_groups), max: count(regions.max_groups), clusters: at_least };
-    let at_most = clusters.map_or(0, |c| count(c.max_groups));
-    let mut groups = group(round, candidates);
-    if groups.len() < wanted.min {
-        return Err(Failure::scheduler(format!(
+    trace: &mut SchedulingTrace,
+) -> Result<Vec<Candidate>, SchedulingFailure> {
+    let at_least = clusters.map_or(0, |c| group_count(c.min_groups));
+    let required = RequiredGroups {
+        min: group_count(regions.min_groups),
+        max: group_count(regions.max_groups),
+        clusters: at_least,
+    };
+    let at_most = clusters.map_or(0, |c| group_count(c.max_groups));
+    let mut groups = group_by_region(scheduling, candidates);
+    if groups.len() < required.min {
+        return Err(SchedulingFailure::scheduler_error(format!(
             "the spread constraint requires {} regions, and the feasible clusters cover {}",
-            wanted.min,
+            required.min,
             groups.len()
         )));
     }
     for region in &mut groups {
-        region.weight = weigh(round, region, wanted.min, at_least)?;
-        trace.step(|| {
+        region.weight = weigh_region(scheduling, region, required.min, at_least)?;
+        trace.add_step(|| {
             format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight)
         });
     }
@@ -50,31 +53,31 @@ pub(super) fn select(
         .iter()
         .map(|g| combination::Region { name: g.name, clusters: g.members.len(), weight: g.weight })
         .collect();
-    let found = combination::best(&known, wanted).map_err(|_| {
-        Failure::scheduler(format!(
+    let found = combination::find_best_combination(&known, required).map_err(|_| {
+        SchedulingFailure::scheduler_error(format!(
             "choosing {} to {} of {} regions with at least {at_least} clusters is too large a search: lower `maxGroups`, or the clusters that are asked for",
-            wanted.min,
-            wanted.max,
+            required.min,
+            required.max,
             groups.len()
         ))
     })?;
     let Some(path) = found else {
-        return Err(Failure::scheduler(format!(
+        return Err(SchedulingFailure::scheduler_error(format!(
             "no {} to {} regions hold at least {at_least} feasible clusters together",
-            wanted.min, wanted.max
+            required.min, required.max
         )));
     };
-    trace.step(|| {
+    trace.add_step(|| {
         let names: Vec<&str> = path.iter().map(|r| groups[*r].name).collect();
         format!("regions chosen: {}", names.join(", "))
     });
-    none_is_an_error(take(&groups, &path, at_most))
+    none_is_an_error(take_clusters(&groups, &path, at_most))
 }
 
-fn group<'s>(round: &Round<'s>, candidates: Vec<Candidate>) -> Vec<Region<'s>> {
+fn group_by_region<'s>(scheduling: &Scheduling<'s>, candidates: Vec<Candidate>) -> Vec<Region<'s>> {
     let mut groups: Vec<Region<'s>> = Vec::new();
     for candidate in candidates {
-        let name = round.clusters[candidate.index].region.as_str();
+        let name = scheduling.clusters[candidate.index].region.as_str();
         match groups.iter_mut().find(|g| g.name == name) {
             Some(group) => group.members.push(candidate),
             None => groups.push(Region { name, members: vec![candidate], weight: 0 }),
@@ -83,25 +86,25 @@ fn group<'s>(round: &Round<'s>, candidates: Vec<Candidate>) -> Vec<Region<'s>> {
     groups
 }
 
-fn weigh(
-    round: &Round<'_>,
+fn weigh_region(
+    scheduling: &Scheduling<'_>,
     region: &Region<'_>,
     min_regions: usize,
     min_clusters: usize,
-) -> Result<i64, Failure> {
+) -> Result<i64, SchedulingFailure> {
     let members = &region.members;
-    if round.strategy == Strategy::Duplicated {
-        let weight = weigh_duplicated(round.subject.workload.replicas, members);
-        return weight.map_or_else(|| no_available_replicas(round, region), Ok);
+    if scheduling.strategy == DivisionStrategy::Duplicated {
+        let weight = weigh_duplicated(scheduling.subject.workload.replicas, members);
+        return weight.map_or_else(|| no_available_replicas(scheduling, region), Ok);
     }
-    let target = per_region(round.subject.workload.replicas, min_regions);
-    let wanted = min_clusters.max(min_regions);
+    let target = per_region(scheduling.subject.workload.replicas, min_regions);
+    let required = min_clusters.max(min_regions);
     let (mut available, mut score, mut taken) = (0i64, 0i64, 0usize);
     for member in members {
         available += member.available;
         score += member.score;
         taken += 1;
-        if taken >= wanted && available >= target {
+        if taken >= required && available >= target {
             break;
         }
     }
@@ -117,12 +120,12 @@ fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> Option<i64> {
     Some(clusters * 1000 + score)
 }
 
-fn no_available_replicas(round: &Round<'_>, region: &Region<'_>) -> Result<i64, Failure> {
-    match round.behaviour.region_without_capacity {
+fn no_available_replicas(scheduling: &Scheduling<'_>, region: &Region<'_>) -> Result<i64, SchedulingFailure> {
+    match scheduling.behaviour.region_without_capacity {
         RegionWithoutCapacity::ScoresZero => Ok(0),
-        RegionWithoutCapacity::Crashes => Err(Failure::scheduler(format!(
+        RegionWithoutCapacity::Crashes => Err(SchedulingFailure::scheduler_error(format!(
             "the scheduler of Karmada {} crashes: no cluster in region {} can take {} replicas",
-            round.behaviour.release, region.name, round.subject.workload.replicas
+            scheduling.behaviour.release, region.name, scheduling.subject.workload.replicas
         ))),
     }
 }
@@ -142,7 +145,7 @@ fn as_i64(value: usize) -> i64 {
 }
 
 /// The head of every chosen region, then the best of the remaining clusters up to `at_most`.
-fn take(groups: &[Region<'_>], path: &[usize], at_most: usize) -> Vec<Candidate> {
+fn take_clusters(groups: &[Region<'_>], path: &[usize], at_most: usize) -> Vec<Candidate> {
     let mut chosen = Vec::new();
     let mut pool = Vec::new();
     for region in path {
@@ -151,15 +154,15 @@ fn take(groups: &[Region<'_>], path: &[usize], at_most: usize) -> Vec<Candidate>
         pool.extend(members);
     }
     let more = (chosen.len() + pool.len()).min(at_most).saturating_sub(chosen.len());
-    pool.sort_by(Candidate::order);
+    pool.sort_by(Candidate::candidate_order);
     chosen.extend(pool.into_iter().take(more));
     chosen
 }
 
 /// Without `maxGroups` at most 0 clusters may be chosen, which the scheduler reports as an error.
-pub(super) fn none_is_an_error(chosen: Vec<Candidate>) -> Result<Vec<Candidate>, Failure> {
+pub(super) fn none_is_an_error(chosen: Vec<Candidate>) -> Result<Vec<Candidate>, SchedulingFailure> {
     if chosen.is_empty() {
-        return Err(Failure::scheduler(
+        return Err(SchedulingFailure::scheduler_error(
             "the spread constraints leave no cluster to choose (a constraint without `maxGroups` allows none)",
         ));
     }
@@ -167,6 +170,6 @@ pub(super) fn none_is_an_error(chosen: Vec<Candidate>) -> Result<Vec<Candidate>,
 }
 
 /// A group count, which validation keeps from being negative.
-pub(super) fn count(groups: i64) -> usize {
+pub(super) fn group_count(groups: i64) -> usize {
     usize::try_from(groups).unwrap_or(0)
 }

@@ -4,13 +4,13 @@
 //! a reschedule was requested; it is not a workload or is duplicated; one of its clusters is being
 //! deleted. Otherwise the previous placement is kept.
 
-use super::Strategy;
-use crate::api::Placement;
+use super::DivisionStrategy;
+use crate::api::KarmadaPlacement;
 
 /// The state of an object that has been scheduled before.
-pub(crate) struct Applied<'s> {
+pub(crate) struct LastScheduling<'s> {
     /// The placement applied last time; `None` when there is no record of it.
-    pub(crate) placement: Option<&'s Placement>,
+    pub(crate) placement: Option<&'s KarmadaPlacement>,
     /// The affinity group observed last time.
     pub(crate) affinity: Option<&'s str>,
     /// Replicas by cluster, as stored, clusters that have left included.
@@ -20,15 +20,15 @@ pub(crate) struct Applied<'s> {
 }
 
 /// Why the object is scheduled again; `None` when it is not.
-pub(crate) fn changed(
-    applied: &Applied<'_>,
-    placement: &Placement,
+pub(crate) fn reschedule_reason(
+    applied: &LastScheduling<'_>,
+    placement: &KarmadaPlacement,
     replicas: i64,
     is_workload: bool,
 ) -> Option<&'static str> {
-    let strategy = Strategy::of(placement.replica_scheduling.as_ref());
+    let strategy = DivisionStrategy::from_scheduling(placement.replica_scheduling.as_ref());
     let replicas_differ = match strategy {
-        Strategy::Duplicated => applied.replicas.iter().any(|r| *r != replicas),
+        DivisionStrategy::Duplicated => applied.replicas.iter().any(|r| *r != replicas),
         _ => applied.replicas.iter().sum::<i64>() != replicas,
     };
     let Some(before) = applied.placement else {
@@ -43,14 +43,14 @@ pub(crate) fn changed(
     if applied.reschedule {
         return Some("a reschedule was requested");
     }
-    if !is_workload || strategy == Strategy::Duplicated {
+    if !is_workload || strategy == DivisionStrategy::Duplicated {
         return Some("objects whose replicas are not divided are scheduled in every run");
     }
     applied.on_deleting_cluster.then_some("one of its clusters is being deleted")
 }
 
 /// Of ordered affinity groups only the one observed last time counts.
-fn placement_changed(before: &Placement, now: &Placement, observed: Option<&str>) -> bool {
+fn placement_changed(before: &KarmadaPlacement, now: &KarmadaPlacement, observed: Option<&str>) -> bool {
     if before == now {
         return false;
     }
@@ -65,7 +65,7 @@ fn placement_changed(before: &Placement, now: &Placement, observed: Option<&str>
         return false;
     }
     let Some(observed) = observed else { return true };
-    let term = |placement: &Placement| {
+    let term = |placement: &KarmadaPlacement| {
         placement.cluster_affinities.iter().find(|t| t.affinity_name == observed).cloned()
     };
     match (term(before), term(now)) {

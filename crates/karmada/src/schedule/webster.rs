@@ -38,7 +38,7 @@ impl PartialEq for Party {
 impl Eq for Party {}
 
 #[expect(clippy::cast_precision_loss, reason = "the method is defined in float64")]
-fn priority(votes: i64, seats: i64) -> f64 {
+fn seat_priority(votes: i64, seats: i64) -> f64 {
     votes as f64 / (2.0 * seats as f64 + 1.0)
 }
 
@@ -48,7 +48,7 @@ fn priority(votes: i64, seats: i64) -> f64 {
 /// ```text
 /// divide(13, [3, 2, 1]) = [7, 4, 2]
 /// ```
-pub(crate) fn divide(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
+pub(crate) fn divide_seats(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
     if votes.iter().all(|v| *v <= 0) {
         return without_votes(seats, votes, descending);
     }
@@ -60,7 +60,7 @@ pub(crate) fn divide(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
         .enumerate()
         .filter(|(_, (votes, _))| **votes > 0)
         .map(|(index, (votes, seats))| Party {
-            priority: priority(*votes, *seats),
+            priority: seat_priority(*votes, *seats),
             seats: *seats,
             rank: if descending { usize::MAX - index } else { index },
             index,
@@ -69,7 +69,7 @@ pub(crate) fn divide(seats: i64, votes: &[i64], descending: bool) -> Vec<i64> {
     while left > 0 {
         let Some(mut top) = heap.peek_mut() else { break };
         top.seats += 1;
-        top.priority = priority(votes[top.index], top.seats);
+        top.priority = seat_priority(votes[top.index], top.seats);
         given[top.index] = top.seats;
         left -= 1;
     }
@@ -116,15 +116,15 @@ mod tests {
 
     #[test]
     fn worked_examples() {
-        assert_eq!(divide(13, &[3, 2, 1], false), [7, 4, 2]);
-        assert_eq!(divide(14, &[3, 2, 1], false), [7, 5, 2]);
-        assert_eq!(divide(5, &[1, 1], false), [3, 2]);
-        assert_eq!(divide(5, &[1, 1], true), [2, 3]);
-        assert_eq!(divide(4, &[1200, 900, 400], false), [2, 1, 1]);
-        assert_eq!(divide(7, &[2, 1, 1, 1], false), [3, 2, 1, 1]);
-        assert_eq!(divide(12, &[18, 12, 6], false), [6, 4, 2]);
-        assert_eq!(divide(0, &[1, 2], false), [0, 0]);
-        assert_eq!(divide(3, &[], false), Vec::<i64>::new());
+        assert_eq!(divide_seats(13, &[3, 2, 1], false), [7, 4, 2]);
+        assert_eq!(divide_seats(14, &[3, 2, 1], false), [7, 5, 2]);
+        assert_eq!(divide_seats(5, &[1, 1], false), [3, 2]);
+        assert_eq!(divide_seats(5, &[1, 1], true), [2, 3]);
+        assert_eq!(divide_seats(4, &[1200, 900, 400], false), [2, 1, 1]);
+        assert_eq!(divide_seats(7, &[2, 1, 1, 1], false), [3, 2, 1, 1]);
+        assert_eq!(divide_seats(12, &[18, 12, 6], false), [6, 4, 2]);
+        assert_eq!(divide_seats(0, &[1, 2], false), [0, 0]);
+        assert_eq!(divide_seats(3, &[], false), Vec::<i64>::new());
     }
 
     /// Seat by seat, with no head start and no heap.
@@ -132,7 +132,8 @@ mod tests {
         let mut given = vec![0; votes.len()];
         for _ in 0..seats {
             let better = |a: usize, b: usize| {
-                let by_priority = priority(votes[a], given[a]).total_cmp(&priority(votes[b], given[b]));
+                let by_priority =
+                    seat_priority(votes[a], given[a]).total_cmp(&seat_priority(votes[b], given[b]));
                 let by_name = if descending { a.cmp(&b) } else { b.cmp(&a) };
                 by_priority.then(given[b].cmp(&given[a])).then(by_name)
             };
@@ -146,24 +147,24 @@ mod tests {
     proptest! {
         #[test]
         fn equals_the_plain_method(seats in 0i64..300, votes in prop::collection::vec(1i64..60, 1..12), descending: bool) {
-            prop_assert_eq!(divide(seats, &votes, descending), one_by_one(seats, &votes, descending));
+            prop_assert_eq!(divide_seats(seats, &votes, descending), one_by_one(seats, &votes, descending));
         }
 
         #[test]
         fn equals_the_plain_method_without_votes(seats in 0i64..300, votes in prop::collection::vec(-2i64..1, 1..5), descending: bool) {
-            prop_assert_eq!(divide(seats, &votes, descending), one_by_one(seats, &votes, descending));
+            prop_assert_eq!(divide_seats(seats, &votes, descending), one_by_one(seats, &votes, descending));
         }
 
         /// Far more seats than there are replicas anywhere: they come from files, and must not hang.
         #[test]
         fn ends_whatever_it_is_given(seats: i64, votes in prop::collection::vec(any::<i64>(), 0..5)) {
-            prop_assert_eq!(divide(seats, &votes, false).len(), votes.len());
-            prop_assert_eq!(divide(seats, &vec![0; votes.len()], false).len(), votes.len());
+            prop_assert_eq!(divide_seats(seats, &votes, false).len(), votes.len());
+            prop_assert_eq!(divide_seats(seats, &vec![0; votes.len()], false).len(), votes.len());
         }
 
         #[test]
         fn gives_every_seat(seats in 0i64..3_000_000_000, votes in prop::collection::vec(0i64..2_147_483_648, 1..50)) {
-            prop_assert_eq!(divide(seats, &votes, false).iter().sum::<i64>(), seats);
+            prop_assert_eq!(divide_seats(seats, &votes, false).iter().sum::<i64>(), seats);
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use super::Behaviour;
-use federate_dialect::release::Since;
+use super::KarmadaBehaviour;
+use federate_dialect::release::FirstPatches;
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::Repo;
 
@@ -14,11 +14,11 @@ use federate_repo::Repo;
 pub(crate) const SETTING: &str = "featureGates";
 
 /// Since the oldest known release.
-const ALWAYS: Since = &[(13, 0)];
-const NEVER: Since = &[];
+const ALWAYS: FirstPatches = &[(13, 0)];
+const NEVER: FirstPatches = &[];
 
 /// Each gate: since when it is known, since when it is on, and whether placements or manifests depend on it.
-const GATES: [(&str, Since, Since, bool); 14] = [
+const GATES: [(&str, FirstPatches, FirstPatches, bool); 14] = [
     ("ControllerPriorityQueue", &[(15, 0)], &[(17, 0)], false),
     ("CustomizedClusterResourceModeling", ALWAYS, ALWAYS, true),
     ("Failover", ALWAYS, NEVER, true),
@@ -38,9 +38,9 @@ const GATES: [(&str, Since, Since, bool); 14] = [
 /// The most findings about gates.
 const MAX_FINDINGS: usize = 100;
 
-impl Behaviour {
+impl KarmadaBehaviour {
     /// The findings about the gates that `federate.yaml` names for a dialect.
-    pub(crate) fn gates(&self, repo: &Repo, dialect: &str) -> Vec<Finding> {
+    pub(crate) fn check_gates(&self, repo: &Repo, dialect: &str) -> Vec<Finding> {
         let settings = repo.config.dialects.get(dialect).and_then(|settings| settings.get(SETTING));
         let pointer = format!("/dialects/{dialect}/{SETTING}");
         let Some(settings) = settings.filter(|settings| !settings.is_null()) else { return Vec::new() };
@@ -50,13 +50,13 @@ impl Behaviour {
         };
         let at = |name: &str| format!("{pointer}/{}", federate_kubernetes::pointer::escape(name));
         // The file is read again for each finding.
-        let findings = named.iter().filter_map(|(name, value)| self.gate(repo, &at(name), name, value));
+        let findings = named.iter().filter_map(|(name, value)| self.check_gate(repo, &at(name), name, value));
         findings.take(MAX_FINDINGS).collect()
     }
 
-    fn gate(&self, repo: &Repo, pointer: &str, name: &str, value: &Value) -> Option<Finding> {
+    fn check_gate(&self, repo: &Repo, pointer: &str, name: &str, value: &Value) -> Option<Finding> {
         let release = self.release;
-        let Some(wanted) = value.as_bool() else {
+        let Some(desired) = value.as_bool() else {
             return Some(repo.invalid_config(pointer, "a feature gate is true or false"));
         };
         let known = GATES.iter().find(|(gate, ..)| *gate == name);
@@ -65,7 +65,7 @@ impl Behaviour {
                 format!("Karmada {release} has no feature gate `{name}`: its components do not start");
             return Some(repo.invalid_config(pointer, message));
         };
-        if !release.has(since) {
+        if !release.includes_change(since) {
             let first = since.first().map_or(0, |(minor, _)| *minor);
             let message = format!(
                 "Karmada {release} has no feature gate `{name}`, which came with 1.{first}: its components do \
@@ -73,15 +73,15 @@ impl Behaviour {
             );
             return Some(repo.invalid_config(pointer, message));
         }
-        let is_on = release.has(on);
-        if wanted == is_on || !decides {
+        let is_on = release.includes_change(on);
+        if desired == is_on || !decides {
             return None;
         }
         let word = |on: bool| if on { "on" } else { "off" };
         let message = format!(
             "federate decides with `{name}` {}, as Karmada {release} starts it, and not {}",
             word(is_on),
-            word(wanted)
+            word(desired)
         );
         let finding = repo.invalid_config(pointer, "");
         Some(Finding { severity: Severity::Warning, code: "gate-not-reproduced", message, ..finding })

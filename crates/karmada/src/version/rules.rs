@@ -2,7 +2,7 @@
 
 /// How replicas are divided by weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Division {
+pub(crate) enum DivisionMethod {
     /// Shares are rounded down, and the remainder goes to the largest weights; chance decides between equals.
     LargestRemainder,
     /// Seat by seat, by Webster's method.
@@ -29,7 +29,7 @@ pub(crate) enum ZeroReplicas {
 
 /// Which of a cluster's zones `zone In` of a field selector must list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Zones {
+pub(crate) enum ZoneMatch {
     /// All zones.
     All,
     /// At least one zone.
@@ -102,7 +102,7 @@ pub(crate) enum FlinkHealth {
 
 /// The objects whose replicas are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Revised {
+pub(crate) enum RevisedObjects {
     /// Workloads whose replicas are divided.
     Divided,
     /// All workloads.
@@ -138,7 +138,7 @@ pub(crate) enum ConflictResolution {
 
 /// How the completions of a Job are assigned to clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Completions {
+pub(crate) enum CompletionDivision {
     /// By the position in a list, whose order chance decides after a scale-up.
     ByPosition,
     /// By the cluster's name.
@@ -156,7 +156,7 @@ pub(crate) enum RegionWithoutCapacity {
 
 /// Whether clusters that are being deleted are candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deleting {
+pub(crate) enum DeletingClusters {
     /// As any other cluster, and they do not trigger scheduling.
     Candidates,
     /// Never.
@@ -185,7 +185,7 @@ pub(crate) enum PurgeModes {
 
 /// What decides how a cluster's taints evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClusterFailover {
+pub(crate) enum ClusterFailoverRule {
     /// The flag of the controller.
     ByFlag,
     /// The policy's `failover.cluster`, and the flag where it has none.

@@ -13,8 +13,8 @@ use Shape::{Bool, Map, Object, Quantity, Text};
 crd! {
     /// `spec` of a `FederatedCluster`.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ClusterSpec {
-        pub(crate) taints: Vec<Taint> = optional("taints"),
+    pub(crate) struct FederatedClusterSpec {
+        pub(crate) taints: Vec<FederatedClusterTaint> = optional("taints"),
     }
     unread {
         optional("apiEndpoint", Text),
@@ -27,7 +27,7 @@ crd! {
 crd! {
     /// A taint of a cluster.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Taint {
+    pub(crate) struct FederatedClusterTaint {
         pub(crate) key: String = required("key"),
         pub(crate) value: String = optional("value"),
         pub(crate) effect: String = required("effect"),
@@ -40,10 +40,10 @@ crd! {
 crd! {
     /// `status` of a `FederatedCluster`.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ClusterStatus {
-        pub(crate) api_resource_types: Vec<ApiResource> = optional("apiResourceTypes"),
-        pub(crate) conditions: Vec<Condition> = optional("conditions"),
-        pub(crate) resources: Option<Resources> = optional("resources"),
+    pub(crate) struct FederatedClusterStatus {
+        pub(crate) api_resource_types: Vec<ListedApiType> = optional("apiResourceTypes"),
+        pub(crate) conditions: Vec<FederatedClusterCondition> = optional("conditions"),
+        pub(crate) resources: Option<FederatedClusterResources> = optional("resources"),
     }
     unread {
         optional("joinPerformed", Bool),
@@ -53,7 +53,7 @@ crd! {
 crd! {
     /// A kind that a cluster serves.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ApiResource {
+    pub(crate) struct ListedApiType {
         pub(crate) group: String = optional("group"),
         pub(crate) version: String = required("version"),
         pub(crate) kind: String = required("kind"),
@@ -67,7 +67,7 @@ crd! {
 crd! {
     /// A condition of a cluster.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Condition {
+    pub(crate) struct FederatedClusterCondition {
         pub(crate) kind: String = required("type"),
         pub(crate) status: String = required("status"),
     }
@@ -82,7 +82,7 @@ crd! {
 crd! {
     /// The resources of the schedulable nodes of a cluster.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Resources {
+    pub(crate) struct FederatedClusterResources {
         pub(crate) allocatable: BTreeMap<String, Value> = optional("allocatable", Map(&Quantity)),
         pub(crate) available: BTreeMap<String, Value> = optional("available", Map(&Quantity)),
     }

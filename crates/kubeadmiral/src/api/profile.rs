@@ -11,7 +11,7 @@ crd! {
     /// `spec` of a `SchedulingProfile`.
     #[derive(Default, Deserialize)]
     pub(crate) struct ProfileSpec {
-        pub(crate) plugins: Points = optional("plugins"),
+        pub(crate) plugins: ExtensionPoints = optional("plugins"),
     }
     unread {
         optional("pluginConfig", Shape::Any),
@@ -21,7 +21,7 @@ crd! {
 crd! {
     /// The plugins by extension point.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Points {
+    pub(crate) struct ExtensionPoints {
         pub(crate) filter: PluginSet = optional("filter"),
         pub(crate) score: PluginSet = optional("score"),
         pub(crate) select: PluginSet = optional("select"),

@@ -10,9 +10,9 @@ use Shape::{Any, Text};
 crd! {
     /// `spec` of a `FederatedTypeConfig`.
     #[derive(Default, Deserialize)]
-    pub(crate) struct TypeConfigSpec {
+    pub(crate) struct KubeAdmiralTypeConfigSpec {
         pub(crate) source_type: SourceType = required("sourceType"),
-        pub(crate) path_definition: Paths = optional("pathDefinition"),
+        pub(crate) path_definition: TypeConfigPaths = optional("pathDefinition"),
         /// Groups of controllers, in the order in which they act.
         pub(crate) controllers: Vec<Vec<String>> = optional("controllers"),
         pub(crate) auto_migration: TypeMigration = optional("autoMigration"),
@@ -48,7 +48,7 @@ crd! {
 crd! {
     /// The places of fields, as dotted paths.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Paths {
+    pub(crate) struct TypeConfigPaths {
         pub(crate) replicas_spec: String = optional("replicasSpec"),
     }
     unread {

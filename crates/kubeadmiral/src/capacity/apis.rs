@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// One entry of a discovery list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApiResource {
+pub struct DiscoveredApi {
     /// `group/version` of the list.
     pub group_version: String,
     /// The group of the entry, if it has one.
@@ -25,14 +25,14 @@ pub struct ApiResource {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
     /// All entries, in the order listed.
-    pub resources: Vec<ApiResource>,
+    pub resources: Vec<DiscoveredApi>,
     /// The group versions whose lists failed, each with the client's error.
     pub failed: Vec<(String, String)>,
 }
 
 impl Discovery {
     /// Reads the lists of resources by group version, some of which may have failed.
-    pub(super) fn of(lists: &BTreeMap<String, Result<Vec<Value>, String>>) -> Self {
+    pub(super) fn from_lists(lists: &BTreeMap<String, Result<Vec<Value>, String>>) -> Self {
         let mut discovery = Self::default();
         for (group_version, list) in lists {
             let resources = match list {
@@ -44,7 +44,7 @@ impl Discovery {
             };
             discovery.resources.extend(resources.iter().map(|resource| {
                 let text = |key: &str| resource[key].as_str().unwrap_or_default().to_owned();
-                ApiResource {
+                DiscoveredApi {
                     group_version: group_version.clone(),
                     group: text("group"),
                     version: text("version"),
@@ -58,7 +58,7 @@ impl Discovery {
     }
 
     /// Why discovery failed. If only some groups fail, their kinds are just missing.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(super) fn describe_failure(&self) -> Option<String> {
         let mut failed: Vec<String> =
             self.failed.iter().map(|(group, why)| format!("{group}: {why}")).collect();
         failed.sort();
@@ -68,14 +68,15 @@ impl Discovery {
     }
 
     /// The API types of the status: all versions, no subresources, sorted by kind alone.
-    pub(super) fn types(&self) -> Value {
-        let mut types: Vec<&ApiResource> = self.resources.iter().filter(|r| !r.name.contains('/')).collect();
+    pub(super) fn to_api_resource_types(&self) -> Value {
+        let mut types: Vec<&DiscoveredApi> =
+            self.resources.iter().filter(|r| !r.name.contains('/')).collect();
         types.sort_by(|a, b| a.kind.cmp(&b.kind));
         types.into_iter().map(api_type).collect()
     }
 }
 
-fn api_type(resource: &ApiResource) -> Value {
+fn api_type(resource: &DiscoveredApi) -> Value {
     let (group, version) =
         resource.group_version.split_once('/').unwrap_or(("", resource.group_version.as_str()));
     let or = |own: &str, other: &str| if own.is_empty() { other.to_owned() } else { own.to_owned() };

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use federate_kubernetes::Object;
-use federate_kubernetes::object::at;
+use federate_kubernetes::object::value_at;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::LabelSelector;
 
@@ -17,7 +17,7 @@ type Amounts = BTreeMap<String, Quantity>;
 
 /// The resources of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resources {
+pub struct MemberResources {
     /// The number of nodes that count.
     pub schedulable_nodes: usize,
     /// The allocatable resources of these nodes.
@@ -26,9 +26,9 @@ pub struct Resources {
     pub available: Amounts,
 }
 
-impl Resources {
+impl MemberResources {
     /// The resources as they are written in the status.
-    pub fn write(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         let mut value = json!({"schedulableNodes": self.schedulable_nodes});
         for (key, amounts) in [("allocatable", &self.allocatable), ("available", &self.available)] {
             if !amounts.is_empty() {
@@ -43,20 +43,20 @@ impl Resources {
 
 /// Computes the resources of a member from all its nodes and pods. Nodes that match one of the selectors are
 /// left out.
-pub fn resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSelector]) -> Resources {
-    let mut found = Resources::default();
-    for node in nodes.iter().filter(|node| counts(node, left_out)) {
+pub fn compute_resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSelector]) -> MemberResources {
+    let mut found = MemberResources::default();
+    for node in nodes.iter().filter(|node| is_node_counted(node, left_out)) {
         found.schedulable_nodes += 1;
-        for (name, amount) in amounts(node.at(&["status", "allocatable"])) {
+        for (name, amount) in read_amounts(node.value_at(&["status", "allocatable"])) {
             if name != "pods" {
-                add(&mut found.allocatable, name, amount);
+                add_amount(&mut found.allocatable, name, amount);
             }
         }
     }
     found.available = found.allocatable.clone();
-    let finished = |pod: &&Object| matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed");
+    let finished = |pod: &&Object| matches!(pod.text_at(&["status", "phase"]), "Succeeded" | "Failed");
     for pod in pods.iter().filter(|pod| !finished(pod)) {
-        for (name, amount) in pod.at(&["spec"]).map(requests).unwrap_or_default() {
+        for (name, amount) in pod.value_at(&["spec"]).map(pod_requests).unwrap_or_default() {
             if let Some(free) = found.available.get_mut(&name) {
                 *free = *free - amount;
             }
@@ -66,10 +66,10 @@ pub fn resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSelector]) 
 }
 
 /// Whether a node accepts new pods and is not left out. A node without labels is never left out.
-fn counts(node: &Object, left_out: &[LabelSelector]) -> bool {
-    let list = |path: &[&str]| node.at(path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+fn is_node_counted(node: &Object, left_out: &[LabelSelector]) -> bool {
+    let list = |path: &[&str]| node.value_at(path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let has = |value: &Value, key: &str, is: &str| value.get(key).and_then(Value::as_str) == Some(is);
-    let unschedulable = node.at(&["spec", "unschedulable"]).and_then(Value::as_bool).unwrap_or(false);
+    let unschedulable = node.value_at(&["spec", "unschedulable"]).and_then(Value::as_bool).unwrap_or(false);
     let tainted = list(&["spec", "taints"])
         .iter()
         .any(|taint| has(taint, "effect", "NoSchedule") || has(taint, "effect", "NoExecute"));
@@ -77,22 +77,22 @@ fn counts(node: &Object, left_out: &[LabelSelector]) -> bool {
         .iter()
         .filter(|condition| has(condition, "type", "Ready"))
         .all(|condition| has(condition, "status", "True"));
-    let labelled = node.at(&["metadata", "labels"]).is_some_and(Value::is_object);
+    let labelled = node.value_at(&["metadata", "labels"]).is_some_and(Value::is_object);
     let filtered = labelled && left_out.iter().any(|selector| selector.matches(&node.labels()));
     !unschedulable && !tainted && ready && !filtered
 }
 
 /// The requests of a pod: the sum of its containers, or its largest init container if that is more, plus its
 /// overhead. The limit of a container counts where there is no request; that of an init container does not.
-fn requests(spec: &Value) -> Amounts {
+fn pod_requests(spec: &Value) -> Amounts {
     let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
-    let of = |container: &Value, key: &str| amounts(at(container, &["resources", key]));
+    let of = |container: &Value, key: &str| read_amounts(value_at(container, &["resources", key]));
     let mut total = Amounts::new();
     for container in list("containers") {
         let mut wanted = of(container, "limits");
         wanted.extend(of(container, "requests"));
         for (name, amount) in wanted {
-            add(&mut total, name, amount);
+            add_amount(&mut total, name, amount);
         }
     }
     for container in list("initContainers") {
@@ -101,18 +101,18 @@ fn requests(spec: &Value) -> Amounts {
             *most = (*most).max(amount);
         }
     }
-    for (name, amount) in amounts(spec.get("overhead")) {
-        add(&mut total, name, amount);
+    for (name, amount) in read_amounts(spec.get("overhead")) {
+        add_amount(&mut total, name, amount);
     }
     total
 }
 
-fn add(total: &mut Amounts, name: String, amount: Quantity) {
+fn add_amount(total: &mut Amounts, name: String, amount: Quantity) {
     let sum = total.entry(name).or_default();
     *sum = *sum + amount;
 }
 
-fn amounts(map: Option<&Value>) -> Amounts {
+fn read_amounts(map: Option<&Value>) -> Amounts {
     let entries = map.and_then(Value::as_object).into_iter().flatten();
     entries.filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()
 }

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::Estimates;
+use super::CapacityEstimates;
 use federate_dialect::probe::ClusterCondition;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, object};
 
 /// A Deployment in one member.
 #[derive(Clone, Copy, Debug)]
-pub struct Workload<'o> {
+pub struct MemberDeployment<'o> {
     /// The Deployment.
     pub deployment: &'o Object,
     /// The `ReplicaSet` objects of its namespace.
@@ -27,9 +27,9 @@ pub struct Workload<'o> {
 
 /// The estimate over all members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Estimate {
+pub struct PodEstimate {
     /// The estimates for the scheduler.
-    pub estimates: Estimates,
+    pub estimates: CapacityEstimates,
     /// When the next estimate is due, because a pod will exceed the threshold.
     pub again: Option<SignedDuration>,
     /// Whether a member could not be read, so that the controller retries.
@@ -37,14 +37,14 @@ pub struct Estimate {
 }
 
 /// Counts a Deployment's pods in the clusters that it is placed in and exists in.
-pub fn estimate(
-    members: &BTreeMap<&str, Workload<'_>>,
+pub fn estimate_capacity(
+    members: &BTreeMap<&str, MemberDeployment<'_>>,
     threshold: SignedDuration,
     now: Timestamp,
-) -> Estimate {
-    let mut estimate = Estimate::default();
+) -> PodEstimate {
+    let mut estimate = PodEstimate::default();
     for (cluster, workload) in members {
-        let number = |path: &[&str]| workload.deployment.at(path).and_then(Value::as_i64);
+        let number = |path: &[&str]| workload.deployment.value_at(path).and_then(Value::as_i64);
         let total = number(&["status", "replicas"]).unwrap_or(0);
         if total == number(&["status", "readyReplicas"]).unwrap_or(0) {
             estimate.estimates.scheduled_replicas.insert((*cluster).to_owned(), total);
@@ -55,14 +55,14 @@ pub fn estimate(
             estimate.failed = true;
             continue;
         };
-        estimate.add(cluster, desired, PodStates::count(&pods, threshold, now));
+        estimate.add_cluster(cluster, desired, PodStates::count_pods(&pods, threshold, now));
     }
     estimate
 }
 
-impl Estimate {
+impl PodEstimate {
     /// Adds a cluster that is to run a number of replicas and has these pods.
-    pub(super) fn add(&mut self, cluster: &str, desired: i64, pods: PodStates) {
+    pub(super) fn add_cluster(&mut self, cluster: &str, desired: i64, pods: PodStates) {
         self.estimates.scheduled_replicas.insert(cluster.to_owned(), pods.scheduled);
         let capacity = pods.there.max(desired).saturating_sub(pods.stuck);
         if capacity < desired {
@@ -85,11 +85,11 @@ pub(super) struct PodStates {
 }
 
 impl PodStates {
-    fn count(pods: &[&Object], threshold: SignedDuration, now: Timestamp) -> Self {
+    fn count_pods(pods: &[&Object], threshold: SignedDuration, now: Timestamp) -> Self {
         let there = i64::try_from(pods.len()).unwrap_or(i64::MAX);
         let mut counted = Self { there, ..Self::default() };
-        for pod in pods.iter().filter(|pod| !pod.deleting()) {
-            let conditions = ClusterCondition::all(&pod.body);
+        for pod in pods.iter().filter(|pod| !pod.is_deleting()) {
+            let conditions = ClusterCondition::read_all(&pod.body);
             let Some(condition) = conditions.iter().find(|c| c.kind == "PodScheduled") else { continue };
             match (condition.status.as_str(), condition.reason.as_str()) {
                 ("True", _) => counted.scheduled += 1,
@@ -110,25 +110,25 @@ impl PodStates {
 }
 
 /// The pods of the Deployment's newest `ReplicaSet`; `None` where they cannot be listed.
-fn newest_pods<'o>(workload: &Workload<'o>) -> Option<Vec<&'o Object>> {
+fn newest_pods<'o>(workload: &MemberDeployment<'o>) -> Option<Vec<&'o Object>> {
     let pods = workload.pods?;
-    let selector = selector(workload.deployment);
+    let selector = read_selector(workload.deployment);
     let selected = |o: &Object, owner: &Object| is_owned(o, owner) && selector.matches(&o.labels());
     let own = |set: &&Object| selected(set, workload.deployment) && same_template(set, workload.deployment);
-    let age = |set: &&Object| set.text(&["metadata", "creationTimestamp"]).to_owned();
+    let age = |set: &&Object| set.text_at(&["metadata", "creationTimestamp"]).to_owned();
     let newest = workload.replica_sets.iter().filter(own).min_by_key(age);
     Some(newest.map_or_else(Vec::new, |set| pods.iter().filter(|pod| selected(pod, set)).collect()))
 }
 
-fn selector(deployment: &Object) -> LabelSelector {
-    let selector = deployment.at(&["spec", "selector"]);
+fn read_selector(deployment: &Object) -> LabelSelector {
+    let selector = deployment.value_at(&["spec", "selector"]);
     selector.and_then(|s| serde_json::from_value(s.clone()).ok()).unwrap_or_default()
 }
 
 /// Whether `owner` controls the object.
 fn is_owned(object: &Object, owner: &Object) -> bool {
-    let uid = owner.text(&["metadata", "uid"]);
-    let owners = object.at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
+    let uid = owner.text_at(&["metadata", "uid"]);
+    let owners = object.value_at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     owners.into_iter().flatten().any(|reference| {
         reference.get("controller") == Some(&Value::Bool(true))
             && reference.get("uid").and_then(Value::as_str) == Some(uid)
@@ -138,10 +138,10 @@ fn is_owned(object: &Object, owner: &Object) -> bool {
 /// Whether two pod templates are equal, except for the label that the Deployment controller adds.
 fn same_template(set: &Object, deployment: &Object) -> bool {
     let template = |object: &Object| {
-        let mut template = object.at(&["spec", "template"]).cloned().unwrap_or_default();
+        let mut template = object.value_at(&["spec", "template"]).cloned().unwrap_or_default();
         let labels = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
         labels.map(|labels| labels.shift_remove("pod-template-hash"));
         template
     };
-    object::at(&set.body, &["spec", "template"]).is_some() && template(set) == template(deployment)
+    object::value_at(&set.body, &["spec", "template"]).is_some() && template(set) == template(deployment)
 }

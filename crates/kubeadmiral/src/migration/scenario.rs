@@ -3,42 +3,43 @@
 //! Facts: the controller looks at a workload some time after its pods have changed, and again when the next pods have been
 //! unschedulable for as long as the policy's threshold. It writes the estimates if they differ from the present ones.
 
-use federate_dialect::{Migrated, Placement, PodCounts};
+use federate_dialect::{MigrationOutcome, Placement, PodCounts};
 use jiff::SignedDuration;
 
 use super::pods::PodStates;
-use super::{Estimate, Estimates, info, remember_estimates};
+use super::{CapacityEstimates, PodEstimate, migration_info, remember_estimates};
 use crate::api::AutoMigration;
-use crate::memory::Memory;
+use crate::state::KubeAdmiralState;
 
 /// The seconds between a change of pods and its reconciliation.
-pub(crate) const DELAY: i64 = 10;
+pub(crate) const RECONCILE_DELAY: i64 = 10;
 
 /// Records the estimates of a moment in the memory of a row.
-pub(crate) fn migrate(
+pub(crate) fn record_estimates(
     policy: &AutoMigration,
     placement: &Placement,
     pods: &PodCounts,
     seconds: i64,
-) -> Migrated {
-    let Some(threshold) = policy.threshold() else { return Migrated::default() };
+) -> MigrationOutcome {
+    let Some(threshold) = policy.parse_threshold() else { return MigrationOutcome::default() };
     let threshold = threshold.as_secs() + i64::from(threshold.subsec_nanos() > 0);
-    let mut memory = Memory::of(placement);
-    let before = info(&memory).and_then(|text| Estimates::read(text).ok());
-    let mut estimate = Estimate::default();
-    let mut migrated = Migrated::default();
+    let mut memory = KubeAdmiralState::from_row(placement);
+    let before = migration_info(&memory).and_then(|text| CapacityEstimates::parse_annotation(text).ok());
+    let mut estimate = PodEstimate::default();
+    let mut migrated = MigrationOutcome::default();
     for (cluster, pods) in pods {
         let left = |(since, _): &(i64, i64)| since + threshold - seconds;
         let stuck = pods.unschedulable.iter().filter(|replicas| left(replicas) <= 0);
         let next = pods.unschedulable.iter().map(left).filter(|left| *left > 0).min();
         let states = PodStates {
             there: pods.desired,
-            scheduled: pods.scheduled(),
+            scheduled: pods.count_scheduled(),
             stuck: stuck.map(|(_, replicas)| replicas).sum(),
             next: next.map(SignedDuration::from_secs),
         };
-        estimate.add(cluster, pods.desired, states);
-        let capacity = |estimates: &Estimates| estimates.estimated_capacity.get(cluster.as_ref()).copied();
+        estimate.add_cluster(cluster, pods.desired, states);
+        let capacity =
+            |estimates: &CapacityEstimates| estimates.estimated_capacity.get(cluster.as_ref()).copied();
         let now = capacity(&estimate.estimates);
         if now.is_some() && now != before.as_ref().and_then(capacity) {
             migrated.full.push((cluster.clone(), states.stuck));
@@ -49,7 +50,7 @@ pub(crate) fn migrate(
     if before.as_ref() != Some(&estimates) {
         remember_estimates(&mut memory, &estimates);
         let mut row = placement.clone();
-        memory.write(&mut row);
+        memory.write_to(&mut row);
         migrated.placement = Some(row);
     }
     migrated
@@ -82,20 +83,21 @@ mod tests {
             ])
         };
         let mut row = Placement::new("kubeadmiral", id, None);
-        let text = |row: &Placement| Memory::of(row).annotations[keys::AUTO_MIGRATION_INFO].clone();
+        let text =
+            |row: &Placement| KubeAdmiralState::from_row(row).annotations[keys::AUTO_MIGRATION_INFO].clone();
 
-        let early = migrate(&policy, &row, &pods(&[(0, 2), (60, 1)]), 10);
+        let early = record_estimates(&policy, &row, &pods(&[(0, 2), (60, 1)]), 10);
         assert_eq!((early.next, early.full), (Some(90), Vec::new()));
         row = early.placement.unwrap();
         assert_eq!(text(&row), r#"{"scheduledReplicas":{"a":3,"b":2}}"#);
 
-        let due = migrate(&policy, &row, &pods(&[(0, 2), (60, 1)]), 90);
+        let due = record_estimates(&policy, &row, &pods(&[(0, 2), (60, 1)]), 90);
         assert_eq!((due.next, due.full), (Some(150), vec![("a".into(), 2)]));
         row = due.placement.unwrap();
         assert_eq!(text(&row), r#"{"estimatedCapacity":{"a":4},"scheduledReplicas":{"a":3,"b":2}}"#);
 
-        assert_eq!(migrate(&policy, &row, &pods(&[(0, 2), (60, 1)]), 100).placement, None);
-        let fits = migrate(&policy, &row, &pods(&[]), 100).placement.unwrap();
+        assert_eq!(record_estimates(&policy, &row, &pods(&[(0, 2), (60, 1)]), 100).placement, None);
+        let fits = record_estimates(&policy, &row, &pods(&[]), 100).placement.unwrap();
         assert_eq!(text(&fits), r#"{"scheduledReplicas":{"a":6,"b":2}}"#);
     }
 }

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::super::api::Term;
+use super::super::api::PolicyAffinityTerm;
 use federate_kubernetes::Labels;
 use federate_kubernetes::schema::{Field, Shape};
 
-const CHANGES: Shape = Shape::OneOf(&["addIfAbsent", "overwrite", "delete"]);
+const CHANGE_OPERATORS: Shape = Shape::OneOf(&["addIfAbsent", "overwrite", "delete"]);
 
 /// A variable. `valueFrom` is validated when the container is read.
 const ENV_VAR: Shape = Shape::Object(&[&[
@@ -20,16 +20,16 @@ federate_kubernetes::crd! {
     /// The rules, in order.
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(in super::super) struct OverrideSpec {
-        pub(in super::super) override_rules: Vec<Rule> = optional("overrideRules"),
+        pub(in super::super) override_rules: Vec<OverrideRule> = optional("overrideRules"),
     }
 }
 
 federate_kubernetes::crd! {
     /// One rule: the changes for some clusters.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(in super::super) struct Rule {
+    pub(in super::super) struct OverrideRule {
         /// All clusters when absent.
-        pub(super) target_clusters: Option<Target> = optional("targetClusters"),
+        pub(super) target_clusters: Option<TargetClusters> = optional("targetClusters"),
         pub(super) overriders: Option<Overriders> = optional("overriders"),
     }
 }
@@ -37,10 +37,10 @@ federate_kubernetes::crd! {
 federate_kubernetes::crd! {
     /// Selects clusters. All given parts must match.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(super) struct Target {
+    pub(super) struct TargetClusters {
         pub(super) clusters: Vec<String> = optional("clusters"),
         pub(super) cluster_selector: Labels = optional("clusterSelector"),
-        pub(super) cluster_affinity: Vec<Term> = optional("clusterAffinity"),
+        pub(super) cluster_affinity: Vec<PolicyAffinityTerm> = optional("clusterAffinity"),
     }
 }
 
@@ -75,7 +75,7 @@ federate_kubernetes::crd! {
         /// `Registry`, `Repository`, `Tag` or `Digest`.
         pub(super) image_component: String = required("imageComponent", Shape::OneOf(&["Registry", "Repository", "Tag", "Digest"])),
         /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
-        pub(super) operator: String = optional("operator", CHANGES),
+        pub(super) operator: String = optional("operator", CHANGE_OPERATORS),
         pub(super) value: String = optional("value"),
     }
 }
@@ -97,7 +97,7 @@ federate_kubernetes::crd! {
     pub(super) struct EnvOverrider {
         pub(super) container_name: String = required("containerName"),
         /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
-        pub(super) operator: String = optional("operator", CHANGES),
+        pub(super) operator: String = optional("operator", CHANGE_OPERATORS),
         pub(super) value: Vec<k8s_openapi::api::core::v1::EnvVar> = required("value", Shape::List(0, &ENV_VAR)),
     }
 }
@@ -107,7 +107,7 @@ federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(super) struct MapOverrider {
         /// `overwrite` (also when absent), `addIfAbsent` or `delete`.
-        pub(super) operator: String = optional("operator", CHANGES),
+        pub(super) operator: String = optional("operator", CHANGE_OPERATORS),
         pub(super) value: Labels = required("value"),
     }
 }

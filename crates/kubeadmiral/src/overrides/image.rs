@@ -6,35 +6,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::api::{ImageOperation, ImageOverrider};
-use super::pods::Pods;
-use super::{Failure, Patch};
+use super::pods::WorkloadPods;
+use super::{OverriderFailure, Patch};
 use federate_kubernetes::image::{Image, is_digest, is_tag};
 use federate_kubernetes::{ObjectRef, work};
 
 /// The patches of image overriders, by path. Changes of one image accumulate.
-pub(super) fn patches(
+pub(super) fn image_patches(
     overriders: &[ImageOverrider],
     id: &ObjectRef,
     body: &Value,
-) -> Result<Vec<Patch>, Failure> {
+) -> Result<Vec<Patch>, OverriderFailure> {
     let mut images: BTreeMap<String, String> = BTreeMap::new();
     let pods = OnceCell::new();
-    let pods = || pods.get_or_init(|| Pods::read(id, body)).as_ref().map_err(Clone::clone);
+    let pods = || pods.get_or_init(|| WorkloadPods::from_body(id, body)).as_ref().map_err(Clone::clone);
     for (number, overrider) in overriders.iter().enumerate() {
-        let failure = |message: String| Failure::at(format!("/overriders/image/{number}"), message);
-        for (path, written) in meant(overrider, body, &pods).map_err(failure)? {
+        let failure = |message: String| OverriderFailure::new(format!("/overriders/image/{number}"), message);
+        for (path, written) in selected_images(overrider, body, &pods).map_err(failure)? {
             let there = images.entry(path).or_insert(written);
-            *there = changed(there, &overrider.operations).map_err(failure)?;
+            *there = change_image(there, &overrider.operations).map_err(failure)?;
         }
     }
-    Ok(images.into_iter().map(|(path, image)| Patch::replace(path, image.into())).collect())
+    Ok(images.into_iter().map(|(path, image)| Patch::replace_at(path, image.into())).collect())
 }
 
 /// The images of an overrider, by path.
-fn meant<'p>(
+fn selected_images<'p>(
     overrider: &ImageOverrider,
     body: &Value,
-    pods: &impl Fn() -> Result<&'p Pods, String>,
+    pods: &impl Fn() -> Result<&'p WorkloadPods, String>,
 ) -> Result<Vec<(String, String)>, String> {
     if !overrider.image_path.is_empty() {
         let path = &overrider.image_path;
@@ -44,11 +44,11 @@ fn meant<'p>(
     let pods = pods()?;
     let names: BTreeSet<&str> = overrider.container_names.iter().map(String::as_str).collect();
     let meant = pods.containers().filter(|(_, c)| {
-        work::charge(1);
+        work::charge_steps(1);
         !work::is_exceeded() && (names.is_empty() || names.contains(&*c.name))
     });
     let image = |c: &k8s_openapi::api::core::v1::Container| c.image.clone().unwrap_or_default();
-    Ok(meant.map(|(place, container)| (pods.field(place, "image"), image(container))).collect())
+    Ok(meant.map(|(place, container)| (pods.field_pointer(place, "image"), image(container))).collect())
 }
 
 /// The text at a path of plain segments.
@@ -61,7 +61,7 @@ fn at_path<'v>(body: &'v Value, path: &str) -> Option<&'v str> {
     found?.as_str()
 }
 
-fn changed(image: &str, operations: &[ImageOperation]) -> Result<String, String> {
+fn change_image(image: &str, operations: &[ImageOperation]) -> Result<String, String> {
     let mut parts = Image::parse(image).ok_or_else(|| format!("`{image}` is not an image reference"))?;
     for operation in operations {
         let component = operation.image_component.as_str();

@@ -3,20 +3,25 @@
 use serde_json::Value;
 
 use super::api::MapOverrider;
-use super::{Failure, Patch};
-use federate_kubernetes::object::{at, string_map};
+use super::{OverriderFailure, Patch};
+use federate_kubernetes::object::{string_map, value_at};
 use federate_kubernetes::{Labels, work};
 
 /// One patch of the whole map with all changes.
-pub(super) fn patches(overriders: &[MapOverrider], field: &str, body: &Value) -> Result<Vec<Patch>, Failure> {
+pub(super) fn map_patches(
+    overriders: &[MapOverrider],
+    field: &str,
+    body: &Value,
+) -> Result<Vec<Patch>, OverriderFailure> {
     let mut patches = Vec::new();
-    let mut map = strings(at(body, &["metadata", field]));
+    let mut map = read_strings(value_at(body, &["metadata", field]));
     for (number, overrider) in overriders.iter().enumerate() {
         work::charge_items(if overrider.operator == "delete" { map.len() } else { overrider.value.len() });
         if work::is_exceeded() {
             break;
         }
-        let failure = |message: String| Failure::at(format!("/overriders/{field}/{number}"), message);
+        let failure =
+            |message: String| OverriderFailure::new(format!("/overriders/{field}/{number}"), message);
         match overrider.operator.as_str() {
             "" | "overwrite" => {
                 for (key, value) in &overrider.value {
@@ -40,13 +45,13 @@ pub(super) fn patches(overriders: &[MapOverrider], field: &str, body: &Value) ->
     }
     if !overriders.is_empty() {
         let value = map.into_iter().map(|(key, value)| (key, Value::String(value))).collect();
-        patches.push(Patch::replace(format!("/metadata/{field}"), Value::Object(value)));
+        patches.push(Patch::replace_at(format!("/metadata/{field}"), Value::Object(value)));
     }
     Ok(patches)
 }
 
 /// A map with a value that is not a string counts as empty.
-fn strings(map: Option<&Value>) -> Labels {
+fn read_strings(map: Option<&Value>) -> Labels {
     let all = map.and_then(Value::as_object).is_some_and(|map| map.values().all(Value::is_string));
     if all { string_map(map) } else { Labels::new() }
 }

@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::super::podspec;
 use super::api::{CommandOverrider, EnvOverrider};
-use super::{Failure, Patch};
+use super::{OverriderFailure, Patch};
 use federate_kubernetes::{ObjectRef, work};
 
 /// A workload's typed pod spec, and its path.
-pub(super) struct Pods {
+pub(super) struct WorkloadPods {
     spec: PodSpec,
     pointer: String,
 }
@@ -19,11 +19,11 @@ pub(super) struct Pods {
 /// A container by kind of list and index.
 pub(super) type ContainerRef = (&'static str, usize);
 
-impl Pods {
+impl WorkloadPods {
     /// Reads the whole pod spec. A field with a wrong type anywhere in it is an error. The kind is that of the
     /// template, even if an override changed it.
-    pub(super) fn read(id: &ObjectRef, body: &Value) -> Result<Self, String> {
-        let path = podspec::path(id).ok_or_else(|| format!("{} has no pods", id.kind))?;
+    pub(super) fn from_body(id: &ObjectRef, body: &Value) -> Result<Self, String> {
+        let path = podspec::pod_spec_path(id).ok_or_else(|| format!("{} has no pods", id.kind))?;
         let pointer: String = path.iter().flat_map(|key| ["/", key]).collect();
         let spec = body.pointer(&pointer).cloned().unwrap_or(Value::Object(Default::default()));
         let spec = serde_path_to_error::deserialize(spec)
@@ -31,7 +31,7 @@ impl Pods {
         Ok(Self { spec, pointer })
     }
 
-    fn list(&self, list: &str) -> &[Container] {
+    fn container_list(&self, list: &str) -> &[Container] {
         match list {
             "initContainers" => self.spec.init_containers.as_deref().unwrap_or_default(),
             _ => &self.spec.containers,
@@ -42,49 +42,53 @@ impl Pods {
     pub(super) fn containers(&self) -> impl Iterator<Item = (ContainerRef, &Container)> {
         ["initContainers", "containers"]
             .into_iter()
-            .flat_map(|list| self.list(list).iter().enumerate().map(move |(at, c)| ((list, at), c)))
+            .flat_map(|list| self.container_list(list).iter().enumerate().map(move |(at, c)| ((list, at), c)))
     }
 
-    fn named(&self, name: &str) -> Option<(ContainerRef, &Container)> {
+    fn find_container(&self, name: &str) -> Option<(ContainerRef, &Container)> {
         self.containers().find(|(_, container)| {
-            work::charge(1);
+            work::charge_steps(1);
             container.name == name
         })
     }
 
     /// The JSON pointer to a container's field.
-    pub(super) fn field(&self, (list, at): ContainerRef, field: &str) -> String {
+    pub(super) fn field_pointer(&self, (list, at): ContainerRef, field: &str) -> String {
         format!("{}/{list}/{at}/{field}", self.pointer)
     }
 }
 
 /// The patches of command or argument overriders. Changes of one container accumulate.
-pub(super) fn commands(
+pub(super) fn command_patches(
     overriders: &[CommandOverrider],
     field: &'static str,
     id: &ObjectRef,
     body: &Value,
-) -> Result<Vec<Patch>, Failure> {
+) -> Result<Vec<Patch>, OverriderFailure> {
     if overriders.is_empty() {
         return Ok(Vec::new());
     }
-    let pods = Pods::read(id, body).map_err(|why| Failure::at(format!("/overriders/{field}"), why))?;
+    let pods = WorkloadPods::from_body(id, body)
+        .map_err(|why| OverriderFailure::new(format!("/overriders/{field}"), why))?;
     let mut changed: BTreeMap<String, Option<Vec<String>>> = BTreeMap::new();
     for (number, overrider) in overriders.iter().enumerate() {
-        let Some((place, container)) = pods.named(&overrider.container_name) else { continue };
+        let Some((place, container)) = pods.find_container(&overrider.container_name) else { continue };
         let written = if field == "command" { &container.command } else { &container.args };
-        let there = changed.entry(pods.field(place, field)).or_insert_with(|| written.clone());
-        *there = command(there.take(), overrider)
-            .map_err(|why| Failure::at(format!("/overriders/{field}/{number}"), why))?;
+        let there = changed.entry(pods.field_pointer(place, field)).or_insert_with(|| written.clone());
+        *there = change_command(there.take(), overrider)
+            .map_err(|why| OverriderFailure::new(format!("/overriders/{field}/{number}"), why))?;
     }
     let patch = |(path, words): (String, Option<Vec<String>>)| {
-        Patch::replace(path, words.map_or(Value::Null, Value::from))
+        Patch::replace_at(path, words.map_or(Value::Null, Value::from))
     };
     Ok(changed.into_iter().map(patch).collect())
 }
 
 /// The words after one overrider. An empty list becomes `None` when words are removed.
-fn command(words: Option<Vec<String>>, overrider: &CommandOverrider) -> Result<Option<Vec<String>>, String> {
+fn change_command(
+    words: Option<Vec<String>>,
+    overrider: &CommandOverrider,
+) -> Result<Option<Vec<String>>, String> {
     let value = overrider.value.as_deref().unwrap_or_default();
     work::charge_items(words.as_ref().map_or(0, Vec::len) + value.len());
     match overrider.operator.as_str() {
@@ -103,26 +107,32 @@ fn command(words: Option<Vec<String>>, overrider: &CommandOverrider) -> Result<O
 }
 
 /// The patches of environment overriders. Changes of one container accumulate.
-pub(super) fn envs(overriders: &[EnvOverrider], id: &ObjectRef, body: &Value) -> Result<Vec<Patch>, Failure> {
+pub(super) fn env_patches(
+    overriders: &[EnvOverrider],
+    id: &ObjectRef,
+    body: &Value,
+) -> Result<Vec<Patch>, OverriderFailure> {
     if overriders.is_empty() {
         return Ok(Vec::new());
     }
-    let pods = Pods::read(id, body).map_err(|why| Failure::at("/overriders/envs", why))?;
+    let pods =
+        WorkloadPods::from_body(id, body).map_err(|why| OverriderFailure::new("/overriders/envs", why))?;
     let mut changed: BTreeMap<String, Option<Vec<EnvVar>>> = BTreeMap::new();
     for (number, overrider) in overriders.iter().enumerate() {
-        let Some((place, container)) = pods.named(&overrider.container_name) else { continue };
-        let there = changed.entry(pods.field(place, "env")).or_insert_with(|| container.env.clone());
-        env(there, overrider).map_err(|why| Failure::at(format!("/overriders/envs/{number}"), why))?;
+        let Some((place, container)) = pods.find_container(&overrider.container_name) else { continue };
+        let there = changed.entry(pods.field_pointer(place, "env")).or_insert_with(|| container.env.clone());
+        change_env(there, overrider)
+            .map_err(|why| OverriderFailure::new(format!("/overriders/envs/{number}"), why))?;
     }
     let patch = |(path, variables): (String, Option<Vec<EnvVar>>)| {
-        let variables = variables.map(|all| all.iter().map(encoded).collect());
-        Patch::replace(path, variables.unwrap_or(Value::Null))
+        let variables = variables.map(|all| all.iter().map(encode_variable).collect());
+        Patch::replace_at(path, variables.unwrap_or(Value::Null))
     };
     Ok(changed.into_iter().map(patch).collect())
 }
 
 /// Applies one overrider to variables. An empty list becomes `None` when the last one is removed.
-fn env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<(), String> {
+fn change_env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<(), String> {
     let adds = overrider.operator == "addIfAbsent";
     if adds && overrider.value.is_empty() {
         return Err("the variables to add are empty".to_owned());
@@ -155,7 +165,7 @@ fn env(variables: &mut Option<Vec<EnvVar>>, overrider: &EnvOverrider) -> Result<
 }
 
 /// The variable as the API types write it, without empty values.
-fn encoded(variable: &EnvVar) -> Value {
+fn encode_variable(variable: &EnvVar) -> Value {
     let mut value = serde_json::to_value(variable).unwrap_or_default();
     if let Value::Object(map) = &mut value
         && map.get("value").and_then(Value::as_str) == Some("")

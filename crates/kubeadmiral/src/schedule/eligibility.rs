@@ -1,91 +1,97 @@
 //! The filters: which plugin refuses a cluster, and why.
 
-use super::super::affinity::{self, Terms};
+use super::super::affinity::{self, CheckedTerms};
 use super::super::effective_policy::EffectivePolicy;
-use super::super::profile::Filter;
-use super::{Member, Subject};
+use super::super::profile::FilterPlugin;
+use super::{JoinedCluster, SchedulingUnit};
 use federate_kubernetes::{Cluster, Taint};
 
 /// The input of the filters.
-pub(super) struct Eligibility<'w> {
-    subject: &'w Subject<'w>,
+pub(super) struct ClusterFilters<'w> {
+    subject: &'w SchedulingUnit<'w>,
     wanted: &'w EffectivePolicy<'w>,
-    required: Option<Terms<'w>>,
+    required: Option<CheckedTerms<'w>>,
 }
 
-impl<'w> Eligibility<'w> {
-    pub(super) fn new(subject: &'w Subject<'w>, wanted: &'w EffectivePolicy<'w>) -> Self {
-        let required = wanted.required.as_deref().map(Terms::new);
+impl<'w> ClusterFilters<'w> {
+    pub(super) fn new(subject: &'w SchedulingUnit<'w>, wanted: &'w EffectivePolicy<'w>) -> Self {
+        let required = wanted.required.as_deref().map(CheckedTerms::new);
         Self { subject, wanted, required }
     }
 
     /// The first filter that refuses the cluster.
-    pub(super) fn refusal(&self, filters: &[Filter], member: &Member<'_>) -> Option<Filter> {
-        filters.iter().copied().find(|filter| !self.passes(*filter, member))
+    pub(super) fn refusing_filter(
+        &self,
+        filters: &[FilterPlugin],
+        member: &JoinedCluster<'_>,
+    ) -> Option<FilterPlugin> {
+        filters.iter().copied().find(|filter| !self.passes_filter(*filter, member))
     }
 
-    fn passes(&self, filter: Filter, member: &Member<'_>) -> bool {
+    fn passes_filter(&self, filter: FilterPlugin, member: &JoinedCluster<'_>) -> bool {
         let (subject, wanted, cluster) = (self.subject, self.wanted, member.cluster);
-        let scheduled = subject.scheduled(member.index);
+        let scheduled = subject.is_scheduled(member.index);
         match filter {
-            Filter::ApiResources => subject.served.get(member.index).copied().unwrap_or(false),
-            Filter::TaintToleration => self.untolerated(cluster, scheduled).is_none(),
-            Filter::Placement => !wanted.names().names || wanted.names().named[member.index],
-            Filter::Affinity => self.accepts(cluster),
-            Filter::Ready => cluster.ready || scheduled,
-            Filter::Terminating => !cluster.deleting,
-            Filter::Evicted => !subject.evicts(&cluster.name),
-            Filter::ResourcesFit => scheduled || member.stats.fits(subject.gpu),
+            FilterPlugin::ApiResources => subject.served.get(member.index).copied().unwrap_or(false),
+            FilterPlugin::TaintToleration => self.find_untolerated(cluster, scheduled).is_none(),
+            FilterPlugin::Placement => {
+                !wanted.named_clusters().names || wanted.named_clusters().named[member.index]
+            }
+            FilterPlugin::Affinity => self.matches_affinity(cluster),
+            FilterPlugin::Ready => cluster.ready || scheduled,
+            FilterPlugin::Terminating => !cluster.deleting,
+            FilterPlugin::Evicted => !subject.is_evicted(&cluster.name),
+            FilterPlugin::ResourcesFit => scheduled || member.stats.fits_gpus(subject.gpu),
         }
     }
 
-    fn accepts(&self, cluster: &Cluster) -> bool {
-        affinity::selected(&self.wanted.selector, &cluster.labels)
+    fn matches_affinity(&self, cluster: &Cluster) -> bool {
+        affinity::is_selected(&self.wanted.selector, &cluster.labels)
             && self
                 .required
                 .as_ref()
-                .is_none_or(|terms| terms.accepts(&cluster.name, &cluster.labels) == Ok(true))
+                .is_none_or(|terms| terms.accepts_cluster(&cluster.name, &cluster.labels) == Ok(true))
     }
 
     /// The taint that refuses the object. Only `NoExecute` refuses objects that are already there.
-    fn untolerated<'c>(&self, cluster: &'c Cluster, scheduled: bool) -> Option<&'c Taint> {
+    fn find_untolerated<'c>(&self, cluster: &'c Cluster, scheduled: bool) -> Option<&'c Taint> {
         let counts = |taint: &&Taint| match taint.effect.as_str() {
             "NoExecute" => true,
             "NoSchedule" => !scheduled,
             _ => false,
         };
         let tolerations = &self.wanted.tolerations;
-        cluster.taints.iter().filter(counts).find(|t| !affinity::tolerated(tolerations.iter(), t))
+        cluster.taints.iter().filter(counts).find(|t| !affinity::is_tolerated(tolerations.iter(), t))
     }
 
     /// Why a filter refused a cluster.
-    pub(super) fn why(&self, filter: Filter, member: &Member<'_>) -> String {
+    pub(super) fn describe_refusal(&self, filter: FilterPlugin, member: &JoinedCluster<'_>) -> String {
         let cluster = member.cluster;
         match filter {
-            Filter::ApiResources => format!("does not serve {}", self.subject.kind),
-            Filter::TaintToleration => {
-                let scheduled = self.subject.scheduled(member.index);
-                self.untolerated(cluster, scheduled).map_or_else(String::new, |taint| {
+            FilterPlugin::ApiResources => format!("does not serve {}", self.subject.kind),
+            FilterPlugin::TaintToleration => {
+                let scheduled = self.subject.is_scheduled(member.index);
+                self.find_untolerated(cluster, scheduled).map_or_else(String::new, |taint| {
                     let Taint { key, value, effect } = taint;
                     let pair = if value.is_empty() { key.clone() } else { format!("{key}={value}") };
                     format!("the taint {pair}:{effect} is not tolerated")
                 })
             }
-            Filter::Placement => "not in the placement list".to_owned(),
-            Filter::Affinity if !affinity::selected(&self.wanted.selector, &cluster.labels) => {
+            FilterPlugin::Placement => "not in the placement list".to_owned(),
+            FilterPlugin::Affinity if !affinity::is_selected(&self.wanted.selector, &cluster.labels) => {
                 "its labels do not match clusterSelector".to_owned()
             }
-            Filter::Affinity => {
+            FilterPlugin::Affinity => {
                 let terms = self.required.as_ref();
-                match terms.map(|t| t.accepts(&cluster.name, &cluster.labels)) {
+                match terms.map(|t| t.accepts_cluster(&cluster.name, &cluster.labels)) {
                     Some(Err(malformed)) => format!("clusterAffinity is malformed: {}", malformed.0),
                     _ => "no term of clusterAffinity matches".to_owned(),
                 }
             }
-            Filter::Ready => "is not ready".to_owned(),
-            Filter::Terminating => "is being deleted".to_owned(),
-            Filter::Evicted => "the workload migration evicts it".to_owned(),
-            Filter::ResourcesFit => "has too few GPUs left".to_owned(),
+            FilterPlugin::Ready => "is not ready".to_owned(),
+            FilterPlugin::Terminating => "is being deleted".to_owned(),
+            FilterPlugin::Evicted => "the workload migration evicts it".to_owned(),
+            FilterPlugin::ResourcesFit => "has too few GPUs left".to_owned(),
         }
     }
 }

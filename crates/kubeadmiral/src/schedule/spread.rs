@@ -4,11 +4,11 @@
 //! Then rounds by weight, rounded up, until nothing changes. If disruption is avoided, only the difference
 //! between current and desired replicas moves.
 
-use super::{Bounds, Limits, Rescheduling};
+use super::{Bounds, ReplicaLimits, Rescheduling};
 
 /// A cluster's share in the division.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct SpreadShare {
     pub(super) weight: i64,
     pub(super) bounds: Bounds,
     /// FNV-1 of the cluster's name and the object's key.
@@ -17,73 +17,78 @@ pub(super) struct Share {
 
 /// The result of a division, by cluster: the replicas that can run, and those that wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Division {
+pub(super) struct ReplicaDivision {
     pub(super) plan: Vec<i64>,
     pub(super) over: Vec<i64>,
 }
 
-impl Division {
-    pub(super) fn total(&self) -> i64 {
+impl ReplicaDivision {
+    pub(super) fn planned_total(&self) -> i64 {
         self.plan.iter().sum()
     }
 
     /// The sum for each cluster.
-    pub(super) fn replicas(&self) -> Vec<i64> {
+    pub(super) fn total_replicas(&self) -> Vec<i64> {
         self.plan.iter().zip(&self.over).map(|(plan, over)| plan + over).collect()
     }
 }
 
 /// 32-bit FNV-1 over the cluster's name followed by the object's key.
-pub(super) fn hash(cluster: &str, key: &str) -> u32 {
+pub(super) fn hash_cluster(cluster: &str, key: &str) -> u32 {
     let bytes = cluster.bytes().chain(key.bytes());
     bytes.fold(2_166_136_261, |hash: u32, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
 }
 
 /// Divides `total` among the clusters. All lists are by cluster. `current` are the current replicas.
-pub(super) fn plan(
-    shares: &[Share],
-    limits: &Limits,
+pub(super) fn plan_spread(
+    shares: &[SpreadShare],
+    limits: &ReplicaLimits,
     current: &[i64],
     total: i64,
     how: Rescheduling,
 ) -> Vec<i64> {
     let keep = how.keep_unschedulable || !how.avoid_disruption;
-    let target = desired(shares, limits, total, keep);
+    let target = divide_by_preference(shares, limits, total, keep);
     if !how.avoid_disruption {
-        return target.replicas();
+        return target.total_replicas();
     }
-    let mut now: Vec<i64> = current.iter().enumerate().map(|(at, n)| limits.cap(at, *n)).collect();
+    let mut now: Vec<i64> = current.iter().enumerate().map(|(at, n)| limits.cap_runnable(at, *n)).collect();
     let running: i64 = now.iter().sum();
-    let unlimited = Limits::none(shares.len());
+    let unlimited = ReplicaLimits::unlimited(shares.len());
     let scale = |now: &[i64], by: i64, up: bool| {
         let moving = shares.iter().zip(now).zip(&target.plan).map(|((share, now), plan)| {
             let weight = if up { plan - now } else { now - plan };
             let max = if up { share.bounds.max.map(|max| max - now) } else { Some(*now) };
-            (weight > 0).then_some(Share { weight, bounds: Bounds { min: 0, max }, hash: share.hash })
+            (weight > 0).then_some(SpreadShare { weight, bounds: Bounds { min: 0, max }, hash: share.hash })
         });
-        let (places, moving): (Vec<usize>, Vec<Share>) =
+        let (places, moving): (Vec<usize>, Vec<SpreadShare>) =
             moving.enumerate().filter_map(|(at, share)| Some((at, share?))).unzip();
-        (places, desired(&moving, &unlimited, by, false).plan)
+        (places, divide_by_preference(&moving, &unlimited, by, false).plan)
     };
-    let missing = target.total() - running;
+    let missing = target.planned_total() - running;
     if missing != 0 {
         let (places, moved) = scale(&now, missing.abs(), missing > 0);
         for (at, moved) in places.into_iter().zip(moved) {
             now[at] += if missing > 0 { moved } else { -moved };
         }
     }
-    Division { plan: now, over: target.over }.replicas()
+    ReplicaDivision { plan: now, over: target.over }.total_replicas()
 }
 
 /// The division by preferences alone.
-fn desired(shares: &[Share], limits: &Limits, total: i64, keep: bool) -> Division {
+fn divide_by_preference(
+    shares: &[SpreadShare],
+    limits: &ReplicaLimits,
+    total: i64,
+    keep: bool,
+) -> ReplicaDivision {
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|at| (std::cmp::Reverse(shares[*at].weight), shares[*at].hash));
     let mut rest = total;
-    let mut division = Division { plan: vec![0; shares.len()], over: vec![0; shares.len()] };
+    let mut division = ReplicaDivision { plan: vec![0; shares.len()], over: vec![0; shares.len()] };
     for &at in &order {
         let least = shares[at].bounds.min.min(rest);
-        let (fits, over) = limits.split(at, least);
+        let (fits, over) = limits.split_allowed(at, least);
         division.plan[at] = fits;
         division.over[at] = over;
         rest -= fits;
@@ -101,7 +106,7 @@ fn desired(shares: &[Share], limits: &Limits, total: i64, keep: bool) -> Divisio
             let extra = (round * i128::from(shares[at].weight) + weights - 1) / weights;
             let wanted = before + i64::try_from(extra).unwrap_or(i64::MAX).min(rest);
             let capped = shares[at].bounds.max.map_or(wanted, |max| wanted.min(max));
-            let (fits, over) = limits.split(at, capped);
+            let (fits, over) = limits.split_allowed(at, capped);
             division.over[at] += over;
             division.plan[at] = fits;
             rest -= fits - before;
@@ -124,11 +129,11 @@ mod tests {
     const FREE: Rescheduling = Rescheduling { avoid_disruption: false, keep_unschedulable: false };
     const CAREFUL: Rescheduling = Rescheduling { avoid_disruption: true, keep_unschedulable: false };
 
-    fn shares(key: &str, clusters: &[(&str, i64, i64)]) -> Vec<Share> {
-        let share = |(name, weight, min): &(&str, i64, i64)| Share {
+    fn shares(key: &str, clusters: &[(&str, i64, i64)]) -> Vec<SpreadShare> {
+        let share = |(name, weight, min): &(&str, i64, i64)| SpreadShare {
             weight: *weight,
             bounds: Bounds { min: *min, max: None },
-            hash: hash(name, key),
+            hash: hash_cluster(name, key),
         };
         clusters.iter().map(share).collect()
     }
@@ -138,15 +143,15 @@ mod tests {
     #[test]
     fn equal_weights_round_up_in_hash_order() {
         let shares = shares("default/web", &THREE);
-        let limits = Limits::none(3);
-        assert_eq!(plan(&shares, &limits, &[0; 3], 50, FREE), [16, 17, 17]);
-        assert_eq!(plan(&shares, &limits, &[0; 3], 50, CAREFUL), [16, 17, 17]);
+        let limits = ReplicaLimits::unlimited(3);
+        assert_eq!(plan_spread(&shares, &limits, &[0; 3], 50, FREE), [16, 17, 17]);
+        assert_eq!(plan_spread(&shares, &limits, &[0; 3], 50, CAREFUL), [16, 17, 17]);
     }
 
     #[test]
     fn minimums_come_before_weights() {
         let shares = shares("default/web", &[("cluster-a", 1, 3), ("cluster-b", 2, 3), ("cluster-c", 2, 3)]);
-        let got = plan(&shares, &Limits::none(3), &[0; 3], 10, FREE);
+        let got = plan_spread(&shares, &ReplicaLimits::unlimited(3), &[0; 3], 10, FREE);
         assert_eq!(got.iter().sum::<i64>(), 10);
         assert_eq!(got[0], 3);
     }
@@ -154,14 +159,14 @@ mod tests {
     #[test]
     fn only_the_difference_moves() {
         let shares = shares("default/web", &[("cluster-a", 1, 0), ("cluster-b", 1, 0)]);
-        assert_eq!(plan(&shares, &Limits::none(2), &[8, 2], 15, CAREFUL), [8, 7]);
-        assert_eq!(plan(&shares, &Limits::none(2), &[8, 2], 10, CAREFUL), [8, 2]);
+        assert_eq!(plan_spread(&shares, &ReplicaLimits::unlimited(2), &[8, 2], 15, CAREFUL), [8, 7]);
+        assert_eq!(plan_spread(&shares, &ReplicaLimits::unlimited(2), &[8, 2], 10, CAREFUL), [8, 2]);
     }
 
     #[test]
     fn a_maximum_below_the_minimum_gives_the_surplus_back() {
         let mut shares = shares("default/web", &[("cluster-a", 1, 5), ("cluster-b", 1, 0)]);
         shares[0].bounds.max = Some(2);
-        assert_eq!(plan(&shares, &Limits::none(2), &[0; 2], 10, FREE), [2, 8]);
+        assert_eq!(plan_spread(&shares, &ReplicaLimits::unlimited(2), &[0; 2], 10, FREE), [2, 8]);
     }
 }

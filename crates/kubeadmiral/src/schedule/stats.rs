@@ -3,7 +3,7 @@
 //! Facts: cpu is in thousandths, memory in bytes, GPUs in units. The used amount is allocatable minus
 //! available. Of pods' requests only GPUs count.
 
-use super::weights::Amounts;
+use super::weights::FreeAmounts;
 use federate_kubernetes::Cluster;
 use federate_kubernetes::quantity::Quantity;
 
@@ -19,41 +19,41 @@ struct Resource {
 
 /// A cluster's resources.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Stats {
+pub(super) struct ClusterStats {
     cpu: Resource,
     memory: Resource,
     gpu: Resource,
     /// The resources for division by free resources.
-    pub(super) cores: Amounts,
-    pub(super) gpus: Amounts,
+    pub(super) cores: FreeAmounts,
+    pub(super) gpus: FreeAmounts,
 }
 
-impl Stats {
-    pub(super) fn of(cluster: &Cluster) -> Self {
+impl ClusterStats {
+    pub(super) fn from_cluster(cluster: &Cluster) -> Self {
         let Some(capacity) = &cluster.capacity else { return Self::default() };
         let of = |name: &str, unit: fn(Quantity) -> i64| {
             let allocatable = capacity.allocatable.get(name).copied().unwrap_or_default();
             let available = capacity.available.get(name).copied().unwrap_or_default();
-            let amounts = Amounts { allocatable: allocatable.value(), available: available.value() };
+            let amounts = FreeAmounts { allocatable: allocatable.value(), available: available.value() };
             let resource = Resource {
                 allocatable: unit(allocatable),
                 used: unit(allocatable).saturating_sub(unit(available)),
             };
             (resource, amounts)
         };
-        let (cpu, cores) = of("cpu", Quantity::milli);
+        let (cpu, cores) = of("cpu", Quantity::milli_value);
         let (memory, _) = of("memory", Quantity::value);
         let (gpu, gpus) = of(GPU, Quantity::value);
         Self { cpu, memory, gpu, cores, gpus }
     }
 
     /// Whether a pod's GPUs fit into the free ones.
-    pub(super) fn fits(&self, gpu: Option<i64>) -> bool {
+    pub(super) fn fits_gpus(&self, gpu: Option<i64>) -> bool {
         gpu.is_none_or(|gpu| gpu <= 0 || self.gpu.allocatable >= gpu.saturating_add(self.gpu.used))
     }
 
     /// Allocatable and requested amounts of the resources that count, each with its weight.
-    fn counted(&self, gpu: Option<i64>) -> impl Iterator<Item = (i64, i64, i64)> {
+    fn counted_resources(&self, gpu: Option<i64>) -> impl Iterator<Item = (i64, i64, i64)> {
         let of = |resource: Resource, request: i64, weight: i64| {
             (resource.allocatable, resource.used.saturating_add(request), weight)
         };
@@ -68,12 +68,12 @@ impl Stats {
         clippy::cast_precision_loss,
         reason = "the arithmetic is specified so"
     )]
-    pub(super) fn balanced(&self, gpu: Option<i64>) -> i64 {
+    pub(super) fn balanced_score(&self, gpu: Option<i64>) -> i64 {
         let fraction = |(allocatable, requested, _): (i64, i64, i64)| match allocatable {
             0 => 1.0,
             _ => requested as f64 / allocatable as f64,
         };
-        let fractions: Vec<f64> = self.counted(gpu).map(fraction).collect();
+        let fractions: Vec<f64> = self.counted_resources(gpu).map(fraction).collect();
         if fractions.iter().any(|f| *f >= 1.0) {
             return 0;
         }
@@ -89,18 +89,18 @@ impl Stats {
     }
 
     /// The part that is free, in percent.
-    pub(super) fn least(&self, gpu: Option<i64>) -> i64 {
-        self.percent(gpu, |allocatable: i64, requested| allocatable.saturating_sub(requested))
+    pub(super) fn least_allocated_score(&self, gpu: Option<i64>) -> i64 {
+        self.weighted_percent(gpu, |allocatable: i64, requested| allocatable.saturating_sub(requested))
     }
 
     /// The part that is used, in percent.
-    pub(super) fn most(&self, gpu: Option<i64>) -> i64 {
-        self.percent(gpu, |_, requested| requested)
+    pub(super) fn most_allocated_score(&self, gpu: Option<i64>) -> i64 {
+        self.weighted_percent(gpu, |_, requested| requested)
     }
 
-    fn percent(&self, gpu: Option<i64>, part: fn(i64, i64) -> i64) -> i64 {
+    fn weighted_percent(&self, gpu: Option<i64>, part: fn(i64, i64) -> i64) -> i64 {
         let (mut sum, mut weights) = (0, 0);
-        for (allocatable, requested, weight) in self.counted(gpu) {
+        for (allocatable, requested, weight) in self.counted_resources(gpu) {
             weights += weight;
             if allocatable != 0 && requested <= allocatable {
                 let part = i128::from(part(allocatable, requested)) * 100 / i128::from(allocatable);

@@ -5,12 +5,12 @@
 
 /// The resources of one cluster, in whole units rounded up.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Amounts {
+pub(super) struct FreeAmounts {
     pub(super) allocatable: i64,
     pub(super) available: i64,
 }
 
-const ALL: f64 = 1000.0;
+const TOTAL_WEIGHT: f64 = 1000.0;
 const SUPPLY_LIMIT: f64 = 1.4;
 
 /// The weight of each cluster. The rounding difference goes to the first of the heaviest.
@@ -19,25 +19,27 @@ const SUPPLY_LIMIT: f64 = 1.4;
     clippy::cast_precision_loss,
     reason = "the arithmetic is specified so"
 )]
-pub(super) fn dynamic(clusters: &[Amounts]) -> Vec<i64> {
+pub(super) fn weigh_free_resources(clusters: &[FreeAmounts]) -> Vec<i64> {
     let round = |share: f64| share.round() as i64;
-    let equal = round(ALL / clusters.len() as f64);
+    let equal = round(TOTAL_WEIGHT / clusters.len() as f64);
     let supply: f64 = clusters.iter().map(|c| c.allocatable as f64).sum();
-    let limit = |c: &Amounts| match supply {
+    let limit = |c: &FreeAmounts| match supply {
         0.0 => equal,
-        _ => round(c.allocatable as f64 / supply * ALL * SUPPLY_LIMIT),
+        _ => round(c.allocatable as f64 / supply * TOTAL_WEIGHT * SUPPLY_LIMIT),
     };
     let free: f64 = clusters.iter().map(|c| c.available.max(0) as f64).sum();
     if free == 0.0 {
         return vec![equal; clusters.len()];
     }
-    let capped: Vec<i64> =
-        clusters.iter().map(|c| round(c.available.max(0) as f64 / free * ALL).min(limit(c))).collect();
+    let capped: Vec<i64> = clusters
+        .iter()
+        .map(|c| round(c.available.max(0) as f64 / free * TOTAL_WEIGHT).min(limit(c)))
+        .collect();
     let sum: i64 = capped.iter().sum();
     if sum == 0 {
         return vec![0; clusters.len()];
     }
-    let mut weights: Vec<i64> = capped.iter().map(|w| round(*w as f64 / sum as f64 * ALL)).collect();
+    let mut weights: Vec<i64> = capped.iter().map(|w| round(*w as f64 / sum as f64 * TOTAL_WEIGHT)).collect();
     let difference = 1000 - weights.iter().sum::<i64>();
     let most = weights.iter().copied().max().unwrap_or(0);
     if let Some(heaviest) = weights.iter_mut().find(|w| **w == most && most > 0) {
@@ -53,9 +55,9 @@ mod tests {
     fn weights(amounts: &[(i64, i64)]) -> Vec<i64> {
         let amounts: Vec<_> = amounts
             .iter()
-            .map(|(allocatable, available)| Amounts { allocatable: *allocatable, available: *available })
+            .map(|(allocatable, available)| FreeAmounts { allocatable: *allocatable, available: *available })
             .collect();
-        dynamic(&amounts)
+        weigh_free_resources(&amounts)
     }
 
     #[test]

@@ -8,11 +8,11 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::status::Status;
-use super::{Failure, Kind};
+use super::status::ResolvedRecord;
+use super::{RecordFailure, RecordKind};
 use crate::api::{IngressRecordSpec, ServiceRecordSpec};
-use crate::memory::Address;
-use federate_dialect::Hosts;
+use crate::state::LoadBalancerAddress;
+use federate_dialect::HostAddresses;
 use federate_kubernetes::Object;
 
 /// The default TTL, in seconds.
@@ -28,10 +28,14 @@ struct Endpoint {
 }
 
 /// The endpoints, sorted by name.
-pub(super) fn of(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<Value>, Failure> {
+pub(super) fn compute_endpoints(
+    record: &Object,
+    status: &ResolvedRecord,
+    hosts: &HostAddresses,
+) -> Result<Vec<Value>, RecordFailure> {
     let (ttl, endpoints) = match &status.kind {
-        Kind::Service(spec) => (spec.record_ttl, service(record, spec, status, hosts)?),
-        Kind::Ingress(spec) => (spec.record_ttl, ingress(spec, status, hosts)?),
+        RecordKind::Service(spec) => (spec.record_ttl, service_endpoints(record, spec, status, hosts)?),
+        RecordKind::Ingress(spec) => (spec.record_ttl, ingress_endpoints(spec, status, hosts)?),
     };
     let ttl = if ttl == 0 { DEFAULT_TTL } else { ttl };
     let written = |endpoint: Endpoint| {
@@ -42,16 +46,16 @@ pub(super) fn of(record: &Object, status: &Status, hosts: &Hosts) -> Result<Vec<
         }
         value
     };
-    Ok(merged(endpoints).into_iter().map(written).collect())
+    Ok(merge_endpoints(endpoints).into_iter().map(written).collect())
 }
 
 /// The names of a service: by zone, by region and global, for each cluster.
-fn service(
+fn service_endpoints(
     record: &Object,
     spec: &ServiceRecordSpec,
-    status: &Status,
-    hosts: &Hosts,
-) -> Result<Vec<Endpoint>, Failure> {
+    status: &ResolvedRecord,
+    hosts: &HostAddresses,
+) -> Result<Vec<Endpoint>, RecordFailure> {
     let external = spec.external_name.as_str();
     let labelled = !external.is_empty();
     let own = if labelled { external } else { &record.id.name };
@@ -70,7 +74,7 @@ fn service(
         });
     }
     for entry in &status.entries {
-        let targets = resolved(&entry.addresses, hosts)?;
+        let targets = resolve_addresses(&entry.addresses, hosts)?;
         let region = format!("{prefix}.{}.{domain}", entry.region);
         let mut names: Vec<(String, &str)> = Vec::new();
         names.extend(
@@ -91,10 +95,14 @@ fn service(
 }
 
 /// One name for each host, with the addresses of all clusters.
-fn ingress(spec: &IngressRecordSpec, status: &Status, hosts: &Hosts) -> Result<Vec<Endpoint>, Failure> {
+fn ingress_endpoints(
+    spec: &IngressRecordSpec,
+    status: &ResolvedRecord,
+    hosts: &HostAddresses,
+) -> Result<Vec<Endpoint>, RecordFailure> {
     let mut targets = BTreeSet::new();
     for entry in &status.entries {
-        targets.extend(resolved(&entry.addresses, hosts)?);
+        targets.extend(resolve_addresses(&entry.addresses, hosts)?);
     }
     let endpoint = |name: &String| Endpoint {
         name: name.clone(),
@@ -106,9 +114,12 @@ fn ingress(spec: &IngressRecordSpec, status: &Status, hosts: &Hosts) -> Result<V
 }
 
 /// The addresses behind a load balancer.
-fn resolved(addresses: &[Address], hosts: &Hosts) -> Result<BTreeSet<String>, Failure> {
+fn resolve_addresses(
+    addresses: &[LoadBalancerAddress],
+    hosts: &HostAddresses,
+) -> Result<BTreeSet<String>, RecordFailure> {
     let mut targets = BTreeSet::new();
-    for Address { ip, hostname } in addresses {
+    for LoadBalancerAddress { ip, hostname } in addresses {
         if !ip.is_empty() {
             targets.insert(ip.clone());
         }
@@ -123,7 +134,7 @@ fn resolved(addresses: &[Address], hosts: &Hosts) -> Result<BTreeSet<String>, Fa
         match hosts.get(hostname) {
             Some(found) if !found.is_empty() => targets.extend(found.iter().cloned()),
             _ => {
-                return Err(Failure {
+                return Err(RecordFailure {
                     reason: "ResolveFailed",
                     message: format!("the host name `{hostname}` of a load balancer does not resolve"),
                     help: "give its addresses with --hosts",
@@ -135,7 +146,7 @@ fn resolved(addresses: &[Address], hosts: &Hosts) -> Result<BTreeSet<String>, Fa
 }
 
 /// Merges endpoints by name: addresses replace aliases, and targets of one type are joined.
-fn merged(endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
+fn merge_endpoints(endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
     let mut by_name: BTreeMap<String, Endpoint> = BTreeMap::new();
     for mut endpoint in endpoints {
         endpoint.targets.remove("");
@@ -172,14 +183,14 @@ mod tests {
             endpoint("b", "A", &["1"]),
             endpoint("a", "CNAME", &[""]),
         ];
-        assert_eq!(merged(all), [endpoint("b", "A", &["1", "2"])]);
+        assert_eq!(merge_endpoints(all), [endpoint("b", "A", &["1", "2"])]);
     }
 
     #[test]
     fn host_names_are_resolved_or_fail_the_record() {
-        let hosts = Hosts::from([("lb".to_owned(), vec!["10.0.0.2".to_owned(), "::1".to_owned()])]);
+        let hosts = HostAddresses::from([("lb".to_owned(), vec!["10.0.0.2".to_owned(), "::1".to_owned()])]);
         let of = |ip: &str, name: &str| {
-            resolved(&[Address { ip: ip.to_owned(), hostname: name.to_owned() }], &hosts)
+            resolve_addresses(&[LoadBalancerAddress { ip: ip.to_owned(), hostname: name.to_owned() }], &hosts)
         };
         assert_eq!(of("10.0.0.1", "lb").unwrap().len(), 3);
         assert_eq!(of("", "other").unwrap_err().reason, "ResolveFailed");

@@ -6,13 +6,15 @@
 
 use serde_json::{Map, Value};
 
-use super::super::KubeFedPlane;
-use super::super::decide::{self, Decision};
-use super::super::division::Trace;
-use super::super::federated::Federated;
-use super::super::observe::is_managed;
-use super::{DONE, is_host_namespace, released};
-use federate_dialect::{Action, DeleteOptions, DeletionProgress, DeletionState, Previous, SyncOp};
+use super::super::KubeFedPlanner;
+use super::super::decision::{self, FederatedDecision};
+use super::super::division::DivisionTrace;
+use super::super::federated_object::FederatedObject;
+use super::super::observation::is_managed;
+use super::{OK_STATUS, is_host_namespace, without_managed_label};
+use federate_dialect::{
+    ControlPlaneAction, DeleteOptions, DeletionProgress, DeletionState, PreviousPlan, SyncOp,
+};
 use federate_kubernetes::{Cluster, Object};
 
 /// The finalizer that keeps a federated object until its deletion is complete.
@@ -27,7 +29,7 @@ enum Policy {
 }
 
 /// The policy that the annotations of a federated object ask for; `None` where they cannot be read.
-fn policy(federated: &Federated<'_>) -> Option<Policy> {
+fn deletion_policy(federated: &FederatedObject<'_>) -> Option<Policy> {
     let object = federated.object;
     if object.annotation("kubefed.io/orphan") == Some("true") {
         return Some(Policy::Orphan);
@@ -43,59 +45,66 @@ fn policy(federated: &Federated<'_>) -> Option<Policy> {
     ))
 }
 
-fn has_finalizer(federated: &Federated<'_>) -> bool {
-    let finalizers = federated.object.at(&["metadata", "finalizers"]).and_then(Value::as_array);
+fn has_finalizer(federated: &FederatedObject<'_>) -> bool {
+    let finalizers = federated.object.value_at(&["metadata", "finalizers"]).and_then(Value::as_array);
     finalizers.is_some_and(|finalizers| finalizers.iter().any(|name| name == FINALIZER))
 }
 
 /// The clusters that are selected at this moment; `None` where the placement cannot be read.
-fn selected<'a>(plane: &KubeFedPlane<'a>, federated: &Federated<'a>) -> Option<Vec<&'a Cluster>> {
-    let decision = Decision::new(plane, federated, &Previous::default(), &mut Trace::default());
-    if decision.refusal.as_ref().is_some_and(|refusal| refusal.reason == decide::NO_PLACEMENT) {
+fn selected_clusters<'a>(
+    plane: &KubeFedPlanner<'a>,
+    federated: &FederatedObject<'a>,
+) -> Option<Vec<&'a Cluster>> {
+    let decision =
+        FederatedDecision::new(plane, federated, &PreviousPlan::default(), &mut DivisionTrace::default());
+    if decision.refusal.as_ref().is_some_and(|refusal| refusal.reason == decision::NO_PLACEMENT) {
         return None;
     }
     let all = plane.clusters.iter().copied().enumerate();
-    Some(all.filter(|(index, _)| decision.selects(*index)).map(|(_, cluster)| cluster).collect())
+    Some(all.filter(|(index, _)| decision.is_selected(*index)).map(|(_, cluster)| cluster).collect())
 }
 
 /// Decides what to do in a cluster.
-pub(super) fn reconcile(
-    plane: &KubeFedPlane<'_>,
-    federated: &Federated<'_>,
+pub(super) fn reconcile_deletion(
+    plane: &KubeFedPlanner<'_>,
+    federated: &FederatedObject<'_>,
     cluster: &Cluster,
     live: Option<&Object>,
-) -> Option<Action> {
-    let live = live.filter(|live| cluster.ready && is_managed(live) && !live.deleting())?;
+) -> Option<ControlPlaneAction> {
+    let live = live.filter(|live| cluster.ready && is_managed(live) && !live.is_deleting())?;
     if !has_finalizer(federated) {
         return None;
     }
-    let policy = policy(federated)?;
-    selected(plane, federated)?.iter().find(|one| one.name == cluster.name)?;
+    let policy = deletion_policy(federated)?;
+    selected_clusters(plane, federated)?.iter().find(|one| one.name == cluster.name)?;
     let op = match policy {
         Policy::Delete(options) if !is_host_namespace(plane, federated, live) => SyncOp::Delete(options),
-        _ => SyncOp::Release(released(live)),
+        _ => SyncOp::Release(without_managed_label(live)),
     };
-    Some(Action { op, adopts: false, status: DONE, hint: None })
+    Some(ControlPlaneAction { op, adopts: false, status: OK_STATUS, hint: None })
 }
 
 /// How far the deletion is, from what is in the clusters before anything is done; `None` where the object is not
 /// being deleted.
-pub(crate) fn progress(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> Option<DeletionProgress> {
-    if decide::inactive(plane, federated).is_some() || !federated.object.deleting() {
+pub(crate) fn deletion_progress(
+    plane: &KubeFedPlanner<'_>,
+    federated: &FederatedObject<'_>,
+) -> Option<DeletionProgress> {
+    if decision::inactive_refusal(plane, federated).is_some() || !federated.object.is_deleting() {
         return None;
     }
     let failed = DeletionProgress { finalizer_removed: false, state: DeletionState::Failed };
     if !has_finalizer(federated) {
         return Some(DeletionProgress { state: DeletionState::Done, ..failed });
     }
-    let Some(policy) = policy(federated) else { return Some(failed) };
+    let Some(policy) = deletion_policy(federated) else { return Some(failed) };
     let orphans = matches!(policy, Policy::Orphan);
-    let Some(selected) = selected(plane, federated) else {
+    let Some(selected) = selected_clusters(plane, federated) else {
         return Some(DeletionProgress { finalizer_removed: orphans, ..failed });
     };
     let state = if selected.iter().any(|cluster| !cluster.ready) {
         DeletionState::Failed
-    } else if !orphans && selected.iter().any(|cluster| remains(plane, federated, cluster)) {
+    } else if !orphans && selected.iter().any(|cluster| has_remaining(plane, federated, cluster)) {
         DeletionState::Waiting
     } else {
         DeletionState::Done
@@ -104,11 +113,11 @@ pub(crate) fn progress(plane: &KubeFedPlane<'_>, federated: &Federated<'_>) -> O
 }
 
 /// Whether a cluster still has an object that has to go first.
-fn remains(plane: &KubeFedPlane<'_>, federated: &Federated<'_>, cluster: &Cluster) -> bool {
+fn has_remaining(plane: &KubeFedPlanner<'_>, federated: &FederatedObject<'_>, cluster: &Cluster) -> bool {
     let id = &federated.target;
     let live = plane.input.live;
     let found = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
     found.is_some_and(|live| {
-        is_managed(live) && !(live.deleting() && is_host_namespace(plane, federated, live))
+        is_managed(live) && !(live.is_deleting() && is_host_namespace(plane, federated, live))
     })
 }

@@ -8,10 +8,10 @@
 use md5::{Digest, Md5};
 use serde_json::{Map, Value, json};
 
-use super::super::federated::Federated;
-use super::super::{KubeFedPlane, explain};
+use super::super::federated_object::FederatedObject;
+use super::super::{KubeFedPlanner, explanation};
 use federate_dialect::{Placement, gojson};
-use federate_kubernetes::object::{at, string_map};
+use federate_kubernetes::object::{string_map, value_at};
 use federate_kubernetes::{Labels, Object, ObjectRef};
 
 /// The kinds that record versions: of namespaced objects, and of cluster-scoped ones.
@@ -23,10 +23,10 @@ pub(crate) fn is_record(kind: &str) -> bool {
 }
 
 /// The version of the object in the cluster when it was last sent, if template and overrides are the same now.
-pub(super) fn recorded<'r>(
-    plane: &'r KubeFedPlane<'_>,
+pub(super) fn recorded_version<'r>(
+    plane: &'r KubeFedPlanner<'_>,
     row: &Placement,
-    federated: &Federated<'_>,
+    federated: &FederatedObject<'_>,
     cluster: &str,
 ) -> Option<&'r str> {
     let own = &federated.object.id;
@@ -34,13 +34,13 @@ pub(super) fn recorded<'r>(
     let name = format!("{}-{}", federated.target.kind.to_lowercase(), own.name);
     let is_its = |id: &ObjectRef| id.kind == kind && id.namespace == own.namespace && id.name == name;
     let record = plane.sent.iter().find(|object| is_its(&object.id))?;
-    let (template, overrides) = versions(row, federated);
-    if record.text(&["status", "templateVersion"]) != template
-        || record.text(&["status", "overridesVersion"]) != overrides
+    let (template, overrides) = current_versions(row, federated);
+    if record.text_at(&["status", "templateVersion"]) != template
+        || record.text_at(&["status", "overridesVersion"]) != overrides
     {
         return None;
     }
-    let clusters = record.at(&["status", "clusterVersions"])?.as_array()?;
+    let clusters = record.value_at(&["status", "clusterVersions"])?.as_array()?;
     let entry = clusters.iter().find(|entry| entry.get("clusterName").is_some_and(|name| name == cluster))?;
     entry.get("version")?.as_str()
 }
@@ -53,41 +53,49 @@ pub(super) fn is_current(recorded: Option<&str>, desired: &Value, live: &Object)
 
 /// The version of an object in a cluster.
 fn object_version(live: &Object) -> String {
-    match live.at(&["metadata", "generation"]).and_then(Value::as_i64).filter(|generation| *generation != 0) {
+    match live
+        .value_at(&["metadata", "generation"])
+        .and_then(Value::as_i64)
+        .filter(|generation| *generation != 0)
+    {
         Some(generation) => format!("gen:{generation}"),
-        None => format!("rv:{}", live.text(&["metadata", "resourceVersion"])),
+        None => format!("rv:{}", live.text_at(&["metadata", "resourceVersion"])),
     }
 }
 
 fn same_metadata(desired: &Value, live: &Value) -> bool {
-    let text =
-        |value, key| at(value, &["metadata", key]).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let map = |value, key| -> Labels { string_map(at(value, &["metadata", key])) };
+    let text = |value, key| {
+        value_at(value, &["metadata", key]).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let map = |value, key| -> Labels { string_map(value_at(value, &["metadata", key])) };
     ["name", "namespace"].iter().all(|key| text(desired, key) == text(live, key))
         && ["labels", "annotations"].iter().all(|key| map(desired, key) == map(live, key))
 }
 
 /// The versions of the template and of the overrides, after the scheduler has written them.
-fn versions(row: &Placement, federated: &Federated<'_>) -> (String, String) {
+fn current_versions(row: &Placement, federated: &FederatedObject<'_>) -> (String, String) {
     let object = federated.object;
     let scheduled = row.policy.as_ref().is_some_and(|policy| *policy != object.id);
     let schedule = || row.clusters.iter().map(|p| (p.name.clone(), p.replicas.unwrap_or(0))).collect();
-    let rewritten = scheduled.then(|| explain::rewritten(federated, &schedule()));
-    of(rewritten.as_ref().unwrap_or(&object.body))
+    let rewritten = scheduled.then(|| explanation::rewrite_federated(federated, &schedule()));
+    compute_versions(rewritten.as_ref().unwrap_or(&object.body))
 }
 
 /// The versions of the template and of the overrides of a federated object.
-pub(crate) fn of(federated: &Value) -> (String, String) {
-    let template = at(federated, &["spec", "template"]).filter(|template| !template.is_null());
-    (template.map(hash).unwrap_or_default(), overrides_version(at(federated, &["spec", "overrides"])))
+pub(crate) fn compute_versions(federated: &Value) -> (String, String) {
+    let template = value_at(federated, &["spec", "template"]).filter(|template| !template.is_null());
+    (
+        template.map(hash_value).unwrap_or_default(),
+        overrides_version(value_at(federated, &["spec", "overrides"])),
+    )
 }
 
-fn hash(value: &Value) -> String {
-    hex(&gojson::write(value))
+fn hash_value(value: &Value) -> String {
+    md5_hex(&gojson::write_sorted(value))
 }
 
 /// The MD5 of a text and a newline.
-fn hex(text: &str) -> String {
+fn md5_hex(text: &str) -> String {
     let digest = Md5::new().chain_update(text).chain_update("\n").finalize();
     let mut text = String::new();
     for byte in digest {
@@ -98,41 +106,41 @@ fn hex(text: &str) -> String {
 
 /// The hash of the overrides. The order of their keys is that of the fields of Go's types.
 fn overrides_version(overrides: Option<&Value>) -> String {
-    let Some(list) = overrides.and_then(Value::as_array) else { return hex(r#"{"overrides":null}"#) };
-    let entries: Vec<String> = list.iter().map(entry_text).collect();
-    hex(&format!(r#"{{"overrides":[{}]}}"#, entries.join(",")))
+    let Some(list) = overrides.and_then(Value::as_array) else { return md5_hex(r#"{"overrides":null}"#) };
+    let entries: Vec<String> = list.iter().map(encode_entry).collect();
+    md5_hex(&format!(r#"{{"overrides":[{}]}}"#, entries.join(",")))
 }
 
-fn entry_text(entry: &Value) -> String {
-    let mut fields = vec![field("clusterName", entry.get("clusterName").unwrap_or(&json!("")))];
+fn encode_entry(entry: &Value) -> String {
+    let mut fields = vec![encode_field("clusterName", entry.get("clusterName").unwrap_or(&json!("")))];
     let steps = entry.get("clusterOverrides").and_then(Value::as_array).filter(|steps| !steps.is_empty());
     if let Some(steps) = steps {
-        let steps: Vec<String> = steps.iter().map(step_text).collect();
+        let steps: Vec<String> = steps.iter().map(encode_step).collect();
         fields.push(format!(r#""clusterOverrides":[{}]"#, steps.join(",")));
     }
     format!("{{{}}}", fields.join(","))
 }
 
-fn step_text(step: &Value) -> String {
+fn encode_step(step: &Value) -> String {
     let given = |key| step.get(key).filter(|value| !value.is_null());
     let mut fields = Vec::new();
-    fields.extend(given("op").filter(|op| *op != "").map(|op| field("op", op)));
-    fields.push(field("path", given("path").unwrap_or(&json!(""))));
-    fields.extend(given("value").map(|value| field("value", &floats(value))));
+    fields.extend(given("op").filter(|op| *op != "").map(|op| encode_field("op", op)));
+    fields.push(encode_field("path", given("path").unwrap_or(&json!(""))));
+    fields.extend(given("value").map(|value| encode_field("value", &to_floats(value))));
     format!("{{{}}}", fields.join(","))
 }
 
-fn field(key: &str, value: &Value) -> String {
-    format!(r#""{key}":{}"#, gojson::write(value))
+fn encode_field(key: &str, value: &Value) -> String {
+    format!(r#""{key}":{}"#, gojson::write_sorted(value))
 }
 
 /// The value with every number as Go's `float64`.
-fn floats(value: &Value) -> Value {
+fn to_floats(value: &Value) -> Value {
     match value {
         Value::Number(number) => number.as_f64().map_or(Value::Null, Value::from),
-        Value::Array(items) => items.iter().map(floats).collect(),
+        Value::Array(items) => items.iter().map(to_floats).collect(),
         Value::Object(map) => {
-            Value::Object(map.iter().map(|(k, v)| (k.clone(), floats(v))).collect::<Map<_, _>>())
+            Value::Object(map.iter().map(|(k, v)| (k.clone(), to_floats(v))).collect::<Map<_, _>>())
         }
         other => other.clone(),
     }
@@ -145,7 +153,7 @@ mod tests {
     #[test]
     fn the_worked_example() {
         // echo '{"data":{"k":"v"}}' | md5sum
-        assert_eq!(hash(&json!({"data": {"k": "v"}})), "86d7340b476552a96d857c5b58aace45");
+        assert_eq!(hash_value(&json!({"data": {"k": "v"}})), "86d7340b476552a96d857c5b58aace45");
         assert_eq!(overrides_version(None), "2979b7538b527abe06492021841caf47");
     }
 
@@ -160,7 +168,7 @@ mod tests {
             r#"{"overrides":[{"clusterName":"c\u003c1","clusterOverrides":[{"path":"/a","value":12345678901234568},"#,
             r#"{"op":"remove","path":"/b"}]},{"clusterName":"c2"}]}"#
         );
-        assert_eq!(overrides_version(Some(&overrides)), hex(text));
+        assert_eq!(overrides_version(Some(&overrides)), md5_hex(text));
         assert_eq!(overrides_version(Some(&json!(null))), overrides_version(None));
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn parse(text: &str) -> Result<Value, Error> {
 }
 
 /// The entries of a structure. `null` has none.
-pub(super) fn structure(value: &Value) -> Result<Option<&Map<String, Value>>, Error> {
+pub(super) fn read_structure(value: &Value) -> Result<Option<&Map<String, Value>>, Error> {
     match value {
         Value::Null => Ok(None),
         Value::Object(map) => Ok(Some(map)),
@@ -24,7 +24,7 @@ pub(super) fn structure(value: &Value) -> Result<Option<&Map<String, Value>>, Er
 }
 
 /// The value of a field, unless it is `null`.
-pub(super) fn field<'v>(structure: Option<&'v Map<String, Value>>, name: &str) -> Option<&'v Value> {
+pub(super) fn find_field<'v>(structure: Option<&'v Map<String, Value>>, name: &str) -> Option<&'v Value> {
     let named = structure
         .into_iter()
         .flatten()
@@ -33,8 +33,8 @@ pub(super) fn field<'v>(structure: Option<&'v Map<String, Value>>, name: &str) -
 }
 
 /// The string of a field; empty if it is absent.
-pub(super) fn text(structure: Option<&Map<String, Value>>, name: &str) -> Result<String, Error> {
-    match field(structure, name) {
+pub(super) fn read_text(structure: Option<&Map<String, Value>>, name: &str) -> Result<String, Error> {
+    match find_field(structure, name) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
         Some(_) => Err(format!("`{name}` must be a string")),
@@ -42,24 +42,27 @@ pub(super) fn text(structure: Option<&Map<String, Value>>, name: &str) -> Result
 }
 
 /// The 64-bit integer of a field.
-pub(super) fn integer(structure: Option<&Map<String, Value>>, name: &str) -> Result<Option<i64>, Error> {
-    match field(structure, name) {
+pub(super) fn read_integer(structure: Option<&Map<String, Value>>, name: &str) -> Result<Option<i64>, Error> {
+    match find_field(structure, name) {
         None => Ok(None),
         Some(value) => value.as_i64().map(Some).ok_or_else(|| format!("`{name}` must be an integer")),
     }
 }
 
 /// The boolean of a field; false if it is absent.
-pub(super) fn boolean(structure: Option<&Map<String, Value>>, name: &str) -> Result<bool, Error> {
-    match field(structure, name) {
+pub(super) fn read_boolean(structure: Option<&Map<String, Value>>, name: &str) -> Result<bool, Error> {
+    match find_field(structure, name) {
         None => Ok(false),
         Some(value) => value.as_bool().ok_or_else(|| format!("`{name}` must be true or false")),
     }
 }
 
 /// The strings of a field.
-pub(super) fn texts(structure: Option<&Map<String, Value>>, name: &str) -> Result<Vec<String>, Error> {
-    let Some(value) = field(structure, name) else { return Ok(Vec::new()) };
+pub(super) fn read_string_list(
+    structure: Option<&Map<String, Value>>,
+    name: &str,
+) -> Result<Vec<String>, Error> {
+    let Some(value) = find_field(structure, name) else { return Ok(Vec::new()) };
     let item = |item: &Value| match item {
         Value::Null => Some(String::new()),
         other => other.as_str().map(str::to_owned),
@@ -69,11 +72,11 @@ pub(super) fn texts(structure: Option<&Map<String, Value>>, name: &str) -> Resul
 }
 
 /// The entries of a map field, with their keys as written.
-pub(super) fn entries<'v>(
+pub(super) fn read_entries<'v>(
     structure: Option<&'v Map<String, Value>>,
     name: &str,
 ) -> Result<BTreeMap<&'v str, &'v Value>, Error> {
-    match field(structure, name) {
+    match find_field(structure, name) {
         None => Ok(BTreeMap::new()),
         Some(Value::Object(map)) => Ok(map.iter().map(|(key, value)| (key.as_str(), value)).collect()),
         Some(_) => Err(format!("`{name}` must be a mapping")),
@@ -88,14 +91,16 @@ mod tests {
     #[test]
     fn keys_match_in_any_case_and_types_count() {
         let value = json!({"Weight": 1, "WEIGHT": 2, "names": ["a", null], "flag": null, "half": 0.5});
-        let map = structure(&value).unwrap();
-        assert_eq!(integer(map, "weight"), Ok(Some(2)));
-        assert_eq!(texts(map, "Names"), Ok(vec!["a".to_owned(), String::new()]));
-        assert_eq!(boolean(map, "flag"), Ok(false));
+        let map = read_structure(&value).unwrap();
+        assert_eq!(read_integer(map, "weight"), Ok(Some(2)));
+        assert_eq!(read_string_list(map, "Names"), Ok(vec!["a".to_owned(), String::new()]));
+        assert_eq!(read_boolean(map, "flag"), Ok(false));
         assert!(
-            integer(map, "half").is_err() && text(map, "weight").is_err() && boolean(map, "weight").is_err()
+            read_integer(map, "half").is_err()
+                && read_text(map, "weight").is_err()
+                && read_boolean(map, "weight").is_err()
         );
-        assert_eq!(structure(&json!(null)), Ok(None));
-        assert!(structure(&json!([])).is_err());
+        assert_eq!(read_structure(&json!(null)), Ok(None));
+        assert!(read_structure(&json!([])).is_err());
     }
 }

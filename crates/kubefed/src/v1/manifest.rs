@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Divided, Share, shares};
-use federate_dialect::{Placement, Rendered, Variant};
+use super::{Divided, Share, cluster_shares};
+use federate_dialect::{ManifestVariant, Placement, RenderedManifest};
 use federate_kubernetes::{ClusterName, Object};
 use federate_repo::Template;
 
 /// The annotation of a Deployment that is dropped.
-const REVISION: &str = "deployment.kubernetes.io/revision";
+const REVISION_ANNOTATION: &str = "deployment.kubernetes.io/revision";
 
 /// The variants of a placement.
-pub(in super::super) fn variants(row: &Placement, template: &Template) -> Vec<Variant> {
+pub(in super::super) fn render_variants(row: &Placement, template: &Template) -> Vec<ManifestVariant> {
     let mut classes: BTreeMap<_, (Share, Vec<ClusterName>)> = BTreeMap::new();
-    for share in shares(row) {
+    for share in cluster_shares(row) {
         // A `*.j2` file is rendered for each cluster.
         let own = template.per_cluster.is_some().then(|| share.cluster.clone());
         let cluster = share.cluster.clone();
@@ -27,15 +27,18 @@ pub(in super::super) fn variants(row: &Placement, template: &Template) -> Vec<Va
     }
     let variant = |(share, mut clusters): (Share, Vec<ClusterName>)| {
         clusters.sort();
-        let body = body(template.for_cluster(&share.cluster), &share);
-        Variant { clusters: clusters.into(), rendered: Ok(Rendered { body, changes: Vec::new() }) }
+        let body = render_body(template.for_cluster(&share.cluster), &share);
+        ManifestVariant {
+            clusters: clusters.into(),
+            rendered: Ok(RenderedManifest { body, changes: Vec::new() }),
+        }
     };
-    let mut variants: Vec<Variant> = classes.into_values().map(variant).collect();
+    let mut variants: Vec<ManifestVariant> = classes.into_values().map(variant).collect();
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
 }
 
-fn body(object: &Object, share: &Share) -> Value {
+fn render_body(object: &Object, share: &Share) -> Value {
     let passed: &[&str] = match object.id.kind.as_str() {
         "ConfigMap" => &["data"],
         "Secret" => &["data", "type"],
@@ -44,13 +47,13 @@ fn body(object: &Object, share: &Share) -> Value {
     let mut body = Map::new();
     body.insert("apiVersion".to_owned(), object.id.api_version.as_str().into());
     body.insert("kind".to_owned(), object.id.kind.as_str().into());
-    body.insert("metadata".to_owned(), metadata(object));
+    body.insert("metadata".to_owned(), passed_metadata(object));
     for key in passed {
-        if let Some(value) = object.at(&[key]) {
+        if let Some(value) = object.value_at(&[key]) {
             body.insert((*key).to_owned(), value.clone());
         }
     }
-    let numbers: Vec<(&str, Value)> = match Divided::of(&object.id) {
+    let numbers: Vec<(&str, Value)> = match Divided::for_kind(&object.id) {
         Divided::Nothing => Vec::new(),
         Divided::Replicas(_) => vec![("replicas", share.replicas.into())],
         Divided::Parallelism => {
@@ -68,14 +71,14 @@ fn body(object: &Object, share: &Share) -> Value {
     Value::Object(body)
 }
 
-fn metadata(object: &Object) -> Value {
+fn passed_metadata(object: &Object) -> Value {
     let mut metadata = Map::new();
     for key in ["name", "namespace", "labels", "annotations"] {
-        let Some(mut value) = object.at(&["metadata", key]).cloned() else { continue };
+        let Some(mut value) = object.value_at(&["metadata", key]).cloned() else { continue };
         if key == "annotations"
             && object.id.kind == "Deployment"
             && let Some(annotations) = value.as_object_mut()
-            && annotations.shift_remove(REVISION).is_some()
+            && annotations.shift_remove(REVISION_ANNOTATION).is_some()
             && annotations.is_empty()
         {
             continue;

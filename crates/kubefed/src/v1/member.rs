@@ -5,63 +5,64 @@
 
 use serde_json::Value;
 
-use super::super::KubeFedPlane;
+use super::super::KubeFedPlanner;
 use super::manifest;
-use federate_dialect::{Action, DeleteOptions, Placement, SyncOp};
-use federate_kubernetes::object::{at, string_map};
+use federate_dialect::{ControlPlaneAction, DeleteOptions, Placement, SyncOp};
+use federate_kubernetes::object::{string_map, value_at};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
 
 /// The status of an action without problems.
-const DONE: &str = "OK";
+const OK_STATUS: &str = "OK";
 
 /// Decides what to do in a cluster; `None` where the cluster is not handled.
-pub(in super::super) fn reconcile(
-    plane: &KubeFedPlane<'_>,
+pub(in super::super) fn reconcile_member(
+    plane: &KubeFedPlanner<'_>,
     row: &Placement,
     template: &Template,
     cluster: &Cluster,
     live: Option<&Object>,
-) -> Option<Action> {
-    let cluster = plane.cluster(&cluster.name).filter(|cluster| cluster.ready)?;
+) -> Option<ControlPlaneAction> {
+    let cluster = plane.find_cluster(&cluster.name).filter(|cluster| cluster.ready)?;
     if row.unschedulable.is_some() {
         return None;
     }
-    let variants = manifest::variants(row, template).into_iter();
+    let variants = manifest::render_variants(row, template).into_iter();
     let mut own = variants.filter(|variant| variant.clusters.contains(&cluster.name));
-    let done = |op: SyncOp| Some(Action { op, adopts: false, status: DONE, hint: None });
+    let done = |op: SyncOp| Some(ControlPlaneAction { op, adopts: false, status: OK_STATUS, hint: None });
     match (own.next().and_then(|variant| variant.rendered.ok()), live) {
         // A Job stays in a cluster that has no parallelism.
-        (None, Some(live)) if template.object.id.kind != "Job" && !live.deleting() => {
+        (None, Some(live)) if template.object.id.kind != "Job" && !live.is_deleting() => {
             done(SyncOp::Delete(DeleteOptions::new()))
         }
         (None, _) => None,
         (Some(rendered), None) => done(SyncOp::Create(rendered.body)),
         (Some(rendered), Some(live)) => {
-            let body = retained(rendered.body, live);
-            if same(&body, live) { done(SyncOp::Nothing) } else { done(SyncOp::Update(body)) }
+            let body = retain_fields(rendered.body, live);
+            if is_up_to_date(&body, live) { done(SyncOp::Nothing) } else { done(SyncOp::Update(body)) }
         }
     }
 }
 
 /// Whether the labels, the annotations and all other fields that are sent are equal in the live object.
-fn same(body: &Value, live: &Object) -> bool {
+fn is_up_to_date(body: &Value, live: &Object) -> bool {
     let identity = ["apiVersion", "kind", "metadata"];
     let mut sent =
         body.as_object().into_iter().flatten().filter(|(key, _)| !identity.contains(&key.as_str()));
-    let maps = |value| ["labels", "annotations"].map(|field| string_map(at(value, &["metadata", field])));
+    let maps =
+        |value| ["labels", "annotations"].map(|field| string_map(value_at(value, &["metadata", field])));
     maps(body) == maps(&live.body) && sent.all(|(key, value)| live.body.get(key) == Some(value))
 }
 
 /// The object with the allocated fields of the live one.
-fn retained(mut body: Value, live: &Object) -> Value {
+fn retain_fields(mut body: Value, live: &Object) -> Value {
     if body.get("kind").is_none_or(|kind| kind != "Service") {
         return body;
     }
-    let theirs = live.at(&["spec", "ports"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let theirs = live.value_at(&["spec", "ports"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut) else { return body };
     for field in ["clusterIP", "externalIPs"] {
-        if let Some(value) = live.at(&["spec", field]) {
+        if let Some(value) = live.value_at(&["spec", field]) {
             spec.insert(field.to_owned(), value.clone());
         }
     }

@@ -13,40 +13,40 @@ use federate_kubernetes::Object;
 
 /// The preferences for the clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Preferences {
+pub(super) struct V1Preferences {
     pub rebalance: bool,
     clusters: BTreeMap<String, ClusterPreference>,
 }
 
-impl Preferences {
+impl V1Preferences {
     /// Reads the preferences of an object. Also returns why the annotation does not count, if it does not.
-    pub(super) fn of(object: &Object, annotation: &str) -> (Self, Option<String>) {
-        match object.annotation(annotation).map(Self::read) {
+    pub(super) fn from_object(object: &Object, annotation: &str) -> (Self, Option<String>) {
+        match object.annotation(annotation).map(Self::parse_annotation) {
             Some(Ok(preferences)) => (preferences, None),
-            Some(Err(why)) => (Self::even(), Some(why)),
-            None => (Self::even(), None),
+            Some(Err(why)) => (Self::evenly_weighted(), Some(why)),
+            None => (Self::evenly_weighted(), None),
         }
     }
 
-    fn even() -> Self {
+    fn evenly_weighted() -> Self {
         let all = ClusterPreference { weight: 1, ..ClusterPreference::default() };
         Self { rebalance: false, clusters: BTreeMap::from([("*".to_owned(), all)]) }
     }
 
-    fn read(annotation: &str) -> Result<Self, String> {
+    fn parse_annotation(annotation: &str) -> Result<Self, String> {
         let document = json::parse(annotation)?;
-        let map = json::structure(&document)?;
+        let map = json::read_structure(&document)?;
         let mut clusters = BTreeMap::new();
-        for (name, value) in json::entries(map, "clusters")? {
-            let map = json::structure(value)?;
+        for (name, value) in json::read_entries(map, "clusters")? {
+            let map = json::read_structure(value)?;
             let preference = ClusterPreference {
-                weight: json::integer(map, "weight")?.unwrap_or(0),
-                min_replicas: json::integer(map, "minReplicas")?.unwrap_or(0),
-                max_replicas: json::integer(map, "maxReplicas")?,
+                weight: json::read_integer(map, "weight")?.unwrap_or(0),
+                min_replicas: json::read_integer(map, "minReplicas")?.unwrap_or(0),
+                max_replicas: json::read_integer(map, "maxReplicas")?,
             };
             clusters.insert(name.to_owned(), preference);
         }
-        Ok(Self { rebalance: json::boolean(map, "rebalance")?, clusters })
+        Ok(Self { rebalance: json::read_boolean(map, "rebalance")?, clusters })
     }
 
     /// The keys of an annotation that Federation v1 does not know, each with the known ones at its place.
@@ -65,7 +65,7 @@ impl Preferences {
     }
 
     /// The preference for one cluster.
-    pub(super) fn cluster(&self, name: &str) -> Option<ClusterPreference> {
+    pub(super) fn for_cluster(&self, name: &str) -> Option<ClusterPreference> {
         self.clusters.get(name).or_else(|| self.clusters.get("*")).copied()
     }
 }
@@ -76,25 +76,26 @@ mod tests {
 
     #[test]
     fn decodes_as_go_does() {
-        let read =
-            Preferences::read(r#"{"Clusters": {"a": {"WEIGHT": 2, "maxReplicas": 3, "x": 1}, "b": null}}"#);
+        let read = V1Preferences::parse_annotation(
+            r#"{"Clusters": {"a": {"WEIGHT": 2, "maxReplicas": 3, "x": 1}, "b": null}}"#,
+        );
         let read = read.unwrap();
         assert_eq!(
-            read.cluster("a"),
+            read.for_cluster("a"),
             Some(ClusterPreference { weight: 2, min_replicas: 0, max_replicas: Some(3) })
         );
-        assert_eq!(read.cluster("b"), Some(ClusterPreference::default()));
-        assert_eq!(read.cluster("c"), None);
+        assert_eq!(read.for_cluster("b"), Some(ClusterPreference::default()));
+        assert_eq!(read.for_cluster("c"), None);
     }
 
     #[test]
     fn nothing_is_not_the_same_as_no_annotation() {
         for nothing in ["{}", "null"] {
-            assert_eq!(Preferences::read(nothing).unwrap().cluster("a"), None);
+            assert_eq!(V1Preferences::parse_annotation(nothing).unwrap().for_cluster("a"), None);
         }
         for invalid in ["", "[]", r#"{"clusters": []}"#, r#"{"clusters": {"*": {"weight": "1"}}}"#, "{} x"] {
-            assert!(Preferences::read(invalid).is_err(), "{invalid}");
+            assert!(V1Preferences::parse_annotation(invalid).is_err(), "{invalid}");
         }
-        assert_eq!(Preferences::even().cluster("a").map(|p| p.weight), Some(1));
+        assert_eq!(V1Preferences::evenly_weighted().for_cluster("a").map(|p| p.weight), Some(1));
     }
 }

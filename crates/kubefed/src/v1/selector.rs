@@ -13,7 +13,7 @@ use federate_kubernetes::selector::{invalid_key, invalid_value};
 
 /// One requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Requirement {
+pub(super) struct V1Requirement {
     key: String,
     test: Test,
     values: Vec<String>,
@@ -30,29 +30,32 @@ enum Test {
 }
 
 /// Reads the annotation. `null` and an empty list match all clusters.
-pub(super) fn read(annotation: &str) -> Result<Vec<Requirement>, String> {
+pub(super) fn parse_annotation(annotation: &str) -> Result<Vec<V1Requirement>, String> {
     match json::parse(annotation)? {
         Value::Null => Ok(Vec::new()),
-        Value::Array(items) => items.iter().map(requirement).collect(),
+        Value::Array(items) => items.iter().map(parse_requirement).collect(),
         _ => Err("expected a list of requirements".to_owned()),
     }
 }
 
-fn requirement(item: &Value) -> Result<Requirement, String> {
-    let map = json::structure(item)?;
-    let (key, operator, values) =
-        (json::text(map, "key")?, json::text(map, "operator")?, json::texts(map, "values")?);
+fn parse_requirement(item: &Value) -> Result<V1Requirement, String> {
+    let map = json::read_structure(item)?;
+    let (key, operator, values) = (
+        json::read_text(map, "key")?,
+        json::read_text(map, "operator")?,
+        json::read_string_list(map, "values")?,
+    );
     if let Some(why) = invalid_key(&key) {
         return Err(why);
     }
-    let test = test(&operator, &values)?;
+    let test = parse_operator(&operator, &values)?;
     match values.iter().find_map(|value| invalid_value(value)) {
         Some(why) => Err(why),
-        None => Ok(Requirement { key, test, values }),
+        None => Ok(V1Requirement { key, test, values }),
     }
 }
 
-fn test(operator: &str, values: &[String]) -> Result<Test, String> {
+fn parse_operator(operator: &str, values: &[String]) -> Result<Test, String> {
     let integer = || match values {
         [one] => one.parse::<i64>().map_err(|_| format!("`{operator}` needs an integer")),
         _ => Err(format!("`{operator}` takes exactly one value")),
@@ -71,9 +74,9 @@ fn test(operator: &str, values: &[String]) -> Result<Test, String> {
     }
 }
 
-impl Requirement {
+impl V1Requirement {
     /// Whether a cluster's labels satisfy it.
-    pub(super) fn matches(&self, labels: &Labels) -> bool {
+    pub(super) fn matches_labels(&self, labels: &Labels) -> bool {
         let label = labels.get(&self.key);
         let number = || label.and_then(|label| label.parse::<i64>().ok());
         match self.test {
@@ -87,7 +90,7 @@ impl Requirement {
     }
 
     /// Why a cluster does not satisfy it.
-    pub(super) fn words(&self, labels: &Labels) -> String {
+    pub(super) fn describe_mismatch(&self, labels: &Labels) -> String {
         let found = labels.get(&self.key).map_or_else(|| "absent".to_owned(), |label| format!("`{label}`"));
         let wanted = match self.test {
             Test::In => format!("one of {}", self.values.join(", ")),
@@ -105,8 +108,9 @@ impl Requirement {
 mod tests {
     use super::*;
 
-    fn one(operator: &str, values: &str) -> Result<Requirement, String> {
-        let mut all = read(&format!(r#"[{{"key": "v", "operator": "{operator}", "values": {values}}}]"#))?;
+    fn one(operator: &str, values: &str) -> Result<V1Requirement, String> {
+        let mut all =
+            parse_annotation(&format!(r#"[{{"key": "v", "operator": "{operator}", "values": {values}}}]"#))?;
         Ok(all.remove(0))
     }
 
@@ -124,10 +128,10 @@ mod tests {
             ("Lt", r#"["5"]"#, false, false),
         ] {
             let requirement = one(operator, values).unwrap();
-            assert_eq!(requirement.matches(&labels("5")), on_five, "{operator}");
-            assert_eq!(requirement.matches(&Labels::new()), without, "{operator}");
+            assert_eq!(requirement.matches_labels(&labels("5")), on_five, "{operator}");
+            assert_eq!(requirement.matches_labels(&Labels::new()), without, "{operator}");
         }
-        assert!(!one("gt", r#"["4"]"#).unwrap().matches(&labels("x")));
+        assert!(!one("gt", r#"["4"]"#).unwrap().matches_labels(&labels("x")));
     }
 
     #[test]
@@ -145,9 +149,9 @@ mod tests {
             assert!(one(operator, values).is_err(), "{operator} {values}");
         }
         for annotation in ["", "{}", "[null]", r#"[{"key": 1}]"#] {
-            assert!(read(annotation).is_err(), "{annotation}");
+            assert!(parse_annotation(annotation).is_err(), "{annotation}");
         }
-        assert_eq!(read("[]"), Ok(Vec::new()));
-        assert_eq!(read("null"), Ok(Vec::new()));
+        assert_eq!(parse_annotation("[]"), Ok(Vec::new()));
+        assert_eq!(parse_annotation("null"), Ok(Vec::new()));
     }
 }

@@ -14,8 +14,8 @@ use Shape::{Any, Filled, Integer, Map, OneOf, Quantity, Text};
 crd! {
     /// `spec` of a `MemberCluster`.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ClusterSpec {
-        pub(crate) taints: Vec<Taint> = optional("taints"),
+    pub(crate) struct MemberClusterSpec {
+        pub(crate) taints: Vec<MemberClusterTaint> = optional("taints"),
     }
     unread {
         optional("identity", Any),
@@ -27,7 +27,7 @@ crd! {
 crd! {
     /// A taint of a cluster.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Taint {
+    pub(crate) struct MemberClusterTaint {
         pub(crate) key: String = required("key", Filled),
         pub(crate) value: String = optional("value"),
         pub(crate) effect: String = required("effect", OneOf(&["NoSchedule"])),
@@ -37,20 +37,20 @@ crd! {
 crd! {
     /// `status` of a `MemberCluster`.
     #[derive(Default, Deserialize)]
-    pub(crate) struct ClusterStatus {
-        pub(crate) conditions: Vec<Condition> = optional("conditions"),
-        pub(crate) properties: BTreeMap<String, Property> = optional("properties"),
+    pub(crate) struct MemberClusterStatus {
+        pub(crate) conditions: Vec<ReportedCondition> = optional("conditions"),
+        pub(crate) properties: BTreeMap<String, ReportedProperty> = optional("properties"),
         pub(crate) namespaces: BTreeMap<String, String> = optional("namespaces"),
-        pub(crate) resource_usage: Option<Usage> = optional("resourceUsage"),
+        pub(crate) resource_usage: Option<ReportedUsage> = optional("resourceUsage"),
         /// Absent as long as no agent has reported.
-        pub(crate) agent_status: Option<Vec<AgentStatus>> = optional("agentStatus"),
+        pub(crate) agent_status: Option<Vec<ReportedAgentStatus>> = optional("agentStatus"),
     }
 }
 
 crd! {
     /// A property of a cluster.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Property {
+    pub(crate) struct ReportedProperty {
         pub(crate) value: String = required("value"),
     }
     unread {
@@ -61,7 +61,7 @@ crd! {
 crd! {
     /// The resources of a cluster.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Usage {
+    pub(crate) struct ReportedUsage {
         pub(crate) capacity: BTreeMap<String, Value> = optional("capacity", Map(&Quantity)),
         pub(crate) allocatable: BTreeMap<String, Value> = optional("allocatable", Map(&Quantity)),
         pub(crate) available: BTreeMap<String, Value> = optional("available", Map(&Quantity)),
@@ -74,20 +74,20 @@ crd! {
 crd! {
     /// What an agent in a cluster reports.
     #[derive(Default, Deserialize)]
-    pub(crate) struct AgentStatus {
+    pub(crate) struct ReportedAgentStatus {
         pub(crate) kind: String = required("type"),
-        pub(crate) conditions: Vec<Condition> = optional("conditions"),
-        pub(crate) last_received_heartbeat: Time = optional("lastReceivedHeartbeat"),
+        pub(crate) conditions: Vec<ReportedCondition> = optional("conditions"),
+        pub(crate) last_received_heartbeat: GoTime = optional("lastReceivedHeartbeat"),
     }
 }
 
 crd! {
     /// A condition of a cluster or an agent.
     #[derive(Default, Deserialize)]
-    pub(crate) struct Condition {
+    pub(crate) struct ReportedCondition {
         pub(crate) kind: String = required("type"),
         pub(crate) status: String = required("status"),
-        pub(crate) last_transition_time: Time = optional("lastTransitionTime"),
+        pub(crate) last_transition_time: GoTime = optional("lastTransitionTime"),
     }
     unread {
         optional("reason", Text),
@@ -98,24 +98,24 @@ crd! {
 
 /// A time as Go reads it: one that is absent is in the year 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Time(pub(crate) Timestamp);
+pub(crate) struct GoTime(pub(crate) Timestamp);
 
-impl Time {
+impl GoTime {
     /// The year 1.
     pub(crate) const ZERO: Self = Self(Timestamp::constant(-62_135_596_800, 0));
 }
 
-impl Default for Time {
+impl Default for GoTime {
     fn default() -> Self {
         Self::ZERO
     }
 }
 
-impl Schema for Time {
+impl Schema for GoTime {
     const SHAPE: Shape = Any;
 }
 
-impl<'de> Deserialize<'de> for Time {
+impl<'de> Deserialize<'de> for GoTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let time = Value::deserialize(deserializer)?;
         Ok(time.as_str().and_then(|text| text.parse().ok()).map_or(Self::ZERO, Self))

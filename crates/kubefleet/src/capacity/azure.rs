@@ -8,23 +8,25 @@
 use std::collections::BTreeMap;
 
 use federate_kubernetes::condition::{self, Condition};
-use federate_kubernetes::object::at;
+use federate_kubernetes::object::value_at;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::costs::{Costs, Prices};
-use super::nodes::Amounts;
-use super::{MemberStatus, NODE_COUNT, Observed, PATIENCE, PropertyValue, ResourceUsage};
+use super::nodes::NodeResources;
+use super::{
+    AgentObservation, MemberStatus, NODE_COUNT, PROVIDER_START_TIMEOUT, PropertyValue, ResourceUsage,
+};
 
 /// How long the Kubernetes version is kept.
-const VERSION_AGE: SignedDuration = SignedDuration::from_mins(15);
+const MAX_VERSION_AGE: SignedDuration = SignedDuration::from_mins(15);
 
 /// How many namespaces are tracked.
 const MAX_NAMESPACES: usize = 200;
 
 /// How the start of the provider ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Start {
+pub enum ProviderStart {
     /// It starts.
     #[default]
     Starts,
@@ -36,9 +38,9 @@ pub enum Start {
 
 /// The configuration of the provider.
 #[derive(Clone, Debug, Default)]
-pub struct Config {
+pub struct AzureConfig {
     /// How the start ends.
-    pub starting: Start,
+    pub starting: ProviderStart,
     /// Prices, where costs are collected.
     pub prices: Option<Prices>,
     /// Whether the available resources are collected.
@@ -51,8 +53,8 @@ pub struct Config {
 
 /// The provider with its state.
 #[derive(Clone, Debug, Default)]
-pub struct Azure {
-    config: Config,
+pub struct AzureProvider {
+    config: AzureConfig,
     started: Option<Timestamp>,
     tried: bool,
     nodes: Nodes,
@@ -66,34 +68,34 @@ pub struct Azure {
 #[derive(Clone, Debug, Default)]
 struct Nodes {
     by_name: BTreeMap<String, Node>,
-    capacity: Amounts,
-    allocatable: Amounts,
+    capacity: NodeResources,
+    allocatable: NodeResources,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Node {
     size: String,
-    capacity: Amounts,
-    allocatable: Amounts,
+    capacity: NodeResources,
+    allocatable: NodeResources,
 }
 
 impl Node {
-    fn read(node: &Value) -> Self {
-        let size = at(node, &["metadata", "labels", "beta.kubernetes.io/instance-type"]);
+    fn from_json(node: &Value) -> Self {
+        let size = value_at(node, &["metadata", "labels", "beta.kubernetes.io/instance-type"]);
         Self {
             size: size.and_then(Value::as_str).unwrap_or_default().to_owned(),
-            capacity: Amounts::of_node(node, "capacity"),
-            allocatable: Amounts::of_node(node, "allocatable"),
+            capacity: NodeResources::from_node(node, "capacity"),
+            allocatable: NodeResources::from_node(node, "allocatable"),
         }
     }
 }
 
 impl Nodes {
     /// Updates the nodes, and returns whether anything changed that costs depend on.
-    fn watch(&mut self, nodes: &[Value]) -> bool {
+    fn replace_nodes(&mut self, nodes: &[Value]) -> bool {
         let mut changed = false;
         let mut here = Vec::new();
-        for (name, node) in nodes.iter().map(|node| (name(node), Node::read(node))) {
+        for (name, node) in nodes.iter().map(|node| (object_name(node), Node::from_json(node))) {
             let known = self.by_name.entry(name.to_owned());
             let is_new = matches!(known, std::collections::btree_map::Entry::Vacant(_));
             let before = known.or_default();
@@ -123,7 +125,7 @@ impl Nodes {
     }
 
     /// The number of nodes of each size.
-    fn sizes(&self) -> BTreeMap<String, usize> {
+    fn count_by_size(&self) -> BTreeMap<String, usize> {
         let mut sizes = BTreeMap::new();
         for node in self.by_name.values() {
             *sizes.entry(node.size.clone()).or_default() += 1;
@@ -134,17 +136,17 @@ impl Nodes {
 
 /// Whether a node is a machine of Azure.
 pub(super) fn is_node(node: &Value) -> bool {
-    let provider = at(node, &["spec", "providerID"]).and_then(Value::as_str);
+    let provider = value_at(node, &["spec", "providerID"]).and_then(Value::as_str);
     provider.is_some_and(|provider| provider.starts_with("azure://"))
 }
 
-fn name(object: &Value) -> &str {
-    at(object, &["metadata", "name"]).and_then(Value::as_str).unwrap_or_default()
+fn object_name(object: &Value) -> &str {
+    value_at(object, &["metadata", "name"]).and_then(Value::as_str).unwrap_or_default()
 }
 
-impl Azure {
+impl AzureProvider {
     /// A provider that has not been started.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: AzureConfig) -> Self {
         Self { config, ..Self::default() }
     }
 
@@ -156,8 +158,8 @@ impl Azure {
     }
 
     /// Updates the state from the watches.
-    pub(super) fn watch(&mut self, seen: &Observed<'_>) {
-        if self.nodes.watch(seen.nodes) {
+    pub(super) fn update_state(&mut self, seen: &AgentObservation<'_>) {
+        if self.nodes.replace_nodes(seen.nodes) {
             self.compute_costs(seen.now);
         }
         if self.config.namespace_collection {
@@ -166,18 +168,19 @@ impl Azure {
     }
 
     fn compute_costs(&mut self, now: Timestamp) {
-        let compute = |prices| Costs::compute(prices, &self.nodes.sizes(), &self.nodes.capacity, now);
+        let compute =
+            |prices| Costs::from_prices(prices, &self.nodes.count_by_size(), &self.nodes.capacity, now);
         self.costs = self.config.prices.as_ref().map(compute);
     }
 
     fn watch_namespaces(&mut self, namespaces: &[Value]) {
-        let here = || namespaces.iter().filter(|n| at(n, &["metadata", "deletionTimestamp"]).is_none());
-        self.namespaces.retain(|known, _| here().any(|namespace| name(namespace) == known));
+        let here = || namespaces.iter().filter(|n| value_at(n, &["metadata", "deletionTimestamp"]).is_none());
+        self.namespaces.retain(|known, _| here().any(|namespace| object_name(namespace) == known));
         self.more_namespaces = false;
         for namespace in here() {
-            let known = self.namespaces.contains_key(name(namespace));
+            let known = self.namespaces.contains_key(object_name(namespace));
             if known || self.namespaces.len() < MAX_NAMESPACES {
-                self.namespaces.insert(name(namespace).to_owned(), owner(namespace).to_owned());
+                self.namespaces.insert(object_name(namespace).to_owned(), owning_work(namespace).to_owned());
             } else {
                 self.more_namespaces = true;
             }
@@ -185,28 +188,32 @@ impl Azure {
     }
 
     /// Starts the provider unless it has been tried before, and returns how long that took.
-    pub(super) fn start(&mut self, conditions: &mut Vec<Condition>, now: Timestamp) -> SignedDuration {
+    pub(super) fn ensure_started(
+        &mut self,
+        conditions: &mut Vec<Condition>,
+        now: Timestamp,
+    ) -> SignedDuration {
         if self.tried {
             return SignedDuration::ZERO;
         }
         self.tried = true;
         let (waited, status, reason, message) = match &self.config.starting {
-            Start::Starts => {
+            ProviderStart::Starts => {
                 self.started = Some(now);
                 let message = "The property provider has started successfully";
                 (SignedDuration::ZERO, "True", "Started", message.to_owned())
             }
-            Start::Slow => {
+            ProviderStart::Slow => {
                 let message = "The property provider does not start up in time";
-                (PATIENCE, "False", "TimedOut", message.to_owned())
+                (PROVIDER_START_TIMEOUT, "False", "TimedOut", message.to_owned())
             }
-            Start::Fails(why) => {
+            ProviderStart::Fails(why) => {
                 let message = format!("Failed to start the property provider: {why}");
                 (SignedDuration::ZERO, "False", "FailedToStart", message)
             }
         };
         let now = now.saturating_add(waited).unwrap_or(now);
-        condition::set(
+        condition::set_condition(
             conditions,
             Condition::new("ClusterPropertyProviderStarted", status, reason, message),
             now,
@@ -219,50 +226,57 @@ impl Azure {
     }
 
     /// Collects the report.
-    pub(super) fn collect(&mut self, status: &mut MemberStatus, seen: &Observed<'_>, now: Timestamp) {
+    pub(super) fn collect_properties(
+        &mut self,
+        status: &mut MemberStatus,
+        seen: &AgentObservation<'_>,
+        now: Timestamp,
+    ) {
         let message = "The property provider has returned the latest cluster properties";
         let collected =
             Condition::new("ClusterPropertyCollectionSucceeded", "True", "PropertiesCollected", message);
-        condition::set(&mut status.conditions, collected, now);
+        condition::set_condition(&mut status.conditions, collected, now);
         let mut properties = BTreeMap::new();
         let mut property = |name: &str, value: String, observation_time: Timestamp| {
             properties.insert(name.to_owned(), PropertyValue { value, observation_time });
         };
         property(NODE_COUNT, self.nodes.by_name.len().to_string(), now);
-        for (size, count) in self.nodes.sizes() {
+        for (size, count) in self.nodes.count_by_size() {
             let size = if size.is_empty() { "undefined" } else { &size };
             property(&format!("kubernetes.azure.com/vm-sizes/{size}/count"), count.to_string(), now);
         }
-        if let Some((version, since)) = self.version(seen.version, now) {
+        if let Some((version, since)) = self.cached_version(seen.version, now) {
             property("k8s.io/k8s-version", version, since);
         }
         if let (Some(authority), Some(since)) = (&self.config.certificate_authority, self.started) {
             property("k8s.io/cluster-certificate-authority-data", authority.clone(), since);
         }
-        if let Some(costs) = self.costs(now) {
-            condition::set(&mut status.conditions, costs.condition(), now);
-            if let Some([core, gigabyte]) = costs.printed() {
+        if let Some(costs) = self.current_costs(now) {
+            condition::set_condition(&mut status.conditions, costs.to_condition(), now);
+            if let Some([core, gigabyte]) = costs.format_rates() {
                 property("kubernetes.azure.com/per-cpu-core-cost", core, now);
                 property("kubernetes.azure.com/per-gb-memory-cost", gigabyte, now);
             }
         }
         status.properties = properties;
-        let available = || self.nodes.allocatable.without(&Amounts::requested(seen.pods)).printed();
+        let available = || {
+            self.nodes.allocatable.saturating_sub(&NodeResources::sum_requests(seen.pods)).format_amounts()
+        };
         status.resource_usage = ResourceUsage {
-            capacity: Some(self.nodes.capacity.printed()),
-            allocatable: Some(self.nodes.allocatable.printed()),
+            capacity: Some(self.nodes.capacity.format_amounts()),
+            allocatable: Some(self.nodes.allocatable.format_amounts()),
             available: self.config.available.then(available),
             observation_time: None,
         };
         if self.config.namespace_collection {
-            condition::set(&mut status.conditions, self.namespaces_collected(), now);
+            condition::set_condition(&mut status.conditions, self.namespace_condition(), now);
             status.namespaces = Some(self.namespaces.clone());
         }
     }
 
     /// The Kubernetes version, and when it was read.
-    fn version(&mut self, seen: &str, now: Timestamp) -> Option<(String, Timestamp)> {
-        let fresh = |(_, since): &&(String, Timestamp)| now.duration_since(*since) < VERSION_AGE;
+    fn cached_version(&mut self, seen: &str, now: Timestamp) -> Option<(String, Timestamp)> {
+        let fresh = |(_, since): &&(String, Timestamp)| now.duration_since(*since) < MAX_VERSION_AGE;
         if let Some(known) = self.version.as_ref().filter(fresh) {
             return Some(known.clone());
         }
@@ -270,15 +284,15 @@ impl Azure {
         self.version.clone()
     }
 
-    fn costs(&mut self, now: Timestamp) -> Option<&Costs> {
+    fn current_costs(&mut self, now: Timestamp) -> Option<&Costs> {
         let prices = self.config.prices.as_ref()?;
-        if self.costs.as_ref().is_none_or(|costs| costs.outdated(prices)) {
+        if self.costs.as_ref().is_none_or(|costs| costs.is_outdated(prices)) {
             self.compute_costs(now);
         }
         self.costs.as_ref()
     }
 
-    fn namespaces_collected(&self) -> Condition {
+    fn namespace_condition(&self) -> Condition {
         let (reason, status, message) = if self.more_namespaces {
             let message = "Namespaces have been collected in a degraded mode since the number of namespaces reaches \
                            the track limit";
@@ -291,8 +305,8 @@ impl Azure {
 }
 
 /// The name of the Work that owns a namespace, if one does.
-fn owner(namespace: &Value) -> &str {
-    let owners = at(namespace, &["metadata", "ownerReferences"]).and_then(Value::as_array);
+fn owning_work(namespace: &Value) -> &str {
+    let owners = value_at(namespace, &["metadata", "ownerReferences"]).and_then(Value::as_array);
     let mut works = owners.into_iter().flatten().filter(|owner| owner["kind"] == "AppliedWork");
     works.find_map(|owner| owner.get("name")?.as_str()).unwrap_or_default()
 }

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use federate_kubernetes::Condition;
 use jiff::{SignedDuration, Timestamp};
 
-use super::nodes::Amounts;
+use super::nodes::NodeResources;
 
 /// After that time prices are stale.
-const STALE: SignedDuration = SignedDuration::from_hours(24);
+const MAX_PRICE_AGE: SignedDuration = SignedDuration::from_hours(24);
 
 /// Prices by size of machine.
 #[derive(Clone, Debug)]
@@ -40,28 +40,28 @@ struct Rates {
 
 impl Costs {
     /// Computes the costs from the number of machines of each size and their capacity.
-    pub(super) fn compute(
+    pub(super) fn from_prices(
         prices: &Prices,
         machines: &BTreeMap<String, usize>,
-        capacity: &Amounts,
+        capacity: &NodeResources,
         now: Timestamp,
     ) -> Self {
-        Self { computed: now, result: rates(prices, machines, capacity, now) }
+        Self { computed: now, result: compute_rates(prices, machines, capacity, now) }
     }
 
     /// Whether prices have been updated since.
-    pub(super) fn outdated(&self, prices: &Prices) -> bool {
+    pub(super) fn is_outdated(&self, prices: &Prices) -> bool {
         prices.updated > self.computed
     }
 
     /// The costs of a core and of a gigabyte, as text.
-    pub(super) fn printed(&self) -> Option<[String; 2]> {
+    pub(super) fn format_rates(&self) -> Option<[String; 2]> {
         let rates = self.result.as_ref().ok()?;
         Some([rates.core, rates.gigabyte].map(|rate| format!("{rate:.3}")))
     }
 
     /// The condition that reports the computation.
-    pub(super) fn condition(&self) -> Condition {
+    pub(super) fn to_condition(&self) -> Condition {
         let (status, reason, message) = match &self.result {
             Ok(Rates { warning: None, .. }) => {
                 let message = "All cost properties have been collected successfully";
@@ -84,16 +84,16 @@ impl Costs {
     }
 }
 
-fn rates(
+fn compute_rates(
     prices: &Prices,
     machines: &BTreeMap<String, usize>,
-    capacity: &Amounts,
+    capacity: &NodeResources,
     now: Timestamp,
 ) -> Result<Rates, String> {
     if machines.is_empty() {
         return Ok(Rates { core: 0.0, gigabyte: 0.0, warning: None });
     }
-    let warning = (now.duration_since(prices.updated) > STALE).then(|| {
+    let warning = (now.duration_since(prices.updated) > MAX_PRICE_AGE).then(|| {
         let at = prices.updated.strftime("%Y-%m-%d %H:%M:%S +0000 UTC");
         format!(
             "the pricing data is stale (last updated at {at}); the system might have issues connecting to the Azure \
@@ -120,7 +120,7 @@ fn rates(
             "no pricing data is available for one or more of the node SKUs ([{sizes}]) in the cluster"
         ));
     }
-    let [cores, bytes] = capacity.0.map(|amount| amount.amount.approximate());
+    let [cores, bytes] = capacity.0.map(|amount| amount.amount.as_approximate_f64());
     for (what, amount, least) in [("cpu", cores, 0.001), ("memory", bytes, 1.0)] {
         if amount <= least {
             return Err(format!(

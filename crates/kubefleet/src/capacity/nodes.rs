@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use federate_kubernetes::formatted::FormattedQuantity;
-use federate_kubernetes::object::at;
+use federate_kubernetes::formatted_quantity::FormattedQuantity;
+use federate_kubernetes::object::value_at;
 use serde_json::Value;
 
 /// The resources that count.
@@ -11,36 +11,36 @@ pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 /// Amounts of cpu and memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Amounts(pub(super) [FormattedQuantity; 2]);
+pub(super) struct NodeResources(pub(super) [FormattedQuantity; 2]);
 
-impl Amounts {
+impl NodeResources {
     /// Reads a list of resources. Missing ones are 0.
-    pub(super) fn read(list: Option<&Value>) -> Self {
+    pub(super) fn from_list(list: Option<&Value>) -> Self {
         let of = |name| FormattedQuantity::from_json(list?.get(name)?);
         Self(RESOURCES.map(|name| of(name).unwrap_or_default()))
     }
 
     /// The amounts of a node below a key of its status.
-    pub(super) fn of_node(node: &Value, key: &str) -> Self {
-        Self::read(at(node, &["status", key]))
+    pub(super) fn from_node(node: &Value, key: &str) -> Self {
+        Self::from_list(value_at(node, &["status", key]))
     }
 
     /// The sum over nodes.
-    pub(super) fn of_nodes(nodes: &[Value], key: &str) -> Self {
+    pub(super) fn sum_nodes(nodes: &[Value], key: &str) -> Self {
         let mut sum = Self::default();
         for node in nodes {
-            sum.add(&Self::of_node(node, key));
+            sum.add(&Self::from_node(node, key));
         }
         sum
     }
 
     /// The requests of scheduled pods that are not finished.
-    pub(super) fn requested(pods: &[Value]) -> Self {
+    pub(super) fn sum_requests(pods: &[Value]) -> Self {
         let mut sum = Self::default();
-        for pod in pods.iter().filter(|pod| runs(pod)) {
-            let containers = at(pod, &["spec", "containers"]).and_then(Value::as_array);
+        for pod in pods.iter().filter(|pod| uses_node(pod)) {
+            let containers = value_at(pod, &["spec", "containers"]).and_then(Value::as_array);
             for container in containers.into_iter().flatten() {
-                sum.add(&Self::read(at(container, &["resources", "requests"])));
+                sum.add(&Self::from_list(value_at(container, &["resources", "requests"])));
             }
         }
         sum
@@ -59,7 +59,7 @@ impl Amounts {
     }
 
     /// The difference, at least 0.
-    pub(super) fn without(&self, other: &Self) -> Self {
+    pub(super) fn saturating_sub(&self, other: &Self) -> Self {
         let mut left = *self;
         for (left, less) in left.0.iter_mut().zip(other.0) {
             if left.amount > less.amount {
@@ -72,13 +72,13 @@ impl Amounts {
     }
 
     /// The amounts by resource, as text.
-    pub(super) fn printed(&self) -> BTreeMap<&'static str, String> {
+    pub(super) fn format_amounts(&self) -> BTreeMap<&'static str, String> {
         RESOURCES.into_iter().zip(self.0.map(|amount| amount.to_string())).collect()
     }
 }
 
 /// Whether a pod uses resources of a node.
-fn runs(pod: &Value) -> bool {
-    let text = |path: &[&str]| at(pod, path).and_then(Value::as_str).unwrap_or_default();
+fn uses_node(pod: &Value) -> bool {
+    let text = |path: &[&str]| value_at(pod, path).and_then(Value::as_str).unwrap_or_default();
     !text(&["spec", "nodeName"]).is_empty() && !matches!(text(&["status", "phase"]), "Succeeded" | "Failed")
 }

@@ -9,26 +9,26 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::rollout::row;
-pub use crate::rollout::row::State;
-use crate::{Behaviour, memory};
+pub use crate::rollout::row::BindingState;
+use crate::{KubeFleetBehaviour, memory};
 
 /// The annotation with the state that an unscheduled row had.
-const PREVIOUS: &str = "kubernetes-fleet.io/previous-binding-state";
+const PREVIOUS_STATE_ANNOTATION: &str = "kubernetes-fleet.io/previous-binding-state";
 
 /// The finalizer by which the scheduler keeps a binding until it has seen its deletion.
-pub(super) const CLEANUP: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
+pub(super) const SCHEDULER_FINALIZER: &str = "kubernetes-fleet.io/scheduler-crb-cleanup";
 
 /// A row.
 #[derive(Clone, Debug)]
-pub struct Binding {
+pub struct HubBinding {
     /// Its name.
     pub name: String,
     /// Its cluster.
     pub cluster: ClusterName,
     /// The state of the decision.
-    pub state: State,
+    pub state: BindingState,
     /// The state that it had before it was unscheduled.
-    pub previous_state: Option<State>,
+    pub previous_state: Option<BindingState>,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Its generation.
@@ -38,7 +38,7 @@ pub struct Binding {
     /// The resource snapshot that is released to it; empty before.
     pub resource_snapshot: String,
     /// Why it was picked.
-    pub decision: Decision,
+    pub decision: ClusterDecision,
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// The conditions.
@@ -48,14 +48,14 @@ pub struct Binding {
 /// What the scheduler decided about a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Decision {
+pub struct ClusterDecision {
     /// The cluster.
     pub cluster_name: String,
     /// Whether it was picked.
     pub selected: bool,
     /// Its scores, where it was scored.
     #[serde(rename = "clusterScore", skip_serializing_if = "Option::is_none")]
-    pub score: Option<Score>,
+    pub score: Option<ClusterScore>,
     /// Why.
     pub reason: String,
 }
@@ -63,7 +63,7 @@ pub struct Decision {
 /// The scores of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Score {
+pub struct ClusterScore {
     /// By preferred affinity.
     #[serde(rename = "affinityScore")]
     pub affinity: i64,
@@ -75,27 +75,29 @@ pub struct Score {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
-    state: State,
+    state: BindingState,
     target_cluster: String,
     scheduling_policy_snapshot_name: String,
     resource_snapshot_name: String,
-    cluster_decision: Decision,
+    cluster_decision: ClusterDecision,
 }
 
-impl Binding {
+impl HubBinding {
     /// Reads a binding.
-    pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
-        let spec = Spec::deserialize(object.at(&["spec"]).unwrap_or(&Value::Null))?;
-        let conditions = object.at(&["status", "conditions"]).filter(|c| !c.is_null());
-        let finalizers = object.at(&["metadata", "finalizers"]).filter(|f| !f.is_null());
-        let previous = object.annotation(PREVIOUS).map(|state| State::deserialize(Value::from(state)));
+    pub(super) fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
+        let spec = Spec::deserialize(object.value_at(&["spec"]).unwrap_or(&Value::Null))?;
+        let conditions = object.value_at(&["status", "conditions"]).filter(|c| !c.is_null());
+        let finalizers = object.value_at(&["metadata", "finalizers"]).filter(|f| !f.is_null());
+        let previous = object
+            .annotation(PREVIOUS_STATE_ANNOTATION)
+            .map(|state| BindingState::deserialize(Value::from(state)));
         Ok(Self {
             name: object.id.name.clone(),
             cluster: spec.target_cluster.into(),
             state: spec.state,
             previous_state: previous.transpose()?,
-            deleting: object.deleting(),
-            generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+            deleting: object.is_deleting(),
+            generation: object.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
             policy_snapshot: spec.scheduling_policy_snapshot_name,
             resource_snapshot: spec.resource_snapshot_name,
             decision: spec.cluster_decision,
@@ -105,24 +107,24 @@ impl Binding {
     }
 
     /// Returns a row for a cluster that has just been picked.
-    pub(super) fn new(placement: &str, snapshot: &str, decision: Decision) -> Self {
+    pub(super) fn new(placement: &str, snapshot: &str, decision: ClusterDecision) -> Self {
         Self {
             name: format!("{placement}-{}", decision.cluster_name),
             cluster: decision.cluster_name.as_str().into(),
-            state: State::Scheduled,
+            state: BindingState::Scheduled,
             previous_state: None,
             deleting: false,
             generation: 1,
             policy_snapshot: snapshot.to_owned(),
             resource_snapshot: String::new(),
             decision,
-            finalizers: vec![CLEANUP.to_owned()],
+            finalizers: vec![SCHEDULER_FINALIZER.to_owned()],
             conditions: Vec::new(),
         }
     }
 
     /// Returns a row as a plan remembers it.
-    pub(crate) fn remembered(placement: &str, binding: &memory::Binding) -> Self {
+    pub(crate) fn from_memory(placement: &str, binding: &memory::RememberedBinding) -> Self {
         Self {
             name: format!("{placement}-{}", binding.cluster),
             cluster: binding.cluster.clone(),
@@ -132,13 +134,13 @@ impl Binding {
             generation: binding.generation.unwrap_or_default(),
             policy_snapshot: String::new(),
             resource_snapshot: String::new(),
-            decision: Decision {
+            decision: ClusterDecision {
                 cluster_name: binding.cluster.to_string(),
                 selected: true,
                 score: binding
                     .affinity_score
                     .zip(binding.topology_spread_score)
-                    .map(|(affinity, topology)| Score { affinity, topology }),
+                    .map(|(affinity, topology)| ClusterScore { affinity, topology }),
                 reason: String::new(),
             },
             finalizers: Vec::new(),
@@ -147,20 +149,20 @@ impl Binding {
     }
 
     /// Whether it counts as a placement in its cluster.
-    pub(super) fn counts(&self) -> bool {
-        !self.deleting && self.state != State::Unscheduled
+    pub(super) fn is_counted(&self) -> bool {
+        !self.deleting && self.state != BindingState::Unscheduled
     }
 
     /// Unschedules the row.
     pub(super) fn unschedule(&mut self) {
         self.previous_state = Some(self.state);
-        self.state = State::Unscheduled;
+        self.state = BindingState::Unscheduled;
         self.generation += 1;
     }
 
     /// Moves the row to a policy snapshot. An unscheduled row gets its former state back.
-    pub(super) fn pick_again(&mut self, snapshot: &str, decision: Decision) {
-        if self.state == State::Unscheduled {
+    pub(super) fn pick_again(&mut self, snapshot: &str, decision: ClusterDecision) {
+        if self.state == BindingState::Unscheduled {
             self.state = self.previous_state.unwrap_or_default();
         }
         snapshot.clone_into(&mut self.policy_snapshot);
@@ -169,17 +171,17 @@ impl Binding {
     }
 
     /// The condition of that type, if it is about the current generation.
-    pub fn condition(&self, kind: &str) -> Option<&Condition> {
-        condition::current(&self.conditions, kind, self.generation)
+    pub fn find_condition(&self, kind: &str) -> Option<&Condition> {
+        condition::find_current_condition(&self.conditions, kind, self.generation)
     }
 
     /// Whether the cluster reports differences instead of applying.
     pub fn reports_diff(&self) -> bool {
-        self.condition("DiffReported").is_some()
+        self.find_condition("DiffReported").is_some()
     }
 
     /// Whether the row failed, so that waiting does not help.
-    pub fn failed(&self, behaviour: &Behaviour) -> bool {
-        row::failed(&self.conditions, self.generation, behaviour)
+    pub fn has_failed(&self, behaviour: &KubeFleetBehaviour) -> bool {
+        row::has_failed_condition(&self.conditions, self.generation, behaviour)
     }
 }

@@ -10,58 +10,58 @@ use std::cmp::Reverse;
 use federate_kubernetes::Cluster;
 use jiff::Timestamp;
 
-use super::binding::{CLEANUP, Score};
-use super::{Binding, Decision, Hub, SnapshotStatus, State};
+use super::binding::{ClusterScore, SCHEDULER_FINALIZER};
+use super::{BindingState, ClusterDecision, HubBinding, HubPlacement, PolicySnapshotStatus};
 use crate::api::PlacementType;
-use crate::cluster::ineligible;
-use crate::schedule::{self, Outcome, Rejection, Request, Row, Rows, Scores};
+use crate::cluster::check_eligibility;
+use crate::schedule::{self, Rejection, ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, Scores};
 
 /// The outcome of a run of the scheduler.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct SchedulerRun {
     /// The number of cycles.
     pub cycles: usize,
     /// The bindings, by cluster; one that is being deleted before its successor.
-    pub bindings: Vec<Binding>,
+    pub bindings: Vec<HubBinding>,
     /// The status of the latest policy snapshot.
-    pub status: SnapshotStatus,
+    pub status: PolicySnapshotStatus,
     /// Why the last cycle was aborted, if it was.
     pub aborted: Option<String>,
 }
 
 /// The class of a binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum BindingClass {
     /// It is being deleted or unscheduled, so it does not count.
     None,
     Obsolete,
     Current,
 }
 
-impl Hub {
+impl HubPlacement {
     /// Runs the scheduler.
-    pub fn schedule(mut self, now: Timestamp) -> Run {
+    pub fn run_scheduler(mut self, now: Timestamp) -> SchedulerRun {
         let mut cycles = 0;
         let aborted = loop {
             cycles += 1;
-            match self.cycle(now) {
+            match self.run_cycle(now) {
                 Ok(true) => {}
                 Ok(false) => break None,
                 Err(why) => break Some(why),
             }
         };
         self.bindings.sort_by(|a, b| (&a.cluster, !a.deleting).cmp(&(&b.cluster, !b.deleting)));
-        Run { cycles, bindings: self.bindings, status: self.snapshot.status, aborted }
+        SchedulerRun { cycles, bindings: self.bindings, status: self.snapshot.status, aborted }
     }
 
     /// Runs one cycle, and returns whether another one follows at once.
-    fn cycle(&mut self, now: Timestamp) -> Result<bool, String> {
+    fn run_cycle(&mut self, now: Timestamp) -> Result<bool, String> {
         self.release_deleted();
-        for at in self.dangling() {
-            self.unschedule(at);
+        for at in self.dangling_bindings() {
+            self.unschedule_binding(at);
         }
-        let rows = self.rows();
-        let request = Request {
+        let rows = self.schedule_rows();
+        let request = ScheduleRequest {
             policy: &self.policy,
             namespace: self.namespace.as_deref().filter(|_| self.behaviour.namespace_affinity),
             clusters: &self.clusters,
@@ -69,13 +69,17 @@ impl Hub {
         };
         let obsolete: Vec<bool> = rows.obsolete.iter().map(Option::is_some).collect();
         let before: Vec<bool> = rows.current.iter().map(Option::is_some).collect();
-        let outcome = schedule::cycle(&request, rows);
+        let outcome = schedule::run_cycle(&request, rows);
         let (outcome, more) = outcome.map_err(|failure| failure.message)?;
         match self.policy.placement_type {
             PlacementType::PickFixed if self.policy.cluster_names.is_empty() => {}
             PlacementType::PickFixed => self.pick_fixed(&outcome, &before, now),
-            PlacementType::PickN if self.wanted() <= self.current().len() => self.downscale(&outcome, now),
-            PlacementType::PickN | PlacementType::PickAll => self.pick(&outcome, &before, &obsolete, now),
+            PlacementType::PickN if self.desired_count() <= self.current_bindings().len() => {
+                self.downscale_bindings(&outcome, now)
+            }
+            PlacementType::PickN | PlacementType::PickAll => {
+                self.pick_clusters(&outcome, &before, &obsolete, now)
+            }
         }
         Ok(more)
     }
@@ -83,99 +87,106 @@ impl Hub {
     /// Removes the scheduler's finalizer from bindings that are being deleted.
     fn release_deleted(&mut self) {
         for binding in self.bindings.iter_mut().filter(|binding| binding.deleting) {
-            binding.finalizers.retain(|finalizer| finalizer != CLEANUP);
+            binding.finalizers.retain(|finalizer| finalizer != SCHEDULER_FINALIZER);
         }
         self.bindings.retain(|binding| !binding.deleting || !binding.finalizers.is_empty());
     }
 
     /// The scheduled and bound bindings whose cluster is gone or leaving.
-    fn dangling(&self) -> Vec<usize> {
-        let here = |b: &Binding| self.index(&b.cluster).is_some_and(|(_, cluster)| !cluster.deleting);
-        let used = |b: &Binding| !b.deleting && b.state != State::Unscheduled;
+    fn dangling_bindings(&self) -> Vec<usize> {
+        let here =
+            |b: &HubBinding| self.find_cluster(&b.cluster).is_some_and(|(_, cluster)| !cluster.deleting);
+        let used = |b: &HubBinding| !b.deleting && b.state != BindingState::Unscheduled;
         let all = self.bindings.iter().enumerate();
         all.filter(|(_, binding)| used(binding) && !here(binding)).map(|(at, _)| at).collect()
     }
 
-    fn index(&self, name: &str) -> Option<(usize, &Cluster)> {
+    fn find_cluster(&self, name: &str) -> Option<(usize, &Cluster)> {
         let at = self.clusters.binary_search_by(|cluster| (*cluster.name).cmp(name)).ok()?;
         Some((at, self.clusters.get(at)?))
     }
 
-    fn class(&self, binding: &Binding) -> Class {
-        if binding.deleting || binding.state == State::Unscheduled {
-            Class::None
+    fn classify_binding(&self, binding: &HubBinding) -> BindingClass {
+        if binding.deleting || binding.state == BindingState::Unscheduled {
+            BindingClass::None
         } else if binding.policy_snapshot == self.snapshot.name {
-            Class::Current
+            BindingClass::Current
         } else {
-            Class::Obsolete
+            BindingClass::Obsolete
         }
     }
 
-    fn of_class(&self, class: Class) -> Vec<usize> {
+    fn bindings_of_class(&self, class: BindingClass) -> Vec<usize> {
         let all = self.bindings.iter().enumerate();
-        all.filter(|(_, binding)| self.class(binding) == class).map(|(at, _)| at).collect()
+        all.filter(|(_, binding)| self.classify_binding(binding) == class).map(|(at, _)| at).collect()
     }
 
-    fn current(&self) -> Vec<usize> {
-        self.of_class(Class::Current)
+    fn current_bindings(&self) -> Vec<usize> {
+        self.bindings_of_class(BindingClass::Current)
     }
 
-    fn wanted(&self) -> usize {
+    fn desired_count(&self) -> usize {
         usize::try_from(self.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0)
     }
 
     /// The rows for the schedule, by cluster.
-    fn rows(&self) -> Rows {
-        let mut rows = Rows::none(self.clusters.len());
+    fn schedule_rows(&self) -> ScheduleRows {
+        let mut rows = ScheduleRows::empty_for(self.clusters.len());
         for binding in &self.bindings {
-            let list = match self.class(binding) {
-                Class::None => continue,
-                Class::Obsolete => &mut rows.obsolete,
-                Class::Current => &mut rows.current,
+            let list = match self.classify_binding(binding) {
+                BindingClass::None => continue,
+                BindingClass::Obsolete => &mut rows.obsolete,
+                BindingClass::Current => &mut rows.current,
             };
-            let row = self.index(&binding.cluster).and_then(|(at, _)| list.get_mut(at));
+            let row = self.find_cluster(&binding.cluster).and_then(|(at, _)| list.get_mut(at));
             let state = match binding.state {
-                State::Bound => schedule::State::Bound,
-                State::Scheduled | State::Unscheduled => schedule::State::Scheduled,
+                BindingState::Bound => schedule::ScheduleState::Bound,
+                BindingState::Scheduled | BindingState::Unscheduled => schedule::ScheduleState::Scheduled,
             };
-            let scores = |s: Score| Scores { topology: s.topology, affinity: s.affinity };
+            let scores = |s: ClusterScore| Scores { topology: s.topology, affinity: s.affinity };
             if let Some(row) = row {
-                *row = Some(Row { state, scores: binding.decision.score.map(scores) });
+                *row = Some(ScheduleRow { state, scores: binding.decision.score.map(scores) });
             }
         }
         rows
     }
 
-    fn unschedule(&mut self, at: usize) {
+    fn unschedule_binding(&mut self, at: usize) {
         if let Some(binding) = self.bindings.get_mut(at) {
             binding.unschedule();
         }
     }
 
     /// Records that a cluster is picked. Returns its former row, if any: whether it was in use, and its name.
-    fn record(&mut self, decision: Decision) -> Option<(bool, String)> {
+    fn record_pick(&mut self, decision: ClusterDecision) -> Option<(bool, String)> {
         let row = self.bindings.iter_mut().find(|b| !b.deleting && *b.cluster == *decision.cluster_name);
         if let Some(binding) = row {
-            let former = (binding.state != State::Unscheduled, binding.name.clone());
+            let former = (binding.state != BindingState::Unscheduled, binding.name.clone());
             binding.pick_again(&self.snapshot.name, decision);
             return Some(former);
         }
-        self.bindings.push(Binding::new(&self.name, &self.snapshot.name, decision));
+        self.bindings.push(HubBinding::new(&self.name, &self.snapshot.name, decision));
         self.bindings.sort_by(|a, b| a.name.cmp(&b.name));
         None
     }
 
     /// The decisions about rows that stay, in the order of their states.
-    fn kept(&self, rows: &[usize], order: [State; 2]) -> Vec<Decision> {
+    fn kept_decisions(&self, rows: &[usize], order: [BindingState; 2]) -> Vec<ClusterDecision> {
         let rows = || rows.iter().filter_map(|at| self.bindings.get(*at));
-        let of = |state: State| rows().filter(move |b| b.state == state).map(|b| b.decision.clone());
+        let of = |state: BindingState| rows().filter(move |b| b.state == state).map(|b| b.decision.clone());
         order.into_iter().flat_map(of).collect()
     }
 
     /// Adds clusters, for `PickAll` and `PickN`.
-    fn pick(&mut self, outcome: &Outcome, before: &[bool], obsolete: &[bool], now: Timestamp) {
+    fn pick_clusters(
+        &mut self,
+        outcome: &ScheduleOutcome,
+        before: &[bool],
+        obsolete: &[bool],
+        now: Timestamp,
+    ) {
         let is = |list: &[bool], at: usize| list.get(at).copied().unwrap_or(false);
-        let kept = self.current();
+        let kept = self.current_bindings();
         let by_score = self.policy.placement_type == PlacementType::PickN;
         let rank = |(at, scores): &(usize, Scores)| Reverse((*scores, is(obsolete, *at), *at));
         let mut picked = Vec::new();
@@ -191,57 +202,60 @@ impl Hub {
             picked.sort_by_key(rank);
         }
         passed_over.sort_by_key(rank);
-        let for_obsolete = self.of_class(Class::Obsolete);
-        let names: Vec<String> = picked.iter().map(|(at, _)| self.name_of(*at)).collect();
+        let for_obsolete = self.bindings_of_class(BindingClass::Obsolete);
+        let names: Vec<String> = picked.iter().map(|(at, _)| self.cluster_name(*at)).collect();
         for at in for_obsolete {
             let again = self.bindings.get(at).is_some_and(|b| names.iter().any(|n| **n == *b.cluster));
             if !again {
-                self.unschedule(at);
+                self.unschedule_binding(at);
             }
         }
-        let kept = self.kept(&kept, [State::Scheduled, State::Bound]);
+        let kept = self.kept_decisions(&kept, [BindingState::Scheduled, BindingState::Bound]);
         let record = picked.into_iter().map(|(at, scores)| {
-            let decision = picked_by_policy(&self.name_of(at), Some(scores));
-            let former = self.record(decision.clone());
+            let decision = picked_by_policy(&self.cluster_name(at), Some(scores));
+            let former = self.record_pick(decision.clone());
             (former, decision)
         });
         let mut record: Vec<_> = record.collect();
         // New rows in the order in which they were picked, then the former rows in theirs.
         record.sort_by(|a, b| a.0.cmp(&b.0));
         let selected = record.into_iter().map(|(_, decision)| decision).chain(kept).collect();
-        let mut others: Vec<Decision> =
-            passed_over.into_iter().map(|(at, scores)| not_enough_score(&self.name_of(at), scores)).collect();
+        let mut others: Vec<ClusterDecision> = passed_over
+            .into_iter()
+            .map(|(at, scores)| not_enough_score(&self.cluster_name(at), scores))
+            .collect();
         let refused = outcome.rejected.iter().enumerate();
-        others.extend(refused.filter_map(|(at, r)| refused_by(&self.name_of(at), r.as_ref()?)));
-        self.snapshot.report(&self.policy, selected, others, now);
+        others.extend(refused.filter_map(|(at, r)| refused_by(&self.cluster_name(at), r.as_ref()?)));
+        self.snapshot.report_decisions(&self.policy, selected, others, now);
     }
 
-    fn name_of(&self, at: usize) -> String {
+    fn cluster_name(&self, at: usize) -> String {
         self.clusters.get(at).map(|cluster| cluster.name.to_string()).unwrap_or_default()
     }
 
     /// Removes obsolete and surplus rows, for `PickN` with enough clusters.
-    fn downscale(&mut self, outcome: &Outcome, now: Timestamp) {
-        let obsolete = self.of_class(Class::Obsolete);
-        let rows = self.current();
-        let surplus = rows.len() - self.wanted();
+    fn downscale_bindings(&mut self, outcome: &ScheduleOutcome, now: Timestamp) {
+        let obsolete = self.bindings_of_class(BindingClass::Obsolete);
+        let rows = self.current_bindings();
+        let surplus = rows.len() - self.desired_count();
         let order = if surplus == 0 && obsolete.is_empty() {
             // Nothing changes, which the scheduler reports in another order.
-            [State::Bound, State::Scheduled]
+            [BindingState::Bound, BindingState::Scheduled]
         } else {
-            [State::Scheduled, State::Bound]
+            [BindingState::Scheduled, BindingState::Bound]
         };
         for at in obsolete {
-            self.unschedule(at);
+            self.unschedule_binding(at);
         }
-        let stays = |b: &Binding| {
-            let row = self.index(&b.cluster).and_then(|(at, _)| outcome.rows.get(at));
+        let stays = |b: &HubBinding| {
+            let row = self.find_cluster(&b.cluster).and_then(|(at, _)| outcome.rows.get(at));
             row.is_some_and(Option::is_some)
         };
         let of = |at: &usize| self.bindings.get(*at);
         let (stay, go): (Vec<usize>, Vec<usize>) = rows.into_iter().partition(|at| of(at).is_some_and(stays));
         let selected = order.into_iter().flat_map(|state| {
-            let mut kept: Vec<&Binding> = stay.iter().filter_map(of).filter(|b| b.state == state).collect();
+            let mut kept: Vec<&HubBinding> =
+                stay.iter().filter_map(of).filter(|b| b.state == state).collect();
             if go.iter().filter_map(of).any(|binding| binding.state == state) {
                 // The scheduler sorts rows to remove some of them, the worst first.
                 kept.sort_by(|a, b| removal_key(a).cmp(&removal_key(b)));
@@ -250,82 +264,83 @@ impl Hub {
         });
         let selected = selected.collect();
         for at in go {
-            self.unschedule(at);
+            self.unschedule_binding(at);
         }
-        self.snapshot.report(&self.policy, selected, Vec::new(), now);
+        self.snapshot.report_decisions(&self.policy, selected, Vec::new(), now);
     }
 
     /// Picks the named clusters if they are eligible, for `PickFixed`.
-    fn pick_fixed(&mut self, outcome: &Outcome, before: &[bool], now: Timestamp) {
+    fn pick_fixed(&mut self, outcome: &ScheduleOutcome, before: &[bool], now: Timestamp) {
         let (mut selected, mut invalid, mut missing) = (Vec::new(), Vec::new(), Vec::new());
         for name in self.policy.cluster_names.clone() {
-            match self.index(&name) {
-                None => missing.push(unselected(&name, format!("Specified cluster \"{name}\" is not found"))),
-                Some((at, cluster)) => match ineligible(cluster, Some(now)) {
+            match self.find_cluster(&name) {
+                None => missing
+                    .push(unselected_decision(&name, format!("Specified cluster \"{name}\" is not found"))),
+                Some((at, cluster)) => match check_eligibility(cluster, Some(now)) {
                     Some(why) => {
-                        let why = why.status();
+                        let why = why.scheduler_message();
                         let reason =
                             format!("Cluster \"{name}\" is not eligible for resource placement yet: {why}");
-                        invalid.push(unselected(&name, reason));
+                        invalid.push(unselected_decision(&name, reason));
                     }
                     None => selected.push((at, picked_by_policy(&name, None))),
                 },
             }
         }
-        for at in self.of_class(Class::Obsolete) {
-            let again = self.bindings.get(at).and_then(|b| self.index(&b.cluster));
+        for at in self.bindings_of_class(BindingClass::Obsolete) {
+            let again = self.bindings.get(at).and_then(|b| self.find_cluster(&b.cluster));
             if !again.is_some_and(|(at, _)| outcome.rows.get(at).is_some_and(Option::is_some)) {
-                self.unschedule(at);
+                self.unschedule_binding(at);
             }
         }
         for (at, decision) in &selected {
             if !before.get(*at).copied().unwrap_or(false) {
-                self.record(decision.clone());
+                self.record_pick(decision.clone());
             }
         }
         let selected = selected.into_iter().map(|(_, decision)| decision).collect();
-        self.snapshot.report(&self.policy, selected, [invalid, missing].concat(), now);
+        self.snapshot.report_decisions(&self.policy, selected, [invalid, missing].concat(), now);
     }
 }
 
 /// The key by which rows are sorted to remove some.
-fn removal_key(binding: &Binding) -> (Option<(i64, i64)>, &str) {
+fn removal_key(binding: &HubBinding) -> (Option<(i64, i64)>, &str) {
     (binding.decision.score.map(|score| (score.topology, score.affinity)), &binding.cluster)
 }
 
-fn unselected(cluster: &str, reason: String) -> Decision {
-    Decision { cluster_name: cluster.to_owned(), selected: false, score: None, reason }
+fn unselected_decision(cluster: &str, reason: String) -> ClusterDecision {
+    ClusterDecision { cluster_name: cluster.to_owned(), selected: false, score: None, reason }
 }
 
-fn scored(scores: Scores) -> (Score, String) {
+fn describe_scores(scores: Scores) -> (ClusterScore, String) {
     let Scores { topology, affinity } = scores;
     let words = format!("(affinity score: {affinity}, topology spread score: {topology})");
-    (Score { affinity, topology }, words)
+    (ClusterScore { affinity, topology }, words)
 }
 
-fn picked_by_policy(cluster: &str, scores: Option<Scores>) -> Decision {
-    let (score, words) = scores.map(scored).unzip();
+fn picked_by_policy(cluster: &str, scores: Option<Scores>) -> ClusterDecision {
+    let (score, words) = scores.map(describe_scores).unzip();
     let words = words.map(|words| format!(" {words}")).unwrap_or_default();
     let reason = format!(
         "Successfully scheduled resources for placement in \"{cluster}\"{words}: picked by scheduling policy"
     );
-    Decision { cluster_name: cluster.to_owned(), selected: true, score, reason }
+    ClusterDecision { cluster_name: cluster.to_owned(), selected: true, score, reason }
 }
 
-fn not_enough_score(cluster: &str, scores: Scores) -> Decision {
-    let (score, words) = scored(scores);
+fn not_enough_score(cluster: &str, scores: Scores) -> ClusterDecision {
+    let (score, words) = describe_scores(scores);
     let reason = format!("Cluster \"{cluster}\" does not score high enough {words}");
-    Decision { score: Some(score), ..unselected(cluster, reason) }
+    ClusterDecision { score: Some(score), ..unselected_decision(cluster, reason) }
 }
 
 /// The message of the filter that refuses a cluster; `None` where no filter does.
-fn refused_by(cluster: &str, rejection: &Rejection) -> Option<Decision> {
+fn refused_by(cluster: &str, rejection: &Rejection) -> Option<ClusterDecision> {
     let why = match rejection {
         Rejection::Score(_) => return None,
         Rejection::Affinity => {
             "cluster does not match with any of the required cluster affinity terms".to_owned()
         }
-        Rejection::Ineligible(why) => why.status(),
+        Rejection::Ineligible(why) => why.scheduler_message(),
         Rejection::Namespace(namespace) => format!("cluster does not have the namespace \"{namespace}\""),
         Rejection::Taint(taint) => format!(
             "taint &{{Key:{} Value:{} Effect:{}}} cannot be tolerated",
@@ -336,5 +351,5 @@ fn refused_by(cluster: &str, rejection: &Rejection) -> Option<Decision> {
             by.key, by.max_skew
         ),
     };
-    Some(unselected(cluster, format!("ClusterUnschedulable, {why}")))
+    Some(unselected_decision(cluster, format!("ClusterUnschedulable, {why}")))
 }

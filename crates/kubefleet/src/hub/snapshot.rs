@@ -12,21 +12,21 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Decision;
-use crate::api::{PlacementType, Policy};
+use super::ClusterDecision;
+use crate::api::{PlacementPolicy, PlacementType};
 
-pub(crate) const LATEST: &str = "kubernetes-fleet.io/is-latest-snapshot";
-const INDEX: &str = "kubernetes-fleet.io/policy-index";
-const NUMBER: &str = "kubernetes-fleet.io/number-of-clusters";
-const GENERATION: &str = "kubernetes-fleet.io/CRP-generation";
+pub(crate) const LATEST_LABEL: &str = "kubernetes-fleet.io/is-latest-snapshot";
+const INDEX_LABEL: &str = "kubernetes-fleet.io/policy-index";
+const CLUSTER_COUNT_ANNOTATION: &str = "kubernetes-fleet.io/number-of-clusters";
+const GENERATION_ANNOTATION: &str = "kubernetes-fleet.io/CRP-generation";
 
 /// The most decisions in a status, and the most of them about clusters that were not picked.
-const MOST: usize = 1000;
-const MOST_UNSELECTED: usize = 20;
+const MAX_DECISIONS: usize = 1000;
+const MAX_UNSELECTED: usize = 20;
 
 /// A policy snapshot.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct PolicySnapshot {
     /// Its name.
     pub name: String,
     /// Its number among the snapshots of its placement.
@@ -42,13 +42,13 @@ pub struct Snapshot {
     /// The snapshot's own generation.
     generation: i64,
     /// The last status by the scheduler.
-    pub status: SnapshotStatus,
+    pub status: PolicySnapshotStatus,
 }
 
 /// The status of a policy snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SnapshotStatus {
+pub struct PolicySnapshotStatus {
     /// Whether as many clusters as asked for were found.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -57,17 +57,17 @@ pub struct SnapshotStatus {
     pub observed_placement_generation: i64,
     /// Decisions, those about picked clusters first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub target_clusters: Vec<Decision>,
+    pub target_clusters: Vec<ClusterDecision>,
 }
 
 /// Whether a snapshot is marked as the latest of its placement.
 pub(crate) fn is_latest(object: &Object) -> bool {
-    object.label(LATEST) == Some("true")
+    object.label(LATEST_LABEL) == Some("true")
 }
 
-impl Snapshot {
+impl PolicySnapshot {
     /// Returns the latest snapshot of a placement: its first one, or one that follows it with another policy.
-    pub(super) fn latest(placement: &str, is_first: bool, policy: &Policy) -> Self {
+    pub(super) fn for_policy(placement: &str, is_first: bool, policy: &PlacementPolicy) -> Self {
         let index = i64::from(!is_first);
         Self {
             name: format!("{placement}-{index}"),
@@ -77,30 +77,30 @@ impl Snapshot {
             number_of_clusters: policy.number_of_clusters,
             placement_generation: 1,
             generation: 1,
-            status: SnapshotStatus::default(),
+            status: PolicySnapshotStatus::default(),
         }
     }
 
     /// Reads a snapshot.
-    pub(super) fn read(object: &Object) -> Result<Self, serde_json::Error> {
+    pub(super) fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
         let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
-        let status = object.at(&["status"]).filter(|status| !status.is_null());
+        let status = object.value_at(&["status"]).filter(|status| !status.is_null());
         Ok(Self {
             name: object.id.name.clone(),
-            index: number(object.label(INDEX)).unwrap_or(0),
+            index: number(object.label(INDEX_LABEL)).unwrap_or(0),
             latest: is_latest(object),
-            policy: object.at(&["spec", "policy"]).cloned().unwrap_or_default(),
-            number_of_clusters: number(object.annotation(NUMBER)),
-            placement_generation: number(object.annotation(GENERATION)).unwrap_or(0),
-            generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
-            status: status.map_or(Ok(SnapshotStatus::default()), SnapshotStatus::deserialize)?,
+            policy: object.value_at(&["spec", "policy"]).cloned().unwrap_or_default(),
+            number_of_clusters: number(object.annotation(CLUSTER_COUNT_ANNOTATION)),
+            placement_generation: number(object.annotation(GENERATION_ANNOTATION)).unwrap_or(0),
+            generation: object.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+            status: status.map_or(Ok(PolicySnapshotStatus::default()), PolicySnapshotStatus::deserialize)?,
         })
     }
 
     /// The policy, with the current number of clusters.
-    pub(crate) fn policy(&self) -> Result<Policy, serde_json::Error> {
-        let policy = Policy::read(Some(&self.policy))?;
-        Ok(Policy { number_of_clusters: self.number_of_clusters, ..policy })
+    pub(crate) fn read_policy(&self) -> Result<PlacementPolicy, serde_json::Error> {
+        let policy = PlacementPolicy::from_json(Some(&self.policy))?;
+        Ok(PlacementPolicy { number_of_clusters: self.number_of_clusters, ..policy })
     }
 
     /// The policy as a placement writes it.
@@ -116,23 +116,24 @@ impl Snapshot {
     }
 
     /// Writes the scheduler's verdict, if it differs from the last one.
-    pub(super) fn report(
+    pub(super) fn report_decisions(
         &mut self,
-        policy: &Policy,
-        selected: Vec<Decision>,
-        others: Vec<Decision>,
+        policy: &PlacementPolicy,
+        selected: Vec<ClusterDecision>,
+        others: Vec<ClusterDecision>,
         now: Timestamp,
     ) {
-        let condition = verdict(policy, selected.len()).at_generation(self.generation);
+        let condition = scheduled_condition(policy, selected.len()).at_generation(self.generation);
         let mut decisions = selected;
-        decisions.truncate(MOST);
-        let rest = MOST.saturating_sub(decisions.len()).min(MOST_UNSELECTED);
+        decisions.truncate(MAX_DECISIONS);
+        let rest = MAX_DECISIONS.saturating_sub(decisions.len()).min(MAX_UNSELECTED);
         decisions.extend(others.into_iter().take(rest));
         let status = &mut self.status;
-        let same_verdict = condition::find(&status.conditions, &condition.kind).is_some_and(|old| {
-            (&old.status, &old.reason) == (&condition.status, &condition.reason)
-                && old.observed_generation >= condition.observed_generation
-        });
+        let same_verdict =
+            condition::find_condition(&status.conditions, &condition.kind).is_some_and(|old| {
+                (&old.status, &old.reason) == (&condition.status, &condition.reason)
+                    && old.observed_generation >= condition.observed_generation
+            });
         if status.observed_placement_generation == self.placement_generation
             && same_verdict
             && same_decisions(&status.target_clusters, &decisions)
@@ -141,12 +142,12 @@ impl Snapshot {
         }
         status.observed_placement_generation = self.placement_generation;
         status.target_clusters = decisions;
-        condition::set(&mut status.conditions, condition, now);
+        condition::set_condition(&mut status.conditions, condition, now);
     }
 }
 
 /// Whether the policy is fulfilled with so many clusters.
-fn verdict(policy: &Policy, found: usize) -> Condition {
+fn scheduled_condition(policy: &PlacementPolicy, found: usize) -> Condition {
     let wanted = match policy.placement_type {
         PlacementType::PickAll => found,
         PlacementType::PickN => usize::try_from(policy.number_of_clusters.unwrap_or(0)).unwrap_or_default(),
@@ -166,8 +167,8 @@ fn verdict(policy: &Policy, found: usize) -> Condition {
     }
 }
 
-fn same_decisions(before: &[Decision], after: &[Decision]) -> bool {
-    let by_cluster = |all: &[Decision]| -> BTreeMap<String, Decision> {
+fn same_decisions(before: &[ClusterDecision], after: &[ClusterDecision]) -> bool {
+    let by_cluster = |all: &[ClusterDecision]| -> BTreeMap<String, ClusterDecision> {
         all.iter().map(|decision| (decision.cluster_name.clone(), decision.clone())).collect()
     };
     before.len() == after.len() && by_cluster(before) == by_cluster(after)

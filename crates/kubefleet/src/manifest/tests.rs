@@ -9,12 +9,12 @@ const FLEET: &str = "placement.kubernetes-fleet.io/v1";
 fn object(api_version: &str, kind: &str, namespace: Option<&str>, name: &str, spec: &Value) -> Object {
     let metadata = json!({"name": name, "namespace": namespace, "uid": "u"});
     let body = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
-    Object::of(body, "a.yaml")
+    Object::from_manifest(body, "a.yaml")
 }
 
 fn cluster(name: &str) -> Cluster {
     let inventory = object("cluster.kubernetes-fleet.io/v1", "MemberCluster", None, name, &json!({}));
-    Cluster { labels: [("name".to_owned(), name.to_owned())].into(), ..Cluster::of(&inventory) }
+    Cluster { labels: [("name".to_owned(), name.to_owned())].into(), ..Cluster::from_object(&inventory) }
 }
 
 /// An override of the `ConfigMap` `a/x` in the cluster of that name.
@@ -38,19 +38,23 @@ fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
         Template { per_cluster: per_cluster.then_some(bodies), object }
     };
     let templates = ["x", "y"].map(template);
-    let items = items(&templates.each_ref().map(Selected::Plain), &Behaviour::newest()).ok().unwrap().items;
+    let items =
+        collect_objects(&templates.each_ref().map(SelectedObject::Plain), &KubeFleetBehaviour::for_newest())
+            .ok()
+            .unwrap()
+            .items;
     let (overrides, findings) = Overrides::new(rules.iter());
     assert!(findings.is_empty());
     let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
-    let sending = Sending::new(&overrides, &placement, items, &clusters.each_ref());
-    let show = |variant: &Variant| {
+    let sending = PlacementManifests::new(&overrides, &placement, items, &clusters.each_ref());
+    let show = |variant: &ManifestVariant| {
         let sent = match &variant.rendered {
             Ok(rendered) => format!("{} of {}", rendered.body["spec"], rendered.changes.len()),
             Err(held) => format!("{} {}", held.status, held.finding.is_some()),
         };
         (variant.clusters.join(" "), sent)
     };
-    let all = (0..sending.items.len()).map(|index| sending.variants(index).iter().map(show).collect());
+    let all = (0..sending.items.len()).map(|index| sending.render_variants(index).iter().map(show).collect());
     all.collect()
 }
 
@@ -79,11 +83,12 @@ fn one_object_that_fails_keeps_the_whole_placement_from_its_cluster() {
 /// What the `ConfigMap` in an envelope becomes in `m1` when the envelope itself is overridden, and when what
 /// it holds is.
 fn enveloped(release: &str, target: (&str, &str, &str), path: &str) -> Option<Value> {
-    let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+    let behaviour = KubeFleetBehaviour::for_release(crate::RELEASES.parse_release(release).unwrap());
     let held = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "a"},
         "data": {"replicas": "1"}});
     let body = json!({"data": {"one": held}});
-    let envelope = Object::named("placement.kubernetes-fleet.io/v1beta1", "ResourceEnvelope", "a/e", body);
+    let envelope =
+        Object::from_path("placement.kubernetes-fleet.io/v1beta1", "ResourceEnvelope", "a/e", body);
     let (group, kind, name) = target;
     let version = if group.is_empty() { "v1" } else { "v1beta1" };
     let target = json!({"group": group, "version": version, "kind": kind, "name": name});
@@ -95,11 +100,11 @@ fn enveloped(release: &str, target: (&str, &str, &str), path: &str) -> Option<Va
     let rule = [object(FLEET, "ResourceOverride", Some("a"), "o", &spec)];
     let (overrides, findings) = Overrides::new(rule.iter());
     assert!(findings.is_empty());
-    let items = items(&[Selected::Envelope(&envelope)], &behaviour).ok().unwrap().items;
+    let items = collect_objects(&[SelectedObject::Envelope(&envelope)], &behaviour).ok().unwrap().items;
     let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
     let member = cluster("m1");
-    let sending = Sending::new(&overrides, &placement, items, &[&member]);
-    let sent = sending.variant(0, &"m1".into())?.ok()?;
+    let sending = PlacementManifests::new(&overrides, &placement, items, &[&member]);
+    let sent = sending.render_variant(0, &"m1".into())?.ok()?;
     Some(sent.body["data"]["replicas"].clone())
 }
 

@@ -9,11 +9,11 @@ use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
 /// The most differences that are reported.
-const MOST: usize = 100;
+const MAX_DIFFERENCES: usize = 100;
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct PatchDetail {
     /// The path, as a JSON pointer.
     pub path: String,
     /// The hub's value; absent where it has none, or an empty one.
@@ -25,24 +25,24 @@ pub struct Difference {
 }
 
 /// The differences between two views.
-pub(super) fn differences(hub: &Value, member: &Value) -> Vec<Difference> {
+pub(super) fn find_differences(hub: &Value, member: &Value) -> Vec<PatchDetail> {
     let mut found = Vec::new();
-    compare("", hub, member, &mut found);
-    found.truncate(MOST);
+    compare_values("", hub, member, &mut found);
+    found.truncate(MAX_DIFFERENCES);
     if hub.get("kind").is_some_and(|kind| kind == "Secret")
         && hub.get("apiVersion").is_some_and(|version| version == "v1")
     {
-        found.iter_mut().for_each(redact);
+        found.iter_mut().for_each(redact_difference);
     }
     found
 }
 
 /// The difference for an object that the member does not have.
-pub(super) fn missing() -> Vec<Difference> {
-    vec![Difference { path: "/".to_owned(), hub: "(the whole object)".to_owned(), member: String::new() }]
+pub(super) fn missing_object() -> Vec<PatchDetail> {
+    vec![PatchDetail { path: "/".to_owned(), hub: "(the whole object)".to_owned(), member: String::new() }]
 }
 
-fn redact(difference: &mut Difference) {
+fn redact_difference(difference: &mut PatchDetail) {
     if !["/data", "/stringData"].iter().any(|field| difference.path.starts_with(field)) {
         return;
     }
@@ -53,65 +53,74 @@ fn redact(difference: &mut Difference) {
     }
 }
 
-fn compare(path: &str, hub: &Value, member: &Value, found: &mut Vec<Difference>) {
+fn compare_values(path: &str, hub: &Value, member: &Value, found: &mut Vec<PatchDetail>) {
     match (hub, member) {
-        (Value::Object(hub), Value::Object(member)) => maps(path, hub, member, found),
-        (Value::Array(hub), Value::Array(member)) => lists(path, hub, member, found),
-        _ if same(hub, member) => {}
-        _ => found.push(Difference { path: path.to_owned(), hub: printed(hub), member: printed(member) }),
+        (Value::Object(hub), Value::Object(member)) => compare_maps(path, hub, member, found),
+        (Value::Array(hub), Value::Array(member)) => compare_lists(path, hub, member, found),
+        _ if are_equal(hub, member) => {}
+        _ => found.push(PatchDetail {
+            path: path.to_owned(),
+            hub: format_value(hub),
+            member: format_value(member),
+        }),
     }
 }
 
-fn same(a: &Value, b: &Value) -> bool {
+fn are_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         _ => a == b,
     }
 }
 
-fn maps(path: &str, hub: &Map<String, Value>, member: &Map<String, Value>, found: &mut Vec<Difference>) {
+fn compare_maps(
+    path: &str,
+    hub: &Map<String, Value>,
+    member: &Map<String, Value>,
+    found: &mut Vec<PatchDetail>,
+) {
     let keys: BTreeSet<&String> = hub.keys().chain(member.keys()).collect();
     for key in keys {
         let below = format!("{path}/{}", federate_kubernetes::pointer::escape(key));
         match (hub.get(key), member.get(key)) {
-            (Some(hub), Some(member)) => compare(&below, hub, member, found),
-            (hub, member) => found.push(Difference {
+            (Some(hub), Some(member)) => compare_values(&below, hub, member, found),
+            (hub, member) => found.push(PatchDetail {
                 path: below,
-                hub: hub.map(printed).unwrap_or_default(),
-                member: member.map(printed).unwrap_or_default(),
+                hub: hub.map(format_value).unwrap_or_default(),
+                member: member.map(format_value).unwrap_or_default(),
             }),
         }
     }
 }
 
-fn lists(path: &str, hub: &[Value], member: &[Value], found: &mut Vec<Difference>) {
+fn compare_lists(path: &str, hub: &[Value], member: &[Value], found: &mut Vec<PatchDetail>) {
     for (index, (hub, member)) in hub.iter().zip(member).enumerate() {
-        compare(&format!("{path}/{index}"), hub, member, found);
+        compare_values(&format!("{path}/{index}"), hub, member, found);
     }
     let common = hub.len().min(member.len());
     // All surplus items of the hub's list are reported at the index of the first.
     for _ in hub.iter().skip(common) {
-        let first = hub.get(common).map(printed).unwrap_or_default();
-        found.push(Difference { path: format!("{path}/{common}"), hub: first, member: String::new() });
+        let first = hub.get(common).map(format_value).unwrap_or_default();
+        found.push(PatchDetail { path: format!("{path}/{common}"), hub: first, member: String::new() });
     }
     for one in member.iter().skip(common) {
-        found.push(Difference { path: format!("{path}/-"), hub: String::new(), member: printed(one) });
+        found.push(PatchDetail { path: format!("{path}/-"), hub: String::new(), member: format_value(one) });
     }
 }
 
 /// A value as Go prints it.
-fn printed(value: &Value) -> String {
+fn format_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(truth) => truth.to_string(),
         Value::Number(number) => number_text(number),
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(printed).collect::<Vec<_>>().join(" ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(format_value).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
             let mut entries: Vec<(&String, &Value)> = map.iter().collect();
             entries.sort_by_key(|(key, _)| *key);
             let texts: Vec<String> =
-                entries.into_iter().map(|(key, value)| format!("{key}:{}", printed(value))).collect();
+                entries.into_iter().map(|(key, value)| format!("{key}:{}", format_value(value))).collect();
             format!("map[{}]", texts.join(" "))
         }
     }
@@ -153,14 +162,14 @@ mod tests {
             (json!(0.0001), "0.0001"),
             (json!(0.000_01), "1e-05"),
         ] {
-            assert_eq!(printed(&value), want);
+            assert_eq!(format_value(&value), want);
         }
     }
 
     #[test]
     fn lists_are_compared_by_position() {
         let paths = |hub: Value, member: Value| -> Vec<(String, String, String)> {
-            let found = differences(&json!({ "l": hub }), &json!({ "l": member }));
+            let found = find_differences(&json!({ "l": hub }), &json!({ "l": member }));
             found.into_iter().map(|d| (d.path, d.hub, d.member)).collect()
         };
         let row = |path: &str, hub: &str, member: &str| (path.to_owned(), hub.to_owned(), member.to_owned());
@@ -172,7 +181,7 @@ mod tests {
     fn secrets_are_not_told() {
         let secret =
             |data: &str| json!({"apiVersion": "v1", "kind": "Secret", "data": {"k": data}, "type": data});
-        let found = differences(&secret("YQ=="), &secret("Yg=="));
+        let found = find_differences(&secret("YQ=="), &secret("Yg=="));
         assert_eq!(found[0].hub, "(redacted for security reasons)");
         assert_eq!(found[1].member, "Yg==");
     }

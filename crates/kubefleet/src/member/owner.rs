@@ -9,17 +9,17 @@ const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
 const KIND: &str = "AppliedWork";
 
 /// The owner references of an object.
-pub(super) fn owners(object: &Value) -> &[Value] {
+pub(super) fn owner_references(object: &Value) -> &[Value] {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Whether two references are to the same owner.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(super) fn is_same_owner(a: &Value, b: &Value) -> bool {
     ["uid", "name", "kind", "apiVersion"].iter().all(|key| a.get(key) == b.get(key))
 }
 
 /// The object with the owner reference added and stale ones removed; or why the agent cannot adopt it.
-pub(super) fn taken(
+pub(super) fn add_owner(
     live: &Value,
     owner: Option<&Value>,
     works: &[String],
@@ -30,7 +30,8 @@ pub(super) fn taken(
             || one.get("kind").is_some_and(|kind| kind == KIND);
         is_work && !works.iter().any(|name| one.get("name").is_some_and(|n| n == name.as_str()))
     };
-    let mut left: Vec<Value> = owners(live).iter().filter(|one| !left_behind(one)).cloned().collect();
+    let mut left: Vec<Value> =
+        owner_references(live).iter().filter(|one| !left_behind(one)).cloned().collect();
     if !left.is_empty() && !shares {
         return Err("CoOwnershipDisallowed");
     }
@@ -44,21 +45,22 @@ pub(super) fn taken(
     }
     left.extend(owner.cloned());
     let mut taken = live.clone();
-    if !left.is_empty() || !owners(live).is_empty() {
+    if !left.is_empty() || !owner_references(live).is_empty() {
         taken["metadata"]["ownerReferences"] = Value::Array(left);
     }
     Ok(taken)
 }
 
 /// The object without the owner reference.
-pub(super) fn released(live: &Value, owner: &Value) -> Value {
+pub(super) fn remove_owner(live: &Value, owner: &Value) -> Value {
     let mut released = live.clone();
-    let left: Vec<Value> = owners(live).iter().filter(|one| !same(one, owner)).cloned().collect();
+    let left: Vec<Value> =
+        owner_references(live).iter().filter(|one| !is_same_owner(one, owner)).cloned().collect();
     released["metadata"]["ownerReferences"] = Value::Array(left);
     released
 }
 
 /// A reference to an `AppliedWork` in the member.
-pub(super) fn reference(name: &str, uid: &str) -> Value {
+pub(super) fn applied_work_reference(name: &str, uid: &str) -> Value {
     json!({"apiVersion": API_VERSION, "kind": KIND, "name": name, "uid": uid, "blockOwnerDeletion": true})
 }

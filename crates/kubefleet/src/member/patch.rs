@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use federate_apiserver::schema::{ListType, Type};
 
 /// The patch from `current` to `modified`, given what was sent last time.
-pub(super) fn three_way(
+pub(super) fn three_way_patch(
     ty: &Type,
     original: &Value,
     modified: &Value,
@@ -21,19 +21,19 @@ pub(super) fn three_way(
     let (old, now) = (of(original).unwrap_or_default(), of(current).unwrap_or_default());
     let sent = modified.as_object().unwrap_or(&empty);
     for (key, value) in sent {
-        let below = ty.at(&[key]).unwrap_or(&Type::Any);
+        let below = ty.at_path(&[key]).unwrap_or(&Type::Any);
         let before = old.get(key).unwrap_or(&Value::Null);
         match (value, now.get(key)) {
             (Value::Null, Some(_)) => drop(patch.insert(key.clone(), Value::Null)),
             (Value::Null, None) => {}
             (Value::Object(_), Some(found @ Value::Object(_))) => {
-                let change = three_way(below, before, value, found);
+                let change = three_way_patch(below, before, value, found);
                 if !change.is_empty() {
-                    patch.insert(key.clone(), retaining(key, ty, change, value));
+                    patch.insert(key.clone(), with_retained_keys(key, ty, change, value));
                 }
             }
             (Value::Array(items), Some(Value::Array(found))) => {
-                list(key, below, before, (items, found), &mut patch);
+                patch_list(key, below, before, (items, found), &mut patch);
             }
             (_, found) if found == Some(value) => {}
             _ => drop(patch.insert(key.clone(), value.clone())),
@@ -46,20 +46,20 @@ pub(super) fn three_way(
 }
 
 /// A union, which keeps only the fields that are sent.
-fn retaining(key: &str, ty: &Type, mut change: Map<String, Value>, sent: &Value) -> Value {
-    let is_union = key == "strategy" && ty.at(&["progressDeadlineSeconds"]).is_some();
+fn with_retained_keys(key: &str, ty: &Type, mut change: Map<String, Value>, sent: &Value) -> Value {
+    let is_union = key == "strategy" && ty.at_path(&["progressDeadlineSeconds"]).is_some();
     if is_union {
-        change.insert("$retainKeys".to_owned(), keys(sent));
+        change.insert("$retainKeys".to_owned(), list_keys(sent));
     }
     Value::Object(change)
 }
 
-fn keys(sent: &Value) -> Value {
+fn list_keys(sent: &Value) -> Value {
     sent.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect()
 }
 
 /// The patch of a list.
-fn list(
+fn patch_list(
     name: &str,
     ty: &Type,
     before: &Value,
@@ -67,11 +67,11 @@ fn list(
     patch: &mut Map<String, Value>,
 ) {
     let before = before.as_array().map_or(&[][..], Vec::as_slice);
-    match ty.resolve() {
+    match ty.resolve_name() {
         Type::List { item, list_type: ListType::Keys(keys) } => {
             let key = keys.first().map_or("name", String::as_str);
             if sent.iter().all(|one| one.get(key).is_some()) {
-                return by_key(name, (item, key), before, (sent, found), patch);
+                return patch_keyed_list(name, (item, key), before, (sent, found), patch);
             }
         }
         Type::List { list_type: ListType::Set, .. } => {
@@ -93,7 +93,7 @@ fn list(
 }
 
 /// The patch of a list whose items have a merge key.
-fn by_key(
+fn patch_keyed_list(
     name: &str,
     (item, key): (&Type, &str),
     before: &[Value],
@@ -108,10 +108,10 @@ fn by_key(
             continue;
         };
         let original = same(before, one).and_then(|at| before.get(at)).unwrap_or(&Value::Null);
-        let mut change = three_way(item, original, one, there);
+        let mut change = three_way_patch(item, original, one, there);
         if !change.is_empty() {
             if name == "volumes" {
-                change.insert("$retainKeys".to_owned(), keys(one));
+                change.insert("$retainKeys".to_owned(), list_keys(one));
             }
             change.insert(key.to_owned(), one[key].clone());
             changes.push(Value::Object(change));
@@ -133,7 +133,7 @@ fn by_key(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use federate_apiserver::Kind;
+    use federate_apiserver::ResourceKind;
     use federate_apiserver::patches;
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
         let original = json!({"spec": {"a": 1, "gone": 1}});
         let modified = json!({"spec": {"a": 2, "l": [1]}});
         let current = json!({"spec": {"a": 1, "gone": 1, "own": 1, "l": [2, 3]}});
-        let patch = three_way(&Type::Any, &original, &modified, &current);
+        let patch = three_way_patch(&Type::Any, &original, &modified, &current);
         assert_eq!(Value::Object(patch.clone()), json!({"spec": {"a": 2, "l": [1], "gone": null}}));
         let merged = patches::apply_merge_patch(&current, &Value::Object(patch));
         assert_eq!(merged, json!({"spec": {"a": 2, "own": 1, "l": [1]}}));
@@ -149,17 +149,17 @@ mod tests {
 
     #[test]
     fn containers_are_merged_by_name() {
-        let kind = Kind::builtin("v1", "Pod").unwrap();
+        let kind = ResourceKind::find_builtin("v1", "Pod").unwrap();
         let pod = |containers: Value| json!({"spec": {"containers": containers}});
         let original = pod(json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]));
         let modified = pod(json!([{"name": "a", "image": "2"}]));
         let current = pod(json!([
             {"name": "a", "image": "1", "tty": true}, {"name": "b", "image": "1"}, {"name": "own", "image": "1"}
         ]));
-        let patch = Value::Object(three_way(&kind.schema, &original, &modified, &current));
+        let patch = Value::Object(three_way_patch(&kind.schema, &original, &modified, &current));
         let merged = patches::apply_strategic_patch(&kind.schema, &current, &patch).unwrap();
         let want = pod(json!([{"name": "a", "image": "2", "tty": true}, {"name": "own", "image": "1"}]));
         assert_eq!(merged, want);
-        assert!(three_way(&kind.schema, &modified, &modified, &merged).is_empty());
+        assert!(three_way_patch(&kind.schema, &modified, &modified, &merged).is_empty());
     }
 }

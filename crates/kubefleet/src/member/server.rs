@@ -2,33 +2,37 @@
 
 use serde_json::Value;
 
-use super::{MANAGER, Member};
+use super::{FIELD_MANAGER, MemberApi};
 use federate_apiserver::schema::Type;
-use federate_apiserver::{Failure, Kind, Write, complete_object, strategy};
+use federate_apiserver::{ApiError, ResourceKind, WriteOptions, complete_object, strategy};
 
 /// The time of writes; no result depends on it.
 const NOW: &str = "1970-01-01T00:00:00Z";
 
 /// A member's server for objects of one kind.
-pub struct Server {
-    kind: Kind,
+pub struct MemberServer {
+    kind: ResourceKind,
 }
 
-impl Server {
+impl MemberServer {
     /// Returns a server for objects of that kind. Of a kind that is not built in, no schema is known.
     pub fn new(api_version: &str, kind: &str) -> Self {
-        Self { kind: Kind::builtin(api_version, kind).cloned().unwrap_or_else(|| untyped(api_version, kind)) }
+        Self {
+            kind: ResourceKind::find_builtin(api_version, kind)
+                .cloned()
+                .unwrap_or_else(|| untyped_kind(api_version, kind)),
+        }
     }
 
-    fn write(&self, force: bool) -> Write<'_> {
-        Write { kind: &self.kind, manager: MANAGER, subresource: None, force, now: NOW }
+    fn write_options(&self, force: bool) -> WriteOptions<'_> {
+        WriteOptions { kind: &self.kind, manager: FIELD_MANAGER, subresource: None, force, now: NOW }
     }
 }
 
 /// A kind without a known schema.
-fn untyped(api_version: &str, kind: &str) -> Kind {
+fn untyped_kind(api_version: &str, kind: &str) -> ResourceKind {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    Kind {
+    ResourceKind {
         group: group.to_owned(),
         version: version.to_owned(),
         kind: kind.to_owned(),
@@ -45,13 +49,13 @@ fn untyped(api_version: &str, kind: &str) -> Kind {
     }
 }
 
-impl Member for Server {
-    fn applied(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, Failure> {
-        federate_apiserver::applied(Some(live), manifest, &self.write(force))
+impl MemberApi for MemberServer {
+    fn compute_apply(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, ApiError> {
+        federate_apiserver::apply_object(Some(live), manifest, &self.write_options(force))
     }
 
-    fn written(&self, live: Option<&Value>, object: Value) -> Result<Value, Failure> {
-        let write = self.write(false);
+    fn compute_write(&self, live: Option<&Value>, object: Value) -> Result<Value, ApiError> {
+        let write = self.write_options(false);
         let object = federate_apiserver::update_managers(live, &complete_object(&self.kind, object), &write);
         match live {
             Some(live) => strategy::prepare_for_update(live, object, &write),

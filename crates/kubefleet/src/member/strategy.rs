@@ -9,7 +9,7 @@ use federate_kubernetes::schema::Shape;
 federate_kubernetes::crd! {
     /// `spec.strategy.applyStrategy`, with its defaults.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub struct Strategy {
+    pub struct ApplyStrategy {
         kind: String = optional("type", Shape::OneOf(&["ClientSideApply", "ServerSideApply", "ReportDiff"])),
         comparison_option: String = optional("comparisonOption", Shape::OneOf(&["PartialComparison", "FullComparison"])),
         when_to_apply: String = optional("whenToApply", Shape::OneOf(&["Always", "IfNotDrifted"])),
@@ -34,10 +34,11 @@ pub(super) enum TakeOver {
     Never,
 }
 
-impl Strategy {
+impl ApplyStrategy {
     /// Reads the strategy of a placement. Admission refuses one that cannot be read.
-    pub fn of(placement: &Object) -> Self {
-        let given = placement.at(&["spec", "strategy", "applyStrategy"]).filter(|given| !given.is_null());
+    pub fn from_placement(placement: &Object) -> Self {
+        let given =
+            placement.value_at(&["spec", "strategy", "applyStrategy"]).filter(|given| !given.is_null());
         given.and_then(|given: &Value| serde_json::from_value(given.clone()).ok()).unwrap_or_default()
     }
 
@@ -61,7 +62,7 @@ impl Strategy {
         self.when_to_apply == "IfNotDrifted"
     }
 
-    pub(super) fn takes_over(&self) -> TakeOver {
+    pub(super) fn takeover_mode(&self) -> TakeOver {
         match self.when_to_take_over.as_str() {
             "Never" => TakeOver::Never,
             "IfNoDiff" => TakeOver::IfNoDiff,

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use federate_dialect::gojson;
 
-const METADATA: [&str; 13] = [
+const IGNORED_METADATA: [&str; 13] = [
     "name",
     "namespace",
     "generateName",
@@ -26,20 +26,20 @@ const METADATA: [&str; 13] = [
 ];
 
 /// Parts of the keys of labels and annotations that do not count.
-const SYSTEM: [&str; 3] = ["kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/"];
+const SYSTEM_KEY_PARTS: [&str; 3] = ["kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/"];
 
 /// The part of an object that is compared. Fields that Go always writes are there for the hash.
-pub(super) fn view(object: &Value) -> Value {
+pub(super) fn comparable_view(object: &Value) -> Value {
     let mut view = object.clone();
     let Some(map) = view.as_object_mut() else { return view };
     map.shift_remove("status");
     let mut metadata = map.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    for key in METADATA {
+    for key in IGNORED_METADATA {
         metadata.shift_remove(key);
     }
     for field in ["labels", "annotations"] {
         let all = metadata.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
-        let counts = |key: &str| !SYSTEM.iter().any(|part| key.contains(part));
+        let counts = |key: &str| !SYSTEM_KEY_PARTS.iter().any(|part| key.contains(part));
         let left: Map<String, Value> = all.into_iter().filter(|(key, _)| counts(key)).collect();
         metadata.insert(field.to_owned(), Value::Object(left));
     }
@@ -56,8 +56,8 @@ pub(super) fn view(object: &Value) -> Value {
 }
 
 /// The hash of the compared part.
-pub(super) fn hash(object: &Value) -> String {
-    let digest = Sha256::digest(gojson::write(&view(object)));
+pub(super) fn hash_view(object: &Value) -> String {
+    let digest = Sha256::digest(gojson::write_sorted(&comparable_view(object)));
     let mut text = String::new();
     for byte in digest {
         text.push_str(&format!("{byte:02x}"));

@@ -9,22 +9,22 @@ use federate_kubernetes::Labels;
 use federate_kubernetes::schema::{Field, Schema, Shape};
 
 use super::variables;
-use crate::api::{ClusterSelector, Term};
+use crate::api::{ClusterSelector, ClusterSelectorTerm};
 
 federate_kubernetes::crd! {
     /// The `spec` of a `ClusterResourceOverride` or `ResourceOverride`.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct OverrideSpec {
+    pub(crate) struct KubeFleetOverrideSpec {
         /// The placement to which it applies; absent: every placement.
         pub placement: Option<PlacementRef> = optional("placement"),
         /// How.
-        pub policy: Policy = required("policy"),
+        pub policy: KubeFleetOverridePolicy = required("policy"),
     }
 }
 
 /// Reads the selectors of an override: `clusterResourceSelectors` of a `ClusterResourceOverride`, or
 /// `resourceSelectors` of a `ResourceOverride`.
-pub(super) fn selectors(spec: &Value) -> Result<Vec<ObjectSelector>, serde_json::Error> {
+pub(super) fn read_selectors(spec: &Value) -> Result<Vec<ObjectSelector>, serde_json::Error> {
     let mut all = Vec::new();
     for key in ["clusterResourceSelectors", "resourceSelectors"] {
         let selectors = spec.get(key).filter(|selectors| !selectors.is_null());
@@ -72,18 +72,18 @@ federate_kubernetes::crd! {
 federate_kubernetes::crd! {
     /// How objects are changed.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct Policy {
+    pub(crate) struct KubeFleetOverridePolicy {
         /// The rules, in order. Every rule that matches a cluster applies.
-        pub override_rules: Vec<Rule> = required("overrideRules", Shape::List(1, &Rule::SHAPE)),
+        pub override_rules: Vec<KubeFleetOverrideRule> = required("overrideRules", Shape::List(1, &KubeFleetOverrideRule::SHAPE)),
     }
 }
 
 federate_kubernetes::crd! {
     /// A rule: changes for some clusters.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct Rule {
+    pub(crate) struct KubeFleetOverrideRule {
         /// The clusters; absent: none.
-        pub cluster_selector: Option<ClusterSelector> = optional("clusterSelector", Shape::Object(&[&[Field::optional("clusterSelectorTerms", Shape::List(0, &Term::SHAPE))]])),
+        pub cluster_selector: Option<ClusterSelector> = optional("clusterSelector", Shape::Object(&[&[Field::optional("clusterSelectorTerms", Shape::List(0, &ClusterSelectorTerm::SHAPE))]])),
         /// Whether the object is patched or deleted.
         pub override_type: OverrideType = optional("overrideType", Shape::OneOf(&["JSONPatch", "Delete"])),
         /// The changes.
@@ -91,9 +91,9 @@ federate_kubernetes::crd! {
     }
 }
 
-impl Rule {
+impl KubeFleetOverrideRule {
     /// Whether it matches a cluster with these labels.
-    pub(super) fn matches(&self, labels: &Labels) -> bool {
+    pub(super) fn matches_labels(&self, labels: &Labels) -> bool {
         let Some(selector) = &self.cluster_selector else { return false };
         let terms = &selector.cluster_selector_terms;
         terms.is_empty()
@@ -101,7 +101,7 @@ impl Rule {
     }
 }
 
-impl Rule {
+impl KubeFleetOverrideRule {
     /// The keys of the labels of clusters that it reads.
     pub(super) fn label_keys(&self) -> Vec<String> {
         let terms = self.cluster_selector.iter().flat_map(|selector| &selector.cluster_selector_terms);
@@ -111,7 +111,7 @@ impl Rule {
             selector.match_labels.keys().cloned().chain(expressions)
         });
         let values = self.json_patch_overrides.iter().filter_map(|operation| operation.value.as_ref());
-        selected.chain(values.flat_map(variables::labels)).collect()
+        selected.chain(values.flat_map(variables::label_keys)).collect()
     }
 }
 

@@ -14,12 +14,12 @@ fn id(kind: &str, namespace: Option<&str>, name: &str) -> ObjectRef {
 }
 
 fn object(id: &ObjectRef, spec: &Value) -> Object {
-    Object::named(&id.api_version, &id.kind, &id.path(), json!({"spec": spec}))
+    Object::from_path(&id.api_version, &id.kind, &id.namespaced_name(), json!({"spec": spec}))
 }
 
 fn cluster(name: &str, labels: &[(&str, &str)]) -> Cluster {
     let labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    Cluster { labels, ..Cluster::of(&object(&id("ClusterX", None, name), &json!({}))) }
+    Cluster { labels, ..Cluster::from_object(&object(&id("ClusterX", None, name), &json!({}))) }
 }
 
 fn names(kind: &str, name: &str) -> Value {
@@ -42,9 +42,9 @@ fn applied(spec: &[Value], labels: &[(&str, &str)]) -> Result<Option<Value>, &'s
         .collect();
     let (overrides, findings) = Overrides::new(objects.iter());
     assert!(findings.is_empty());
-    let all = overrides.of(&id("ClusterResourcePlacement", None, "p"), &id("Node", None, "n"));
-    let changes = Changes::new(&all, &cluster("m1", labels));
-    changes.apply(json!({})).map(|changed| changed.body).map_err(|failure| failure.why.name())
+    let all = overrides.overrides_for(&id("ClusterResourcePlacement", None, "p"), &id("Node", None, "n"));
+    let changes = OverrideChanges::new(&all, &cluster("m1", labels));
+    changes.apply_to(json!({})).map(|changed| changed.body).map_err(|failure| failure.why.name())
 }
 
 #[test]
@@ -59,8 +59,9 @@ fn those_of_the_cluster_come_first_in_the_order_of_their_snapshots() {
         .collect();
     let (overrides, _) = Overrides::new(objects.iter());
     let of = |kind, namespace| {
-        let of = overrides.of(&id("ClusterResourcePlacement", None, "p"), &id(kind, namespace, "s"));
-        of.iter().map(|one| one.object.id.path()).collect::<Vec<_>>()
+        let of =
+            overrides.overrides_for(&id("ClusterResourcePlacement", None, "p"), &id(kind, namespace, "s"));
+        of.iter().map(|one| one.object.id.namespaced_name()).collect::<Vec<_>>()
     };
     assert_eq!(of("Secret", Some("shop")), ["a", "a-b", "x", "x.y", "shop/0"]);
     assert_eq!(of("Secret", Some("elsewhere")), [] as [&str; 0]);
@@ -77,10 +78,18 @@ fn a_placement_can_be_named() {
     ] {
         let namespace = (kind == "ResourceOverride").then_some("shop");
         let over = object(&id(kind, namespace, "o"), &json!({"placement": placement}));
-        let over = Override::new(&over).unwrap();
-        assert_eq!(over.counts_for(&id("ClusterResourcePlacement", None, "p")), cluster, "{placement}");
-        assert_eq!(over.counts_for(&id("ResourcePlacement", Some("shop"), "p")), namespaced, "{placement}");
-        assert!(!over.counts_for(&id("ResourcePlacement", Some("x"), "p")) || placement.is_null());
+        let over = KubeFleetOverride::new(&over).unwrap();
+        assert_eq!(
+            over.applies_to_placement(&id("ClusterResourcePlacement", None, "p")),
+            cluster,
+            "{placement}"
+        );
+        assert_eq!(
+            over.applies_to_placement(&id("ResourcePlacement", Some("shop"), "p")),
+            namespaced,
+            "{placement}"
+        );
+        assert!(!over.applies_to_placement(&id("ResourcePlacement", Some("x"), "p")) || placement.is_null());
     }
 }
 

@@ -12,7 +12,7 @@ const LABEL: &str = "${MEMBER-CLUSTER-LABEL-KEY-";
 
 /// Why a variable has no value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub(crate) enum Unresolved {
+pub(crate) enum UnresolvedVariable {
     /// The cluster lacks the label.
     #[error("the cluster has no label `{0}`")]
     LabelKeyNotFound(String),
@@ -25,7 +25,7 @@ pub(crate) enum Unresolved {
 }
 
 /// The texts in a value that look like variables and are none.
-pub(crate) fn unknown(value: &Value) -> Vec<String> {
+pub(crate) fn unknown_variables(value: &Value) -> Vec<String> {
     let text = value.to_string();
     let starts = text.match_indices("${").filter_map(|(at, _)| text.get(at..));
     let ends = starts.filter_map(|rest| rest.get(..=rest.find('}')?));
@@ -36,14 +36,18 @@ pub(crate) fn unknown(value: &Value) -> Vec<String> {
 }
 
 /// The keys of the labels that the variables in a value name.
-pub(crate) fn labels(value: &Value) -> Vec<String> {
+pub(crate) fn label_keys(value: &Value) -> Vec<String> {
     let text = value.to_string();
     let keys = text.split(LABEL).skip(1).filter_map(|rest| rest.split_once('}'));
     keys.map(|(key, _)| key.to_owned()).collect()
 }
 
 /// The value for one cluster.
-pub(super) fn resolve(value: &Value, cluster: &str, labels: &Labels) -> Result<Value, Unresolved> {
+pub(super) fn resolve_variables(
+    value: &Value,
+    cluster: &str,
+    labels: &Labels,
+) -> Result<Value, UnresolvedVariable> {
     let text = value.to_string();
     if !text.contains("${MEMBER-CLUSTER-") {
         return Ok(value.clone());
@@ -51,14 +55,14 @@ pub(super) fn resolve(value: &Value, cluster: &str, labels: &Labels) -> Result<V
     let text = text.replace(NAME, cluster);
     let (mut done, mut left) = (String::with_capacity(text.len()), text.as_str());
     while let Some((before, rest)) = left.split_once(LABEL) {
-        let (key, after) = rest.split_once('}').ok_or(Unresolved::MalformedVariable)?;
-        let label = labels.get(key).ok_or_else(|| Unresolved::LabelKeyNotFound(key.to_owned()))?;
+        let (key, after) = rest.split_once('}').ok_or(UnresolvedVariable::MalformedVariable)?;
+        let label = labels.get(key).ok_or_else(|| UnresolvedVariable::LabelKeyNotFound(key.to_owned()))?;
         done.push_str(before);
         done.push_str(label);
         left = after;
     }
     let text = done + left;
-    serde_json::from_str(&text).map_err(|_| Unresolved::NotJson)
+    serde_json::from_str(&text).map_err(|_| UnresolvedVariable::NotJson)
 }
 
 #[cfg(test)]
@@ -66,9 +70,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn resolved(value: &Value) -> Result<Value, Unresolved> {
+    fn resolved(value: &Value) -> Result<Value, UnresolvedVariable> {
         let labels = [("example.com/zone".to_owned(), "z1".to_owned()), ("n".to_owned(), "3".to_owned())];
-        resolve(value, "m1", &labels.into())
+        resolve_variables(value, "m1", &labels.into())
     }
 
     #[test]
@@ -76,8 +80,8 @@ mod tests {
         let value = json!(
             "${MEMBER-CLUSTER-NAM} ${OTHER} ${MEMBER-CLUSTER-NAME} ${member_cluster_name} ${MEMBER-CLUSTER-LABEL-KEY-a}"
         );
-        assert_eq!(unknown(&value), ["${MEMBER-CLUSTER-NAM}", "${member_cluster_name}"]);
-        assert_eq!(labels(&value), ["a"]);
+        assert_eq!(unknown_variables(&value), ["${MEMBER-CLUSTER-NAM}", "${member_cluster_name}"]);
+        assert_eq!(label_keys(&value), ["a"]);
     }
 
     #[test]
@@ -95,11 +99,11 @@ mod tests {
     #[test]
     fn what_has_no_value_is_an_error() {
         let value = json!("${MEMBER-CLUSTER-LABEL-KEY-x}");
-        assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x".into())));
+        assert_eq!(resolved(&value), Err(UnresolvedVariable::LabelKeyNotFound("x".into())));
         let value = json!("${MEMBER-CLUSTER-LABEL-KEY-x");
-        assert_eq!(resolved(&value), Err(Unresolved::MalformedVariable));
+        assert_eq!(resolved(&value), Err(UnresolvedVariable::MalformedVariable));
         // The next brace ends the variable, even one of the JSON text.
         let value = json!({"a": "${MEMBER-CLUSTER-LABEL-KEY-x"});
-        assert_eq!(resolved(&value), Err(Unresolved::LabelKeyNotFound("x\"".into())));
+        assert_eq!(resolved(&value), Err(UnresolvedVariable::LabelKeyNotFound("x\"".into())));
     }
 }

@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use federate_dialect::memory::compute_digest;
+use federate_dialect::scheduler_state::compute_digest;
 use federate_kubernetes::{Cluster, Labels, ObjectRef};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Override, Overrides};
+use super::{KubeFleetOverride, Overrides};
 
 /// What the works of a cluster were written with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ struct Source {
 impl WorkSources {
     /// Reads the overrides of a placement that sends objects; `None` if none of them reads a label. `resources` is called
     /// for the bodies of the objects.
-    pub(crate) fn read<'r>(
+    pub(crate) fn from_overrides<'r>(
         overrides: &Overrides<'_>,
         placement: &ObjectRef,
         targets: impl Iterator<Item = &'r ObjectRef>,
@@ -56,9 +56,9 @@ impl WorkSources {
         if keys.is_empty() {
             return None;
         }
-        let source = |(index, one): (usize, &Override<'_>)| {
+        let source = |(index, one): (usize, &KubeFleetOverride<'_>)| {
             let id = &one.object.id;
-            let content = json!([id.kind, id.namespace, id.name, one.object.at(&["spec"])]);
+            let content = json!([id.kind, id.namespace, id.name, one.object.value_at(&["spec"])]);
             Source { index, digest: compute_digest(&content) }
         };
         let resources: Vec<Value> = resources().iter().map(|body| compute_digest(body).into()).collect();
@@ -70,9 +70,10 @@ impl WorkSources {
     }
 
     /// What a work would be written with now; `None` where no override matches the cluster.
-    pub(crate) fn inputs(&self, overrides: &Overrides<'_>, cluster: &Cluster) -> Option<WorkInputs> {
-        let matches =
-            |source: &&Source| overrides.list.get(source.index).is_some_and(|one| one.matches(cluster));
+    pub(crate) fn compute_inputs(&self, overrides: &Overrides<'_>, cluster: &Cluster) -> Option<WorkInputs> {
+        let matches = |source: &&Source| {
+            overrides.list.get(source.index).is_some_and(|one| one.matches_cluster(cluster))
+        };
         let matching: Vec<&str> =
             self.overrides.iter().filter(matches).map(|source| source.digest.as_str()).collect();
         if matching.is_empty() {

@@ -5,12 +5,12 @@
 //! evicted.
 
 use super::api::{self, BudgetSpec};
-use crate::api::{PlacementType, Policy};
+use crate::api::{PlacementPolicy, PlacementType};
 use federate_kubernetes::Object;
 
 /// The verdict on an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Eviction {
+pub(crate) struct BudgetVerdict {
     /// Whether the eviction is allowed.
     pub(crate) allowed: bool,
     /// The number of available rows.
@@ -18,12 +18,12 @@ pub(crate) struct Eviction {
 }
 
 /// Whether a cluster may be evicted from `placement`, whose rows are `available` or not.
-pub(crate) fn eviction(
+pub(crate) fn check_budget(
     placement: &Object,
     budget: Option<&Object>,
     available: &[bool],
-) -> Result<Eviction, serde_json::Error> {
-    let policy = Policy::read(placement.at(&["spec", "policy"]))?;
+) -> Result<BudgetVerdict, serde_json::Error> {
+    let policy = PlacementPolicy::from_json(placement.value_at(&["spec", "policy"]))?;
     let rows = i64::try_from(available.len()).unwrap_or(i64::MAX);
     let unavailable = available.iter().filter(|available| !**available).count();
     let unavailable = i64::try_from(unavailable).unwrap_or(i64::MAX);
@@ -32,7 +32,7 @@ pub(crate) fn eviction(
         PlacementType::PickAll | PlacementType::PickFixed => 0,
     };
     let available = rows - unavailable;
-    let disruptions_allowed = match budget.map(api::budget).transpose()? {
+    let disruptions_allowed = match budget.map(api::read_budget).transpose()? {
         Some(BudgetSpec { max_unavailable: Some(most), .. }) => {
             most.rounded_up(wanted).saturating_sub(unavailable)
         }
@@ -42,7 +42,7 @@ pub(crate) fn eviction(
         _ => 1,
     };
     let allowed = policy.placement_type != PlacementType::PickFixed && disruptions_allowed > 0;
-    Ok(Eviction { allowed, available })
+    Ok(BudgetVerdict { allowed, available })
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn object(spec: &Value) -> Object {
-        Object::named("placement.kubernetes-fleet.io/v1", "X", "p", json!({"spec": spec}))
+        Object::from_path("placement.kubernetes-fleet.io/v1", "X", "p", json!({"spec": spec}))
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
         ] {
             let placement = object(&json!({"policy": policy}));
             let budget = budget.map(|spec| object(&spec));
-            let eviction = eviction(&placement, budget.as_ref(), available).unwrap();
+            let eviction = check_budget(&placement, budget.as_ref(), available).unwrap();
             assert_eq!(eviction.allowed, allowed, "{policy} {budget:?}");
         }
     }

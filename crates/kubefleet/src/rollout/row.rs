@@ -6,13 +6,13 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::Behaviour;
+use crate::KubeFleetBehaviour;
 use federate_kubernetes::ClusterName;
 use federate_kubernetes::condition::{self, Condition};
 
 /// The state of the decision about a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum State {
+pub enum BindingState {
     /// The cluster is picked, but resources are not released to it yet.
     #[default]
     Scheduled,
@@ -25,7 +25,7 @@ pub enum State {
 /// The version of the resources of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Resources {
+pub(crate) enum BindingResources {
     /// The newest.
     Latest,
     /// Earlier ones, or none.
@@ -35,13 +35,13 @@ pub(crate) enum Resources {
 
 /// A row.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct BindingRow {
     /// Its cluster.
     pub(crate) cluster: ClusterName,
     /// The state of the decision.
-    pub(crate) state: State,
+    pub(crate) state: BindingState,
     /// The version of its resources.
-    pub(crate) resources: Resources,
+    pub(crate) resources: BindingResources,
     /// Whether it is being deleted.
     pub(crate) deleting: bool,
     /// Its generation.
@@ -52,7 +52,7 @@ pub(crate) struct Row {
 
 /// Whether a row is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Readiness {
+pub(super) enum RowReadiness {
     Ready,
     /// The row is not ready, and it is not known when it will be.
     NotReady,
@@ -62,50 +62,57 @@ pub(super) enum Readiness {
 
 /// Whether one of the conditions of a row's generation says that something failed. Older releases count reasons
 /// that only say that the row is still becoming available.
-pub(crate) fn failed(conditions: &[Condition], generation: i64, behaviour: &Behaviour) -> bool {
+pub(crate) fn has_failed_condition(
+    conditions: &[Condition],
+    generation: i64,
+    behaviour: &KubeFleetBehaviour,
+) -> bool {
     const PENDING: [&str; 4] =
         ["OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"];
     let stages = ["Overridden", "WorkSynchronized", "Applied", "Available"];
-    stages.into_iter().filter_map(|kind| condition::current(conditions, kind, generation)).any(|condition| {
-        condition.is_false() && (behaviour.pending_rows_fail || !PENDING.contains(&condition.reason.as_str()))
-    })
+    stages.into_iter().filter_map(|kind| condition::find_current_condition(conditions, kind, generation)).any(
+        |condition| {
+            condition.is_false()
+                && (behaviour.pending_rows_fail || !PENDING.contains(&condition.reason.as_str()))
+        },
+    )
 }
 
-impl Row {
-    fn condition(&self, kind: &str) -> Option<&Condition> {
-        condition::current(&self.conditions, kind, self.generation)
+impl BindingRow {
+    fn find_condition(&self, kind: &str) -> Option<&Condition> {
+        condition::find_current_condition(&self.conditions, kind, self.generation)
     }
 
     /// Whether everything is available in the cluster.
-    pub(crate) fn available(&self) -> bool {
-        self.condition("Available").is_some_and(Condition::is_true)
+    pub(crate) fn is_available(&self) -> bool {
+        self.find_condition("Available").is_some_and(Condition::is_true)
     }
 
     /// Whether the cluster reports differences instead of applying.
     pub(super) fn reports_diff(&self) -> bool {
-        self.condition("DiffReported").is_some()
+        self.find_condition("DiffReported").is_some()
     }
 
     /// Whether the row failed, so that waiting does not help.
-    pub(super) fn failed(&self, behaviour: &Behaviour) -> bool {
-        failed(&self.conditions, self.generation, behaviour)
+    pub(super) fn has_failed(&self, behaviour: &KubeFleetBehaviour) -> bool {
+        has_failed_condition(&self.conditions, self.generation, behaviour)
     }
 
     /// Whether the row is ready. A row whose availability cannot be tracked must have been available since
     /// before `cutoff`.
-    pub(super) fn readiness(&self, cutoff: Timestamp) -> Readiness {
-        if self.condition("DiffReported").is_some_and(Condition::is_true) {
-            return Readiness::Ready;
+    pub(super) fn check_readiness(&self, cutoff: Timestamp) -> RowReadiness {
+        if self.find_condition("DiffReported").is_some_and(Condition::is_true) {
+            return RowReadiness::Ready;
         }
-        let Some(available) = self.condition("Available").filter(|c| c.is_true()) else {
-            return Readiness::NotReady;
+        let Some(available) = self.find_condition("Available").filter(|c| c.is_true()) else {
+            return RowReadiness::NotReady;
         };
         if !matches!(available.reason.as_str(), "NotAllWorkAreAvailabilityTrackable" | "WorkNotTrackable") {
-            return Readiness::Ready;
+            return RowReadiness::Ready;
         }
         match available.last_transition_time {
-            Some(since) if since >= cutoff => Readiness::In(since.duration_since(cutoff)),
-            _ => Readiness::Ready,
+            Some(since) if since >= cutoff => RowReadiness::In(since.duration_since(cutoff)),
+            _ => RowReadiness::Ready,
         }
     }
 }

@@ -8,25 +8,29 @@
 use std::collections::BTreeSet;
 
 use federate_dialect::{
-    Awaited, ClusterRollout, Placed, Placement, PolicyResources, PolicyRollout, Released, RolledOut,
-    RolloutMoment,
+    AwaitedClusters, ClusterReleaseTimes, ClusterRollout, Placed, Placement, PolicyResources, PolicyRollout,
+    RolloutMoment, RolloutOutcome,
 };
 use federate_kubernetes::ClusterName;
 use jiff::Timestamp;
 
-use super::api::{is_external, rolling_update};
-use super::carry::Carrying;
-use crate::shared;
+use super::api::{is_external, read_rolling_update};
+use super::controller::RolloutController;
+use crate::shared_objects;
 
 /// Continues a rollout. `carrying` has the placement's row with the clusters that the scheduler picked, and `released` are
 /// the clusters with a bound binding, or with an unscheduled one if they are not picked any more.
-pub(crate) fn roll_out(carrying: &Carrying<'_>, released: &Released, seconds: i64) -> Option<RolledOut> {
+pub(crate) fn roll_out(
+    carrying: &RolloutController<'_>,
+    released: &ClusterReleaseTimes,
+    seconds: i64,
+) -> Option<RolloutOutcome> {
     let placement = carrying.placement;
     let mut released = released.clone();
     if is_external(placement) {
-        return Some(RolledOut { released, next: None });
+        return Some(RolloutOutcome { released, next: None });
     }
-    let period = rolling_update(placement).ok()?.unavailable_period_seconds();
+    let period = read_rolling_update(placement).ok()?.unavailable_period_seconds();
     let (resources, approvals) = (PolicyResources::default(), BTreeSet::new());
     let moment = RolloutMoment {
         now: Timestamp::from_second(seconds).ok()?,
@@ -43,10 +47,10 @@ pub(crate) fn roll_out(carrying: &Carrying<'_>, released: &Released, seconds: i6
     let mut rollout = PolicyRollout::new(placement.id.clone());
     rollout.clusters = released.iter().map(release).collect();
     loop {
-        let round = carrying.advance(&mut rollout, &moment).ok()?;
+        let round = carrying.release_next_batch(&mut rollout, &moment).ok()?;
         if round.update.is_empty() {
             let next = released.values().map(|since| since + period).filter(|end| *end > seconds).min();
-            return Some(RolledOut { released, next: next.filter(|_| round.need_roll) });
+            return Some(RolloutOutcome { released, next: next.filter(|_| round.need_roll) });
         }
         for cluster in round.update {
             // A scheduled binding is bound, an unscheduled one is removed.
@@ -60,9 +64,9 @@ pub(crate) fn roll_out(carrying: &Carrying<'_>, released: &Released, seconds: i6
 }
 
 /// A row without the clusters to which its placements have not released it; `None` if there are none.
-pub(crate) fn without_awaited(row: &Placement, awaited: &Awaited) -> Option<Placement> {
+pub(crate) fn without_awaited(row: &Placement, awaited: &AwaitedClusters) -> Option<Placement> {
     let is_awaited = |cluster: &ClusterName| {
-        shared::shares(row).iter().any(|share| {
+        shared_objects::read_shares(row).iter().any(|share| {
             let clusters = awaited.get(&share.policy);
             clusters.is_some_and(|clusters| clusters.contains(cluster)) && share.clusters.contains(cluster)
         })
@@ -83,27 +87,27 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::Behaviour;
+    use crate::KubeFleetBehaviour;
 
     /// The clusters that are new, with the second of their release, and when the rollout goes on; after each round.
     fn rounds(strategy: &Value, picked: &[&str], had: &[&str]) -> Vec<String> {
         let policy = json!({"placementType": "PickN", "numberOfClusters": 4});
         let body = json!({"spec": {"policy": policy, "strategy": strategy}});
         let api = "placement.kubernetes-fleet.io/v1";
-        let object = Object::named(api, "ClusterResourcePlacement", "p", body);
+        let object = Object::from_path(api, "ClusterResourcePlacement", "p", body);
         let id: ObjectRef = object.id.clone();
         let mut row = Placement::new("kubefleet", id.clone(), Some(id));
         row.clusters = picked.iter().map(|name| Placed { name: (*name).into(), replicas: None }).collect();
-        let mut released: Released = had.iter().map(|name| ((*name).into(), -1000)).collect();
+        let mut released: ClusterReleaseTimes = had.iter().map(|name| ((*name).into(), -1000)).collect();
         let (mut all, mut seconds) = (Vec::new(), 0);
         loop {
-            let carrying = Carrying {
+            let carrying = RolloutController {
                 repo: &Repo::default(),
                 clusters: &[],
                 placement: &object,
                 row: &row,
                 trackable: true,
-                behaviour: Behaviour::newest(),
+                behaviour: KubeFleetBehaviour::for_newest(),
             };
             let done = roll_out(&carrying, &released, seconds).unwrap();
             released = done.released;

@@ -6,26 +6,26 @@
 
 use jiff::Timestamp;
 
-use super::super::affinity::Term;
-use super::super::api::{Policy, Toleration};
-use super::super::cluster::ineligible;
+use super::super::affinity::RequiredTerm;
+use super::super::api::{PlacementPolicy, PlacementToleration};
+use super::super::cluster::check_eligibility;
 use super::Rejection;
-use crate::failure::Failure;
+use crate::failure::SchedulingError;
 use federate_kubernetes::{Cluster, Taint, work};
 
 /// The filter that refuses each cluster, if one does.
-pub(super) fn eligibility(
-    policy: &Policy,
+pub(super) fn filter_clusters(
+    policy: &PlacementPolicy,
     namespace: Option<&str>,
     clusters: &[Cluster],
     now: Option<Timestamp>,
-) -> Result<Vec<Option<Rejection>>, Failure> {
-    let terms: Vec<Term<'_>> = policy.required().iter().map(Term::new).collect();
+) -> Result<Vec<Option<Rejection>>, SchedulingError> {
+    let terms: Vec<RequiredTerm<'_>> = policy.required_terms().iter().map(RequiredTerm::new).collect();
     let refused = |cluster: &Cluster| {
-        if !terms.is_empty() && !any(&terms, cluster)? {
+        if !terms.is_empty() && !matches_any(&terms, cluster)? {
             return Ok(Some(Rejection::Affinity));
         }
-        if let Some(why) = ineligible(cluster, now) {
+        if let Some(why) = check_eligibility(cluster, now) {
             return Ok(Some(Rejection::Ineligible(why)));
         }
         let lacks =
@@ -35,22 +35,22 @@ pub(super) fn eligibility(
         }
         work::charge_items(cluster.taints.len() * policy.tolerations.len());
         let untolerated =
-            cluster.taints.iter().find(|t| !policy.tolerations.iter().any(|by| tolerates(by, t)));
+            cluster.taints.iter().find(|t| !policy.tolerations.iter().any(|by| tolerates_taint(by, t)));
         Ok(untolerated.map(|taint| Rejection::Taint(taint.clone())))
     };
     clusters.iter().map(refused).collect()
 }
 
-fn any(terms: &[Term<'_>], cluster: &Cluster) -> Result<bool, Failure> {
+fn matches_any(terms: &[RequiredTerm<'_>], cluster: &Cluster) -> Result<bool, SchedulingError> {
     for term in terms {
-        if term.matches(cluster)? {
+        if term.matches_cluster(cluster)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn tolerates(by: &Toleration, taint: &Taint) -> bool {
+fn tolerates_taint(by: &PlacementToleration, taint: &Taint) -> bool {
     let effect = by.effect.is_empty() || by.effect == taint.effect;
     effect
         && match by.operator.as_str() {
@@ -69,7 +69,7 @@ mod tests {
         let taint = Taint { key: "spot".into(), value: "yes".into(), effect: "NoSchedule".into() };
         let by = |key: &str, operator: &str, value: &str, effect: &str| {
             let [key, operator, value, effect] = [key, operator, value, effect].map(str::to_owned);
-            tolerates(&Toleration { key, operator: operator.into(), value, effect }, &taint)
+            tolerates_taint(&PlacementToleration { key, operator: operator.into(), value, effect }, &taint)
         };
         assert!(by("", "Exists", "", "") && by("spot", "Exists", "", "NoSchedule"));
         assert!(by("spot", "Equal", "yes", "") && !by("spot", "Equal", "", ""));

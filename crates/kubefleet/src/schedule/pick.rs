@@ -7,11 +7,11 @@
 
 use std::cmp::Reverse;
 
-use super::eligibility::eligibility;
-use super::score::Preferences;
+use super::eligibility::filter_clusters;
+use super::score::AffinityScorer;
 use super::spread::Spread;
-use super::{Outcome, Rejection, Request, Row, Rows, Scores, State};
-use crate::failure::Failure;
+use super::{Rejection, ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, ScheduleState, Scores};
+use crate::failure::SchedulingError;
 
 /// A cluster that can be picked, by its index in the fleet.
 struct Candidate {
@@ -21,21 +21,24 @@ struct Candidate {
     obsolete: bool,
 }
 
-pub(super) fn pick_n(request: &Request<'_>, rows: Rows) -> Result<Outcome, Failure> {
+pub(super) fn pick_n(
+    request: &ScheduleRequest<'_>,
+    rows: ScheduleRows,
+) -> Result<ScheduleOutcome, SchedulingError> {
     let wanted = usize::try_from(request.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0);
-    let present = Rows::count(&rows.current);
+    let present = ScheduleRows::count_rows(&rows.current);
     if wanted <= present {
         let mut kept = rows.current;
-        cut(&mut kept, present - wanted);
+        remove_surplus(&mut kept, present - wanted);
         let rejected = vec![None; kept.len()];
-        return Ok(Outcome { rows: kept, rejected, missing: Vec::new(), fulfilled: true });
+        return Ok(ScheduleOutcome { rows: kept, rejected, missing: Vec::new(), fulfilled: true });
     }
-    Ok(Cycles::new(request, rows)?.run(wanted - present))
+    Ok(Cycles::new(request, rows)?.run_cycles(wanted - present))
 }
 
 /// Removes `surplus` rows. Clusters are in name order, so equal scores go by name.
-fn cut(rows: &mut [Option<Row>], surplus: usize) {
-    let mut order: Vec<(State, Option<Scores>, usize)> = rows
+fn remove_surplus(rows: &mut [Option<ScheduleRow>], surplus: usize) {
+    let mut order: Vec<(ScheduleState, Option<Scores>, usize)> = rows
         .iter()
         .enumerate()
         .filter_map(|(index, row)| row.as_ref().map(|r| (r.state, r.scores, index)))
@@ -49,9 +52,12 @@ fn cut(rows: &mut [Option<Row>], surplus: usize) {
 }
 
 /// Runs one cycle, and returns whether another one follows at once.
-pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool), Failure> {
+pub(super) fn run_cycle(
+    request: &ScheduleRequest<'_>,
+    rows: ScheduleRows,
+) -> Result<(ScheduleOutcome, bool), SchedulingError> {
     let wanted = usize::try_from(request.policy.number_of_clusters.unwrap_or(0)).unwrap_or(0);
-    let present = Rows::count(&rows.current);
+    let present = ScheduleRows::count_rows(&rows.current);
     if wanted <= present {
         return Ok((pick_n(request, rows)?, false));
     }
@@ -59,15 +65,15 @@ pub(super) fn cycle(request: &Request<'_>, rows: Rows) -> Result<(Outcome, bool)
     let batch = wanted - present;
     let limit = if cycles.single { 1 } else { batch };
     cycles.spread.update_scores();
-    let outcome = cycles.finish(limit);
+    let outcome = cycles.run_last_cycle(limit);
     let more = limit < batch && outcome.fulfilled;
     Ok((outcome, more))
 }
 
 struct Cycles<'p> {
-    rows: Rows,
+    rows: ScheduleRows,
     /// The state of each cluster's row once it is picked: a former row gets its state back.
-    states: Vec<State>,
+    states: Vec<ScheduleState>,
     /// The filter results that hold in every cycle.
     refused: Vec<Option<Rejection>>,
     /// The clusters that pass the filters and have no row, each with its affinity score.
@@ -78,10 +84,10 @@ struct Cycles<'p> {
 }
 
 impl<'p> Cycles<'p> {
-    fn new(request: &Request<'p>, rows: Rows) -> Result<Self, Failure> {
-        let Request { policy, namespace, clusters, now } = *request;
-        let mut refused = eligibility(policy, namespace, clusters, now)?;
-        let preferences = Preferences::new(policy.preferred(), clusters)?;
+    fn new(request: &ScheduleRequest<'p>, rows: ScheduleRows) -> Result<Self, SchedulingError> {
+        let ScheduleRequest { policy, namespace, clusters, now } = *request;
+        let mut refused = filter_clusters(policy, namespace, clusters, now)?;
+        let preferences = AffinityScorer::new(policy.preferred_selectors(), clusters)?;
         let mut spread = Spread::new(&policy.topology_spread_constraints, clusters);
         let mut open = Vec::with_capacity(clusters.len());
         let fleet = clusters.iter().zip(&rows.current).zip(&mut refused).enumerate();
@@ -89,41 +95,43 @@ impl<'p> Cycles<'p> {
             if row.is_some() {
                 // A current row stays whatever its cluster is like.
                 *refusal = None;
-                spread.count(index);
+                spread.count_row(index);
             } else if refusal.is_none() {
-                open.push((index, preferences.score(index, cluster)?));
+                open.push((index, preferences.score_cluster(index, cluster)?));
             }
         }
         let single = !policy.topology_spread_constraints.is_empty();
         Ok(Self { states: rows.states_if_picked(), rows, refused, open, spread, single })
     }
 
-    fn run(mut self, mut batch: usize) -> Outcome {
+    fn run_cycles(mut self, mut batch: usize) -> ScheduleOutcome {
         self.spread.update_scores();
         while self.single && batch > 1 {
-            let Some(best) = self.candidates().min_by_key(rank) else { break };
-            self.pick(&best);
+            let Some(best) = self.list_candidates().min_by_key(rank_candidate) else { break };
+            self.pick_cluster(&best);
             self.open.retain(|(index, _)| *index != best.index);
             // Rows that this cycle did not pick again will be unscheduled.
             self.rows.obsolete.clear();
             self.spread.update_scores();
             batch -= 1;
         }
-        self.finish(batch)
+        self.run_last_cycle(batch)
     }
 
     /// The last cycle, which picks up to `batch` clusters.
-    fn finish(mut self, batch: usize) -> Outcome {
-        let mut candidates: Vec<Candidate> = self.candidates().collect();
+    fn run_last_cycle(mut self, batch: usize) -> ScheduleOutcome {
+        let mut candidates: Vec<Candidate> = self.list_candidates().collect();
         let many = batch.min(candidates.len());
         if many > 0 && many < candidates.len() {
-            candidates.select_nth_unstable_by_key(many - 1, rank);
+            candidates.select_nth_unstable_by_key(many - 1, rank_candidate);
         }
         let rest = candidates.split_off(many);
         let mut rejected = std::mem::take(&mut self.refused);
         for (index, _) in &self.open {
-            if let (Some(refusal), Err(constraint)) = (rejected.get_mut(*index), self.spread.score(*index)) {
-                *refusal = Some(Rejection::Spread(constraint.violated()));
+            if let (Some(refusal), Err(constraint)) =
+                (rejected.get_mut(*index), self.spread.score_cluster(*index))
+            {
+                *refusal = Some(Rejection::Spread(constraint.to_violation()));
             }
         }
         for other in rest {
@@ -132,32 +140,32 @@ impl<'p> Cycles<'p> {
             }
         }
         for picked in &candidates {
-            self.pick(picked);
+            self.pick_cluster(picked);
         }
-        Outcome { rows: self.rows.current, rejected, missing: Vec::new(), fulfilled: many == batch }
+        ScheduleOutcome { rows: self.rows.current, rejected, missing: Vec::new(), fulfilled: many == batch }
     }
 
     /// The clusters that can be picked in this cycle.
-    fn candidates(&self) -> impl Iterator<Item = Candidate> {
+    fn list_candidates(&self) -> impl Iterator<Item = Candidate> {
         self.open.iter().filter_map(|&(index, affinity)| {
-            let topology = self.spread.score(index).ok()?;
+            let topology = self.spread.score_cluster(index).ok()?;
             let obsolete = self.rows.obsolete.get(index).is_some_and(Option::is_some);
             Some(Candidate { index, scores: Scores { topology, affinity }, obsolete })
         })
     }
 
     /// Makes a row. A former row that is picked again keeps its state.
-    fn pick(&mut self, candidate: &Candidate) {
-        let state = self.states.get(candidate.index).copied().unwrap_or(State::Scheduled);
+    fn pick_cluster(&mut self, candidate: &Candidate) {
+        let state = self.states.get(candidate.index).copied().unwrap_or(ScheduleState::Scheduled);
         if let Some(row) = self.rows.current.get_mut(candidate.index) {
-            *row = Some(Row { state, scores: Some(candidate.scores) });
+            *row = Some(ScheduleRow { state, scores: Some(candidate.scores) });
         }
-        self.spread.count(candidate.index);
+        self.spread.count_row(candidate.index);
     }
 }
 
 /// The best first. Clusters are in name order, and of equal ones the last by name is picked.
-fn rank(candidate: &Candidate) -> Reverse<(Scores, bool, usize)> {
+fn rank_candidate(candidate: &Candidate) -> Reverse<(Scores, bool, usize)> {
     Reverse((candidate.scores, candidate.obsolete, candidate.index))
 }
 

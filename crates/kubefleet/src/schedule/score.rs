@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::affinity::LabelTerm;
-use super::super::api::{Preference, SortOrder};
-use super::super::properties::{Amount, Property};
-use crate::failure::Failure;
+use super::super::api::{PreferredClusterSelector, SortOrder};
+use super::super::properties::{PropertyAmount, PropertyName};
+use crate::failure::SchedulingError;
 use federate_kubernetes::{Cluster, work};
 
 /// The preferences of a policy, ready to score the clusters of a fleet.
-pub(super) struct Preferences<'p> {
+pub(super) struct AffinityScorer<'p> {
     terms: Vec<Scorer<'p>>,
 }
 
@@ -31,13 +31,16 @@ struct Sorter {
 /// The values of a property.
 struct Amounts {
     /// The value of each cluster.
-    of_clusters: Vec<Option<Amount>>,
+    of_clusters: Vec<Option<PropertyAmount>>,
     /// The least and the greatest value.
-    bounds: Option<(Amount, Amount)>,
+    bounds: Option<(PropertyAmount, PropertyAmount)>,
 }
 
-impl<'p> Preferences<'p> {
-    pub(super) fn new(preferred: &'p [Preference], clusters: &[Cluster]) -> Result<Self, Failure> {
+impl<'p> AffinityScorer<'p> {
+    pub(super) fn new(
+        preferred: &'p [PreferredClusterSelector],
+        clusters: &[Cluster],
+    ) -> Result<Self, SchedulingError> {
         let weighty = preferred.iter().filter(|p| p.weight != 0);
         let mut known: BTreeMap<&str, Arc<Amounts>> = BTreeMap::new();
         let terms = weighty.map(|p| {
@@ -58,20 +61,21 @@ impl<'p> Preferences<'p> {
                     .transpose()?,
             })
         });
-        Ok(Self { terms: terms.collect::<Result<_, Failure>>()? })
+        Ok(Self { terms: terms.collect::<Result<_, SchedulingError>>()? })
     }
 
     /// The score of the cluster at `index`.
-    pub(super) fn score(&self, index: usize, cluster: &Cluster) -> Result<i64, Failure> {
+    pub(super) fn score_cluster(&self, index: usize, cluster: &Cluster) -> Result<i64, SchedulingError> {
         let mut sum = 0_i64;
         for term in &self.terms {
-            work::charge(1);
+            work::charge_steps(1);
             if let Some(labels) = &term.labels
-                && !labels.matches(&cluster.labels)?
+                && !labels.matches_labels(&cluster.labels)?
             {
                 continue;
             }
-            let points = term.sorter.as_ref().map_or(term.weight, |sorter| sorter.points(index, term.weight));
+            let points =
+                term.sorter.as_ref().map_or(term.weight, |sorter| sorter.compute_points(index, term.weight));
             sum = sum.saturating_add(points);
         }
         Ok(sum)
@@ -79,10 +83,10 @@ impl<'p> Preferences<'p> {
 }
 
 impl Amounts {
-    fn new(name: &str, clusters: &[Cluster]) -> Result<Self, Failure> {
-        let property = Property::named(name);
-        work::charge(clusters.len() as u64);
-        let of_clusters = clusters.iter().map(|c| property.of(c)).collect::<Result<Vec<_>, _>>()?;
+    fn new(name: &str, clusters: &[Cluster]) -> Result<Self, SchedulingError> {
+        let property = PropertyName::parse(name);
+        work::charge_steps(clusters.len() as u64);
+        let of_clusters = clusters.iter().map(|c| property.read_amount(c)).collect::<Result<Vec<_>, _>>()?;
         let all = || of_clusters.iter().flatten().copied();
         let least = all().min_by_key(|a| a.exact);
         let greatest = all().max_by_key(|a| a.exact);
@@ -91,7 +95,7 @@ impl Amounts {
 }
 
 impl Sorter {
-    fn points(&self, index: usize, weight: i64) -> i64 {
+    fn compute_points(&self, index: usize, weight: i64) -> i64 {
         let Amounts { of_clusters, bounds } = &*self.amounts;
         let (Some(Some(amount)), Some((least, greatest))) = (of_clusters.get(index), bounds) else {
             return 0;
@@ -99,12 +103,18 @@ impl Sorter {
         if least.exact == greatest.exact {
             return 0;
         }
-        interpolate(amount.approximate, least.approximate, greatest.approximate, weight, self.ascending)
+        interpolate_weight(
+            amount.approximate,
+            least.approximate,
+            greatest.approximate,
+            weight,
+            self.ascending,
+        )
     }
 }
 
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "weights are small")]
-fn interpolate(amount: f64, least: f64, greatest: f64, weight: i64, ascending: bool) -> i64 {
+fn interpolate_weight(amount: f64, least: f64, greatest: f64, weight: i64, ascending: bool) -> i64 {
     let share = (amount - least) / (greatest - least);
     let share = if ascending { 1.0 - share } else { share };
     (share * weight as f64).round() as i64
@@ -116,8 +126,8 @@ mod tests {
 
     #[test]
     fn the_weight_is_spread_between_least_and_greatest() {
-        assert_eq!([0.057, 0.045, 0.12].map(|v| interpolate(v, 0.045, 0.12, 30, true)), [25, 30, 0]);
-        assert_eq!([3.0, 5.0, 11.0].map(|v| interpolate(v, 3.0, 11.0, 20, false)), [0, 5, 20]);
-        assert_eq!(interpolate(1.0, 0.0, 2.0, -5, false), -3, "half is rounded away from zero");
+        assert_eq!([0.057, 0.045, 0.12].map(|v| interpolate_weight(v, 0.045, 0.12, 30, true)), [25, 30, 0]);
+        assert_eq!([3.0, 5.0, 11.0].map(|v| interpolate_weight(v, 3.0, 11.0, 20, false)), [0, 5, 20]);
+        assert_eq!(interpolate_weight(1.0, 0.0, 2.0, -5, false), -3, "half is rounded away from zero");
     }
 }

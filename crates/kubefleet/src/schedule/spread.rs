@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::api::{SpreadConstraint, WhenUnsatisfiable};
+use super::super::api::{TopologySpreadConstraint, WhenUnsatisfiable};
 use federate_kubernetes::Cluster;
 
 /// The penalty for violating a `ScheduleAnyway` constraint.
@@ -14,7 +14,7 @@ const PENALTY: i64 = 1000;
 
 /// A constraint that one more row would violate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Violated {
+pub(crate) struct SpreadViolation {
     /// The label whose values are the domains.
     pub(crate) key: String,
     pub(crate) max_skew: i64,
@@ -22,10 +22,10 @@ pub(crate) struct Violated {
 
 /// The constraints of a policy over one fleet.
 pub(super) struct Spread<'p> {
-    constraints: Vec<Constraint<'p>>,
+    constraints: Vec<SkewConstraint<'p>>,
 }
 
-pub(super) struct Constraint<'p> {
+pub(super) struct SkewConstraint<'p> {
     key: &'p str,
     max_skew: i64,
     strict: bool,
@@ -38,14 +38,14 @@ pub(super) struct Constraint<'p> {
 }
 
 impl<'p> Spread<'p> {
-    pub(super) fn new(constraints: &'p [SpreadConstraint], clusters: &[Cluster]) -> Self {
+    pub(super) fn new(constraints: &'p [TopologySpreadConstraint], clusters: &[Cluster]) -> Self {
         let of = |kind: WhenUnsatisfiable| constraints.iter().filter(move |c| c.when_unsatisfiable == kind);
         let ordered = of(WhenUnsatisfiable::DoNotSchedule).chain(of(WhenUnsatisfiable::ScheduleAnyway));
-        Self { constraints: ordered.map(|c| Constraint::new(c, clusters)).collect() }
+        Self { constraints: ordered.map(|c| SkewConstraint::new(c, clusters)).collect() }
     }
 
     /// Counts a row on the cluster at `index`.
-    pub(super) fn count(&mut self, index: usize) {
+    pub(super) fn count_row(&mut self, index: usize) {
         for constraint in &mut self.constraints {
             let domain = constraint.domains.get(index).copied().flatten();
             if let Some(count) = domain.and_then(|d| constraint.counts.get_mut(d)) {
@@ -56,11 +56,11 @@ impl<'p> Spread<'p> {
 
     /// Recomputes the scores from the counts.
     pub(super) fn update_scores(&mut self) {
-        self.constraints.iter_mut().for_each(Constraint::update_scores);
+        self.constraints.iter_mut().for_each(SkewConstraint::update_scores);
     }
 
     /// The score of the cluster at `index`, or the constraint that it would violate.
-    pub(super) fn score(&self, index: usize) -> Result<i64, &Constraint<'p>> {
+    pub(super) fn score_cluster(&self, index: usize) -> Result<i64, &SkewConstraint<'p>> {
         let mut score = 0;
         for constraint in &self.constraints {
             let Some(domain) = constraint.domains.get(index).copied().flatten() else { continue };
@@ -70,8 +70,8 @@ impl<'p> Spread<'p> {
     }
 }
 
-impl<'p> Constraint<'p> {
-    fn new(constraint: &'p SpreadConstraint, clusters: &[Cluster]) -> Self {
+impl<'p> SkewConstraint<'p> {
+    fn new(constraint: &'p TopologySpreadConstraint, clusters: &[Cluster]) -> Self {
         let mut numbers = BTreeMap::new();
         let key = constraint.topology_key.as_str();
         let domains = clusters
@@ -92,13 +92,13 @@ impl<'p> Constraint<'p> {
     }
 
     /// The violation of this constraint.
-    pub(super) fn violated(&self) -> Violated {
-        Violated { key: self.key.to_owned(), max_skew: self.max_skew }
+    pub(super) fn to_violation(&self) -> SpreadViolation {
+        SpreadViolation { key: self.key.to_owned(), max_skew: self.max_skew }
     }
 
     fn update_scores(&mut self) {
-        let extremes = extremes(&self.counts);
-        let score = |&count: &i64| match change(count, extremes, self.max_skew) {
+        let extremes = find_extremes(&self.counts);
+        let score = |&count: &i64| match skew_change(count, extremes, self.max_skew) {
             (change, false) => Some(-change),
             (_, true) => (!self.strict).then_some(-PENALTY),
         };
@@ -108,7 +108,7 @@ impl<'p> Constraint<'p> {
 }
 
 /// The least, second least and greatest count. With one domain all three are equal.
-fn extremes(counts: &[i64]) -> (i64, i64, i64) {
+fn find_extremes(counts: &[i64]) -> (i64, i64, i64) {
     let (mut least, mut second, mut greatest) = (i64::MAX, i64::MAX, 0);
     for &count in counts {
         if count < least {
@@ -122,7 +122,7 @@ fn extremes(counts: &[i64]) -> (i64, i64, i64) {
 }
 
 /// The change of the skew by one more row in a domain with `count`, and whether the skew is then too large.
-fn change(count: i64, (least, second, greatest): (i64, i64, i64), max_skew: i64) -> (i64, bool) {
+fn skew_change(count: i64, (least, second, greatest): (i64, i64, i64), max_skew: i64) -> (i64, bool) {
     let change = if least == greatest {
         1
     } else if count == least && least != second {
@@ -139,19 +139,19 @@ mod tests {
 
     #[test]
     fn one_domain_grows_for_ever() {
-        let one = extremes(&[7]);
+        let one = find_extremes(&[7]);
         assert_eq!(one, (7, 7, 7));
-        assert_eq!(change(7, one, 1), (1, false));
+        assert_eq!(skew_change(7, one, 1), (1, false));
     }
 
     #[test]
     fn an_empty_domain_draws_and_a_full_one_repels() {
-        let two = extremes(&[0, 1]);
+        let two = find_extremes(&[0, 1]);
         assert_eq!(two, (0, 1, 1));
-        assert_eq!(change(0, two, 1), (-1, false));
-        assert_eq!(change(1, two, 1), (1, true));
-        let three = extremes(&[0, 2, 0]);
+        assert_eq!(skew_change(0, two, 1), (-1, false));
+        assert_eq!(skew_change(1, two, 1), (1, true));
+        let three = find_extremes(&[0, 2, 0]);
         assert_eq!(three, (0, 0, 2), "two empty domains: filling one leaves the skew");
-        assert_eq!((change(0, three, 1), change(0, three, 2)), ((0, true), (0, false)));
+        assert_eq!((skew_change(0, three, 1), skew_change(0, three, 2)), ((0, true), (0, false)));
     }
 }

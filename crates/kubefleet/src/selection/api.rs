@@ -8,15 +8,16 @@ use federate_kubernetes::selector::LabelSelector;
 use serde::Deserialize;
 
 /// Reads the resource selectors of a placement.
-pub(super) fn resource_selectors(placement: &Object) -> Result<Vec<ResourceSelector>, serde_json::Error> {
-    let selectors = placement.at(&["spec", "resourceSelectors"]).filter(|selectors| !selectors.is_null());
+pub(super) fn resource_selectors(placement: &Object) -> Result<Vec<ResourceSelectorTerm>, serde_json::Error> {
+    let selectors =
+        placement.value_at(&["spec", "resourceSelectors"]).filter(|selectors| !selectors.is_null());
     selectors.map_or(Ok(Vec::new()), Vec::deserialize)
 }
 
 federate_kubernetes::crd! {
     /// Selects objects of one kind: by name, by labels, or all.
     #[derive(Clone, Debug, Default, Deserialize)]
-    pub(crate) struct ResourceSelector {
+    pub(crate) struct ResourceSelectorTerm {
         /// The API group.
         pub group: String = required("group"),
         /// The kind.
@@ -46,7 +47,7 @@ pub(crate) enum SelectionScope {
     NamespaceWithResourceSelectors,
 }
 
-impl ResourceSelector {
+impl ResourceSelectorTerm {
     /// Whether it selects namespaces.
     pub(super) fn is_namespace(&self) -> bool {
         self.group.is_empty() && self.kind == "Namespace"

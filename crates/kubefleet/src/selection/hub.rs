@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::envelope;
 use crate::kinds;
-use crate::version::Behaviour;
+use crate::version::KubeFleetBehaviour;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Repo;
 use serde_json::Value;
 
-use super::Selected;
+use super::SelectedObject;
 
 /// The objects from which a placement selects.
 #[derive(Debug)]
-pub(crate) struct Hub<'a> {
-    objects: Vec<Selected<'a>>,
+pub(crate) struct HubIndex<'a> {
+    objects: Vec<SelectedObject<'a>>,
     /// By group and kind.
     by_kind: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     by_namespace: BTreeMap<&'a str, Vec<usize>>,
@@ -31,31 +31,31 @@ pub(crate) struct Hub<'a> {
     versions: BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>,
     services: BTreeSet<(&'a str, &'a str)>,
     /// The rules of the release.
-    pub(crate) behaviour: Behaviour,
+    pub(crate) behaviour: KubeFleetBehaviour,
 }
 
 /// A kind that the hub serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ServedKind {
     /// A known kind with its scope.
     Of(Scope),
     /// An unknown kind of a custom group that the repo uses.
     Unused,
 }
 
-impl<'a> Hub<'a> {
+impl<'a> HubIndex<'a> {
     /// Indexes a repo as a hub.
-    pub(crate) fn new(repo: &'a Repo, behaviour: Behaviour) -> Self {
-        let templates = repo.templates.iter().map(Selected::Plain);
+    pub(crate) fn new(repo: &'a Repo, behaviour: KubeFleetBehaviour) -> Self {
+        let templates = repo.templates.iter().map(SelectedObject::Plain);
         let claimed = repo.claimed.iter().map(|claimed| &claimed.object);
         let own = claimed.filter_map(|object| match object.id.kind.as_str() {
-            _ if envelope::is_envelope(&object.id) => Some(Selected::Envelope(object)),
+            _ if envelope::is_envelope(&object.id) => Some(SelectedObject::Envelope(object)),
             kind if behaviour.update_runs_are_propagated && is_of_update_run(object.id.group(), kind) => {
-                Some(Selected::Own(object))
+                Some(SelectedObject::Own(object))
             }
             _ => None,
         });
-        let objects: Vec<Selected<'a>> = templates.chain(own).collect();
+        let objects: Vec<SelectedObject<'a>> = templates.chain(own).collect();
         let mut hub = Self {
             objects,
             by_kind: BTreeMap::new(),
@@ -67,13 +67,13 @@ impl<'a> Hub<'a> {
             behaviour,
         };
         for index in 0..hub.objects.len() {
-            hub.index(index);
+            hub.index_object(index);
         }
         hub
     }
 
-    fn index(&mut self, index: usize) {
-        let Some(object) = self.objects.get(index).map(Selected::object) else { return };
+    fn index_object(&mut self, index: usize) {
+        let Some(object) = self.objects.get(index).map(SelectedObject::object) else { return };
         let id = &object.id;
         let kind = (id.group(), id.kind.as_str());
         self.by_kind.entry(kind.0).or_default().entry(kind.1).or_default().push(index);
@@ -83,26 +83,27 @@ impl<'a> Hub<'a> {
                 self.services.insert((namespace, &id.name));
             }
         }
-        if kinds::scope(kind.0, kind.1).is_none() {
+        if kinds::find_scope(kind.0, kind.1).is_none() {
             let used = if id.namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };
             self.custom.entry(kind).or_insert(used);
             self.groups.insert(kind.0);
         }
         if kind == ("apiextensions.k8s.io", "CustomResourceDefinition") {
-            self.define(object);
+            self.index_definition(object);
         }
     }
 
-    fn define(&mut self, definition: &'a Object) {
-        let group = definition.text(&["spec", "group"]);
-        let scope = match definition.text(&["spec", "scope"]) {
+    fn index_definition(&mut self, definition: &'a Object) {
+        let group = definition.text_at(&["spec", "group"]);
+        let scope = match definition.text_at(&["spec", "scope"]) {
             "Namespaced" => Scope::Namespaced,
             "Cluster" => Scope::Cluster,
             _ => return,
         };
-        let kind = definition.text(&["spec", "names", "kind"]);
+        let kind = definition.text_at(&["spec", "names", "kind"]);
         self.custom.insert((group, kind), scope);
-        let versions = definition.at(&["spec", "versions"]).and_then(Value::as_array).into_iter().flatten();
+        let versions =
+            definition.value_at(&["spec", "versions"]).and_then(Value::as_array).into_iter().flatten();
         let served = versions.filter(|version| version.get("served") != Some(&Value::Bool(false)));
         let names = served.filter_map(|version| version.get("name")?.as_str());
         self.versions.entry((group, kind)).or_default().extend(names);
@@ -110,29 +111,29 @@ impl<'a> Hub<'a> {
     }
 
     /// The kind; `None` if the hub does not serve it.
-    pub(super) fn kind(&self, group: &str, kind: &str) -> Option<Kind> {
-        let known = kinds::scope(group, kind).or_else(|| self.custom.get(&(group, kind)).copied());
-        known.map(Kind::Of).or_else(|| self.groups.contains(group).then_some(Kind::Unused))
+    pub(super) fn find_kind(&self, group: &str, kind: &str) -> Option<ServedKind> {
+        let known = kinds::find_scope(group, kind).or_else(|| self.custom.get(&(group, kind)).copied());
+        known.map(ServedKind::Of).or_else(|| self.groups.contains(group).then_some(ServedKind::Unused))
     }
 
     /// Whether the API server serves a kind in a version. What is not known is served.
-    pub(super) fn serves(&self, group: &str, kind: &str, version: &str) -> bool {
+    pub(super) fn serves_version(&self, group: &str, kind: &str, version: &str) -> bool {
         if group == crate::PLACEMENT_GROUP && envelope::is_kind(kind) {
-            return self.behaviour.serves(group, kind, version);
+            return self.behaviour.serves_version(group, kind, version);
         }
         let defined = || self.versions.get(&(group, kind)).map(|served| served.contains(version));
-        kinds::serves(group, kind, version).or_else(defined).unwrap_or(true)
+        kinds::is_version_served(group, kind, version).or_else(defined).unwrap_or(true)
     }
 
-    pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = Selected<'a>> {
-        self.all(self.by_kind.get(group).and_then(|kinds| kinds.get(kind)))
+    pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = SelectedObject<'a>> {
+        self.objects_at(self.by_kind.get(group).and_then(|kinds| kinds.get(kind)))
     }
 
-    pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = Selected<'a>> {
-        self.all(self.by_namespace.get(namespace))
+    pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = SelectedObject<'a>> {
+        self.objects_at(self.by_namespace.get(namespace))
     }
 
-    fn all<'s>(&'s self, at: Option<&'s Vec<usize>>) -> impl Iterator<Item = Selected<'a>> + 's {
+    fn objects_at<'s>(&'s self, at: Option<&'s Vec<usize>>) -> impl Iterator<Item = SelectedObject<'a>> + 's {
         let at = at.map_or(&[] as &[usize], Vec::as_slice);
         at.iter().filter_map(|index| self.objects.get(*index).copied())
     }
@@ -150,7 +151,7 @@ fn is_of_update_run(group: &str, kind: &str) -> bool {
 }
 
 /// Whether the control plane does not see objects of a kind. It ignores a selector of such a kind.
-pub(super) fn skipped(group: &str, kind: &str, behaviour: &Behaviour) -> bool {
+pub(super) fn is_skipped(group: &str, kind: &str, behaviour: &KubeFleetBehaviour) -> bool {
     match group {
         _ if behaviour.update_runs_are_propagated && is_of_update_run(group, kind) => false,
         "" => matches!(kind, "Pod" | "Node"),

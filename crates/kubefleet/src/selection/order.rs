@@ -42,17 +42,17 @@ const RANKS: [&str; 32] = [
 ];
 
 /// Compares two objects.
-pub(super) fn compare(a: &ObjectRef, b: &ObjectRef) -> Ordering {
-    let (rank_a, rank_b) = (rank(a), rank(b));
-    rank_a.cmp(&rank_b).then_with(|| within(a, rank_a).cmp(&within(b, rank_b)))
+pub(super) fn compare_objects(a: &ObjectRef, b: &ObjectRef) -> Ordering {
+    let (rank_a, rank_b) = (kind_rank(a), kind_rank(b));
+    rank_a.cmp(&rank_b).then_with(|| order_within_rank(a, rank_a).cmp(&order_within_rank(b, rank_b)))
 }
 
-fn rank(id: &ObjectRef) -> usize {
+fn kind_rank(id: &ObjectRef) -> usize {
     RANKS.iter().position(|kind| *kind == id.kind).unwrap_or(RANKS.len())
 }
 
 /// The text that orders objects of one rank. It includes kinds without a rank of their own.
-fn within(id: &ObjectRef, rank: usize) -> (String, String) {
+fn order_within_rank(id: &ObjectRef, rank: usize) -> (String, String) {
     let version = if rank < RANKS.len() {
         id.api_version.clone()
     } else {
@@ -90,7 +90,7 @@ mod tests {
         ];
         for (i, a) in sorted.iter().enumerate() {
             for (j, b) in sorted.iter().enumerate() {
-                assert_eq!(compare(a, b), i.cmp(&j), "{a:?} {b:?}");
+                assert_eq!(compare_objects(a, b), i.cmp(&j), "{a:?} {b:?}");
             }
         }
     }

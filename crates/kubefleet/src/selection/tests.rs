@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::version::Behaviour;
-use federate_repo::{Claimed, Repo, Role};
+use crate::version::KubeFleetBehaviour;
+use federate_repo::{ClaimedObject, Repo, Role};
 
 fn named(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Object {
     let mut metadata = json!({"name": name});
     if let Some(namespace) = namespace {
         metadata["namespace"] = json!(namespace);
     }
-    Object::of(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}), "a.yaml")
+    Object::from_manifest(json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}), "a.yaml")
 }
 
 fn repo() -> Repo {
@@ -32,7 +32,7 @@ fn repo() -> Repo {
     let mut envelope =
         named("placement.kubernetes-fleet.io/v1beta1", "ResourceEnvelope", Some("shop"), "envelope");
     envelope.body["data"] = json!({});
-    let claimed = |object| Claimed { dialect: "kubefleet", role: Role::Other, object };
+    let claimed = |object| ClaimedObject { dialect: "kubefleet", role: Role::Other, object };
     let template = |object| Template { object, per_cluster: None };
     Repo {
         templates: templates.into_iter().map(template).collect(),
@@ -44,12 +44,12 @@ fn repo() -> Repo {
     }
 }
 
-fn selected(namespace: Option<&str>, selectors: &Value) -> Result<Vec<String>, Failure> {
+fn selected(namespace: Option<&str>, selectors: &Value) -> Result<Vec<String>, FailedSelector> {
     let kind = if namespace.is_some() { "ResourcePlacement" } else { "ClusterResourcePlacement" };
     let mut placement = named("placement.kubernetes-fleet.io/v1beta1", kind, namespace, "p");
     placement.body["spec"] = json!({"resourceSelectors": selectors});
     let repo = repo();
-    let selected = select(&Hub::new(&repo, Behaviour::newest()), &placement)?;
+    let selected = select_objects(&HubIndex::new(&repo, KubeFleetBehaviour::for_newest()), &placement)?;
     Ok(selected.iter().map(|one| one.object().id.to_string()).collect())
 }
 
@@ -145,9 +145,9 @@ fn releases_differ_in_what_leaves_the_hub() {
         ("0.2", &["Namespace", "PersistentVolumeClaim"]),
         ("main", &["Namespace", "PersistentVolumeClaim"]),
     ] {
-        let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
-        let hub = Hub::new(&repo, behaviour);
-        let selected = select(&hub, &placement).unwrap();
+        let behaviour = KubeFleetBehaviour::for_release(crate::RELEASES.parse_release(release).unwrap());
+        let hub = HubIndex::new(&repo, behaviour);
+        let selected = select_objects(&hub, &placement).unwrap();
         let found: Vec<&str> = selected.iter().map(|one| one.object().id.kind.as_str()).collect();
         assert_eq!(found, kinds, "{release}");
     }
@@ -159,13 +159,13 @@ fn update_runs_in_a_selected_namespace_are_propagated_before_main() {
     for kind in ["StagedUpdateRun", "StagedUpdateStrategy", "ClusterStagedUpdateStrategy"] {
         let namespace = (!kind.starts_with("Cluster")).then_some("shop");
         let object = named("placement.kubernetes-fleet.io/v1beta1", kind, namespace, "u");
-        repo.claimed.push(Claimed { dialect: "kubefleet", role: Role::Other, object });
+        repo.claimed.push(ClaimedObject { dialect: "kubefleet", role: Role::Other, object });
     }
     let mut placement = named("placement.kubernetes-fleet.io/v1beta1", "ClusterResourcePlacement", None, "p");
     placement.body["spec"] = json!({"resourceSelectors": [namespace("shop", "NamespaceWithResources")]});
     let runs = |release: &str| {
-        let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
-        let selected = select(&Hub::new(&repo, behaviour), &placement).unwrap();
+        let behaviour = KubeFleetBehaviour::for_release(crate::RELEASES.parse_release(release).unwrap());
+        let selected = select_objects(&HubIndex::new(&repo, behaviour), &placement).unwrap();
         let kinds = selected.iter().map(|one| one.object().id.kind.clone());
         kinds.filter(|kind| kind.contains("StagedUpdate")).collect::<Vec<_>>()
     };

@@ -55,14 +55,17 @@ impl<T: Schema> Schema for BTreeMap<String, T> {
 ///
 /// The object has been validated by the [`Shape`] of the type, so that what cannot be read is rare, and the error,
 /// under `code`, names the field only.
-pub fn read<T: Default + DeserializeOwned>(
+pub fn read_field<T: Default + DeserializeOwned>(
     object: &Object,
     field: &str,
     code: &'static str,
 ) -> Result<T, Finding> {
-    let Some(value) = object.at(&[field]).filter(|value| !value.is_null()) else { return Ok(T::default()) };
-    T::deserialize(value)
-        .map_err(|e| Finding::error(code, object, format!("`{field}`: {e}")).at(format!("/{field}")))
+    let Some(value) = object.value_at(&[field]).filter(|value| !value.is_null()) else {
+        return Ok(T::default());
+    };
+    T::deserialize(value).map_err(|e| {
+        Finding::error(code, object, format!("`{field}`: {e}")).with_pointer(format!("/{field}"))
+    })
 }
 
 /// Declares a struct of a custom resource definition: how it is read, and by [`Schema`] how it is

@@ -48,7 +48,7 @@ impl<'v> Cursor<'v> {
 
     /// The place at a relative JSON pointer below this one.
     #[must_use]
-    pub fn below(&self, pointer: &str) -> Self {
+    pub fn at_pointer(&self, pointer: &str) -> Self {
         Self {
             value: self.value.pointer(pointer).unwrap_or(&Value::Null),
             pointer: format!("{}{pointer}", self.pointer),
@@ -66,12 +66,12 @@ impl<'v> Cursor<'v> {
     }
 
     /// Whether the value is not `null`.
-    pub fn present(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         !self.value.is_null()
     }
 
     /// Whether this is a non-empty list or mapping.
-    pub fn filled(&self) -> bool {
+    pub fn has_items(&self) -> bool {
         match self.value {
             Value::Array(items) => !items.is_empty(),
             Value::Object(map) => !map.is_empty(),
@@ -80,12 +80,12 @@ impl<'v> Cursor<'v> {
     }
 
     /// The string; empty if there is none.
-    pub fn text(&self) -> &'v str {
+    pub fn as_text(&self) -> &'v str {
         self.value.as_str().unwrap_or_default()
     }
 
     /// The integer; 0 if there is none.
-    pub fn integer(&self) -> i64 {
+    pub fn as_integer(&self) -> i64 {
         self.value.as_i64().unwrap_or_default()
     }
 

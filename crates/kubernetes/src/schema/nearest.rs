@@ -1,24 +1,24 @@
 //! Suggestions for mistyped names.
 
 /// The largest number of edits that counts as a typo.
-const TYPO: usize = 2;
+const MAX_TYPO_EDITS: usize = 2;
 
 /// The shortest part of a name that suggests it.
-const SHORTEST: usize = 3;
+const MIN_PART_LENGTH: usize = 3;
 
 /// The most known names among which a similar one is searched by edits: each of many names may be searched among many others.
 const MAX_KNOWN: usize = 1000;
 
 /// The known name nearest to `name`: equal except for case, or at most two edits away (but not the whole
 /// name). The first of several equally near names.
-pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn find_nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let same = known.iter().find(|k| k.eq_ignore_ascii_case(name));
     let close = || {
         known
             .iter()
             .filter(|_| known.len() <= MAX_KNOWN)
-            .map(|k| (distance(name, k), k))
-            .filter(|(edits, k)| *edits <= TYPO && *edits < k.len())
+            .map(|k| (edit_distance(name, k), k))
+            .filter(|(edits, k)| *edits <= MAX_TYPO_EDITS && *edits < k.len())
             .min_by_key(|(edits, _)| *edits)
             .map(|(_, k)| k)
     };
@@ -27,9 +27,9 @@ pub fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
 
 /// The known name most similar to `name`: the [`nearest`] one, or the only one that contains it, is contained in it,
 /// or differs only in its separators. For names that people choose, such as those of clusters.
-pub fn similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn find_similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if known.len() > MAX_KNOWN {
-        return nearest(name, known);
+        return find_nearest(name, known);
     }
     let bare = |name: &str| name.replace(['-', '_', '.'], "").to_ascii_lowercase();
     let wanted = bare(name);
@@ -37,10 +37,10 @@ pub fn similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         let mut all = known.iter().filter(|k| matches(&bare(k)));
         all.next().filter(|_| all.next().is_none()).copied()
     };
-    let within = |k: &str| k.len() >= SHORTEST && (wanted.contains(k) || k.contains(&wanted));
-    nearest(name, known)
+    let within = |k: &str| k.len() >= MIN_PART_LENGTH && (wanted.contains(k) || k.contains(&wanted));
+    find_nearest(name, known)
         .or_else(|| one(&|k| k == wanted))
-        .or_else(|| if wanted.len() >= SHORTEST { one(&within) } else { None })
+        .or_else(|| if wanted.len() >= MIN_PART_LENGTH { one(&within) } else { None })
         .or_else(|| one(&|k| is_prefix_of_most(&wanted, k)))
 }
 
@@ -53,8 +53,8 @@ fn is_prefix_of_most(a: &str, b: &str) -> bool {
 }
 
 /// The edit distance between two names; `usize::MAX` if their lengths alone make it too large.
-fn distance(from: &str, to: &str) -> usize {
-    if from.len().abs_diff(to.len()) > TYPO {
+fn edit_distance(from: &str, to: &str) -> usize {
+    if from.len().abs_diff(to.len()) > MAX_TYPO_EDITS {
         return usize::MAX;
     }
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -88,7 +88,7 @@ mod tests {
             ("xkind", "kind", 1),
             ("sitting", "kitten", 3),
         ] {
-            assert_eq!((distance(a, b), distance(b, a)), (edits, edits), "{a} {b}");
+            assert_eq!((edit_distance(a, b), edit_distance(b, a)), (edits, edits), "{a} {b}");
         }
     }
 
@@ -104,18 +104,18 @@ mod tests {
             ("prod-eu-west-1a", Some("prod-eu-west")),
             ("dev", None),
         ] {
-            assert_eq!(similar(name, &known), want, "{name}");
+            assert_eq!(find_similar(name, &known), want, "{name}");
         }
     }
 
     #[test]
     fn suggests_a_typo_but_not_another_word() {
         let known = ["exclude", "clusterNames", "json"];
-        assert_eq!(nearest("clusterName", &known), Some("clusterNames"));
-        assert_eq!(nearest("CLUSTERNAMES", &known), Some("clusterNames"));
-        assert_eq!(nearest("excludes", &known), Some("exclude"));
-        assert_eq!(nearest("include", &known), Some("exclude"));
-        assert_eq!(nearest("regions", &known), None);
-        assert_eq!(nearest("a", &["b"]), None);
+        assert_eq!(find_nearest("clusterName", &known), Some("clusterNames"));
+        assert_eq!(find_nearest("CLUSTERNAMES", &known), Some("clusterNames"));
+        assert_eq!(find_nearest("excludes", &known), Some("exclude"));
+        assert_eq!(find_nearest("include", &known), Some("exclude"));
+        assert_eq!(find_nearest("regions", &known), None);
+        assert_eq!(find_nearest("a", &["b"]), None);
     }
 }

@@ -19,7 +19,7 @@ const SHAPE: Shape = Shape::Object(&[
 ]);
 
 fn findings(body: Value) -> Vec<Finding> {
-    check(&Object::named("v1", "Box", "a", body), &SHAPE, "invalid-box")
+    check_shape(&Object::from_path("v1", "Box", "a", body), &SHAPE, "invalid-box")
 }
 
 fn one(body: Value) -> Finding {

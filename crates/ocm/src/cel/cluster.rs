@@ -90,7 +90,7 @@ fn write_quantity(value: &Value) -> String {
     let Some(quantity) = Quantity::parse(&text) else { return text };
     let digits = text.trim_start_matches(['+', '-']);
     let suffix = digits.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let nanos = quantity.nanos();
+    let nanos = quantity.as_nanos();
     if suffix.starts_with(['e', 'E']) && suffix.len() > 1 {
         return with_suffix(nanos, &["n", "u", "m", "", "e3", "e6", "e9", "e12", "e15", "e18"]);
     }

@@ -400,7 +400,8 @@ fn call_on_quantity(
     rest: &[CelValue],
 ) -> Option<CelValue> {
     const NANO: i128 = 1_000_000_000;
-    let whole = (quantity.nanos() % NANO == 0).then(|| i64::try_from(quantity.nanos() / NANO).ok()).flatten();
+    let whole =
+        (quantity.as_nanos() % NANO == 0).then(|| i64::try_from(quantity.as_nanos() / NANO).ok()).flatten();
     let compare = |other: &CelValue| match other {
         CelValue::Quantity(other, _) => Some(quantity.cmp(other)),
         _ => None,
@@ -416,11 +417,11 @@ fn call_on_quantity(
         ("isGreaterThan", [value]) => compare(value).map(|order| Bool(order.is_gt())),
         ("add", [value]) => Some(CelValue::Quantity(quantity + other(value)?, None)),
         ("sub", [value]) => Some(CelValue::Quantity(quantity - other(value)?, None)),
-        ("sign", []) => Some(Int(quantity.nanos().signum().try_into().ok()?)),
+        ("sign", []) => Some(Int(quantity.as_nanos().signum().try_into().ok()?)),
         ("isInteger", []) => Some(Bool(whole.is_some())),
         ("asInteger", []) => whole.map(Int),
         ("asApproximateFloat", []) => {
-            Some(Double(approximated.map_or_else(|| quantity.approximate(), f64::from_bits)))
+            Some(Double(approximated.map_or_else(|| quantity.as_approximate_f64(), f64::from_bits)))
         }
         _ => None,
     }

@@ -121,7 +121,7 @@ struct WorkStatus<'w> {
 
 impl WorkStatus<'_> {
     fn condition(&self, kind: &str) -> Option<&Value> {
-        let conditions = self.work.at(&["status", "conditions"])?.as_array()?;
+        let conditions = self.work.value_at(&["status", "conditions"])?.as_array()?;
         conditions.iter().find(|condition| condition["type"] == kind)
     }
 
@@ -132,7 +132,7 @@ impl WorkStatus<'_> {
     /// A condition about the current generation of the work.
     fn current(&self, kind: &str) -> Option<(&str, Option<Timestamp>)> {
         let condition = self.condition(kind)?;
-        let generation = self.work.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+        let generation = self.work.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
         let observed = condition["observedGeneration"].as_i64().unwrap_or(0);
         let since = condition["lastTransitionTime"].as_str().and_then(|time| time.parse().ok());
         (observed == generation).then(|| (condition["status"].as_str().unwrap_or_default(), since))
@@ -174,13 +174,13 @@ pub(crate) fn reconcile_set(
     works: &[Object],
     now: Timestamp,
 ) -> Result<SetReconciliation, String> {
-    let spec = set.at(&["spec"]).unwrap_or(&Value::Null);
+    let spec = set.value_at(&["spec"]).unwrap_or(&Value::Null);
     let spec =
         Option::<ReplicaSetSpec>::deserialize(spec).map_err(|error| error.to_string())?.unwrap_or_default();
     let own = work_label(&set.id);
     let works: Vec<&Object> = works.iter().filter(|work| work.label(SET_LABEL) == Some(&own)).collect();
     let mut result = SetReconciliation::default();
-    if set.deleting() {
+    if set.is_deleting() {
         result.actions = works.iter().map(|work| delete_work(work)).collect();
         result.is_gone = Some(spec.cascade != "Foreground" || works.is_empty());
         return Ok(result);
@@ -189,7 +189,7 @@ pub(crate) fn reconcile_set(
         result.conditions.push(("ManifestworkApplied", false, "NotAsExpected"));
         return Ok(result);
     }
-    let template = set.at(&["spec", "manifestWorkTemplate"]).cloned().unwrap_or(Value::Null);
+    let template = set.value_at(&["spec", "manifestWorkTemplate"]).cloned().unwrap_or(Value::Null);
     let template = template_with_defaults(template);
     let is_referred = |name: &str| spec.placements.iter().any(|reference| reference.name == name);
     let (kept, dropped): (Vec<&Object>, Vec<&Object>) =
@@ -210,7 +210,7 @@ pub(crate) fn reconcile_set(
         };
         wanted += report.selected;
         let is_current = |work: &Object| {
-            let spec = template_with_defaults(work.at(&["spec"]).cloned().unwrap_or(Value::Null));
+            let spec = template_with_defaults(work.value_at(&["spec"]).cloned().unwrap_or(Value::Null));
             spec == template
         };
         let of_reference =

@@ -242,7 +242,7 @@ impl<'a> AddOnScores<'a> {
     pub(crate) fn read(objects: impl Iterator<Item = &'a Object>) -> Self {
         let mut scores: BTreeMap<&str, BTreeMap<&str, ScoreStatus>> = BTreeMap::new();
         for object in objects {
-            let status = object.at(&["status"]).unwrap_or(&Value::Null);
+            let status = object.value_at(&["status"]).unwrap_or(&Value::Null);
             let status = serde::Deserialize::deserialize(status).ok().flatten().unwrap_or_default();
             let of_cluster = scores.entry(object.id.namespace.as_deref().unwrap_or_default()).or_default();
             of_cluster.insert(object.id.name.as_str(), status);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use git2::{Oid, Repository};
 
-use super::{Error, Folder, Name};
+use super::{BranchFolder, BranchLocation, Error};
 use crate::paths::{ObjectPath, PLACEMENTS, cluster_folder};
 use federate_dialect::Plan;
 use federate_engine::previous;
@@ -14,8 +14,8 @@ use federate_kubernetes::ObjectRef;
 /// The content of a branch; empty if it does not exist yet.
 #[derive(Debug)]
 pub struct BranchContent {
-    name: Name,
-    folder: Folder,
+    name: BranchLocation,
+    folder: BranchFolder,
     commit: Option<Oid>,
     root: Option<Oid>,
     tree: Option<Oid>,
@@ -28,10 +28,10 @@ impl BranchContent {
     pub fn read_folder(
         repository: &Repository,
         branch: &str,
-        folder: &Folder,
+        folder: &BranchFolder,
         commit: Option<Oid>,
     ) -> Result<Self, Error> {
-        let name = Name { branch: branch.to_owned(), folder: folder.path() };
+        let name = BranchLocation { branch: branch.to_owned(), folder: folder.to_path() };
         let mut base = Self { name, folder: folder.clone(), commit, root: None, tree: None, plan: None };
         let Some(commit) = commit else { return Ok(base) };
         let root = repository.find_commit(commit)?.tree_id();
@@ -82,12 +82,12 @@ impl BranchContent {
     }
 
     /// The branch and folder, for messages.
-    pub fn name(&self) -> &Name {
+    pub fn name(&self) -> &BranchLocation {
         &self.name
     }
 
     /// The folder to write.
-    pub(super) fn folder(&self) -> &Folder {
+    pub(super) fn folder(&self) -> &BranchFolder {
         &self.folder
     }
 

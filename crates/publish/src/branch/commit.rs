@@ -3,7 +3,7 @@
 use git2::{ObjectType, Oid, Repository};
 
 use super::Error;
-use federate_source::git::program::{self, Git};
+use federate_source::git::program::{self, GitCommand};
 
 /// The author or committer of a commit as git writes it: `Name <address> seconds zone`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ impl Identity {
     /// one. `author` (`Name <address>`) replaces the author.
     pub fn read_identity(repository: &Repository, author: Option<&str>) -> Result<Self, Error> {
         let ask = |what: &str| {
-            let git = Git::new(repository, "var").config("user.useConfigOnly", "true");
+            let git = GitCommand::new(repository, "var").override_config("user.useConfigOnly", "true");
             git.arg(what).run()
         };
         let named = |what: &str, role: &str| match ask(what) {
             Ok(line) => Ok(line),
             // No identity is configured, as on most build machines.
-            Err(_) => Git::new(repository, "var")
+            Err(_) => GitCommand::new(repository, "var")
                 .env(&format!("GIT_{role}_NAME"), "federate")
                 .env(&format!("GIT_{role}_EMAIL"), "federate@localhost")
                 .arg(what)
@@ -39,7 +39,8 @@ impl Identity {
             }
             None => named("GIT_AUTHOR_IDENT", "AUTHOR")?.trim_end().to_owned(),
         };
-        let signs = Git::new(repository, "config").arg("--type=bool").arg("--get").arg("commit.gpgSign");
+        let signs =
+            GitCommand::new(repository, "config").arg("--type=bool").arg("--get").arg("commit.gpgSign");
         let signs = match signs.run() {
             Ok(output) => output.trim() == "true",
             // Signing is not configured.
@@ -59,7 +60,7 @@ impl Identity {
 
 /// The content of a commit.
 #[derive(Clone, Debug)]
-pub struct Commit<'c> {
+pub struct CommitContent<'c> {
     /// The root tree.
     pub tree: Oid,
     /// The parent.
@@ -71,7 +72,7 @@ pub struct Commit<'c> {
 }
 
 /// Creates the commit, signed if git's `commit.gpgSign` is set. Moves no branch.
-pub fn create_commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
+pub fn create_commit(repository: &Repository, commit: &CommitContent<'_>) -> Result<Oid, Error> {
     if commit.identity.signs {
         return create_signed_commit(repository, commit);
     }
@@ -86,8 +87,8 @@ pub fn create_commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid
 }
 
 /// Has git create the commit, because git knows the keys.
-fn create_signed_commit(repository: &Repository, commit: &Commit<'_>) -> Result<Oid, Error> {
-    let mut git = Git::new(repository, "commit-tree").arg("-S").arg(commit.tree.to_string());
+fn create_signed_commit(repository: &Repository, commit: &CommitContent<'_>) -> Result<Oid, Error> {
+    let mut git = GitCommand::new(repository, "commit-tree").arg("-S").arg(commit.tree.to_string());
     if let Some(parent) = commit.parent {
         git = git.arg("-p").arg(parent.to_string());
     }
@@ -99,6 +100,6 @@ fn create_signed_commit(repository: &Repository, commit: &Commit<'_>) -> Result<
             .env(&format!("GIT_{role}_EMAIL"), address)
             .env(&format!("GIT_{role}_DATE"), when);
     }
-    let output = git.input(commit.message.replace('\0', "").trim_end().to_owned() + "\n").run()?;
+    let output = git.with_input(commit.message.replace('\0', "").trim_end().to_owned() + "\n").run()?;
     Ok(Oid::from_str(output.trim())?)
 }

@@ -7,13 +7,13 @@ use git2::{ObjectType, Oid, Repository};
 use super::Error;
 
 /// The mode of folders in git trees.
-const FOLDER: i32 = 0o040_000;
+const FOLDER_MODE: i32 = 0o040_000;
 
 /// A folder of a branch; the root by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Folder(Vec<String>);
+pub struct BranchFolder(Vec<String>);
 
-impl Folder {
+impl BranchFolder {
     /// Parses `a/b`, which must stay within the branch and avoid names reserved by git.
     pub fn parse_path(text: &str) -> Result<Self, Error> {
         let wrong = |why| Error::Folder { folder: text.to_owned(), why };
@@ -38,7 +38,7 @@ impl Folder {
     }
 
     /// `a/b`; empty for the root.
-    pub fn path(&self) -> String {
+    pub fn to_path(&self) -> String {
         self.0.join("/")
     }
 
@@ -50,7 +50,7 @@ impl Folder {
                 Some((oid, ObjectType::Tree)) => tree = oid,
                 Some(_) => {
                     let why = "the branch has a file with that name";
-                    return Err(Error::Folder { folder: self.path(), why });
+                    return Err(Error::Folder { folder: self.to_path(), why });
                 }
                 None => return Ok(None),
             }
@@ -75,7 +75,7 @@ impl Folder {
         for (part, parent) in self.0.iter().rev().zip(around.into_iter().rev()) {
             let parent = parent.map(|oid| repository.find_tree(oid)).transpose()?;
             let mut builder = repository.treebuilder(parent.as_ref())?;
-            builder.insert(part, tree, FOLDER)?;
+            builder.insert(part, tree, FOLDER_MODE)?;
             tree = builder.write()?;
         }
         Ok(tree)

@@ -10,26 +10,26 @@ use std::sync::Arc;
 
 use git2::{Branch, Oid, Repository};
 
-use super::{BranchContent, Error, Folder, Update, write_tree};
+use super::{BranchContent, BranchFolder, BranchUpdate, Error, write_tree};
 use crate::summary::Summary;
-use crate::tree::Tree;
-use federate_dialect::{HOST, Memory, Plan};
+use crate::tree::OutputTree;
+use federate_dialect::{HUB, Plan, SchedulerState};
 use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 
 /// The placeholder for a cluster's name in a branch name.
-const CLUSTER: &str = "{cluster}";
+const CLUSTER_PLACEHOLDER: &str = "{cluster}";
 
 /// The branches to write, and the folder within them.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct BranchLayout {
     pattern: String,
-    folder: Folder,
+    folder: BranchFolder,
 }
 
 /// A branch whose objects are written.
 #[derive(Debug)]
-pub struct Built {
+pub struct BuiltBranch {
     /// The branch, without `refs/heads/`.
     pub branch: String,
     /// The current commit.
@@ -40,11 +40,11 @@ pub struct Built {
     pub summary: Summary,
 }
 
-impl Layout {
+impl BranchLayout {
     /// Parses a branch name; `{cluster}` in it requests one branch per cluster.
-    pub fn parse_pattern(pattern: &str, folder: Folder) -> Result<Self, Error> {
+    pub fn parse_pattern(pattern: &str, folder: BranchFolder) -> Result<Self, Error> {
         let layout = Self { pattern: pattern.to_owned(), folder };
-        layout.branch_of_cluster(HOST)?;
+        layout.branch_of_cluster(HUB)?;
         Ok(layout)
     }
 
@@ -55,12 +55,12 @@ impl Layout {
 
     /// Whether each cluster has its own branch.
     pub fn is_spread(&self) -> bool {
-        self.pattern.contains(CLUSTER)
+        self.pattern.contains(CLUSTER_PLACEHOLDER)
     }
 
     /// The branch of a cluster.
     pub fn branch_of_cluster(&self, cluster: &str) -> Result<String, Error> {
-        let branch = self.pattern.replace(CLUSTER, cluster);
+        let branch = self.pattern.replace(CLUSTER_PLACEHOLDER, cluster);
         // As git: no leading `-`, not `HEAD`; `@` alone also means HEAD.
         let valid = branch != "@" && Branch::name_is_valid(&branch)?;
         if valid { Ok(branch) } else { Err(Error::BranchName(branch)) }
@@ -68,12 +68,12 @@ impl Layout {
 
     /// The branch that holds the whole plan.
     pub fn host_branch(&self) -> String {
-        self.pattern.replace(CLUSTER, HOST)
+        self.pattern.replace(CLUSTER_PLACEHOLDER, HUB)
     }
 
     /// A pattern with `*` that matches all branches.
     pub fn to_glob(&self) -> String {
-        self.pattern.replace(CLUSTER, "*")
+        self.pattern.replace(CLUSTER_PLACEHOLDER, "*")
     }
 
     /// Reads the branch with the whole plan. `tip` returns the commit of a branch.
@@ -95,12 +95,12 @@ impl Layout {
         tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
     ) -> Result<BranchContents, Error> {
         let mut bases = BTreeMap::new();
-        for cluster in clusters.iter().filter(|cluster| self.is_spread() && *cluster != HOST) {
+        for cluster in clusters.iter().filter(|cluster| self.is_spread() && *cluster != HUB) {
             let branch = self.branch_of_cluster(cluster)?;
             let at = tip(&branch)?;
             bases.insert(cluster.clone(), BranchContent::read_folder(repository, &branch, &self.folder, at)?);
         }
-        bases.insert(HOST.to_owned(), home);
+        bases.insert(HUB.to_owned(), home);
         Ok(BranchContents(bases))
     }
 }
@@ -117,34 +117,34 @@ impl BranchContents {
         object: &ObjectRef,
         cluster: &str,
     ) -> Option<Arc<str>> {
-        self.0.get(cluster).or_else(|| self.0.get(HOST))?.read_previous_manifest(repository, object, cluster)
+        self.0.get(cluster).or_else(|| self.0.get(HUB))?.read_previous_manifest(repository, object, cluster)
     }
 
     /// Writes the objects of all branches, and moves none.
     pub fn write_trees(
         &self,
         repository: &Repository,
-        layout: &Layout,
-        tree: &Tree,
+        layout: &BranchLayout,
+        tree: &OutputTree,
         plan: &Plan,
-    ) -> Result<Vec<Built>, Error> {
+    ) -> Result<Vec<BuiltBranch>, Error> {
         let mut built = Vec::new();
         for (cluster, base) in &self.0 {
             let part = match (layout.is_spread(), cluster.as_str()) {
                 (false, _) => None,
-                (true, HOST) => Some(tree.for_cluster(HOST, tree.placements().to_owned())),
+                (true, HUB) => Some(tree.for_cluster(HUB, tree.placements().to_owned())),
                 (true, cluster) => {
-                    Some(tree.for_cluster(cluster, previous::write(&of_cluster(plan, cluster))))
+                    Some(tree.for_cluster(cluster, previous::write_plan(&of_cluster(plan, cluster))))
                 }
             };
             let part = part.as_ref().unwrap_or(tree);
-            if part.files().is_empty() && base.commit().is_none() && cluster != HOST {
+            if part.files().is_empty() && base.commit().is_none() && cluster != HUB {
                 continue;
             }
             let (root, summary) = write_tree(repository, base, part)?;
             let tree = Some(root).filter(|root| base.root() != Some(*root));
             let branch = base.name().branch.clone();
-            built.push(Built { branch, base: base.commit(), tree, summary });
+            built.push(BuiltBranch { branch, base: base.commit(), tree, summary });
         }
         Ok(built)
     }
@@ -152,21 +152,21 @@ impl BranchContents {
 
 /// The part of a plan for one cluster, without the scheduler's memory, which concerns all clusters.
 fn of_cluster(plan: &Plan, cluster: &str) -> Plan {
-    let rows = plan.placements.iter().filter(|row| row.reaches(cluster)).map(|row| {
+    let rows = plan.placements.iter().filter(|row| row.reaches_cluster(cluster)).map(|row| {
         let mut row = row.clone();
         row.clusters.retain(|placed| &*placed.name == cluster);
         row.withdrawn.retain(|name| &**name == cluster);
         row.suspended.retain(|name| &**name == cluster);
-        row.memory = Memory::default();
+        row.memory = SchedulerState::default();
         row.unschedulable = None;
         row
     });
     Plan { versions: plan.versions.clone(), placements: rows.collect(), ..Plan::default() }
 }
 
-impl Built {
+impl BuiltBranch {
     /// The update that moves the branch to its new commit.
-    pub fn to_update(&self, from: Option<Oid>, to: Oid) -> Update {
-        Update { branch: self.branch.clone(), from, to }
+    pub fn to_update(&self, from: Option<Oid>, to: Oid) -> BranchUpdate {
+        BranchUpdate { branch: self.branch.clone(), from, to }
     }
 }

@@ -6,28 +6,28 @@ use sha1::{Digest, Sha1};
 
 use super::Error;
 use crate::paths::PLACEMENTS;
-use crate::tree::{File, Namespaces, Tree};
+use crate::tree::{NamespaceFolders, OutputFile, OutputTree};
 
 /// A git tree to write.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct GitTree {
     pub(super) id: Oid,
     pub(super) bytes: Vec<u8>,
 }
 
 /// A namespace's folder.
-pub(super) struct Namespace<'t> {
+pub(super) struct NamespaceTree<'t> {
     pub(super) name: &'t str,
-    pub(super) node: Node,
+    pub(super) node: GitTree,
     /// Sorted by name.
-    pub(super) files: &'t [File],
+    pub(super) files: &'t [OutputFile],
 }
 
 /// A cluster's folder.
-pub(super) struct Cluster<'t> {
+pub(super) struct ClusterTree<'t> {
     pub(super) name: &'t str,
-    pub(super) node: Node,
-    pub(super) namespaces: Vec<Namespace<'t>>,
+    pub(super) node: GitTree,
+    pub(super) namespaces: Vec<NamespaceTree<'t>>,
 }
 
 /// The desired content of a branch.
@@ -39,19 +39,19 @@ pub(super) struct DesiredTree<'t> {
     /// The ids of their blobs.
     pub(super) blobs: Vec<Oid>,
     /// Sorted by name.
-    pub(super) clusters: Vec<Cluster<'t>>,
-    pub(super) root: Node,
+    pub(super) clusters: Vec<ClusterTree<'t>>,
+    pub(super) root: GitTree,
 }
 
 impl<'t> DesiredTree<'t> {
-    pub(super) fn from_tree(tree: &'t Tree) -> Result<Self, Error> {
-        let texts: Vec<&str> = tree.distinct().iter().map(File::text).collect();
+    pub(super) fn from_tree(tree: &'t OutputTree) -> Result<Self, Error> {
+        let texts: Vec<&str> = tree.distinct().iter().map(OutputFile::text).collect();
         let blobs: Vec<Oid> = texts
             .par_iter()
             .map(|text| compute_object_id(ObjectType::Blob, text.as_bytes()))
             .collect::<Result<_, _>>()?;
         let clusters: Vec<_> = tree.files().iter().collect();
-        let clusters: Vec<Cluster<'_>> = clusters
+        let clusters: Vec<ClusterTree<'_>> = clusters
             .into_par_iter()
             .map(|(name, files)| build_cluster(name, files, &blobs))
             .collect::<Result<_, _>>()?;
@@ -69,25 +69,25 @@ impl<'t> DesiredTree<'t> {
 
 fn build_cluster<'t>(
     name: &'t str,
-    files: &'t Namespaces<File>,
+    files: &'t NamespaceFolders<OutputFile>,
     blobs: &[Oid],
-) -> Result<Cluster<'t>, Error> {
-    let namespaces: Vec<Namespace<'_>> = files
+) -> Result<ClusterTree<'t>, Error> {
+    let namespaces: Vec<NamespaceTree<'_>> = files
         .iter()
         .map(|(name, files)| {
             let entries = files.iter().filter_map(|file| Some((file.name(), *blobs.get(file.number())?)));
-            Ok(Namespace { name, node: build_node(std::iter::empty(), entries)?, files })
+            Ok(NamespaceTree { name, node: build_node(std::iter::empty(), entries)?, files })
         })
         .collect::<Result<_, Error>>()?;
     let node = build_node(namespaces.iter().map(|n| (n.name, n.node.id)), std::iter::empty())?;
-    Ok(Cluster { name, node, namespaces })
+    Ok(ClusterTree { name, node, namespaces })
 }
 
 /// The tree of some folders and files. Git sorts folders as if their names ended in a slash.
 fn build_node<'n>(
     folders: impl Iterator<Item = (&'n str, Oid)>,
     files: impl Iterator<Item = (&'n str, Oid)>,
-) -> Result<Node, Error> {
+) -> Result<GitTree, Error> {
     let folders = folders.map(|(name, id)| (format!("{name}/"), id));
     let mut entries: Vec<(String, Oid)> =
         folders.chain(files.map(|(name, id)| (name.to_owned(), id))).collect();
@@ -103,7 +103,7 @@ fn build_node<'n>(
         bytes.push(0);
         bytes.extend_from_slice(id.as_bytes());
     }
-    Ok(Node { id: compute_object_id(ObjectType::Tree, &bytes)?, bytes })
+    Ok(GitTree { id: compute_object_id(ObjectType::Tree, &bytes)?, bytes })
 }
 
 /// The id of an object.

@@ -12,16 +12,16 @@ use rayon::prelude::*;
 use sha1::{Digest, Sha1};
 
 use super::Error;
-use super::compare::New;
+use super::comparison::UnwrittenObject;
 
 /// From this number on, objects are written as a pack; git's own limit for fetched objects.
 const PACK_FROM: usize = 100;
 
 /// Stores the objects that the repository does not have.
-pub(super) fn store_objects(repository: &Repository, objects: &[New<'_>]) -> Result<(), Error> {
+pub(super) fn store_objects(repository: &Repository, objects: &[UnwrittenObject<'_>]) -> Result<(), Error> {
     let odb = repository.odb()?;
-    let missing = |new: &&New<'_>| !odb.exists_ext(new.id, OdbLookupFlags::NO_REFRESH);
-    let new: Vec<&New<'_>> = objects.iter().filter(missing).collect();
+    let missing = |new: &&UnwrittenObject<'_>| !odb.exists_ext(new.id, OdbLookupFlags::NO_REFRESH);
+    let new: Vec<&UnwrittenObject<'_>> = objects.iter().filter(missing).collect();
     if new.len() < PACK_FROM {
         for object in new {
             odb.write(object.kind, object.bytes)?;
@@ -60,7 +60,7 @@ fn force_to_disk(repository: &Repository, name: &str) -> Result<(), Error> {
 }
 
 /// An object in the format of packs: kind and size, then the compressed content.
-fn encode_object(object: &New<'_>) -> io::Result<Vec<u8>> {
+fn encode_object(object: &UnwrittenObject<'_>) -> io::Result<Vec<u8>> {
     let kind: u8 = match object.kind {
         ObjectType::Commit => 1,
         ObjectType::Tree => 2,

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use git2::{ErrorCode, Oid, Repository};
 
-use super::advance::{find_tip, to_ref_name};
-use super::{Error, Update, find_excluding};
-use federate_source::git::program::{self, Git};
+use super::update::{find_tip, to_ref_name};
+use super::{BranchUpdate, Error, find_excluding};
+use federate_source::git::program::{self, GitCommand};
 
 /// A remote repository.
 #[derive(Clone, Debug)]
-pub struct Remote {
+pub struct GitRemote {
     address: String,
     variables: Vec<(String, OsString)>,
     timeout: Option<Duration>,
@@ -33,14 +33,14 @@ pub struct RemoteBranches {
 /// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Pushed {
+pub enum PushResult {
     /// The remote accepted all updates.
     Done,
     /// A branch moved in the meantime; no update was accepted.
     Moved,
 }
 
-impl Remote {
+impl GitRemote {
     /// A remote, by its configured name or its URL.
     pub fn new(address: impl Into<String>) -> Self {
         Self { address: address.into(), variables: Vec::new(), timeout: None }
@@ -52,13 +52,13 @@ impl Remote {
         Self { variables, timeout: Some(timeout), ..self }
     }
 
-    fn git_command<'r>(&self, repository: &'r Repository, what: &str) -> Git<'r> {
-        let mut git = Git::new(repository, what);
+    fn git_command<'r>(&self, repository: &'r Repository, what: &str) -> GitCommand<'r> {
+        let mut git = GitCommand::new(repository, what);
         for (name, value) in &self.variables {
             git = git.env(name, value);
         }
         match self.timeout {
-            Some(timeout) => git.timeout(timeout),
+            Some(timeout) => git.with_timeout(timeout),
             None => git,
         }
     }
@@ -98,10 +98,10 @@ impl Remote {
     /// Refuses branches that cannot be stored together with one that the remote has.
     pub fn check_names<'w>(
         &self,
-        theirs: &RemoteBranches,
-        wanted: impl IntoIterator<Item = &'w str>,
+        remote_branches: &RemoteBranches,
+        names: impl IntoIterator<Item = &'w str>,
     ) -> Result<(), Error> {
-        match find_excluding(wanted, &theirs.names) {
+        match find_excluding(names, &remote_branches.names) {
             Some((branch, other)) => Err(Error::Excluded {
                 branch: branch.to_owned(),
                 other: other.to_owned(),
@@ -137,7 +137,11 @@ impl Remote {
     }
 
     /// Moves the remote's branches, all or none.
-    pub fn push_updates(&self, repository: &Repository, updates: &[Update]) -> Result<Pushed, Error> {
+    pub fn push_updates(
+        &self,
+        repository: &Repository,
+        updates: &[BranchUpdate],
+    ) -> Result<PushResult, Error> {
         let mut git = self.git_command(repository, "push").arg("--porcelain").arg("--no-follow-tags");
         if updates.len() > 1 {
             git = git.arg("--atomic");
@@ -147,9 +151,9 @@ impl Remote {
             git = git.arg(format!("{}:{}", update.to, to_ref_name(&update.branch)));
         }
         match git.run() {
-            Ok(_) => Ok(Pushed::Done),
+            Ok(_) => Ok(PushResult::Done),
             Err(program::Error::Failed { said: stderr, .. }) if is_concurrent_update(&stderr) => {
-                Ok(Pushed::Moved)
+                Ok(PushResult::Moved)
             }
             Err(e) => Err(e.into()),
         }

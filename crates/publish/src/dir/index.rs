@@ -18,21 +18,21 @@ use rayon::prelude::*;
 use rustix::fs::AtFlags;
 use sha2::{Digest as _, Sha256};
 
-use super::at;
-use super::compare::{Compared, Comparison, Namespace, State};
+use super::comparison::{ComparedFile, ComparedNamespace, FileState, FolderComparison};
+use super::entries;
 use crate::cache;
-use crate::tree::{File, Tree};
+use crate::tree::{OutputFile, OutputTree};
 
 /// The first bytes of an index; each format has its own number.
 const MAGIC: &[u8] = b"federate index 2\n";
 /// The bytes of one record: inode, size, two times, number of the text.
-const RECORD: usize = 8 + 8 + 12 + 12 + 4;
-const DIGEST: usize = 32;
+const RECORD_LENGTH: usize = 8 + 8 + 12 + 12 + 4;
+const DIGEST_LENGTH: usize = 32;
 
-type Digest = [u8; DIGEST];
+type Digest = [u8; DIGEST_LENGTH];
 
 /// A time of the file system: seconds and nanoseconds.
-pub(super) type Time = (i64, u32);
+pub(super) type FileTime = (i64, u32);
 
 /// Identifies the state of a file without reading it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +40,8 @@ pub(super) struct FileStat {
     device: u64,
     inode: u64,
     size: u64,
-    modified: Time,
-    changed: Time,
+    modified: FileTime,
+    changed: FileTime,
 }
 
 impl FileStat {
@@ -80,20 +80,20 @@ impl From<&rustix::fs::Stat> for FileStat {
 #[derive(Debug)]
 pub(super) struct StoredIndex {
     path: PathBuf,
-    recorded: Recorded,
+    recorded: RecordedIndex,
 }
 
 impl StoredIndex {
     /// Reads the index at `path`; a missing or damaged index, or one of another format, is empty.
     pub(super) fn read_index(path: PathBuf) -> Self {
-        let recorded = cache::read_file(&path).and_then(Recorded::parse_index).unwrap_or_default();
+        let recorded = cache::read_file(&path).and_then(RecordedIndex::parse_index).unwrap_or_default();
         Self { path, recorded }
     }
 }
 
 /// The record of an earlier run, prepared for one tree.
 #[derive(Default)]
-pub(super) struct Index<'s> {
+pub(super) struct FileIndex<'s> {
     stored: Option<&'s StoredIndex>,
     /// The digests of the tree's texts, by [`File::number`].
     digests: Vec<Digest>,
@@ -101,26 +101,26 @@ pub(super) struct Index<'s> {
     known: Vec<Option<u32>>,
 }
 
-impl<'s> Index<'s> {
-    pub(super) fn new(stored: &'s StoredIndex, tree: &Tree) -> Self {
-        let digest = |file: &File| Sha256::digest(file.text()).into();
+impl<'s> FileIndex<'s> {
+    pub(super) fn new(stored: &'s StoredIndex, tree: &OutputTree) -> Self {
+        let digest = |file: &OutputFile| Sha256::digest(file.text()).into();
         let digests: Vec<Digest> = tree.distinct().par_iter().with_min_len(64).map(digest).collect();
         let known = digests.iter().map(|digest| stored.recorded.texts.get(digest).copied()).collect();
         Self { stored: Some(stored), digests, known }
     }
 
-    fn recorded(&self) -> Option<&'s Recorded> {
+    fn recorded_index(&self) -> Option<&'s RecordedIndex> {
         self.stored.map(|stored| &stored.recorded)
     }
 
     /// Whether an earlier run wrote a folder for that cluster.
     pub(super) fn wrote_cluster(&self, cluster: &str) -> bool {
-        self.recorded().is_some_and(|recorded| recorded.folders.contains_key(cluster))
+        self.recorded_index().is_some_and(|recorded| recorded.folders.contains_key(cluster))
     }
 
     /// Whether an earlier run wrote that folder of a cluster.
     pub(super) fn has_folder(&self, cluster: &str, namespace: &str) -> bool {
-        self.recorded().is_some_and(|recorded| recorded.find_folder(cluster, namespace).is_some())
+        self.recorded_index().is_some_and(|recorded| recorded.find_folder(cluster, namespace).is_some())
     }
 
     /// The records of a folder's files, if the folder contains exactly files with these names.
@@ -129,38 +129,38 @@ impl<'s> Index<'s> {
         cluster: &str,
         namespace: &str,
         folder: BorrowedFd<'_>,
-        desired: &[File],
-    ) -> Option<Files<'_>> {
-        let recorded = self.recorded()?;
+        desired: &[OutputFile],
+    ) -> Option<FolderRecords<'_>> {
+        let recorded = self.recorded_index()?;
         let there = recorded.find_folder(cluster, namespace)?;
         let same = there.stamp == FileStat::of_folder(folder)? && there.names == digest_names(desired);
         let records = recorded.bytes.get(there.records.clone()).filter(|_| same)?;
-        Some(Files { index: self, records, device: there.stamp.device })
+        Some(FolderRecords { index: self, records, device: there.stamp.device })
     }
 
     /// The stamp of a file before it is read, if any record exists.
-    pub(super) fn stat_before_read(&self, folder: BorrowedFd<'_>, file: &File) -> Option<FileStat> {
+    pub(super) fn stat_before_read(&self, folder: BorrowedFd<'_>, file: &OutputFile) -> Option<FileStat> {
         self.stored.and_then(|_| FileStat::of_file(folder, file.name()))
     }
 }
 
 /// The records of a folder's files, in the order of their names.
-pub(super) struct Files<'i> {
-    index: &'i Index<'i>,
+pub(super) struct FolderRecords<'i> {
+    index: &'i FileIndex<'i>,
     records: &'i [u8],
     device: u64,
 }
 
-impl Files<'_> {
+impl FolderRecords<'_> {
     /// The stamp of the file at `position`, if it holds its text without having to be read.
     pub(super) fn unread_stat(
         &self,
         position: usize,
         folder: BorrowedFd<'_>,
-        file: &File,
+        file: &OutputFile,
     ) -> Option<FileStat> {
         let text = (*self.index.known.get(file.number())?)?;
-        let mut record = self.records.get(position * RECORD..)?.get(..RECORD)?;
+        let mut record = self.records.get(position * RECORD_LENGTH..)?.get(..RECORD_LENGTH)?;
         let recorded = (take_stamp(&mut record, self.device)?, u32::from_le_bytes(take_bytes(&mut record)?));
         let stamp = FileStat::of_file(folder, file.name())?;
         (recorded == (stamp, text)).then_some(stamp)
@@ -168,28 +168,28 @@ impl Files<'_> {
 }
 
 /// What is known about when the files of a tree got their texts.
-pub(super) struct Recorder<'i> {
-    pub(super) index: &'i Index<'i>,
+pub(super) struct IndexRecorder<'i> {
+    pub(super) index: &'i FileIndex<'i>,
     /// A time before any file was compared.
-    pub(super) compared: Time,
+    pub(super) compared: FileTime,
     /// A time after all new files were written, but before they became visible; `None` if nothing was
     /// written.
-    pub(super) written: Option<Time>,
+    pub(super) written: Option<FileTime>,
 }
 
-impl Recorder<'_> {
+impl IndexRecorder<'_> {
     /// Records a tree that is in place. If the index cannot be written, later runs are slower.
-    pub(super) fn record_tree(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) {
+    pub(super) fn record_tree(&self, root: BorrowedFd<'_>, comparison: &FolderComparison<'_>) {
         if let Some(stored) = self.index.stored {
             let _ = cache::replace_file(&stored.path, &self.encode_index(root, comparison));
         }
     }
 
-    fn encode_index(&self, root: BorrowedFd<'_>, comparison: &Comparison<'_>) -> Vec<u8> {
+    fn encode_index(&self, root: BorrowedFd<'_>, comparison: &FolderComparison<'_>) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(to_u32(self.index.digests.len()).to_le_bytes());
         bytes.extend(self.index.digests.iter().flatten());
-        let namespaces: Vec<_> = comparison.namespaces().collect();
+        let namespaces: Vec<_> = comparison.all_namespaces().collect();
         let folders: Vec<Vec<u8>> = namespaces
             .par_iter()
             .filter_map(|&(cluster, namespace)| self.encode_folder(root, cluster, namespace))
@@ -205,13 +205,13 @@ impl Recorder<'_> {
         &self,
         root: BorrowedFd<'_>,
         cluster: &str,
-        namespace: &Namespace<'_>,
+        namespace: &ComparedNamespace<'_>,
     ) -> Option<Vec<u8>> {
-        let outer = at::open_folder(root, cluster).ok()?;
-        let folder = at::open_folder(outer, namespace.name.as_str()).ok()?;
+        let outer = entries::open_folder(root, cluster).ok()?;
+        let folder = entries::open_folder(outer, namespace.name.as_str()).ok()?;
         let changed_before = self.written.unwrap_or(self.compared);
         let stamp = FileStat::of_folder(folder.as_fd()).filter(|stamp| stamp.modified < changed_before)?;
-        let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD + 256);
+        let mut bytes = Vec::with_capacity(namespace.files.len() * RECORD_LENGTH + 256);
         for name in [cluster, &namespace.name] {
             bytes.extend(to_u32(name.len()).to_le_bytes());
             bytes.extend(name.as_bytes());
@@ -232,19 +232,19 @@ impl Recorder<'_> {
     fn stat_unmodified(
         &self,
         folder: BorrowedFd<'_>,
-        compared: &Compared<'_>,
+        compared: &ComparedFile<'_>,
         device: u64,
     ) -> Option<FileStat> {
         let old = |stamp: &FileStat| stamp.modified < self.compared && stamp.device == device;
         let Some(written) = self.written else {
-            return compared.stamp.filter(|stamp| compared.state == State::Same && old(stamp));
+            return compared.stamp.filter(|stamp| compared.state == FileState::Same && old(stamp));
         };
         let now = FileStat::of_file(folder, compared.file.name())?;
         let certain = match (compared.state, compared.stamp) {
             // The file was linked, which changed its change time.
-            (State::Same, Some(before)) => now.is_same_content(&before) && old(&now),
-            (State::Same, None) => false,
-            (State::New | State::Changed, _) => {
+            (FileState::Same, Some(before)) => now.is_same_content(&before) && old(&now),
+            (FileState::Same, None) => false,
+            (FileState::New | FileState::Changed, _) => {
                 now.size == compared.file.text().len() as u64 && now.modified < written
             }
         };
@@ -253,7 +253,7 @@ impl Recorder<'_> {
 }
 
 /// A digest of the names of a folder's files, which are sorted.
-fn digest_names<'f>(files: impl IntoIterator<Item = &'f File>) -> Digest {
+fn digest_names<'f>(files: impl IntoIterator<Item = &'f OutputFile>) -> Digest {
     let mut digest = Sha256::new();
     for file in files {
         digest.update(file.name());
@@ -277,45 +277,45 @@ fn encode_stat(bytes: &mut Vec<u8>, stamp: &FileStat) {
 
 /// The content of an index.
 #[derive(Debug, Default)]
-struct Recorded {
+struct RecordedIndex {
     bytes: Vec<u8>,
     /// The texts, by number.
     texts: HashMap<Digest, u32>,
     /// By cluster and namespace.
-    folders: HashMap<String, HashMap<String, Folder>>,
+    folders: HashMap<String, HashMap<String, RecordedFolder>>,
 }
 
 #[derive(Debug)]
-struct Folder {
+struct RecordedFolder {
     stamp: FileStat,
     names: Digest,
     /// The position of its files' records, in the order of their names.
     records: Range<usize>,
 }
 
-impl Recorded {
-    fn find_folder(&self, cluster: &str, namespace: &str) -> Option<&Folder> {
+impl RecordedIndex {
+    fn find_folder(&self, cluster: &str, namespace: &str) -> Option<&RecordedFolder> {
         self.folders.get(cluster)?.get(namespace)
     }
 
     fn parse_index(bytes: Vec<u8>) -> Option<Self> {
-        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST)?)?;
+        let (body, sum) = bytes.split_at_checked(bytes.len().checked_sub(DIGEST_LENGTH)?)?;
         if Sha256::digest(body).as_slice() != sum {
             return None;
         }
         let mut rest = body.strip_prefix(MAGIC)?;
         let number = u32::from_le_bytes(take_bytes(&mut rest)?);
         let texts = (0..number).map(|n| Some((take_bytes(&mut rest)?, n))).collect::<Option<_>>()?;
-        let mut folders: HashMap<String, HashMap<String, Folder>> = HashMap::new();
+        let mut folders: HashMap<String, HashMap<String, RecordedFolder>> = HashMap::new();
         while !rest.is_empty() {
             let (cluster, namespace) = (take_text(&mut rest)?, take_text(&mut rest)?);
             let device = u64::from_le_bytes(take_bytes(&mut rest)?);
             let stamp = take_stamp(&mut rest, device)?;
             let names = take_bytes(&mut rest)?;
-            let length = (u32::from_le_bytes(take_bytes(&mut rest)?) as usize).checked_mul(RECORD)?;
+            let length = (u32::from_le_bytes(take_bytes(&mut rest)?) as usize).checked_mul(RECORD_LENGTH)?;
             let start = body.len() - rest.len();
             rest = rest.get(length..)?;
-            let folder = Folder { stamp, names, records: start..start + length };
+            let folder = RecordedFolder { stamp, names, records: start..start + length };
             folders.entry(cluster).or_default().insert(namespace, folder);
         }
         Some(Self { bytes, texts, folders })

@@ -7,18 +7,18 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Error, at};
+use super::{Error, entries};
 
 /// The folder's real path, as an existing parent and a name in it.
 #[derive(Debug)]
-pub(super) struct Location {
+pub(super) struct OutputLocation {
     parent: PathBuf,
     name: OsString,
     /// Parents that were created, outermost first.
     made: Vec<PathBuf>,
 }
 
-impl Location {
+impl OutputLocation {
     /// Follows symlinks, creates missing parents, and refuses a folder that is or contains one of `keep`.
     pub(super) fn resolve_path(path: &Path, keep: &[&Path]) -> Result<Self, Error> {
         match fs::canonicalize(path) {
@@ -68,7 +68,7 @@ impl Location {
     }
 
     /// The folder's path.
-    pub(super) fn dir(&self) -> PathBuf {
+    pub(super) fn folder_path(&self) -> PathBuf {
         self.parent.join(&self.name)
     }
 
@@ -83,10 +83,10 @@ impl Location {
 
     /// Opens the folder; `None` if it does not exist.
     pub(super) fn open_folder(&self) -> Result<Option<OwnedFd>, Error> {
-        match at::open_folder(rustix::fs::CWD, self.dir()) {
+        match entries::open_folder(rustix::fs::CWD, self.folder_path()) {
             Ok(root) => Ok(Some(root)),
             Err(rustix::io::Errno::NOENT) => Ok(None),
-            Err(error) => Err(Error::io_error("open", self.dir())(error)),
+            Err(error) => Err(Error::io_error("open", self.folder_path())(error)),
         }
     }
 }
@@ -94,7 +94,7 @@ impl Location {
 /// Why a mount point is refused.
 pub(super) const MOUNT_POINT: &str = "it is a mount point, which cannot be replaced in one step";
 
-impl Drop for Location {
+impl Drop for OutputLocation {
     fn drop(&mut self) {
         for folder in self.made.iter().rev() {
             // Fails, as intended, if something has been published.

@@ -13,15 +13,15 @@ use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
 use super::Error;
-use super::location::{Location, MOUNT_POINT};
-use super::stage::NEW;
+use super::location::{MOUNT_POINT, OutputLocation};
+use super::stage::NEW_FOLDER;
 
 /// The suffix of the old tree between the two renames.
-const OLD: &str = "old";
+const OLD_FOLDER: &str = "old";
 
 /// Puts the staged tree in place and removes the old one, if it exists.
-pub(super) fn put_in_place(location: &Location, replaces: bool) -> Result<(), Error> {
-    let (new, dir) = (location.path_beside(NEW), location.dir());
+pub(super) fn put_in_place(location: &OutputLocation, replaces: bool) -> Result<(), Error> {
+    let (new, dir) = (location.path_beside(NEW_FOLDER), location.folder_path());
     if !replaces {
         return fs::rename(&new, &dir).map_err(Error::io_error("create", dir));
     }
@@ -35,27 +35,27 @@ pub(super) fn put_in_place(location: &Location, replaces: bool) -> Result<(), Er
 }
 
 /// Replaces the old tree on file systems that cannot exchange folders.
-pub(super) fn in_two_steps(location: &Location) -> Result<(), Error> {
+pub(super) fn in_two_steps(location: &OutputLocation) -> Result<(), Error> {
     set_aside(location)?;
-    fs::rename(location.path_beside(NEW), location.dir())
-        .map_err(Error::io_error("replace", location.dir()))?;
-    remove_folder(&location.path_beside(OLD))
+    fs::rename(location.path_beside(NEW_FOLDER), location.folder_path())
+        .map_err(Error::io_error("replace", location.folder_path()))?;
+    remove_folder(&location.path_beside(OLD_FOLDER))
 }
 
 /// The first of the two renames.
-pub(super) fn set_aside(location: &Location) -> Result<(), Error> {
-    let dir = location.dir();
-    fs::rename(&dir, location.path_beside(OLD)).map_err(Error::io_error("replace", dir))
+pub(super) fn set_aside(location: &OutputLocation) -> Result<(), Error> {
+    let dir = location.folder_path();
+    fs::rename(&dir, location.path_beside(OLD_FOLDER)).map_err(Error::io_error("replace", dir))
 }
 
 /// Restores the old tree if a run was killed between the two renames, and removes all leftovers.
-pub(super) fn recover_killed_run(location: &Location) -> Result<(), Error> {
-    let (old, dir) = (location.path_beside(OLD), location.dir());
+pub(super) fn recover_killed_run(location: &OutputLocation) -> Result<(), Error> {
+    let (old, dir) = (location.path_beside(OLD_FOLDER), location.folder_path());
     if fs::symlink_metadata(&dir).is_err() && fs::symlink_metadata(&old).is_ok() {
         fs::rename(&old, &dir).map_err(Error::io_error("restore", dir))?;
     }
     remove_folder(&old)?;
-    remove_folder(&location.path_beside(NEW))
+    remove_folder(&location.path_beside(NEW_FOLDER))
 }
 
 /// Removes a folder with its content, if it exists; in parallel if it is large.

@@ -29,7 +29,7 @@ fn object(name: &str) -> ObjectRef {
 }
 
 /// A tree from rows: clusters (separated by spaces), `namespace/name`, text.
-fn tree(rows: &[(&str, &str, &str)]) -> Tree {
+fn tree(rows: &[(&str, &str, &str)]) -> OutputTree {
     let mut plan = Plan::default();
     let mut manifests = Vec::new();
     for &(clusters, name, text) in rows {
@@ -45,7 +45,7 @@ fn tree(rows: &[(&str, &str, &str)]) -> Tree {
             changes: Vec::new(),
         });
     }
-    Tree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
+    OutputTree::new(serde_json::to_string(&plan).unwrap(), manifests).unwrap()
 }
 
 /// The folder of indexes in the temporary folder.
@@ -60,7 +60,7 @@ impl Sandbox {
     }
 
     /// A sandbox with two published clusters.
-    fn published() -> (Self, Tree) {
+    fn published() -> (Self, OutputTree) {
         let (sandbox, tree) = (Self::new(), two_clusters());
         sandbox.publish(&tree).unwrap();
         (sandbox, tree)
@@ -70,7 +70,7 @@ impl Sandbox {
         self.0.path().join("out")
     }
 
-    fn publish(&self, tree: &Tree) -> Result<Summary, Error> {
+    fn publish(&self, tree: &OutputTree) -> Result<Summary, Error> {
         publish(&self.out(), tree)
     }
 
@@ -80,12 +80,12 @@ impl Sandbox {
         names.map(|n| n.into_string().unwrap()).filter(|n| n != "out" && n != CACHE).collect()
     }
 
-    fn assert_holds(&self, tree: &Tree) {
+    fn assert_holds(&self, tree: &OutputTree) {
         assert_eq!(files(&self.out()), expected(tree));
         assert_eq!(self.litter(), [""; 0]);
     }
 
-    fn refused(&self, tree: &Tree) -> String {
+    fn refused(&self, tree: &OutputTree) -> String {
         let before = files(&self.out());
         let message = self.publish(tree).unwrap_err().to_string();
         assert_eq!(files(&self.out()), before, "a refusal changes nothing");
@@ -94,16 +94,16 @@ impl Sandbox {
     }
 }
 
-fn open(path: &Path) -> Result<Folder, Error> {
-    Folder::lock_and_read(path, &[], || {})
+fn open(path: &Path) -> Result<OutputFolder, Error> {
+    OutputFolder::lock_and_read(path, &[], || {})
 }
 
-fn publish(path: &Path, tree: &Tree) -> Result<Summary, Error> {
+fn publish(path: &Path, tree: &OutputTree) -> Result<Summary, Error> {
     // Every test runs with an index, so that it shows if a stale one is ever used.
-    Folder::lock_path(path, &[], || {})?.read_plan(Some(path.with_file_name(CACHE)))?.publish_tree(tree)
+    OutputFolder::lock_path(path, &[], || {})?.read_plan(Some(path.with_file_name(CACHE)))?.publish_tree(tree)
 }
 
-fn two_clusters() -> Tree {
+fn two_clusters() -> OutputTree {
     tree(&[
         ("m1 m2", "shop/web", "replicas: 1\n"),
         ("m1", "shop/db", "x: 1\n"),
@@ -134,7 +134,7 @@ fn files(root: &Path) -> BTreeMap<String, String> {
     found
 }
 
-fn expected(tree: &Tree) -> BTreeMap<String, String> {
+fn expected(tree: &OutputTree) -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([(PLACEMENTS.to_owned(), tree.placements().to_owned())]);
     for (cluster, namespaces) in tree.files() {
         for (namespace, files) in namespaces {
@@ -284,10 +284,10 @@ fn the_repo_the_working_directory_and_all_around_them_are_kept() {
     let repo = sandbox.0.path().join("work/repo");
     fs::create_dir_all(&repo).unwrap();
     for path in ["work/repo", "work/repo/../repo/.", "work", "/"] {
-        let error = Folder::lock_and_read(&sandbox.0.path().join(path), &[&repo], || {}).unwrap_err();
+        let error = OutputFolder::lock_and_read(&sandbox.0.path().join(path), &[&repo], || {}).unwrap_err();
         assert!(matches!(error, Error::Unsuitable { .. }), "{error}");
     }
-    let inside = Folder::lock_and_read(&repo.join("out"), &[&repo], || {}).unwrap();
+    let inside = OutputFolder::lock_and_read(&repo.join("out"), &[&repo], || {}).unwrap();
     inside.publish_tree(&two_clusters()).unwrap();
     assert_eq!(files(&repo.join("out")), expected(&two_clusters()));
 }
@@ -339,8 +339,8 @@ fn where_hard_links_fail_a_copy_keeps_the_time() {
     fs::write(path.join("a/f"), "text").unwrap();
     let long_ago = SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, 500);
     fs::File::options().write(true).open(path.join("a/f")).unwrap().set_modified(long_ago).unwrap();
-    let fd = |name: &str| at::open_folder(rustix::fs::CWD, path.join(name)).unwrap();
-    at::copy_with_time(fd("a").as_fd(), fd("b").as_fd(), "f", "text").unwrap();
+    let fd = |name: &str| entries::open_folder(rustix::fs::CWD, path.join(name)).unwrap();
+    entries::copy_with_time(fd("a").as_fd(), fd("b").as_fd(), "f", "text").unwrap();
     assert_eq!(fs::read_to_string(path.join("b/f")).unwrap(), "text");
     assert_eq!(identity(&path.join("b/f")).1, long_ago);
 }
@@ -377,7 +377,7 @@ fn a_failure_half_way_leaves_the_old_tree_and_no_litter() {
     let (sandbox, old) = Sandbox::published();
     let folder = open(&sandbox.out()).unwrap();
     // A foreign file is in the place where the new tree is built.
-    fs::write(folder.location.path_beside(stage::NEW), "").unwrap();
+    fs::write(folder.location.path_beside(stage::NEW_FOLDER), "").unwrap();
     assert!(matches!(folder.publish_tree(&tree(&[])), Err(Error::Io { .. })));
     sandbox.assert_holds(&old);
 }
@@ -389,7 +389,7 @@ fn a_second_publisher_waits_for_the_first_and_says_so() {
     let (waits, waiting) = mpsc::channel();
     let out = sandbox.out();
     let second = thread::spawn(move || {
-        let folder = Folder::lock_and_read(&out, &[], || waits.send(()).unwrap()).unwrap();
+        let folder = OutputFolder::lock_and_read(&out, &[], || waits.send(()).unwrap()).unwrap();
         let seen = folder.previous_plan().unwrap().placements.len();
         folder.publish_tree(&two_clusters()).unwrap();
         seen

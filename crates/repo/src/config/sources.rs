@@ -103,7 +103,7 @@ pub struct ClusterChoice {
 
 impl ClusterChoice {
     /// Whether a cluster is one of them.
-    pub fn includes(&self, cluster: &Cluster) -> bool {
+    pub fn includes_cluster(&self, cluster: &Cluster) -> bool {
         let named = |names: &Vec<String>| names.iter().any(|name| **name == *cluster.name);
         self.names.as_ref().is_none_or(named)
             && self.match_labels.iter().all(|(key, value)| cluster.labels.get(key) == Some(value))
@@ -199,8 +199,11 @@ impl SourceConfig {
         match (&self.per_cluster, kind) {
             (None, _) => {}
             (Some(PerCluster::Overlay(folder)), SourceKind::Kustomize(_)) => {
-                if !folder.contains(CLUSTER) {
-                    return Err(("/perCluster", format!("the folder of the overlay has no `{CLUSTER}`")));
+                if !folder.contains(CLUSTER_PLACEHOLDER) {
+                    return Err((
+                        "/perCluster",
+                        format!("the folder of the overlay has no `{CLUSTER_PLACEHOLDER}`"),
+                    ));
                 }
                 read_path(folder, "/perCluster")?;
             }
@@ -212,7 +215,10 @@ impl SourceConfig {
                 ));
             }
             (Some(_), SourceKind::Kustomize(_)) => {
-                return Err(("/perCluster", format!("for a kustomization, it is a folder with `{CLUSTER}`")));
+                return Err((
+                    "/perCluster",
+                    format!("for a kustomization, it is a folder with `{CLUSTER_PLACEHOLDER}`"),
+                ));
             }
             (Some(_), _) => {
                 return Err(("/perCluster", "`perCluster` is for kustomizations and charts".to_owned()));
@@ -235,20 +241,20 @@ impl SourceConfig {
         let name = cluster.map_or("", |cluster| &*cluster.name);
         let (mut files, mut set) = (self.values.clone(), self.set.clone());
         if let (Some(PerCluster::Values(entries)), Some(cluster)) = (&self.per_cluster, cluster) {
-            for entry in entries.iter().filter(|entry| entry.clusters.includes(cluster)) {
+            for entry in entries.iter().filter(|entry| entry.clusters.includes_cluster(cluster)) {
                 files.extend(entry.values.iter().cloned());
-                super::merge(&mut set, &entry.set);
+                super::merge_maps(&mut set, &entry.set);
             }
         }
         for file in &mut files {
-            *file = file.replace(CLUSTER, name);
+            *file = file.replace(CLUSTER_PLACEHOLDER, name);
         }
         (files, set)
     }
 }
 
 /// Stands for the name of a cluster.
-pub const CLUSTER: &str = "{cluster}";
+pub const CLUSTER_PLACEHOLDER: &str = "{cluster}";
 
 /// A path within the repo.
 fn read_path(path: &str, key: &'static str) -> Result<String, (&'static str, String)> {
@@ -317,7 +323,8 @@ mod tests {
             ],
         }))
         .unwrap();
-        let mut cluster = Cluster::of(&federate_kubernetes::Object::named("v1", "Cluster", "m1", json!({})));
+        let mut cluster =
+            Cluster::from_object(&federate_kubernetes::Object::from_path("v1", "Cluster", "m1", json!({})));
         cluster.labels.insert("env".to_owned(), "prod".to_owned());
         let (files, set) = source.values_for(Some(&cluster));
         assert_eq!(files, ["a.yaml", "prod.yaml", "values/m1.yaml?"]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::folder_of;
-use crate::source::File;
+use crate::source::SourceFile;
 
 /// A chart.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub(super) struct Chart {
 
 impl Chart {
     /// Reads `Chart.yaml`; `None` if the file is not of a chart.
-    pub(super) fn parse(file: &File) -> Option<Self> {
-        let stream = federate_yaml::read(&file.bytes);
+    pub(super) fn parse(file: &SourceFile) -> Option<Self> {
+        let stream = federate_yaml::read_stream(&file.bytes);
         let value = &stream.documents.first()?.value;
         let text = |key: &str| value.get(key).and_then(Value::as_str);
         let name = text("name")?;

@@ -10,16 +10,16 @@ use serde_json::{Map, Value, json};
 use federate_kubernetes::Object;
 
 use super::folder_of;
-use crate::source::File;
+use crate::source::SourceFile;
 
 /// The names of kustomizations.
-const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+const KUSTOMIZATION_FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// Kinds whose names neither prefix nor suffix changes.
 const FIXED_NAMES: [&str; 3] = ["Namespace", "CustomResourceDefinition", "APIService"];
 
 /// Fields that change objects and are not followed.
-const OTHER_CHANGES: [&str; 11] = [
+const UNMODELED_TRANSFORMERS: [&str; 11] = [
     "patches",
     "patchesStrategicMerge",
     "patchesJson6902",
@@ -35,11 +35,11 @@ const OTHER_CHANGES: [&str; 11] = [
 
 /// Whether a file with this name is a kustomization.
 pub(super) fn is_name(name: &str) -> bool {
-    NAMES.contains(&name)
+    KUSTOMIZATION_FILE_NAMES.contains(&name)
 }
 
 /// What a resource of a kustomization is.
-pub(super) enum Reference {
+pub(super) enum KustomizationResource {
     /// Another kustomization, by its index.
     Kustomization(usize),
     /// A file, or a folder without a kustomization.
@@ -71,8 +71,8 @@ pub(super) struct Kustomization {
 
 impl Kustomization {
     /// Reads a kustomization. What cannot be read of it is left out.
-    pub(super) fn parse(file: &File) -> Self {
-        let stream = federate_yaml::read(&file.bytes);
+    pub(super) fn parse(file: &SourceFile) -> Self {
+        let stream = federate_yaml::read_stream(&file.bytes);
         let value = stream.documents.into_iter().next().map(|document| document.value).unwrap_or_default();
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let mut kustomization = Self {
@@ -81,12 +81,12 @@ impl Kustomization {
             namespace: text("namespace"),
             prefix: text("namePrefix"),
             suffix: text("nameSuffix"),
-            labels: labels(&value),
+            labels: read_labels(&value),
             is_component: value.get("kind").and_then(Value::as_str) == Some("Component"),
             ..Self::default()
         };
         let is_set = |key: &str| value.get(key).is_some_and(|field| !field.is_null());
-        kustomization.changes_objects = OTHER_CHANGES.into_iter().any(is_set)
+        kustomization.changes_objects = UNMODELED_TRANSFORMERS.into_iter().any(is_set)
             || !(kustomization.namespace.is_empty()
                 && kustomization.prefix.is_empty()
                 && kustomization.suffix.is_empty()
@@ -98,8 +98,9 @@ impl Kustomization {
         kustomization.add_inputs(&value);
         for kind in ["ConfigMap", "Secret"] {
             let key = if kind == "ConfigMap" { "configMapGenerator" } else { "secretGenerator" };
-            let generated: Vec<Object> =
-                list(&value, key).filter_map(|generator| kustomization.generate(kind, generator)).collect();
+            let generated: Vec<Object> = list_items(&value, key)
+                .filter_map(|generator| kustomization.generate_object(kind, generator))
+                .collect();
             kustomization.generated.extend(generated);
         }
         kustomization
@@ -107,8 +108,8 @@ impl Kustomization {
 
     fn add_resources(&mut self, value: &Value) {
         for key in ["resources", "bases", "components"] {
-            for path in list(value, key).filter_map(Value::as_str) {
-                match self.resolve(path) {
+            for path in list_items(value, key).filter_map(Value::as_str) {
+                match self.resolve_path(path) {
                     Some(path) => self.resources.push(path),
                     None if is_remote(path) => self.unknown = Some("it takes objects from other places"),
                     None => self.unknown = Some("it takes objects from outside of the repo"),
@@ -122,38 +123,38 @@ impl Kustomization {
         let files =
             ["patchesStrategicMerge", "crds", "configurations", "transformers", "generators", "validators"];
         for key in files {
-            paths.extend(list(value, key).filter_map(Value::as_str));
+            paths.extend(list_items(value, key).filter_map(Value::as_str));
         }
         for key in ["patches", "patchesJson6902", "replacements"] {
-            paths.extend(list(value, key).filter_map(|one| one.get("path")?.as_str()));
+            paths.extend(list_items(value, key).filter_map(|one| one.get("path")?.as_str()));
         }
-        for generator in list(value, "configMapGenerator").chain(list(value, "secretGenerator")) {
+        for generator in list_items(value, "configMapGenerator").chain(list_items(value, "secretGenerator")) {
             for key in ["files", "envs"] {
-                paths.extend(list(generator, key).filter_map(Value::as_str).map(without_key));
+                paths.extend(list_items(generator, key).filter_map(Value::as_str).map(without_key));
             }
             paths.extend(generator.get("env").and_then(Value::as_str));
         }
-        for chart in list(value, "helmCharts") {
+        for chart in list_items(value, "helmCharts") {
             paths.extend(chart.get("valuesFile").and_then(Value::as_str));
-            paths.extend(list(chart, "additionalValuesFiles").filter_map(Value::as_str));
+            paths.extend(list_items(chart, "additionalValuesFiles").filter_map(Value::as_str));
         }
         paths.extend(value.pointer("/openapi/path").and_then(Value::as_str));
         // A patch may be written in place of a path.
         let paths = paths.into_iter().filter(|path| !path.contains('\n'));
-        let resolved: Vec<String> = paths.filter_map(|path| self.resolve(path)).collect();
+        let resolved: Vec<String> = paths.filter_map(|path| self.resolve_path(path)).collect();
         self.inputs = resolved;
     }
 
-    fn generate(&self, kind: &str, generator: &Value) -> Option<Object> {
+    fn generate_object(&self, kind: &str, generator: &Value) -> Option<Object> {
         let name = generator.get("name")?.as_str()?;
         let namespace = generator.get("namespace").and_then(Value::as_str).unwrap_or("default");
         let metadata = json!({"name": name, "namespace": namespace});
         let body = json!({"apiVersion": "v1", "kind": kind, "metadata": metadata});
-        Some(Object::of(body, self.file.clone()))
+        Some(Object::from_manifest(body, self.file.clone()))
     }
 
     /// Changes an object as the kustomization does, as far as policies can select by it.
-    pub(super) fn transform(&self, object: &mut Object) {
+    pub(super) fn transform_object(&self, object: &mut Object) {
         if !self.namespace.is_empty() && object.id.namespace.is_some() {
             object.id.namespace = Some(self.namespace.clone());
             set_metadata(object, "namespace", self.namespace.as_str().into());
@@ -171,7 +172,7 @@ impl Kustomization {
     }
 
     /// The path in the repo of a path in the kustomization; `None` if it is elsewhere.
-    fn resolve(&self, path: &str) -> Option<String> {
+    fn resolve_path(&self, path: &str) -> Option<String> {
         if is_remote(path) || path.starts_with('/') {
             return None;
         }
@@ -188,14 +189,14 @@ impl Kustomization {
 }
 
 /// The labels that a kustomization adds to metadata.
-fn labels(value: &Value) -> Map<String, Value> {
+fn read_labels(value: &Value) -> Map<String, Value> {
     let common = value.get("commonLabels").and_then(Value::as_object);
-    let pairs = list(value, "labels").filter_map(|one| one.get("pairs")?.as_object());
+    let pairs = list_items(value, "labels").filter_map(|one| one.get("pairs")?.as_object());
     common.into_iter().chain(pairs).flatten().map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// The items of a list.
-fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+fn list_items<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 

@@ -2,24 +2,27 @@
 
 use super::*;
 
-fn file(path: &str, text: &str) -> File {
-    File { path: path.into(), bytes: text.as_bytes().into() }
+fn file(path: &str, text: &str) -> SourceFile {
+    SourceFile { path: path.into(), bytes: text.as_bytes().into() }
 }
 
 fn ownership(files: &[(&str, &str)]) -> Ownership {
-    let mut files: Vec<File> = files.iter().map(|(path, text)| file(path, text)).collect();
+    let mut files: Vec<SourceFile> = files.iter().map(|(path, text)| file(path, text)).collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ownership::find(&files)
+    Ownership::from_files(&files)
 }
 
 fn web(file: &str) -> Object {
     let metadata = serde_json::json!({"name": "web", "namespace": "shop"});
-    Object::of(serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}), file)
+    Object::from_manifest(
+        serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata}),
+        file,
+    )
 }
 
 fn build(ownership: &Ownership, files: &[&str]) -> Vec<(String, Vec<String>, Vec<String>)> {
     let objects = files.iter().map(|file| web(file)).collect();
-    let roots = ownership.build(OwnedObjects { objects, ..OwnedObjects::default() });
+    let roots = ownership.build_roots(OwnedObjects { objects, ..OwnedObjects::default() });
     let shown = |objects: Vec<Object>| objects.iter().map(|object| object.id.to_string()).collect();
     roots.into_iter().map(|root| (root.file.to_string(), shown(root.objects), shown(root.unlisted))).collect()
 }

@@ -13,10 +13,10 @@ use crate::build::{BuildJob, BuildOutput, is_packaged_chart};
 use crate::selection::normalize_path;
 
 /// kustomize's annotation with the origin of an object.
-const ORIGIN: &str = "config.kubernetes.io/origin";
+const ORIGIN_ANNOTATION: &str = "config.kubernetes.io/origin";
 
 /// The start of the comment with which Helm names the file of an object.
-const SOURCE: &str = "# Source: ";
+const SOURCE_COMMENT_PREFIX: &str = "# Source: ";
 
 /// Stands for a document that a file does not have, so that no position is searched in it.
 const NO_DOCUMENT: u32 = u32::MAX;
@@ -30,14 +30,14 @@ pub(super) struct OriginFinder<'f> {
 impl<'f> OriginFinder<'f> {
     pub(super) fn new(files: &'f RepoFiles) -> Self {
         let mut objects: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
-        for object in files.objects() {
+        for object in files.written_objects() {
             objects.entry(&object.origin.file).or_default().push(object);
         }
         Self { files, objects }
     }
 
     /// Replaces the places in an output by those in the repo. Returns the objects whose names are not as they are written.
-    pub(super) fn locate(
+    pub(super) fn locate_objects(
         &self,
         job: &BuildJob,
         output: &BuildOutput,
@@ -84,8 +84,8 @@ impl<'f> OriginFinder<'f> {
     }
 
     fn locate_resource(&self, folder: &str, object: &mut Object) -> Option<RenamedObject> {
-        let annotation = take_annotation(object, ORIGIN);
-        let origin = annotation.and_then(|text| federate_yaml::read(text.as_bytes()).documents.pop());
+        let annotation = take_annotation(object, ORIGIN_ANNOTATION);
+        let origin = annotation.and_then(|text| federate_yaml::read_stream(text.as_bytes()).documents.pop());
         let origin = origin.map(|document| document.value).unwrap_or_default();
         let field = |key: &str| origin.get(key).and_then(Value::as_str);
         let path = field("path").or_else(|| field("configuredIn")).unwrap_or("kustomization.yaml");
@@ -114,7 +114,7 @@ impl<'f> OriginFinder<'f> {
 
 /// The lines of the output of Helm that name files, with the files.
 fn list_sources(text: &str) -> Vec<(u32, &str)> {
-    let named = |(line, text): (u32, &'_ str)| Some((line, text.strip_prefix(SOURCE)?.len()));
+    let named = |(line, text): (u32, &'_ str)| Some((line, text.strip_prefix(SOURCE_COMMENT_PREFIX)?.len()));
     (1..)
         .zip(text.lines())
         .filter_map(|(line, text)| {

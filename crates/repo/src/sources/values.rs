@@ -40,14 +40,14 @@ fn expand_path(source: &dyn Source, written: &str, paths: &mut Vec<String>) -> R
         let before = paths.len();
         match_parts(source, "", &parts, paths);
         if paths.len() == before && !is_optional {
-            return refuse(format!("no file of the repo matches `{path}`"), Some(OPTIONAL));
+            return refuse(format!("no file of the repo matches `{path}`"), Some(OPTIONAL_FILE_HELP));
         }
         return Ok(());
     }
     match find_entry(source, &path) {
         Some(EntryKind::File) => paths.push(path),
         None if is_optional => {}
-        None => return refuse(format!("the repo has no values file `{path}`"), Some(OPTIONAL)),
+        None => return refuse(format!("the repo has no values file `{path}`"), Some(OPTIONAL_FILE_HELP)),
         Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => {
             return refuse(
                 format!("the values file `{path}` is a link, or a link leads to it"),
@@ -59,12 +59,12 @@ fn expand_path(source: &dyn Source, written: &str, paths: &mut Vec<String>) -> R
     Ok(())
 }
 
-const OPTIONAL: &str = "end the path in `?` if it may be missing";
+const OPTIONAL_FILE_HELP: &str = "end the path in `?` if it may be missing";
 
 /// Adds the files below `folder` that match the parts of a glob, sorted.
 fn match_parts(source: &dyn Source, folder: &str, parts: &[&str], paths: &mut Vec<String>) {
     let Some((part, rest)) = parts.split_first() else { return };
-    let Ok(mut entries) = source.list(folder) else { return };
+    let Ok(mut entries) = source.list_folder(folder) else { return };
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     for entry in entries.into_iter().filter(|entry| matches_part(part, &entry.name)) {
         let path = if folder.is_empty() { entry.name } else { format!("{folder}/{}", entry.name) };

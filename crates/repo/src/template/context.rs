@@ -7,7 +7,7 @@ use crate::Config;
 use federate_kubernetes::Cluster;
 
 /// The context for a cluster.
-pub(super) fn context(cluster: &Cluster, config: &Config) -> Jinja {
+pub(super) fn build_context(cluster: &Cluster, config: &Config) -> Jinja {
     let text = |text: &str| Jinja::from(text);
     let zones: Vec<Jinja> = cluster.zones.iter().map(|zone| text(zone)).collect();
     let map = |entries: &std::collections::BTreeMap<String, String>| {
@@ -23,10 +23,10 @@ pub(super) fn context(cluster: &Cluster, config: &Config) -> Jinja {
         ("properties", map(&cluster.properties)),
     ];
     let values = Value::Object(config.values_for(&cluster.name));
-    Jinja::from_pairs([("cluster", Jinja::from_pairs(of_cluster)), ("values", jinja(&values))])
+    Jinja::from_pairs([("cluster", Jinja::from_pairs(of_cluster)), ("values", to_jinja(&values))])
 }
 
-fn jinja(value: &Value) -> Jinja {
+fn to_jinja(value: &Value) -> Jinja {
     match value {
         Value::Null => Jinja::from(()),
         Value::Bool(b) => Jinja::from(*b),
@@ -36,7 +36,7 @@ fn jinja(value: &Value) -> Jinja {
             (None, None) => Jinja::from(n.as_f64().unwrap_or_default()),
         },
         Value::String(text) => Jinja::from(text.as_str()),
-        Value::Array(items) => items.iter().map(jinja).collect(),
-        Value::Object(map) => Jinja::from_pairs(map.iter().map(|(k, v)| (k.clone(), jinja(v)))),
+        Value::Array(items) => items.iter().map(to_jinja).collect(),
+        Value::Object(map) => Jinja::from_pairs(map.iter().map(|(k, v)| (k.clone(), to_jinja(v)))),
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct TooDeep {
 }
 
 /// Finds the first place that is too deep. Invalid tokens are left to the parser.
-pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> {
+pub(super) fn check_depth(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> {
     let mut expression = Operators::default();
     let mut elif = 0;
     for token in tokenize(source, false, syntax.clone()) {
@@ -29,7 +29,7 @@ pub(super) fn check(source: &str, syntax: &SyntaxConfig) -> Result<(), TooDeep> 
             let message = format!("the template has more than {MAX_ELIF} `elif` branches: use a map");
             return Err(TooDeep { at, message });
         }
-        if expression.take(&token) > MAX_OPERATORS {
+        if expression.count_token(&token) > MAX_OPERATORS {
             let message = format!(
                 "an expression has more than {MAX_OPERATORS} operators that depend on each other: \
                  set a variable for a part of it"
@@ -49,7 +49,7 @@ struct Operators {
 }
 
 impl Operators {
-    fn take(&mut self, token: &Token<'_>) -> usize {
+    fn count_token(&mut self, token: &Token<'_>) -> usize {
         match token {
             Token::VariableStart | Token::BlockStart | Token::VariableEnd | Token::BlockEnd => {
                 *self = Self::default();

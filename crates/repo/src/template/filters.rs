@@ -6,7 +6,7 @@ use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, Output, State, filters};
 
 use super::guard::{MEASURE, TIMES};
-use super::measure::{MAX_VALUE, charge, limit, measure, size, too_large};
+use super::measure::{MAX_VALUE, charge_bytes, compute_size, limit_error, measure_value, too_large};
 
 /// The largest count or width that a filter accepts.
 const MAX_COUNT: usize = 10_000;
@@ -26,30 +26,30 @@ impl From<usize> for Estimate {
 }
 
 /// Adds the limits to an environment.
-pub(super) fn limited(environment: &mut Environment<'static>) {
-    bounded(environment, "indent", Value::from_function(filters::indent), indent);
-    bounded(environment, "tojson", Value::from_function(filters::tojson), tojson);
-    bounded(environment, "batch", Value::from_function(filters::batch), by_count);
-    bounded(environment, "slice", Value::from_function(filters::slice), by_count);
-    bounded(environment, "round", Value::from_function(filters::round), by_count);
-    bounded(environment, "replace", Value::from_function(filters::replace), replace);
-    bounded(environment, "join", Value::from_function(filters::join), join);
-    bounded(environment, "format", Value::from_function(filters::format), format);
-    bounded(environment, "map", Value::from_function(filters::map), each);
-    bounded(environment, "select", Value::from_function(filters::select), each);
-    bounded(environment, "reject", Value::from_function(filters::reject), each);
-    bounded(environment, "selectattr", Value::from_function(filters::selectattr), each);
-    bounded(environment, "rejectattr", Value::from_function(filters::rejectattr), each);
-    environment.add_filter(MEASURE, |state: &mut State, value: &Value| measure(state, value));
-    environment.add_filter(TIMES, times);
+pub(super) fn add_limits(environment: &mut Environment<'static>) {
+    add_bounded_filter(environment, "indent", Value::from_function(filters::indent), estimate_indent);
+    add_bounded_filter(environment, "tojson", Value::from_function(filters::tojson), estimate_tojson);
+    add_bounded_filter(environment, "batch", Value::from_function(filters::batch), by_count);
+    add_bounded_filter(environment, "slice", Value::from_function(filters::slice), by_count);
+    add_bounded_filter(environment, "round", Value::from_function(filters::round), by_count);
+    add_bounded_filter(environment, "replace", Value::from_function(filters::replace), estimate_replace);
+    add_bounded_filter(environment, "join", Value::from_function(filters::join), estimate_join);
+    add_bounded_filter(environment, "format", Value::from_function(filters::format), estimate_format);
+    add_bounded_filter(environment, "map", Value::from_function(filters::map), estimate_each);
+    add_bounded_filter(environment, "select", Value::from_function(filters::select), estimate_each);
+    add_bounded_filter(environment, "reject", Value::from_function(filters::reject), estimate_each);
+    add_bounded_filter(environment, "selectattr", Value::from_function(filters::selectattr), estimate_each);
+    add_bounded_filter(environment, "rejectattr", Value::from_function(filters::rejectattr), estimate_each);
+    environment.add_filter(MEASURE, |state: &mut State, value: &Value| measure_value(state, value));
+    environment.add_filter(TIMES, multiply_values);
     environment.set_formatter(|out: &mut Output, state: &mut State, value: &Value| {
-        let value = measure(state, value)?;
+        let value = measure_value(state, value)?;
         minijinja::escape_formatter(out, state, &value)
     });
 }
 
 /// Estimates the cost before a filter runs. The filter keeps its name, because `map` takes names as text.
-fn bounded(
+fn add_bounded_filter(
     environment: &mut Environment<'static>,
     name: &'static str,
     own: Value,
@@ -61,13 +61,13 @@ fn bounded(
         if result > MAX_VALUE {
             return Err(too_large());
         }
-        charge(state, work)?;
+        charge_bytes(state, work)?;
         own.call(state, &arguments)
     });
 }
 
 /// The arguments except the filtered value; named ones come last.
-fn options(arguments: &[Value]) -> Vec<Value> {
+fn collect_options(arguments: &[Value]) -> Vec<Value> {
     let mut all = Vec::new();
     for argument in arguments.iter().skip(1) {
         if argument.is_kwargs() {
@@ -81,14 +81,14 @@ fn options(arguments: &[Value]) -> Vec<Value> {
 }
 
 /// The largest number among the arguments, all of which are counts or widths.
-fn count(arguments: &[Value]) -> Result<usize, Error> {
+fn find_largest_count(arguments: &[Value]) -> Result<usize, Error> {
     let mut largest = 0;
-    for option in options(arguments) {
+    for option in collect_options(arguments) {
         if option.kind() == ValueKind::Number {
             let number = i128::try_from(option).map_or(u128::MAX, i128::unsigned_abs);
             let number = usize::try_from(number).unwrap_or(usize::MAX);
             if number > MAX_COUNT {
-                return Err(limit(format!("a filter's argument is larger than {MAX_COUNT}")));
+                return Err(limit_error(format!("a filter's argument is larger than {MAX_COUNT}")));
             }
             largest = largest.max(number);
         }
@@ -97,43 +97,43 @@ fn count(arguments: &[Value]) -> Result<usize, Error> {
 }
 
 fn by_count(arguments: &[Value]) -> Result<Estimate, Error> {
-    let input = arguments.first().map_or(Ok(0), size)?;
-    Ok((input + count(arguments)? * 32).into())
+    let input = arguments.first().map_or(Ok(0), compute_size)?;
+    Ok((input + find_largest_count(arguments)? * 32).into())
 }
 
-fn lines(value: Option<&Value>) -> usize {
+fn count_lines(value: Option<&Value>) -> usize {
     value.and_then(Value::as_str).map_or(1, |text| text.matches('\n').count() + 1)
 }
 
-fn indent(arguments: &[Value]) -> Result<Estimate, Error> {
-    let input = arguments.first().map_or(Ok(0), size)?;
-    let width = count(arguments)?.max(4);
-    Ok(input.saturating_add(lines(arguments.first()).saturating_mul(width)).into())
+fn estimate_indent(arguments: &[Value]) -> Result<Estimate, Error> {
+    let input = arguments.first().map_or(Ok(0), compute_size)?;
+    let width = find_largest_count(arguments)?.max(4);
+    Ok(input.saturating_add(count_lines(arguments.first()).saturating_mul(width)).into())
 }
 
-fn tojson(arguments: &[Value]) -> Result<Estimate, Error> {
-    let input = arguments.first().map_or(Ok(0), size)?;
+fn estimate_tojson(arguments: &[Value]) -> Result<Estimate, Error> {
+    let input = arguments.first().map_or(Ok(0), compute_size)?;
     // A node counts at least 16, and is indented once for each level above it.
-    Ok(input.saturating_add(input / 16 * count(arguments)? * 8).into())
+    Ok(input.saturating_add(input / 16 * find_largest_count(arguments)? * 8).into())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "an estimate like the others")]
-fn replace(arguments: &[Value]) -> Result<Estimate, Error> {
+fn estimate_replace(arguments: &[Value]) -> Result<Estimate, Error> {
     let text = |at: usize| arguments.get(at).and_then(Value::as_bytes).map_or(0, <[u8]>::len);
     let (value, from, to) = (text(0), text(1), text(2));
     let times = value.checked_div(from).unwrap_or(value + 1);
     Ok(value.saturating_add(times.saturating_mul(to)).into())
 }
 
-fn join(arguments: &[Value]) -> Result<Estimate, Error> {
-    let input = arguments.first().map_or(Ok(0), size)?;
+fn estimate_join(arguments: &[Value]) -> Result<Estimate, Error> {
+    let input = arguments.first().map_or(Ok(0), compute_size)?;
     let items = arguments.first().and_then(Value::len).unwrap_or(input);
-    let joiner = options(arguments).iter().filter_map(Value::as_bytes).map(<[u8]>::len).max();
+    let joiner = collect_options(arguments).iter().filter_map(Value::as_bytes).map(<[u8]>::len).max();
     Ok(input.saturating_add(items.saturating_mul(joiner.unwrap_or(0))).into())
 }
 
 /// Every conversion may insert the largest argument, at every width in the text.
-fn format(arguments: &[Value]) -> Result<Estimate, Error> {
+fn estimate_format(arguments: &[Value]) -> Result<Estimate, Error> {
     let text = arguments.first().and_then(Value::as_str).unwrap_or_default();
     let (mut widths, mut number) = (0usize, 0usize);
     for byte in text.bytes() {
@@ -144,35 +144,36 @@ fn format(arguments: &[Value]) -> Result<Estimate, Error> {
         widths = widths.saturating_add(number);
     }
     let mut largest = 0;
-    for option in options(arguments) {
-        largest = largest.max(size(&option)?);
+    for option in collect_options(arguments) {
+        largest = largest.max(compute_size(&option)?);
     }
     if text.contains('*') {
-        widths = widths.saturating_add(text.matches('*').count().saturating_mul(count(arguments)?));
+        widths =
+            widths.saturating_add(text.matches('*').count().saturating_mul(find_largest_count(arguments)?));
     }
     let shown = text.matches('%').count().saturating_mul(largest);
     Ok(text.len().saturating_add(widths).saturating_add(shown).into())
 }
 
 /// Applies a filter or test to each item.
-fn each(arguments: &[Value]) -> Result<Estimate, Error> {
+fn estimate_each(arguments: &[Value]) -> Result<Estimate, Error> {
     let items = arguments.first().and_then(Value::len).unwrap_or(0);
     let mut work = 0;
-    for option in options(arguments) {
-        work += size(&option)?;
+    for option in collect_options(arguments) {
+        work += compute_size(&option)?;
     }
     Ok(Estimate { result: 0, work: items.saturating_mul(work) })
 }
 
 /// Multiplies like the engine, if a repeated value does not become too large.
-fn times(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
+fn multiply_values(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
     static OPERATOR: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
     let repeated = |value: &Value, count: &Value| -> Result<usize, Error> {
         let count = count.as_usize().unwrap_or(1);
         let once = match (value.kind(), value.as_bytes()) {
             (ValueKind::Number, _) => 0,
             (_, Some(text)) => text.len(),
-            (_, None) => size(value)?,
+            (_, None) => compute_size(value)?,
         };
         Ok(once.saturating_mul(count))
     };
@@ -180,7 +181,7 @@ fn times(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error>
     if most > MAX_VALUE {
         return Err(too_large());
     }
-    charge(state, most)?;
+    charge_bytes(state, most)?;
     let operands = minijinja::context! { left => left, right => right };
     let product = OPERATOR.compile_expression("left * right")?.eval(operands);
     // Its place would refer to the expression above.

@@ -20,112 +20,140 @@ pub(super) const MEASURE: &str = "<measure>";
 pub(super) const TIMES: &str = "<times>";
 
 /// Text constants up to this length are not measured.
-const SHORT: usize = 64;
+const MAX_UNMEASURED_BYTES: usize = 64;
 
-fn same<T, U>(from: &Spanned<T>, node: U) -> Spanned<U> {
+fn with_span_of<T, U>(from: &Spanned<T>, node: U) -> Spanned<U> {
     Spanned::new(node, from.span())
 }
 
-fn body<'a>(statements: &[Stmt<'a>]) -> Vec<Stmt<'a>> {
-    statements.iter().map(statement).collect()
+fn guard_body<'a>(statements: &[Stmt<'a>]) -> Vec<Stmt<'a>> {
+    statements.iter().map(guard_statement).collect()
 }
 
-fn all<'a>(expressions: &[Expr<'a>]) -> Vec<Expr<'a>> {
-    expressions.iter().map(plain).collect()
+fn guard_expressions<'a>(expressions: &[Expr<'a>]) -> Vec<Expr<'a>> {
+    expressions.iter().map(guard_expression).collect()
 }
 
 /// The statement with limits.
-pub(super) fn statement<'a>(statement: &Stmt<'a>) -> Stmt<'a> {
+pub(super) fn guard_statement<'a>(statement: &Stmt<'a>) -> Stmt<'a> {
     match statement {
-        Stmt::Template(s) => Stmt::Template(same(s, Template { children: body(&s.children) })),
-        Stmt::EmitExpr(s) => Stmt::EmitExpr(same(s, EmitExpr { expr: plain(&s.expr) })),
+        Stmt::Template(s) => Stmt::Template(with_span_of(s, Template { children: guard_body(&s.children) })),
+        Stmt::EmitExpr(s) => Stmt::EmitExpr(with_span_of(s, EmitExpr { expr: guard_expression(&s.expr) })),
         Stmt::EmitRaw(s) => {
             let text = Const { value: Value::from(s.raw) };
-            Stmt::EmitExpr(same(s, EmitExpr { expr: Expr::Const(same(s, text)) }))
+            Stmt::EmitExpr(with_span_of(s, EmitExpr { expr: Expr::Const(with_span_of(s, text)) }))
         }
-        Stmt::ForLoop(s) => Stmt::ForLoop(same(
+        Stmt::ForLoop(s) => Stmt::ForLoop(with_span_of(
             s,
             ForLoop {
-                target: plain(&s.target),
-                iter: measured(&s.iter),
-                filter_expr: s.filter_expr.as_ref().map(plain),
+                target: guard_expression(&s.target),
+                iter: measure_expression(&s.iter),
+                filter_expr: s.filter_expr.as_ref().map(guard_expression),
                 recursive: s.recursive,
-                body: body(&s.body),
-                else_body: body(&s.else_body),
+                body: guard_body(&s.body),
+                else_body: guard_body(&s.else_body),
             },
         )),
-        Stmt::IfCond(s) => Stmt::IfCond(same(
+        Stmt::IfCond(s) => Stmt::IfCond(with_span_of(
             s,
-            IfCond { expr: plain(&s.expr), true_body: body(&s.true_body), false_body: body(&s.false_body) },
+            IfCond {
+                expr: guard_expression(&s.expr),
+                true_body: guard_body(&s.true_body),
+                false_body: guard_body(&s.false_body),
+            },
         )),
         Stmt::WithBlock(s) => {
-            let assignments = s.assignments.iter().map(|(to, value)| (plain(to), measured(value))).collect();
-            Stmt::WithBlock(same(s, WithBlock { assignments, body: body(&s.body) }))
+            let assignments = s
+                .assignments
+                .iter()
+                .map(|(to, value)| (guard_expression(to), measure_expression(value)))
+                .collect();
+            Stmt::WithBlock(with_span_of(s, WithBlock { assignments, body: guard_body(&s.body) }))
         }
-        Stmt::Set(s) => Stmt::Set(same(s, Set { target: plain(&s.target), expr: measured(&s.expr) })),
-        Stmt::SetBlock(s) => Stmt::SetBlock(same(
+        Stmt::Set(s) => Stmt::Set(with_span_of(
             s,
-            SetBlock { target: plain(&s.target), filter: s.filter.as_ref().map(plain), body: body(&s.body) },
+            Set { target: guard_expression(&s.target), expr: measure_expression(&s.expr) },
         )),
-        Stmt::AutoEscape(s) => {
-            Stmt::AutoEscape(same(s, AutoEscape { enabled: plain(&s.enabled), body: body(&s.body) }))
-        }
-        Stmt::FilterBlock(s) => {
-            Stmt::FilterBlock(same(s, FilterBlock { filter: plain(&s.filter), body: body(&s.body) }))
-        }
-        Stmt::Block(s) => {
-            Stmt::Block(same(s, Block { name: s.name, required: s.required, body: body(&s.body) }))
-        }
-        Stmt::Import(s) => Stmt::Import(same(s, Import { expr: plain(&s.expr), name: plain(&s.name) })),
+        Stmt::SetBlock(s) => Stmt::SetBlock(with_span_of(
+            s,
+            SetBlock {
+                target: guard_expression(&s.target),
+                filter: s.filter.as_ref().map(guard_expression),
+                body: guard_body(&s.body),
+            },
+        )),
+        Stmt::AutoEscape(s) => Stmt::AutoEscape(with_span_of(
+            s,
+            AutoEscape { enabled: guard_expression(&s.enabled), body: guard_body(&s.body) },
+        )),
+        Stmt::FilterBlock(s) => Stmt::FilterBlock(with_span_of(
+            s,
+            FilterBlock { filter: guard_expression(&s.filter), body: guard_body(&s.body) },
+        )),
+        Stmt::Block(s) => Stmt::Block(with_span_of(
+            s,
+            Block { name: s.name, required: s.required, body: guard_body(&s.body) },
+        )),
+        Stmt::Import(s) => Stmt::Import(with_span_of(
+            s,
+            Import { expr: guard_expression(&s.expr), name: guard_expression(&s.name) },
+        )),
         Stmt::FromImport(s) => {
-            let names = s.names.iter().map(|(name, to)| (plain(name), to.as_ref().map(plain))).collect();
-            Stmt::FromImport(same(s, FromImport { expr: plain(&s.expr), names }))
+            let names = s
+                .names
+                .iter()
+                .map(|(name, to)| (guard_expression(name), to.as_ref().map(guard_expression)))
+                .collect();
+            Stmt::FromImport(with_span_of(s, FromImport { expr: guard_expression(&s.expr), names }))
         }
-        Stmt::Extends(s) => Stmt::Extends(same(s, Extends { name: plain(&s.name) })),
+        Stmt::Extends(s) => Stmt::Extends(with_span_of(s, Extends { name: guard_expression(&s.name) })),
         Stmt::Include(s) => {
-            let include = Include { name: plain(&s.name), ignore_missing: s.ignore_missing };
-            Stmt::Include(same(s, include))
+            let include = Include { name: guard_expression(&s.name), ignore_missing: s.ignore_missing };
+            Stmt::Include(with_span_of(s, include))
         }
-        Stmt::Macro(s) => Stmt::Macro(declaration(s)),
-        Stmt::CallBlock(s) => Stmt::CallBlock(same(
+        Stmt::Macro(s) => Stmt::Macro(guard_macro(s)),
+        Stmt::CallBlock(s) => Stmt::CallBlock(with_span_of(
             s,
-            CallBlock { call: call(&s.call), macro_decl: declaration(&s.macro_decl) },
+            CallBlock { call: guard_call(&s.call), macro_decl: guard_macro(&s.macro_decl) },
         )),
-        Stmt::Do(s) => Stmt::Do(same(s, Do { call: call(&s.call) })),
+        Stmt::Do(s) => Stmt::Do(with_span_of(s, Do { call: guard_call(&s.call) })),
     }
 }
 
-fn declaration<'a>(s: &Spanned<Macro<'a>>) -> Spanned<Macro<'a>> {
-    let defaults = s.defaults.iter().map(measured).collect();
-    same(s, Macro { name: s.name, args: all(&s.args), defaults, body: body(&s.body) })
+fn guard_macro<'a>(s: &Spanned<Macro<'a>>) -> Spanned<Macro<'a>> {
+    let defaults = s.defaults.iter().map(measure_expression).collect();
+    with_span_of(
+        s,
+        Macro { name: s.name, args: guard_expressions(&s.args), defaults, body: guard_body(&s.body) },
+    )
 }
 
-fn call<'a>(e: &Spanned<Call<'a>>) -> Spanned<Call<'a>> {
-    same(e, Call { expr: plain(&e.expr), args: arguments(&e.args) })
+fn guard_call<'a>(e: &Spanned<Call<'a>>) -> Spanned<Call<'a>> {
+    with_span_of(e, Call { expr: guard_expression(&e.expr), args: guard_arguments(&e.args) })
 }
 
-fn arguments<'a>(arguments: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
+fn guard_arguments<'a>(arguments: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
     let argument = |argument: &CallArg<'a>| match argument {
-        CallArg::Pos(e) => CallArg::Pos(measured(e)),
-        CallArg::Kwarg(name, e) => CallArg::Kwarg(name, measured(e)),
-        CallArg::PosSplat(e) => CallArg::PosSplat(measured(e)),
-        CallArg::KwargSplat(e) => CallArg::KwargSplat(measured(e)),
+        CallArg::Pos(e) => CallArg::Pos(measure_expression(e)),
+        CallArg::Kwarg(name, e) => CallArg::Kwarg(name, measure_expression(e)),
+        CallArg::PosSplat(e) => CallArg::PosSplat(measure_expression(e)),
+        CallArg::KwargSplat(e) => CallArg::KwargSplat(measure_expression(e)),
     };
     arguments.iter().map(argument).collect()
 }
 
 /// An expression whose value is only passed on or accessed; values are measured when they are emitted.
-fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
+fn guard_expression<'a>(expression: &Expr<'a>) -> Expr<'a> {
     match expression {
-        Expr::Var(e) => Expr::Var(same(e, Var { id: e.id })),
-        Expr::Const(e) => Expr::Const(same(e, Const { value: e.value.clone() })),
-        Expr::Slice(e) => Expr::Slice(same(
+        Expr::Var(e) => Expr::Var(with_span_of(e, Var { id: e.id })),
+        Expr::Const(e) => Expr::Const(with_span_of(e, Const { value: e.value.clone() })),
+        Expr::Slice(e) => Expr::Slice(with_span_of(
             e,
             Slice {
-                expr: measured(&e.expr),
-                start: e.start.as_ref().map(plain),
-                stop: e.stop.as_ref().map(plain),
-                step: e.step.as_ref().map(plain),
+                expr: measure_expression(&e.expr),
+                start: e.start.as_ref().map(guard_expression),
+                stop: e.stop.as_ref().map(guard_expression),
+                step: e.step.as_ref().map(guard_expression),
             },
         )),
         Expr::UnaryOp(e) => {
@@ -135,54 +163,68 @@ fn plain<'a>(expression: &Expr<'a>) -> Expr<'a> {
                 UnaryOpKind::Not => UnaryOpKind::Not,
                 UnaryOpKind::Neg => UnaryOpKind::Neg,
             };
-            Expr::UnaryOp(same(e, UnaryOp { op, expr: plain(&e.expr) }))
+            Expr::UnaryOp(with_span_of(e, UnaryOp { op, expr: guard_expression(&e.expr) }))
         }
         Expr::BinOp(e) => match e.op {
-            BinOpKind::ScAnd | BinOpKind::ScOr => {
-                Expr::BinOp(same(e, BinOp { op: e.op, left: plain(&e.left), right: plain(&e.right) }))
-            }
+            BinOpKind::ScAnd | BinOpKind::ScOr => Expr::BinOp(with_span_of(
+                e,
+                BinOp { op: e.op, left: guard_expression(&e.left), right: guard_expression(&e.right) },
+            )),
             BinOpKind::Mul => {
-                let args = vec![CallArg::Pos(measured(&e.right))];
-                Expr::Filter(same(e, Filter { name: TIMES, expr: Some(measured(&e.left)), args }))
+                let args = vec![CallArg::Pos(measure_expression(&e.right))];
+                Expr::Filter(with_span_of(
+                    e,
+                    Filter { name: TIMES, expr: Some(measure_expression(&e.left)), args },
+                ))
             }
-            op => Expr::BinOp(same(e, BinOp { op, left: measured(&e.left), right: measured(&e.right) })),
+            op => Expr::BinOp(with_span_of(
+                e,
+                BinOp { op, left: measure_expression(&e.left), right: measure_expression(&e.right) },
+            )),
         },
         Expr::Compare(e) => {
-            let ops = e.ops.iter().map(|op| CompareOp { op: op.op, expr: measured(&op.expr) }).collect();
-            Expr::Compare(same(e, Compare { expr: measured(&e.expr), ops }))
+            let ops =
+                e.ops.iter().map(|op| CompareOp { op: op.op, expr: measure_expression(&op.expr) }).collect();
+            Expr::Compare(with_span_of(e, Compare { expr: measure_expression(&e.expr), ops }))
         }
-        Expr::IfExpr(e) => Expr::IfExpr(same(
+        Expr::IfExpr(e) => Expr::IfExpr(with_span_of(
             e,
             IfExpr {
-                test_expr: plain(&e.test_expr),
-                true_expr: plain(&e.true_expr),
-                false_expr: e.false_expr.as_ref().map(plain),
+                test_expr: guard_expression(&e.test_expr),
+                true_expr: guard_expression(&e.true_expr),
+                false_expr: e.false_expr.as_ref().map(guard_expression),
             },
         )),
         Expr::Filter(e) => {
-            let (expr, args) = (e.expr.as_ref().map(measured), arguments(&e.args));
-            Expr::Filter(same(e, Filter { name: e.name, expr, args }))
+            let (expr, args) = (e.expr.as_ref().map(measure_expression), guard_arguments(&e.args));
+            Expr::Filter(with_span_of(e, Filter { name: e.name, expr, args }))
         }
         Expr::Test(e) => {
-            let (expr, args) = (measured(&e.expr), arguments(&e.args));
-            Expr::Test(same(e, Test { name: e.name, expr, args }))
+            let (expr, args) = (measure_expression(&e.expr), guard_arguments(&e.args));
+            Expr::Test(with_span_of(e, Test { name: e.name, expr, args }))
         }
-        Expr::GetAttr(e) => Expr::GetAttr(same(e, GetAttr { expr: plain(&e.expr), name: e.name })),
-        Expr::GetItem(e) => {
-            Expr::GetItem(same(e, GetItem { expr: plain(&e.expr), subscript_expr: plain(&e.subscript_expr) }))
+        Expr::GetAttr(e) => {
+            Expr::GetAttr(with_span_of(e, GetAttr { expr: guard_expression(&e.expr), name: e.name }))
         }
-        Expr::Call(e) => Expr::Call(call(e)),
-        Expr::List(e) => Expr::List(same(e, List { items: all(&e.items) })),
-        Expr::Tuple(e) => Expr::Tuple(same(e, Tuple { items: all(&e.items) })),
-        Expr::Map(e) => Expr::Map(same(e, Map { keys: all(&e.keys), values: all(&e.values) })),
+        Expr::GetItem(e) => Expr::GetItem(with_span_of(
+            e,
+            GetItem { expr: guard_expression(&e.expr), subscript_expr: guard_expression(&e.subscript_expr) },
+        )),
+        Expr::Call(e) => Expr::Call(guard_call(e)),
+        Expr::List(e) => Expr::List(with_span_of(e, List { items: guard_expressions(&e.items) })),
+        Expr::Tuple(e) => Expr::Tuple(with_span_of(e, Tuple { items: guard_expressions(&e.items) })),
+        Expr::Map(e) => Expr::Map(with_span_of(
+            e,
+            Map { keys: guard_expressions(&e.keys), values: guard_expressions(&e.values) },
+        )),
     }
 }
 
 /// An expression whose value is measured before it is used.
-fn measured<'a>(expression: &Expr<'a>) -> Expr<'a> {
+fn measure_expression<'a>(expression: &Expr<'a>) -> Expr<'a> {
     let small = match expression {
         Expr::Const(e) => match e.value.kind() {
-            ValueKind::String => e.value.as_str().is_none_or(|text| text.len() <= SHORT),
+            ValueKind::String => e.value.as_str().is_none_or(|text| text.len() <= MAX_UNMEASURED_BYTES),
             ValueKind::Seq | ValueKind::Map => false,
             _ => true,
         },
@@ -190,8 +232,8 @@ fn measured<'a>(expression: &Expr<'a>) -> Expr<'a> {
         _ => false,
     };
     if small {
-        return plain(expression);
+        return guard_expression(expression);
     }
-    let filter = Filter { name: MEASURE, expr: Some(plain(expression)), args: Vec::new() };
+    let filter = Filter { name: MEASURE, expr: Some(guard_expression(expression)), args: Vec::new() };
     Expr::Filter(Spanned::new(filter, expression.span()))
 }

@@ -16,7 +16,7 @@ impl DocumentLines {
 
     /// The line after the `---` in the template that precedes a document, if template and output have the
     /// same number of separators; otherwise the first line.
-    pub(super) fn of(&self, line: u32) -> u32 {
+    pub(super) fn find_template_line(&self, line: u32) -> u32 {
         let before = self.rendered.partition_point(|separator| *separator <= line);
         let same = self.rendered.len() == self.template.len();
         match before.checked_sub(1).and_then(|last| self.template.get(last)) {
@@ -34,11 +34,11 @@ mod tests {
     fn documents_are_found_in_the_template() {
         let source = "{% set a = 1 %}\na: 1\n---\n{% if true %}\nb: 1\n{% endif %}\n---\nc: 1\n";
         let lines = DocumentLines::new(source, "a: 1\n---\nb: 1\n---\nc: 1\n");
-        assert_eq!([1, 3, 5].map(|line| lines.of(line)), [1, 4, 8]);
+        assert_eq!([1, 3, 5].map(|line| lines.find_template_line(line)), [1, 4, 8]);
         let other = DocumentLines::new(
             "{% for z in cluster.zones %}\n---\na: 1\n{% endfor %}",
             "---\na: 1\n---\na: 1\n",
         );
-        assert_eq!(other.of(4), 1);
+        assert_eq!(other.find_template_line(4), 1);
     }
 }

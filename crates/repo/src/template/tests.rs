@@ -11,7 +11,7 @@ fn cluster(name: &str, region: &str) -> Cluster {
         region: region.into(),
         zones: vec!["z1".into(), "z2".into()],
         properties: [("k8s.io/nodes".to_owned(), "3".to_owned())].into(),
-        ..Cluster::of(&Object::named("x/v1", "Cluster", name, serde_json::Value::Null))
+        ..Cluster::from_object(&Object::from_path("x/v1", "Cluster", name, serde_json::Value::Null))
     }
 }
 
@@ -28,11 +28,11 @@ fn render(source: &str) -> Result<Vec<String>, Finding> {
     let scopes = crate::Scopes::default();
     let clusters = [cluster("m2", "eu"), cluster("m1", "us")];
     let none = |_: &str, _: &str| None;
-    let claims = sort::ClaimTable::new(&none, [].iter());
+    let claims = classification::ClaimTable::new(&none, [].iter());
     let renderer = Renderer::new(&clusters, &config(), 1, &scopes, &claims);
-    let file = File { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
-    let compiled = renderer.compile(&file, source).map_err(|finding| *finding)?;
-    let texts = renderer.texts(&compiled, &file, source).map_err(|findings| findings[0].clone())?;
+    let file = SourceFile { path: "web.yaml.j2".into(), bytes: source.as_bytes().into() };
+    let compiled = renderer.compile_template(&file, source).map_err(|finding| *finding)?;
+    let texts = renderer.render_texts(&compiled, &file, source).map_err(|findings| findings[0].clone())?;
     let mut texts: Vec<_> = texts
         .into_iter()
         .flat_map(|(text, clusters)| clusters.into_iter().map(move |c| (c, text.clone())))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clusters::ClusterRow;
-use crate::table::counted;
+use crate::table::format_count;
 
 /// The largest number of values of an attribute by which clusters are grouped.
 const MAX_VALUES: usize = 24;
@@ -96,7 +96,7 @@ impl<'d> ClusterSets<'d> {
             if is_partial { format!("{count} of {size} in {name}") } else { name }
         };
         let groups: Vec<String> = counts.iter().map(group).collect();
-        Some(format!("{} ({})", counted(names.len(), "cluster"), groups.join(", ")))
+        Some(format!("{} ({})", format_count(names.len(), "cluster"), groups.join(", ")))
     }
 
     /// The attribute by which tables about many clusters are grouped.

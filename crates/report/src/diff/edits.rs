@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::values;
-use crate::table::counted;
-use federate_engine::change::{Cause, CauseRole, Changes, ObjectChangeKind};
+use super::format_values;
+use crate::table::format_count;
+use federate_engine::change::{CauseRole, ChangeCause, ObjectChangeKind, RenderingChanges};
 use federate_kubernetes::ObjectRef;
 
 /// How many edits of the same fields are shown one by one.
-const ALIKE: usize = 3;
+const MAX_SINGLE_EDITS: usize = 3;
 
 /// Edits that are shown together.
 pub(crate) struct EditGroup<'d> {
     /// The edits, those with the most effects first.
-    pub(crate) causes: Vec<&'d Cause>,
+    pub(crate) causes: Vec<&'d ChangeCause>,
     /// How many objects they place otherwise.
     pub(crate) moves: usize,
     /// How many manifests they change.
@@ -23,15 +23,15 @@ pub(crate) struct EditGroup<'d> {
 }
 
 /// The edits with effects.
-pub(crate) struct Edits<'d> {
+pub(crate) struct EditGroups<'d> {
     pub(crate) groups: Vec<EditGroup<'d>>,
     /// The number of the group of each edit.
     group_of: Vec<usize>,
 }
 
-impl<'d> Edits<'d> {
+impl<'d> EditGroups<'d> {
     /// Groups the edits of templates that change the same fields; other edits stand for themselves.
-    pub(crate) fn new(causes: &'d [Cause]) -> Self {
+    pub(crate) fn new(causes: &'d [ChangeCause]) -> Self {
         let with_effect = || causes.iter().filter(|cause| !cause.is_without_effect());
         let mut alike: BTreeMap<EditKey<'_>, usize> = BTreeMap::new();
         for cause in with_effect() {
@@ -42,12 +42,13 @@ impl<'d> Edits<'d> {
         let mut group_of = Vec::new();
         for cause in with_effect() {
             let key = edit_key(cause);
-            let is_folded = can_be_folded(cause) && alike.get(&key).is_some_and(|count| *count > ALIKE);
+            let is_folded =
+                can_be_folded(cause) && alike.get(&key).is_some_and(|count| *count > MAX_SINGLE_EDITS);
             let next = groups.len();
             let at = if is_folded { *places.entry(key).or_insert(next) } else { next };
             group_of.push(at);
             match groups.get_mut(at) {
-                Some(group) => group.add(cause),
+                Some(group) => group.add_cause(cause),
                 None => groups.push(EditGroup::new(cause)),
             }
         }
@@ -55,7 +56,7 @@ impl<'d> Edits<'d> {
     }
 
     /// `edit 2`, for the changes that these edits cause; empty where there is only one edit.
-    pub(crate) fn refer(&self, caused_by: &[usize]) -> String {
+    pub(crate) fn format_references(&self, caused_by: &[usize]) -> String {
         if self.groups.len() < 2 {
             return String::new();
         }
@@ -75,31 +76,31 @@ impl<'d> Edits<'d> {
 const MAX_REFERENCES: usize = 3;
 
 /// The number of edits that change nothing in any cluster, and the first of them.
-pub(super) fn without_effect(changes: &Changes) -> Vec<&Cause> {
+pub(super) fn without_effect(changes: &RenderingChanges) -> Vec<&ChangeCause> {
     changes.causes.iter().filter(|cause| cause.is_without_effect()).collect()
 }
 
 /// What is equal in the edits of a group.
 type EditKey<'d> = (CauseRole, ObjectChangeKind, &'d str, Vec<&'d str>);
 
-fn edit_key(cause: &Cause) -> EditKey<'_> {
+fn edit_key(cause: &ChangeCause) -> EditKey<'_> {
     let kind = cause.object.as_ref().map_or("", |object| object.kind.as_str());
     let fields = cause.fields.iter().map(|field| field.change.path.as_str()).collect();
     (cause.role, cause.kind, kind, fields)
 }
 
 /// Whether the edit is one of those that a repo has many of. A reader wants to see each policy.
-fn can_be_folded(cause: &Cause) -> bool {
+fn can_be_folded(cause: &ChangeCause) -> bool {
     matches!(cause.role, CauseRole::Template | CauseRole::Bundle | CauseRole::Cluster)
 }
 
 impl<'d> EditGroup<'d> {
-    fn new(cause: &'d Cause) -> Self {
+    fn new(cause: &'d ChangeCause) -> Self {
         Self { causes: vec![cause], moves: cause.moves, manifests: cause.manifests, is_equal: true }
     }
 
-    fn add(&mut self, cause: &'d Cause) {
-        let is_same = |first: &&Cause| {
+    fn add_cause(&mut self, cause: &'d ChangeCause) {
+        let is_same = |first: &&ChangeCause| {
             first.fields.iter().map(|field| &field.change).eq(cause.fields.iter().map(|field| &field.change))
         };
         self.is_equal = self.is_equal && self.causes.first().is_some_and(is_same);
@@ -109,30 +110,30 @@ impl<'d> EditGroup<'d> {
     }
 
     /// The edited objects; empty for the configuration file.
-    pub(crate) fn objects(&self) -> Vec<&'d ObjectRef> {
+    pub(crate) fn edited_objects(&self) -> Vec<&'d ObjectRef> {
         self.causes.iter().filter_map(|cause| cause.object.as_ref()).collect()
     }
 
     /// The first edit, which stands for all.
-    pub(crate) fn first(&self) -> Option<&'d Cause> {
+    pub(crate) fn first_cause(&self) -> Option<&'d ChangeCause> {
         self.causes.first().copied()
     }
 
     /// The changed fields with their values and lines. The values of edits that differ are shown where manifests are.
-    pub(crate) fn fields(&self) -> Vec<EditedField<'d>> {
-        let fields = self.first().map(|cause| cause.fields.as_slice()).unwrap_or_default();
+    pub(crate) fn edited_fields(&self) -> Vec<EditedField<'d>> {
+        let fields = self.first_cause().map(|cause| cause.fields.as_slice()).unwrap_or_default();
         let edited = |field: &'d federate_engine::change::ChangedField| EditedField {
             path: &field.change.path,
-            values: self.is_equal.then(|| values(&field.change)),
+            values: self.is_equal.then(|| format_values(&field.change)),
             line: field.line,
         };
         fields.iter().map(edited).collect()
     }
 
     /// What they cause, in words.
-    pub(crate) fn effect(&self) -> String {
-        let moves = (self.moves > 0).then(|| counted(self.moves, "placement"));
-        let manifests = (self.manifests > 0).then(|| counted(self.manifests, "manifest"));
+    pub(crate) fn format_effect(&self) -> String {
+        let moves = (self.moves > 0).then(|| format_count(self.moves, "placement"));
+        let manifests = (self.manifests > 0).then(|| format_count(self.manifests, "manifest"));
         moves.into_iter().chain(manifests).collect::<Vec<_>>().join(", ")
     }
 }

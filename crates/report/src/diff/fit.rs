@@ -14,7 +14,7 @@ pub(super) struct Receiver<'d> {
 
 /// The clusters that are asked for more.
 #[derive(Default)]
-pub(super) struct Fit<'d> {
+pub(super) struct CapacityFit<'d> {
     /// What is known, the tightest first.
     pub(super) known: Vec<Receiver<'d>>,
     /// The clusters of which it is not known whether they have room.
@@ -23,11 +23,11 @@ pub(super) struct Fit<'d> {
     pub(super) known_clusters: usize,
 }
 
-impl<'d> Fit<'d> {
+impl<'d> CapacityFit<'d> {
     pub(super) fn new(capacity: &'d CapacityChanges) -> Self {
         let mut fit = Self::default();
         for (cluster, resources) in capacity {
-            let asked = || resources.iter().filter(|(_, change)| change.added().nanos() > 0);
+            let asked = || resources.iter().filter(|(_, change)| change.requested_increase().as_nanos() > 0);
             // Pods alone say little about room.
             let matters = |name: &str| name != "pods" || asked().count() == 1;
             let mut is_known = false;
@@ -53,7 +53,7 @@ impl<'d> Fit<'d> {
     }
 
     /// How many clusters do not have room.
-    pub(super) fn exceeded(&self) -> usize {
+    pub(super) fn count_exceeded(&self) -> usize {
         let mut names: Vec<&str> =
             self.known.iter().filter(|one| one.change.is_exceeded()).map(|one| one.cluster).collect();
         names.sort_unstable();
@@ -66,8 +66,8 @@ impl Receiver<'_> {
     /// Compares the part of the allocatable amount that is left.
     fn compare_tightness(&self, other: &Self) -> Ordering {
         let part = |one: &Self| {
-            let left = one.change.left_after.map_or(0, Quantity::nanos);
-            let all = one.change.allocatable.map_or(0, Quantity::nanos).max(1);
+            let left = one.change.left_after.map_or(0, Quantity::as_nanos);
+            let all = one.change.allocatable.map_or(0, Quantity::as_nanos).max(1);
             left.saturating_mul(1_000_000) / all
         };
         part(self)
@@ -76,11 +76,11 @@ impl Receiver<'_> {
     }
 
     /// The amounts that are free before, asked for in addition, free after, and allocatable.
-    pub(super) fn amounts(&self) -> [String; 4] {
+    pub(super) fn format_amounts(&self) -> [String; 4] {
         let words = |amount: Option<Quantity>| {
-            amount.map_or("–".to_owned(), |amount| amount_in_words(self.resource, amount.nanos()))
+            amount.map_or("–".to_owned(), |amount| amount_in_words(self.resource, amount.as_nanos()))
         };
         let ResourceChange { left_before, left_after, allocatable, .. } = *self.change;
-        [left_before, Some(self.change.added()), left_after, allocatable].map(words)
+        [left_before, Some(self.change.requested_increase()), left_after, allocatable].map(words)
     }
 }

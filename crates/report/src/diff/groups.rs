@@ -3,27 +3,28 @@
 use std::collections::BTreeMap;
 
 use federate_engine::change::{
-    Changes, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind, Share,
+    ClusterShare, ObjectChange, ObjectChangeKind, PathChange, PlacementChange, PlacementChangeKind,
+    RenderingChanges,
 };
 use federate_kubernetes::{ClusterName, ObjectRef};
 use serde_json::Value;
 
-use super::{fits_in_line, values, visible, word};
-use crate::table::counted;
+use super::{escape_controls, fits_in_line, format_values, placement_word};
+use crate::table::format_count;
 
 /// Placements that changed in the same way.
-pub(super) struct Move<'d> {
+pub(super) struct PlacementMove<'d> {
     pub(super) objects: Vec<&'d ObjectRef>,
     /// One of the changes, which stands for all.
     pub(super) change: &'d PlacementChange,
     /// The changed shares, with the clusters that have them.
-    pub(super) shifts: Vec<Shifted<'d>>,
+    pub(super) shifts: Vec<ShareShift<'d>>,
 }
 
-impl Move<'_> {
+impl PlacementMove<'_> {
     /// What decides: the policy, the old and the new policy if it changed, or the objects that depend on this
     /// one.
-    pub(super) fn by(&self, name: impl Fn(&ObjectRef) -> String) -> String {
+    pub(super) fn describe_decider(&self, name: impl Fn(&ObjectRef) -> String) -> String {
         let change = self.change;
         let follows = if change.kind == PlacementChangeKind::Disappeared { "followed" } else { "follows" };
         match (&change.policy.from, &change.policy.to, change.required_by.as_slice()) {
@@ -37,16 +38,16 @@ impl Move<'_> {
 }
 
 /// Clusters with the same change.
-pub(super) struct Shifted<'d> {
-    pub(super) from: Option<Share>,
-    pub(super) to: Option<Share>,
+pub(super) struct ShareShift<'d> {
+    pub(super) from: Option<ClusterShare>,
+    pub(super) to: Option<ClusterShare>,
     pub(super) clusters: Vec<&'d ClusterName>,
 }
 
 /// Similar placements, in the order of their first objects.
-pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
+pub(super) fn group_moves(changes: &RenderingChanges) -> Vec<PlacementMove<'_>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    let mut moves: Vec<Move<'_>> = Vec::new();
+    let mut moves: Vec<PlacementMove<'_>> = Vec::new();
     for change in &changes.placements {
         let alike = format!(
             "{:?}",
@@ -64,7 +65,11 @@ pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
         let at = *known.entry(alike).or_insert(moves.len());
         match moves.get_mut(at) {
             Some(known) => known.objects.push(&change.object),
-            None => moves.push(Move { objects: vec![&change.object], change, shifts: shifts(change) }),
+            None => moves.push(PlacementMove {
+                objects: vec![&change.object],
+                change,
+                shifts: group_shifts(change),
+            }),
         }
     }
     // What runs nowhere comes first.
@@ -74,7 +79,7 @@ pub(super) fn moves(changes: &Changes) -> Vec<Move<'_>> {
 
 /// Many placements that changed for the same reason, with what clusters gain and lose by them together.
 pub(super) struct MoveSummary<'d> {
-    pub(super) moves: Vec<Move<'d>>,
+    pub(super) moves: Vec<PlacementMove<'d>>,
     /// The replicas before and after by group of clusters, or the objects where there are no replicas; those that change
     /// most come first.
     pub(super) shares: Vec<(String, i64, i64)>,
@@ -86,18 +91,18 @@ const MAX_MOVES: usize = 12;
 /// Summarizes placements by what happened and by whom, where there are many. `find_group` is the group of a cluster.
 /// Returns the summaries and the other placements.
 pub(super) fn summarize_moves<'d>(
-    moves: Vec<Move<'d>>,
+    moves: Vec<PlacementMove<'d>>,
     find_group: impl Fn(&str) -> String,
-) -> (Vec<MoveSummary<'d>>, Vec<Move<'d>>) {
-    let mut alike: BTreeMap<(&str, String), Vec<Move<'d>>> = BTreeMap::new();
+) -> (Vec<MoveSummary<'d>>, Vec<PlacementMove<'d>>) {
+    let mut alike: BTreeMap<(&str, String), Vec<PlacementMove<'d>>> = BTreeMap::new();
     let mut single = Vec::new();
     for moved in moves {
         if moved.change.runs_nowhere || !moved.change.is_move() {
             single.push(moved);
             continue;
         }
-        let by = moved.by(ToString::to_string);
-        alike.entry((word(moved.change), by)).or_default().push(moved);
+        let by = moved.describe_decider(ToString::to_string);
+        alike.entry((placement_word(moved.change), by)).or_default().push(moved);
     }
     let mut summaries = Vec::new();
     for moves in alike.into_values() {
@@ -115,8 +120,8 @@ pub(super) fn summarize_moves<'d>(
 }
 
 /// What groups of clusters have before and after.
-fn sum_shares(moves: &[Move<'_>], find_group: impl Fn(&str) -> String) -> Vec<(String, i64, i64)> {
-    let count = |share: Option<Share>| share.map_or(0, |share| share.replicas.unwrap_or(1));
+fn sum_shares(moves: &[PlacementMove<'_>], find_group: impl Fn(&str) -> String) -> Vec<(String, i64, i64)> {
+    let count = |share: Option<ClusterShare>| share.map_or(0, |share| share.replicas.unwrap_or(1));
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();
     for moved in moves {
         let objects = i64::try_from(moved.objects.len()).unwrap_or(i64::MAX);
@@ -133,19 +138,19 @@ fn sum_shares(moves: &[Move<'_>], find_group: impl Fn(&str) -> String) -> Vec<(S
     shares
 }
 
-fn shifts(change: &PlacementChange) -> Vec<Shifted<'_>> {
-    let mut shifts: Vec<Shifted<'_>> = Vec::new();
+fn group_shifts(change: &PlacementChange) -> Vec<ShareShift<'_>> {
+    let mut shifts: Vec<ShareShift<'_>> = Vec::new();
     for shift in &change.clusters {
         match shifts.iter_mut().find(|known| (known.from, known.to) == (shift.from, shift.to)) {
             Some(known) => known.clusters.push(&shift.name),
-            None => shifts.push(Shifted { from: shift.from, to: shift.to, clusters: vec![&shift.name] }),
+            None => shifts.push(ShareShift { from: shift.from, to: shift.to, clusters: vec![&shift.name] }),
         }
     }
     shifts
 }
 
 /// Manifests that changed in the same way.
-pub(super) struct Entry<'d> {
+pub(super) struct ManifestChanges<'d> {
     pub(super) kind: ObjectChangeKind,
     /// Whether the clusters get the object, and other clusters had it: its manifest is compared with theirs.
     pub(super) new_here: bool,
@@ -163,11 +168,11 @@ pub(super) struct Entry<'d> {
     pub(super) restarts_pods: bool,
     /// The values of each object, where many objects change the same fields to different values: first those that follow
     /// no pattern, by name. Empty where all objects have the values in `paths`.
-    pub(super) variations: Vec<Variation<'d>>,
+    pub(super) variations: Vec<FieldVariation<'d>>,
 }
 
 /// Objects that change the same fields to the same values, or in the same part of their values.
-pub(super) struct Variation<'d> {
+pub(super) struct FieldVariation<'d> {
     pub(super) objects: Vec<&'d ObjectRef>,
     /// The clusters concerned, sorted.
     pub(super) clusters: Vec<&'d ClusterName>,
@@ -185,10 +190,10 @@ pub(super) struct FieldEdit<'d> {
     pub(super) to: String,
 }
 
-impl<'d> Entry<'d> {
-    fn of(change: &'d ObjectChange) -> Self {
+impl<'d> ManifestChanges<'d> {
+    fn from_change(change: &'d ObjectChange) -> Self {
         let places = vec![(change.clusters.iter().collect(), vec![&change.object])];
-        let paths = fields(change);
+        let paths = changed_fields(change);
         // A new cluster whose manifest differs from that of the other clusters is also a change.
         let new_here = change.kind == ObjectChangeKind::Added && change.elsewhere && !paths.is_empty();
         let kind = if new_here { ObjectChangeKind::Changed } else { change.kind };
@@ -206,7 +211,7 @@ impl<'d> Entry<'d> {
     }
 
     /// All objects, sorted.
-    pub(super) fn objects(&self) -> Vec<&'d ObjectRef> {
+    pub(super) fn sorted_objects(&self) -> Vec<&'d ObjectRef> {
         let mut objects: Vec<_> =
             self.places.iter().flat_map(|(_, objects)| objects.iter().copied()).collect();
         objects.sort_unstable();
@@ -215,7 +220,7 @@ impl<'d> Entry<'d> {
     }
 
     /// All clusters, sorted.
-    pub(super) fn clusters(&self) -> Vec<&'d ClusterName> {
+    pub(super) fn sorted_clusters(&self) -> Vec<&'d ClusterName> {
         let mut names: Vec<_> = self.places.iter().flat_map(|(names, _)| names.iter().copied()).collect();
         names.sort_unstable();
         names.dedup();
@@ -223,7 +228,7 @@ impl<'d> Entry<'d> {
     }
 
     /// What the diff is about, if it is not what the clusters had before.
-    pub(super) fn note(&self) -> &'static str {
+    pub(super) fn comparison_note(&self) -> &'static str {
         if self.new_here { " (newly placed there, compared with its manifest in other clusters)" } else { "" }
     }
 
@@ -233,7 +238,7 @@ impl<'d> Entry<'d> {
     }
 
     /// Adds another object, or another manifest of the same object.
-    fn join(&mut self, change: &'d ObjectChange) {
+    fn add_change(&mut self, change: &'d ObjectChange) {
         self.caused_by.extend(&change.caused_by);
         self.restarts_pods |= change.restarts_pods;
         if self.kind == ObjectChangeKind::Added {
@@ -260,25 +265,26 @@ impl<'d> Entry<'d> {
 }
 
 /// The changed fields, without replicas, which the placement shows.
-fn fields(change: &ObjectChange) -> Vec<&PathChange> {
+fn changed_fields(change: &ObjectChange) -> Vec<&PathChange> {
     change.paths.iter().filter(|path| Some(&path.path) != change.replicas_at.as_ref()).collect()
 }
 
 /// The workloads whose pods restart, with the clusters.
-pub(super) fn restarts(changes: &Changes) -> Vec<(&ObjectRef, &[ClusterName])> {
+pub(super) fn restarted_workloads(changes: &RenderingChanges) -> Vec<(&ObjectRef, &[ClusterName])> {
     let restarted = changes.objects.iter().filter(|change| change.restarts_pods);
     restarted.map(|change| (&change.object, change.clusters.as_slice())).collect()
 }
 
 /// Says how many manifests are not shown, because the changes of placements say enough about them.
-pub(super) fn not_shown(changes: &Changes) -> Option<String> {
+pub(super) fn not_shown(changes: &RenderingChanges) -> Option<String> {
     let count = |is: &dyn Fn(&ObjectChange) -> bool| -> usize {
         changes.objects.iter().filter(|one| is(one)).map(|one| one.clusters.len()).sum()
     };
     let (scaled, copies) = (count(&is_scaled), count(&|one| is_copy(changes, one)));
     let scaled = (scaled > 0)
-        .then(|| format!("{} in which only replicas differ", counted(scaled, "changed manifest")));
-    let copies = (copies > 0).then(|| format!("{} as in other clusters", counted(copies, "added manifest")));
+        .then(|| format!("{} in which only replicas differ", format_count(scaled, "changed manifest")));
+    let copies =
+        (copies > 0).then(|| format!("{} as in other clusters", format_count(copies, "added manifest")));
     let parts: Vec<String> = scaled.into_iter().chain(copies).collect();
     (!parts.is_empty()).then(|| format!("not shown: {}", parts.join(", ")))
 }
@@ -290,18 +296,18 @@ fn is_scaled(change: &ObjectChange) -> bool {
 
 /// Manifests that are new or differ in more than replicas, grouped by similar change. Deleted ones are shown
 /// as pruned.
-pub(super) fn entries(changes: &Changes) -> Vec<Entry<'_>> {
-    let mut entries = fold(entries_in_full(changes));
-    entries.iter_mut().for_each(Entry::merge_equal);
+pub(super) fn group_entries(changes: &RenderingChanges) -> Vec<ManifestChanges<'_>> {
+    let mut entries = fold_entries(entries_in_full(changes));
+    entries.iter_mut().for_each(ManifestChanges::merge_equal);
     entries
 }
 
 /// The same, with an entry for each change that differs in any value.
-pub(super) fn entries_in_full(changes: &Changes) -> Vec<Entry<'_>> {
+pub(super) fn entries_in_full(changes: &RenderingChanges) -> Vec<ManifestChanges<'_>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    let mut entries: Vec<Entry<'_>> = Vec::new();
+    let mut entries: Vec<ManifestChanges<'_>> = Vec::new();
     for change in &changes.objects {
-        let fields = fields(change);
+        let fields = changed_fields(change);
         let alike = match change.kind {
             ObjectChangeKind::Removed => continue,
             ObjectChangeKind::Changed if is_scaled(change) => continue,
@@ -314,22 +320,22 @@ pub(super) fn entries_in_full(changes: &Changes) -> Vec<Entry<'_>> {
         let next = entries.len();
         let at = *known.entry(alike).or_insert(next);
         match entries.get_mut(at) {
-            Some(entry) => entry.join(change),
-            None => entries.push(Entry::of(change)),
+            Some(entry) => entry.add_change(change),
+            None => entries.push(ManifestChanges::from_change(change)),
         }
     }
     entries
 }
 
 /// How many changes of the same fields are shown one by one, and how many objects follow a pattern at least.
-const ALIKE: usize = 3;
+const MAX_SINGLE_ENTRIES: usize = 3;
 
 /// Entries that change the same fields of one kind, by their indexes.
 type EntriesByFields<'d> = BTreeMap<(&'d str, bool, Vec<&'d str>), Vec<usize>>;
 
 /// Folds changes of the same fields of one kind to different values, such as the images of many apps, into one entry that
 /// has every value. A value that does not fit in a line stays in an entry of its own, with its manifest.
-fn fold(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
+fn fold_entries(mut entries: Vec<ManifestChanges<'_>>) -> Vec<ManifestChanges<'_>> {
     let mut alike = EntriesByFields::new();
     for (at, entry) in entries.iter().enumerate() {
         let kind = entry.places.first().and_then(|(_, objects)| Some(objects.first()?.kind.as_str()));
@@ -342,8 +348,8 @@ fn fold(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
         }
     }
     let mut is_folded = vec![false; entries.len()];
-    for group in alike.into_values().filter(|group| group.len() > ALIKE) {
-        let variations = variations(group.iter().filter_map(|at| entries.get(*at)));
+    for group in alike.into_values().filter(|group| group.len() > MAX_SINGLE_ENTRIES) {
+        let variations = group_variations(group.iter().filter_map(|at| entries.get(*at)));
         let (mut places, mut caused_by) = (Vec::new(), Vec::new());
         for at in group.iter().skip(1) {
             is_folded.iter_mut().skip(*at).take(1).for_each(|is_folded| *is_folded = true);
@@ -365,24 +371,24 @@ fn fold(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
 
 /// The values of entries that change the same fields. More than [`ALIKE`] that follow one pattern are one variation;
 /// every other one stands for itself, before them.
-fn variations<'d, 'e>(entries: impl Iterator<Item = &'e Entry<'d>>) -> Vec<Variation<'d>>
+fn group_variations<'d, 'e>(entries: impl Iterator<Item = &'e ManifestChanges<'d>>) -> Vec<FieldVariation<'d>>
 where
     'd: 'e,
 {
-    let mut by_pattern: BTreeMap<Vec<FieldEdit<'d>>, Vec<&'e Entry<'d>>> = BTreeMap::new();
+    let mut by_pattern: BTreeMap<Vec<FieldEdit<'d>>, Vec<&'e ManifestChanges<'d>>> = BTreeMap::new();
     for entry in entries {
-        let pattern = entry.paths.iter().map(|path| FieldEdit::pattern(path)).collect();
+        let pattern = entry.paths.iter().map(|path| FieldEdit::from_differing_parts(path)).collect();
         by_pattern.entry(pattern).or_default().push(entry);
     }
     let (mut outliers, mut patterns) = (Vec::new(), Vec::new());
     for (pattern, entries) in by_pattern {
-        if entries.len() > ALIKE {
-            patterns.push(Variation::new(&entries, pattern, true));
+        if entries.len() > MAX_SINGLE_ENTRIES {
+            patterns.push(FieldVariation::new(&entries, pattern, true));
             continue;
         }
         for entry in entries {
-            let fields = entry.paths.iter().map(|path| FieldEdit::whole(path)).collect();
-            outliers.push(Variation::new(&[entry], fields, false));
+            let fields = entry.paths.iter().map(|path| FieldEdit::from_values(path)).collect();
+            outliers.push(FieldVariation::new(&[entry], fields, false));
         }
     }
     outliers.sort_by(|a, b| a.objects.cmp(&b.objects));
@@ -390,10 +396,11 @@ where
     outliers.into_iter().chain(patterns).collect()
 }
 
-impl<'d> Variation<'d> {
-    fn new(entries: &[&Entry<'d>], fields: Vec<FieldEdit<'d>>, is_pattern: bool) -> Self {
-        let mut objects: Vec<&ObjectRef> = entries.iter().flat_map(|entry| entry.objects()).collect();
-        let mut clusters: Vec<&ClusterName> = entries.iter().flat_map(|entry| entry.clusters()).collect();
+impl<'d> FieldVariation<'d> {
+    fn new(entries: &[&ManifestChanges<'d>], fields: Vec<FieldEdit<'d>>, is_pattern: bool) -> Self {
+        let mut objects: Vec<&ObjectRef> = entries.iter().flat_map(|entry| entry.sorted_objects()).collect();
+        let mut clusters: Vec<&ClusterName> =
+            entries.iter().flat_map(|entry| entry.sorted_clusters()).collect();
         objects.sort_unstable();
         objects.dedup();
         clusters.sort_unstable();
@@ -404,25 +411,25 @@ impl<'d> Variation<'d> {
 
 impl<'d> FieldEdit<'d> {
     /// The field with its values.
-    pub(super) fn whole(path: &'d PathChange) -> Self {
-        let (from, to) = values(path);
+    pub(super) fn from_values(path: &'d PathChange) -> Self {
+        let (from, to) = format_values(path);
         Self { path: &path.path, from, to }
     }
 
     /// The field with the parts of its values that differ, with the signs around them, so that `:1 → :2` and `1. → 2.` are
     /// two patterns.
-    fn pattern(path: &'d PathChange) -> Self {
+    fn from_differing_parts(path: &'d PathChange) -> Self {
         let (Some(Value::String(from)), Some(Value::String(to))) = (&path.from, &path.to) else {
-            return Self::whole(path);
+            return Self::from_values(path);
         };
         let [from, to] = differing_parts(from, to);
-        Self { path: &path.path, from: visible(&from), to: visible(&to) }
+        Self { path: &path.path, from: escape_controls(&from), to: escape_controls(&to) }
     }
 }
 
 /// Signs that divide a value into parts that mean something: the host, the name and the tag of an image, the name and the
 /// value of an argument.
-fn divides(c: char) -> bool {
+fn is_divider(c: char) -> bool {
     matches!(c, '/' | ':' | '@' | ',' | '=' | ';' | '"' | '\'') || c.is_whitespace()
 }
 
@@ -431,12 +438,12 @@ fn differing_parts(from: &str, to: &str) -> [String; 2] {
     let [from, to] = [from, to].map(|text| text.chars().collect::<Vec<char>>());
     let shorter = from.len().min(to.len());
     let mut start = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
-    while start > 0 && from.get(start - 1).is_some_and(|c| !divides(*c)) {
+    while start > 0 && from.get(start - 1).is_some_and(|c| !is_divider(*c)) {
         start -= 1;
     }
     let rest = shorter - start;
     let mut end = from.iter().rev().zip(to.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    while end > 0 && from.get(from.len() - end).is_some_and(|c| !divides(*c)) {
+    while end > 0 && from.get(from.len() - end).is_some_and(|c| !is_divider(*c)) {
         end -= 1;
     }
     // The signs around the words belong to the pattern.
@@ -445,15 +452,15 @@ fn differing_parts(from: &str, to: &str) -> [String; 2] {
 }
 
 /// Whether clusters are new to the object, which the placement shows, and its manifest is that of other clusters.
-fn is_copy(changes: &Changes, change: &ObjectChange) -> bool {
+fn is_copy(changes: &RenderingChanges, change: &ObjectChange) -> bool {
     change.kind == ObjectChangeKind::Added
         && change.elsewhere
-        && fields(change).is_empty()
+        && changed_fields(change).is_empty()
         && is_shown_by_placement(changes, change)
 }
 
 /// Whether the change of the placement already shows that these clusters are new.
-fn is_shown_by_placement(changes: &Changes, change: &ObjectChange) -> bool {
+fn is_shown_by_placement(changes: &RenderingChanges, change: &ObjectChange) -> bool {
     let row = changes.placements.binary_search_by(|row| row.object.cmp(&change.object));
     let Some(row) = row.ok().and_then(|at| changes.placements.get(at)) else { return false };
     let came = |name: &ClusterName| row.clusters.iter().any(|s| s.name == *name && s.from.is_none());
@@ -462,7 +469,7 @@ fn is_shown_by_placement(changes: &Changes, change: &ObjectChange) -> bool {
 
 /// Numbers of changes in one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tally {
+pub(super) struct ClusterTally {
     pub(super) replicas: i64,
     pub(super) added: usize,
     pub(super) changed: usize,
@@ -470,10 +477,10 @@ pub(super) struct Tally {
 }
 
 /// The numbers of every cluster with changes, grouped by equal numbers, most changes first.
-pub(super) fn tallies(changes: &Changes) -> Vec<(Tally, Vec<&ClusterName>)> {
-    let mut by_cluster: BTreeMap<&ClusterName, Tally> = BTreeMap::new();
+pub(super) fn tally_clusters(changes: &RenderingChanges) -> Vec<(ClusterTally, Vec<&ClusterName>)> {
+    let mut by_cluster: BTreeMap<&ClusterName, ClusterTally> = BTreeMap::new();
     for shift in changes.placements.iter().flat_map(|row| &row.clusters) {
-        let replicas = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
+        let replicas = |share: Option<ClusterShare>| share.and_then(|share| share.replicas).unwrap_or(0);
         by_cluster.entry(&shift.name).or_default().replicas += replicas(shift.to) - replicas(shift.from);
     }
     for change in &changes.objects {
@@ -486,7 +493,7 @@ pub(super) fn tallies(changes: &Changes) -> Vec<(Tally, Vec<&ClusterName>)> {
             }
         }
     }
-    let mut alike: BTreeMap<Tally, Vec<&ClusterName>> = BTreeMap::new();
+    let mut alike: BTreeMap<ClusterTally, Vec<&ClusterName>> = BTreeMap::new();
     for (name, tally) in by_cluster {
         alike.entry(tally).or_default().push(name);
     }

@@ -2,24 +2,26 @@
 
 use serde_json::json;
 
-use super::markdown::{Files, markdown};
-use super::text::{Detail, text};
+use super::markdown::{CommentOptions, format_comment};
+use super::text::{DiffDetail, format_diff};
 use super::*;
-use crate::size_budget::MAX_COMMENT;
+use crate::size_budget::MAX_COMMENT_BYTES;
 use crate::table::TextStyle;
-use federate_engine::change::{Difference, ObjectChange, ObjectChangeKind, PathChange, Total, Totals};
+use federate_engine::change::{
+    ObjectChange, ObjectChangeKind, PathChange, SetDifference, SideTotal, SideTotals,
+};
 
 const PLAIN: TextStyle = TextStyle { width: None, color: false, full: false, quiet: false };
 
-fn changes(objects: Vec<ObjectChange>) -> Changes {
-    let total = Total { clusters: 100, placed: 1, replicas: 1, manifests: 1 };
-    Changes {
-        totals: Totals { from: total, to: total },
-        clusters: Difference { added: Vec::new(), removed: Vec::new() },
+fn changes(objects: Vec<ObjectChange>) -> RenderingChanges {
+    let total = SideTotal { clusters: 100, placed: 1, replicas: 1, manifests: 1 };
+    RenderingChanges {
+        totals: SideTotals { from: total, to: total },
+        clusters: SetDifference { added: Vec::new(), removed: Vec::new() },
         placements: Vec::new(),
         objects,
         pruned: Vec::new(),
-        unmatched: Difference { added: Vec::new(), removed: Vec::new() },
+        unmatched: SetDifference { added: Vec::new(), removed: Vec::new() },
         causes: Vec::new(),
     }
 }
@@ -42,9 +44,9 @@ fn changed(name: &str, path: &str, to: &str, diff: &str) -> ObjectChange {
 }
 
 fn comment(objects: Vec<ObjectChange>) -> String {
-    markdown(
+    format_comment(
         &Diff::new("main", "work tree", &changes(objects)),
-        &Files::default(),
+        &CommentOptions::default(),
         "federate diff . --from main",
     )
 }
@@ -54,11 +56,11 @@ fn the_same_change_of_many_objects_is_one_entry() {
     let changes =
         changes((0..300).map(|at| changed(&format!("c{at:03}"), "/data/a", "b", "@@ @@\n+b\n")).collect());
     let diff = Diff::new("main", "work tree", &changes);
-    let comment = markdown(&diff, &Files::default(), "federate diff");
+    let comment = format_comment(&diff, &CommentOptions::default(), "federate diff");
     assert_eq!(comment.matches("<details>").count(), 1);
     assert!(comment.contains("<code>ConfigMap c000</code></b>, "), "{comment}");
     assert!(comment.contains("(+297)") && comment.contains("`ConfigMap c299`"), "{comment}");
-    let text = text(&diff, Detail::Manifests, PLAIN);
+    let text = format_diff(&diff, DiffDetail::Manifests, PLAIN);
     assert_eq!(text.matches("/data/a").count(), 1, "{text}");
 }
 
@@ -69,7 +71,7 @@ fn a_comment_gives_up_the_largest_details_first() {
         changed(&format!("c{at}"), &format!("/data/k{at}"), "b", &diff)
     };
     let comment = comment((0..20).map(large).collect());
-    assert!(comment.len() < MAX_COMMENT);
+    assert!(comment.len() < MAX_COMMENT_BYTES);
     assert_eq!(comment.matches("```diff").count(), 19);
     let tail = &comment[comment.len() - 200..];
     assert!(
@@ -83,7 +85,7 @@ fn a_comment_gives_up_the_largest_details_first() {
 fn any_number_of_changes_fits_and_what_is_missing_is_said() {
     let many = (0..20_000).map(|at| changed(&format!("c{at}"), &format!("/data/k{at}"), "b", "+ x\n"));
     let comment = comment(many.collect());
-    assert!(comment.len() < MAX_COMMENT, "{}", comment.len());
+    assert!(comment.len() < MAX_COMMENT_BYTES, "{}", comment.len());
     assert!(comment.contains("of 20000 lines of “Manifest changes”"), "{}", &comment[comment.len() - 400..]);
 }
 
@@ -95,7 +97,7 @@ fn nothing_comes_out_of_its_place() {
     let mut changes = changes(vec![object]);
     changes.unmatched.added = vec![changes.objects[0].object.clone()];
     let mut diff = Diff::new("a`b|c", "work tree", &changes);
-    diff.findings.push(Row {
+    diff.findings.push(FindingRow {
         severity: federate_kubernetes::Severity::Warning,
         code: "unmatched",
         file: Some("a|b`.yaml".to_owned()),
@@ -106,7 +108,7 @@ fn nothing_comes_out_of_its_place() {
         help: Some(evil.to_owned()),
         page: String::new(),
     });
-    let comment = markdown(&diff, &Files::default(), "federate diff 'a`b|c'");
+    let comment = format_comment(&diff, &CommentOptions::default(), "federate diff 'a`b|c'");
     let (prose, fence) = comment.split_once("````diff\n").unwrap();
     let (_, rest) = fence.split_once("\n````\n").unwrap();
     for part in [prose, rest] {
@@ -121,7 +123,7 @@ fn nothing_comes_out_of_its_place() {
     for row in table {
         assert_eq!(row.matches('|').count(), 4, "{row}");
     }
-    let text = text(&diff, Detail::Manifests, PLAIN);
+    let text = format_diff(&diff, DiffDetail::Manifests, PLAIN);
     assert!(!text.contains('\u{202e}') && text.contains("\\u{202e}"), "{text}");
 }
 
@@ -129,22 +131,22 @@ fn nothing_comes_out_of_its_place() {
 fn nothing_different_is_one_sentence() {
     let none = changes(Vec::new());
     let diff = Diff::new("main", "work tree", &none);
-    assert_eq!(text(&diff, Detail::Manifests, PLAIN), "main and work tree render the same\n");
+    assert_eq!(format_diff(&diff, DiffDetail::Manifests, PLAIN), "main and work tree render the same\n");
     assert!(
-        markdown(&diff, &Files::default(), "")
+        format_comment(&diff, &CommentOptions::default(), "")
             .ends_with("`main` → `work tree`: both revisions render the same manifests for every cluster.\n")
     );
 }
 
 #[test]
 fn values_are_distinguished_from_words() {
-    let shown = |of: serde_json::Value| value(Some(&of));
+    let shown = |of: serde_json::Value| format_value(Some(&of));
     assert_eq!(shown(json!("nginx:1.27")), "nginx:1.27");
     assert_eq!(shown(json!("80")), "\"80\"");
     assert_eq!(shown(json!(80)), "80");
     assert_eq!(shown(json!("")), "\"\"");
     assert_eq!(shown(json!("a\nb\nc\n")), "a (3 lines)");
-    assert_eq!(shown(json!("x".repeat(500))).chars().count(), VALUE);
+    assert_eq!(shown(json!("x".repeat(500))).chars().count(), MAX_VALUE_CHARACTERS);
 }
 
 #[test]
@@ -155,7 +157,7 @@ fn long_values_are_shown_where_they_differ() {
         to: Some(json!(to)),
     };
     let same = "x".repeat(300);
-    let (from, to) = values(&path(&format!("{same}good"), &format!("{same}evil")));
+    let (from, to) = format_values(&path(&format!("{same}good"), &format!("{same}evil")));
     assert!(from.ends_with("good") && to.ends_with("evil") && from.starts_with('…'), "{from} {to}");
     assert!(fits_in_line(&path(&format!("{same}good"), &format!("{same}evil"))));
     assert!(!fits_in_line(&path("a", &same)) && !fits_in_line(&path("a", "b\nc")));
@@ -176,11 +178,11 @@ fn values_are_folded_only_by_a_pattern_that_is_shown() {
     };
     let changes = changes((0..9).map(one).collect());
     let diff = Diff::new("main", "work tree", &changes);
-    let text = text(&diff, Detail::Manifests, PLAIN);
+    let text = format_diff(&diff, DiffDetail::Manifests, PLAIN);
     let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("BEFORE")).skip(1).collect();
     assert!(rows[0].contains("ConfigMap c4") && rows[0].contains("other.example.com/c4:1"), "{text}");
     assert!(rows[1].contains("ConfigMap c7") && rows[1].contains("good.example.com/c7:1-evil"), "{text}");
     assert!(rows[2].contains("7 objects") && rows[2].contains(":1") && rows[2].contains(":2"), "{text}");
-    let comment = markdown(&diff, &Files::default(), "federate diff");
+    let comment = format_comment(&diff, &CommentOptions::default(), "federate diff");
     assert!(comment.contains("| `good.example.com/c4:1` | `other.example.com/c4:1` |"), "{comment}");
 }

@@ -6,18 +6,21 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::cluster_sets::ClusterSets;
-use super::edits::Edits;
-use super::fit::Fit;
-use super::groups::{Entry, Move, entries, entries_in_full, moves, not_shown};
-use super::{Diff, PRUNED, UNMATCHED, headline, objects, share, side, unmatched, values, visible, word};
-use crate::findings::Row;
-use crate::table::{TextStyle, counted};
-use federate_engine::change::{CauseRole, ObjectChangeKind, PathChange, PlacementChangeKind, Pruned};
+use super::edits::EditGroups;
+use super::fit::CapacityFit;
+use super::groups::{ManifestChanges, PlacementMove, entries_in_full, group_entries, group_moves, not_shown};
+use super::{
+    Diff, PRUNED_TITLES, UNMATCHED_TITLE, escape_controls, format_headline, format_share, format_side,
+    format_values, name_objects, placement_word, unmatched_changes,
+};
+use crate::findings::FindingRow;
+use crate::table::{TextStyle, format_count};
+use federate_engine::change::{CauseRole, ObjectChangeKind, PathChange, PlacementChangeKind, PrunedObjects};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum DiffDetail {
     /// The changed fields, without manifests.
     Fields,
     /// Also the manifests, as unified diffs.
@@ -25,7 +28,7 @@ pub enum Detail {
 }
 
 /// How many names of a list are shown, unless all are to be shown.
-const NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// How many edits are shown, unless all are to be shown.
 const MAX_EDITS: usize = 20;
@@ -34,7 +37,7 @@ const MAX_EDITS: usize = 20;
 const MAX_RECEIVERS: usize = 6;
 
 /// The sign of a kind of change, and its colour.
-fn sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
+fn change_sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
     match kind {
         ObjectChangeKind::Added => ('+', AnsiColor::Green),
         ObjectChangeKind::Changed => ('~', AnsiColor::Yellow),
@@ -43,91 +46,91 @@ fn sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
 }
 
 /// The diff as text; one sentence if nothing differs.
-pub fn text(diff: &Diff<'_>, detail: Detail, style: TextStyle) -> String {
-    let (sets, edits) = (ClusterSets::new(&diff.inventory), Edits::new(&diff.changes.causes));
+pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> String {
+    let (sets, edits) = (ClusterSets::new(&diff.inventory), EditGroups::new(&diff.changes.causes));
     let report = Report { diff, detail, style, sets, edits };
     let mut out = String::new();
-    let (from, to) = (side(diff.from), side(diff.to));
+    let (from, to) = (format_side(diff.from), format_side(diff.to));
     let summary = if diff.changes.is_empty() {
         format!("{from} and {to} render the same")
     } else {
-        style.bold(&format!("{from} → {to}: {}", headline(diff)))
+        style.paint_bold(&format!("{from} → {to}: {}", format_headline(diff)))
     };
     if !style.quiet {
         let _ = writeln!(out, "{summary}");
     }
-    report.clusters(&mut out);
-    report.pruned(&mut out);
+    report.write_clusters(&mut out);
+    report.write_pruned(&mut out);
     report.deletion_guard(&mut out);
-    report.moves(&mut out);
-    report.entries(&mut out);
-    report.edits(&mut out);
-    report.fit(&mut out);
-    report.unmatched(&mut out);
-    report.findings(&mut out);
+    report.write_moves(&mut out);
+    report.write_entries(&mut out);
+    report.write_edits(&mut out);
+    report.write_fit(&mut out);
+    report.write_unmatched(&mut out);
+    report.write_findings(&mut out);
     out
 }
 
 struct Report<'r> {
     diff: &'r Diff<'r>,
-    detail: Detail,
+    detail: DiffDetail,
     style: TextStyle,
     sets: ClusterSets<'r>,
-    edits: Edits<'r>,
+    edits: EditGroups<'r>,
 }
 
 impl Report<'_> {
-    fn most(&self) -> usize {
-        if self.style.full { usize::MAX } else { NAMES }
+    fn max_names(&self) -> usize {
+        if self.style.full { usize::MAX } else { MAX_NAMES }
     }
 
-    fn names(&self, names: &[&ClusterName]) -> String {
+    fn format_names(&self, names: &[&ClusterName]) -> String {
         if self.style.full {
-            return names.iter().map(|name| visible(name)).collect::<Vec<_>>().join(", ");
+            return names.iter().map(|name| escape_controls(name)).collect::<Vec<_>>().join(", ");
         }
-        let set = self.diff.name_set(&self.sets, names, self.most(), visible);
-        set.unwrap_or_else(|| self.diff.clusters(names, self.most()).join(str::to_owned))
+        let set = self.diff.name_set(&self.sets, names, self.max_names(), escape_controls);
+        set.unwrap_or_else(|| self.diff.name_clusters(names, self.max_names()).join_with(str::to_owned))
     }
 
     /// Says that publishing the later side is refused.
     fn deletion_guard(&self, out: &mut String) {
         if let Some(excess) = &self.diff.deletion_guard {
             let words = format!("Publishing this is refused: {excess}; --prune-limit 100 confirms it");
-            let _ = writeln!(out, "\n{}", self.style.paint(AnsiColor::Red, &visible(&words)));
+            let _ = writeln!(out, "\n{}", self.style.paint_text(AnsiColor::Red, &escape_controls(&words)));
         }
     }
 
     /// The edits of the repo that cause the changes, with the changed fields and the lines.
-    fn edits(&self, out: &mut String) {
+    fn write_edits(&self, out: &mut String) {
         if self.edits.groups.is_empty() {
             return;
         }
-        self.head(out, "Caused by");
+        self.write_heading(out, "Caused by");
         let most = if self.style.full { usize::MAX } else { MAX_EDITS };
         for (at, group) in self.edits.groups.iter().enumerate().take(most) {
-            let Some(cause) = group.first() else { continue };
+            let Some(cause) = group.first_cause() else { continue };
             let number = if self.edits.groups.len() > 1 { format!("{}. ", at + 1) } else { String::new() };
-            let names = match group.objects().as_slice() {
+            let names = match group.edited_objects().as_slice() {
                 [] => String::new(),
-                many => format!(" {}", self.objects(many)),
+                many => format!(" {}", self.format_objects(many)),
             };
-            let (sign, color) = sign(cause.kind);
-            let sign = self.style.paint(color, &sign.to_string());
-            let place = visible(&format!("{}:{}", cause.file, cause.line));
-            let _ = writeln!(out, "  {sign} {number}{place}{names}: {}", group.effect());
+            let (sign, color) = change_sign(cause.kind);
+            let sign = self.style.paint_text(color, &sign.to_string());
+            let place = escape_controls(&format!("{}:{}", cause.file, cause.line));
+            let _ = writeln!(out, "  {sign} {number}{place}{names}: {}", group.format_effect());
             // What templates change stands below the manifests, unless it moves something.
             let is_shown = cause.role != CauseRole::Template || group.moves > 0 || self.style.full;
-            let fields = if is_shown { group.fields() } else { Vec::new() };
-            let most = if self.style.full { usize::MAX } else { NAMES };
+            let fields = if is_shown { group.edited_fields() } else { Vec::new() };
+            let most = if self.style.full { usize::MAX } else { MAX_NAMES };
             for field in fields.iter().take(most) {
                 match &field.values {
                     Some((from, to)) => {
-                        let from = self.style.paint(AnsiColor::Red, from);
-                        let to = self.style.paint(AnsiColor::Green, to);
-                        let _ = writeln!(out, "      {}: {from} → {to}", visible(field.path));
+                        let from = self.style.paint_text(AnsiColor::Red, from);
+                        let to = self.style.paint_text(AnsiColor::Green, to);
+                        let _ = writeln!(out, "      {}: {from} → {to}", escape_controls(field.path));
                     }
                     None => {
-                        let _ = writeln!(out, "      {}, each its own value", visible(field.path));
+                        let _ = writeln!(out, "      {}, each its own value", escape_controls(field.path));
                     }
                 }
             }
@@ -136,22 +139,22 @@ impl Report<'_> {
             }
         }
         if let Some(more) = self.edits.groups.len().checked_sub(most).filter(|more| *more > 0) {
-            let _ = writeln!(out, "  … and {} (-v shows all)", counted(more, "more edit"));
+            let _ = writeln!(out, "  … and {} (-v shows all)", format_count(more, "more edit"));
         }
     }
 
     /// Whether what is added fits in the clusters that get it.
-    fn fit(&self, out: &mut String) {
-        let fit = Fit::new(&self.diff.capacity);
+    fn write_fit(&self, out: &mut String) {
+        let fit = CapacityFit::new(&self.diff.capacity);
         if fit.is_empty() {
             return;
         }
-        self.head(out, "Does it fit");
+        self.write_heading(out, "Does it fit");
         if !fit.known.is_empty() {
-            let known = counted(fit.known_clusters, "cluster");
-            let verdict = match fit.exceeded() {
+            let known = format_count(fit.known_clusters, "cluster");
+            let verdict = match fit.count_exceeded() {
                 0 => format!("yes, in {known} with known resources; the tightest:"),
-                full => self.style.paint(
+                full => self.style.paint_text(
                     AnsiColor::Red,
                     &format!(
                         "no: {full} of {known} with known resources would be over-committed; the tightest:"
@@ -162,20 +165,20 @@ impl Report<'_> {
             let shown = fit.known.iter().filter(|one| one.change.is_exceeded()).count().max(MAX_RECEIVERS);
             let shown = if self.style.full { usize::MAX } else { shown };
             for receiver in fit.known.iter().take(shown) {
-                let [before, added, after, of] = receiver.amounts();
+                let [before, added, after, of] = receiver.format_amounts();
                 let line = format!(
                     "{} {}: {before} free, +{added} asked for, {after} of {of} left",
-                    visible(receiver.cluster),
-                    visible(receiver.resource)
+                    escape_controls(receiver.cluster),
+                    escape_controls(receiver.resource)
                 );
                 let color =
                     if receiver.change.is_exceeded() { AnsiColor::Red } else { AnsiColor::BrightBlack };
-                let _ = writeln!(out, "      {}", self.style.paint(color, &line));
+                let _ = writeln!(out, "      {}", self.style.paint_text(color, &line));
             }
         }
         if !fit.unknown.is_empty() {
             let names: Vec<ClusterName> = fit.unknown.iter().map(|name| (*name).into()).collect();
-            let names = self.names(&names.iter().collect::<Vec<_>>());
+            let names = self.format_names(&names.iter().collect::<Vec<_>>());
             let _ = writeln!(
                 out,
                 "  not known for {names}: neither the inventory nor a snapshot says what is free there"
@@ -183,44 +186,47 @@ impl Report<'_> {
         }
     }
 
-    fn objects(&self, names: &[&ObjectRef]) -> String {
-        objects(names, self.most()).join(str::to_owned)
+    fn format_objects(&self, names: &[&ObjectRef]) -> String {
+        name_objects(names, self.max_names()).join_with(str::to_owned)
     }
 
-    fn head(&self, out: &mut String, title: &str) {
+    fn write_heading(&self, out: &mut String, title: &str) {
         let gap = if out.is_empty() { "" } else { "\n" };
-        let _ = writeln!(out, "{gap}{}", self.style.bold(title));
+        let _ = writeln!(out, "{gap}{}", self.style.paint_bold(title));
     }
 
-    fn clusters(&self, out: &mut String) {
+    fn write_clusters(&self, out: &mut String) {
         let clusters = &self.diff.changes.clusters;
         if clusters.is_empty() {
             return;
         }
-        self.head(out, "Clusters");
+        self.write_heading(out, "Clusters");
         for (names, sign, color) in
             [(&clusters.added, '+', AnsiColor::Green), (&clusters.removed, '-', AnsiColor::Red)]
         {
             if !names.is_empty() {
                 let names: Vec<&ClusterName> = names.iter().collect();
-                let _ =
-                    writeln!(out, "  {}", self.style.paint(color, &format!("{sign} {}", self.names(&names))));
+                let _ = writeln!(
+                    out,
+                    "  {}",
+                    self.style.paint_text(color, &format!("{sign} {}", self.format_names(&names)))
+                );
             }
         }
     }
 
-    fn moves(&self, out: &mut String) {
-        let moves = moves(self.diff.changes);
+    fn write_moves(&self, out: &mut String) {
+        let moves = group_moves(self.diff.changes);
         if moves.is_empty() {
             return;
         }
-        self.head(out, "Placement changes");
+        self.write_heading(out, "Placement changes");
         for moved in &moves {
             self.one_move(out, moved);
         }
     }
 
-    fn one_move(&self, out: &mut String, moved: &Move<'_>) {
+    fn one_move(&self, out: &mut String, moved: &PlacementMove<'_>) {
         let change = moved.change;
         let (sign, color) = match change.kind {
             PlacementChangeKind::Appeared => ('+', AnsiColor::Green),
@@ -230,20 +236,25 @@ impl Report<'_> {
         let replicas = match (change.replicas.from, change.replicas.to) {
             _ if moved.objects.len() > 1 => String::new(),
             (Some(from), Some(to)) if from != to => format!(", {from} → {to} replicas"),
-            (Some(same), Some(_)) if (1..same).contains(&change.moved()) => {
-                format!(", {} of {same} replicas", change.moved())
+            (Some(same), Some(_)) if (1..same).contains(&change.moved_replicas()) => {
+                format!(", {} of {same} replicas", change.moved_replicas())
             }
             (Some(same), _) | (None, Some(same)) => format!(", {same} replicas"),
             (None, None) => String::new(),
         };
-        let sign = self.style.paint(color, &sign.to_string());
-        let _ = writeln!(out, "  {sign} {} {}{replicas}", self.objects(&moved.objects), word(change));
+        let sign = self.style.paint_text(color, &sign.to_string());
+        let _ = writeln!(
+            out,
+            "  {sign} {} {}{replicas}",
+            self.format_objects(&moved.objects),
+            placement_word(change)
+        );
         for shift in &moved.shifts {
-            let words = format!("{} → {}", share(shift.from), share(shift.to));
-            let _ = writeln!(out, "      {words:<16} {}", self.names(&shift.clusters));
+            let words = format!("{} → {}", format_share(shift.from), format_share(shift.to));
+            let _ = writeln!(out, "      {words:<16} {}", self.format_names(&shift.clusters));
         }
-        let by = moved.by(|object| visible(&object.to_string()));
-        let why = [by, self.edits.refer(&change.caused_by)];
+        let by = moved.describe_decider(|object| escape_controls(&object.to_string()));
+        let why = [by, self.edits.format_references(&change.caused_by)];
         let why: Vec<String> = why.into_iter().filter(|part| !part.is_empty()).collect();
         if !why.is_empty() {
             let _ = writeln!(out, "      {}", why.join(", "));
@@ -254,74 +265,80 @@ impl Report<'_> {
                     "Unschedulable" => format!("unschedulable: {}", why.message),
                     reason => format!("unschedulable: {reason}: {}", why.message),
                 };
-                let _ = writeln!(out, "      {}", self.style.paint(AnsiColor::Red, &visible(&words)));
+                let _ = writeln!(
+                    out,
+                    "      {}",
+                    self.style.paint_text(AnsiColor::Red, &escape_controls(&words))
+                );
             }
             (Some(why), None) => {
-                let _ = writeln!(out, "      no longer unschedulable ({})", visible(&why.reason));
+                let _ = writeln!(out, "      no longer unschedulable ({})", escape_controls(&why.reason));
             }
             _ => {}
         }
         for (names, what) in [(&change.suspended, "suspended in"), (&change.resumed, "resumed in")] {
             if !names.is_empty() {
-                let _ = writeln!(out, "      {what} {}", self.names(&names.iter().collect::<Vec<_>>()));
+                let _ =
+                    writeln!(out, "      {what} {}", self.format_names(&names.iter().collect::<Vec<_>>()));
             }
         }
     }
 
-    fn entries(&self, out: &mut String) {
-        let all = if self.style.full { entries_in_full } else { entries };
+    fn write_entries(&self, out: &mut String) {
+        let all = if self.style.full { entries_in_full } else { group_entries };
         let (entries, not_shown) = (all(self.diff.changes), not_shown(self.diff.changes));
         if entries.is_empty() && not_shown.is_none() {
             return;
         }
-        self.head(out, "Manifest changes");
+        self.write_heading(out, "Manifest changes");
         for entry in &entries {
-            self.entry(out, entry);
+            self.write_entry(out, entry);
         }
         if let Some(not_shown) = not_shown {
             let _ = writeln!(out, "  {not_shown}");
         }
     }
 
-    fn entry(&self, out: &mut String, entry: &Entry<'_>) {
-        let (sign, color) = sign(entry.kind);
-        let sign = self.style.paint(color, &sign.to_string());
+    fn write_entry(&self, out: &mut String, entry: &ManifestChanges<'_>) {
+        let (sign, color) = change_sign(entry.kind);
+        let sign = self.style.paint_text(color, &sign.to_string());
         if !entry.variations.is_empty() && !self.style.full {
-            let (objects, clusters) = (counted(entry.objects().len(), "object"), entry.clusters());
+            let (objects, clusters) =
+                (format_count(entry.sorted_objects().len(), "object"), entry.sorted_clusters());
             let _ = writeln!(
                 out,
                 "  {sign} {objects} in {}, each with its own values{}",
-                self.names(&clusters),
-                entry.note()
+                self.format_names(&clusters),
+                entry.comparison_note()
             );
-            return self.variations(out, entry);
+            return self.write_variations(out, entry);
         }
         for (clusters, objects) in &entry.places {
             let _ = writeln!(
                 out,
                 "  {sign} {} in {}{}",
-                self.objects(objects),
-                self.names(clusters),
-                entry.note()
+                self.format_objects(objects),
+                self.format_names(clusters),
+                entry.comparison_note()
             );
         }
         if entry.kind == ObjectChangeKind::Changed && entry.paths.is_empty() {
             let _ = writeln!(out, "      only the order of items or the notation");
         }
         for path in &entry.paths {
-            self.path(out, path);
+            self.write_path(out, path);
         }
-        if self.detail == Detail::Fields {
+        if self.detail == DiffDetail::Fields {
             return;
         }
         if entry.variants > 1 {
             let _ = writeln!(out, "      one of {} different manifests:", entry.variants);
         }
-        for line in visible(entry.diff).lines() {
+        for line in escape_controls(entry.diff).lines() {
             let painted = match line.as_bytes().first() {
-                Some(b'+') => self.style.paint(AnsiColor::Green, line),
-                Some(b'-') => self.style.paint(AnsiColor::Red, line),
-                Some(b'@') => self.style.paint(AnsiColor::Cyan, line),
+                Some(b'+') => self.style.paint_text(AnsiColor::Green, line),
+                Some(b'-') => self.style.paint_text(AnsiColor::Red, line),
+                Some(b'@') => self.style.paint_text(AnsiColor::Cyan, line),
                 _ => line.to_owned(),
             };
             let _ = writeln!(out, "    {painted}");
@@ -329,25 +346,25 @@ impl Report<'_> {
     }
 
     /// The values of each object, as a table.
-    fn variations(&self, out: &mut String, entry: &Entry<'_>) {
-        let clusters = entry.clusters();
+    fn write_variations(&self, out: &mut String, entry: &ManifestChanges<'_>) {
+        let clusters = entry.sorted_clusters();
         for path in &entry.paths {
-            let _ = writeln!(out, "      {}", visible(&path.path));
+            let _ = writeln!(out, "      {}", escape_controls(&path.path));
         }
         let several = entry.paths.len() > 1;
         let mut rows = vec![["OBJECT".to_owned(), "BEFORE".to_owned(), "AFTER".to_owned(), String::new()]];
         for variation in &entry.variations {
-            let mut names = self.objects(&variation.objects);
+            let mut names = self.format_objects(&variation.objects);
             let mut members = String::new();
             if variation.is_pattern {
                 members = format!("  ({names})");
-                names = counted(variation.objects.len(), "object");
+                names = format_count(variation.objects.len(), "object");
             }
             if variation.clusters != clusters {
-                names = format!("{names} in {}", self.names(&variation.clusters));
+                names = format!("{names} in {}", self.format_names(&variation.clusters));
             }
             for field in &variation.fields {
-                let path = if several { format!("{}: ", visible(field.path)) } else { String::new() };
+                let path = if several { format!("{}: ", escape_controls(field.path)) } else { String::new() };
                 let (names, members) = (std::mem::take(&mut names), std::mem::take(&mut members));
                 rows.push([names, format!("{path}{}", field.from), field.to.clone(), members]);
             }
@@ -358,73 +375,73 @@ impl Report<'_> {
         };
         let (object, before) = (width(0, 60), width(1, 80));
         for [name, from, to, members] in &rows {
-            let from = self.style.paint(AnsiColor::Red, &format!("{from:before$}"));
-            let to = self.style.paint(AnsiColor::Green, to);
+            let from = self.style.paint_text(AnsiColor::Red, &format!("{from:before$}"));
+            let to = self.style.paint_text(AnsiColor::Green, to);
             let _ = writeln!(out, "        {name:object$}  {from}  {to}{members}");
         }
     }
 
-    fn path(&self, out: &mut String, path: &PathChange) {
-        let (from, to) = values(path);
-        let from = self.style.paint(AnsiColor::Red, &from);
-        let to = self.style.paint(AnsiColor::Green, &to);
-        let _ = writeln!(out, "      {}: {from} → {to}", visible(&path.path));
+    fn write_path(&self, out: &mut String, path: &PathChange) {
+        let (from, to) = format_values(path);
+        let from = self.style.paint_text(AnsiColor::Red, &from);
+        let to = self.style.paint_text(AnsiColor::Green, &to);
+        let _ = writeln!(out, "      {}: {from} → {to}", escape_controls(&path.path));
     }
 
-    fn pruned(&self, out: &mut String) {
-        for (title, left) in PRUNED {
-            let groups: Vec<&Pruned> =
+    fn write_pruned(&self, out: &mut String) {
+        for (title, left) in PRUNED_TITLES {
+            let groups: Vec<&PrunedObjects> =
                 self.diff.changes.pruned.iter().filter(|group| group.unreachable == left).collect();
             if groups.is_empty() {
                 continue;
             }
-            self.head(out, title);
+            self.write_heading(out, title);
             for group in groups {
-                let names = self.names(&group.clusters.iter().collect::<Vec<_>>());
-                let objects = self.objects(&group.objects.iter().collect::<Vec<_>>());
-                let _ = writeln!(out, "  {} {names}: {objects}", self.style.paint(AnsiColor::Red, "-"));
+                let names = self.format_names(&group.clusters.iter().collect::<Vec<_>>());
+                let objects = self.format_objects(&group.objects.iter().collect::<Vec<_>>());
+                let _ = writeln!(out, "  {} {names}: {objects}", self.style.paint_text(AnsiColor::Red, "-"));
             }
         }
     }
 
-    fn unmatched(&self, out: &mut String) {
+    fn write_unmatched(&self, out: &mut String) {
         let mut groups: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
-        for (object, what) in unmatched(self.diff.changes) {
+        for (object, what) in unmatched_changes(self.diff.changes) {
             groups.entry(what).or_default().push(object);
         }
         if groups.is_empty() {
             return;
         }
-        self.head(out, UNMATCHED);
+        self.write_heading(out, UNMATCHED_TITLE);
         for (what, objects) in groups {
-            let _ = writeln!(out, "  {}: {what}", self.objects(&objects));
+            let _ = writeln!(out, "  {}: {what}", self.format_objects(&objects));
         }
     }
 
-    fn findings(&self, out: &mut String) {
+    fn write_findings(&self, out: &mut String) {
         for (rows, title) in
             [(&self.diff.findings, "New findings"), (&self.diff.resolved, "Resolved findings")]
         {
             if rows.is_empty() {
                 continue;
             }
-            self.head(out, title);
-            for row in rows.iter().take(self.most()) {
-                self.finding(out, row);
+            self.write_heading(out, title);
+            for row in rows.iter().take(self.max_names()) {
+                self.write_finding(out, row);
             }
-            if let Some(more) = rows.len().checked_sub(self.most()).filter(|more| *more > 0) {
+            if let Some(more) = rows.len().checked_sub(self.max_names()).filter(|more| *more > 0) {
                 let _ = writeln!(out, "  … and {more} more");
             }
         }
     }
 
-    fn finding(&self, out: &mut String, row: &Row) {
+    fn write_finding(&self, out: &mut String, row: &FindingRow) {
         let (color, severity) = match row.severity {
             Severity::Error => (AnsiColor::Red, "error"),
             Severity::Warning => (AnsiColor::Yellow, "warning"),
         };
-        let severity = self.style.paint(color, &format!("{severity}[{}]", row.code));
-        let at = row.place().map(|at| format!(" ({})", visible(&at))).unwrap_or_default();
-        let _ = writeln!(out, "  {severity} {}{at}", visible(&row.message));
+        let severity = self.style.paint_text(color, &format!("{severity}[{}]", row.code));
+        let at = row.format_place().map(|at| format!(" ({})", escape_controls(&at))).unwrap_or_default();
+        let _ = writeln!(out, "  {severity} {}{at}", escape_controls(&row.message));
     }
 }

@@ -6,16 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::word;
-use crate::table::counted;
+use super::placement_word;
+use crate::table::format_count;
 use federate_engine::capacity::CapacityChanges;
-use federate_engine::change::{Changes, ObjectChangeKind, PlacementChange, PlacementChangeKind, Share};
+use federate_engine::change::{
+    ClusterShare, ObjectChangeKind, PlacementChange, PlacementChangeKind, RenderingChanges,
+};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// What matters about a diff.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Verdict {
+pub struct ChangeVerdict {
     /// One sentence, the worst first.
     pub sentence: String,
     /// How many objects have each flag, and what they amount to.
@@ -84,9 +86,9 @@ pub enum VerdictFlag {
     Fields,
 }
 
-impl Verdict {
+impl ChangeVerdict {
     /// Judges changes, given the free resources of clusters as far as they are known.
-    pub(super) fn new(changes: &Changes, capacity: &CapacityChanges) -> Self {
+    pub(super) fn new(changes: &RenderingChanges, capacity: &CapacityChanges) -> Self {
         let mut flags: BTreeMap<&ObjectRef, BTreeSet<VerdictFlag>> = BTreeMap::new();
         let mut counts = VerdictCounts::default();
         let full: BTreeSet<&str> = capacity
@@ -99,11 +101,14 @@ impl Verdict {
         for change in &changes.placements {
             let flags = flags.entry(&change.object).or_default();
             flags.extend(placement_flags(change));
-            if change.clusters.iter().any(|shift| full.contains(&*shift.name) && gains(shift.from, shift.to))
+            if change
+                .clusters
+                .iter()
+                .any(|shift| full.contains(&*shift.name) && gains_replicas(shift.from, shift.to))
             {
                 flags.insert(VerdictFlag::DoesNotFit);
             }
-            counts.moved_replicas += change.moved();
+            counts.moved_replicas += change.moved_replicas();
         }
         let mut losing: BTreeSet<&ClusterName> = BTreeSet::new();
         for change in &changes.objects {
@@ -132,18 +137,18 @@ impl Verdict {
         counts.deleted_from_clusters = losing.len();
         flags.retain(|_, flags| !flags.is_empty());
         for flag in flags.values().flatten() {
-            counts.count(*flag);
+            counts.count_object(*flag);
         }
         let objects = flags
             .into_iter()
             .map(|(object, flags)| ObjectVerdict { object: object.clone(), flags })
             .collect();
-        Self { sentence: counts.sentence(), counts, objects }
+        Self { sentence: counts.format_sentence(), counts, objects }
     }
 
     /// Adds an object with one flag; the sentence stays as it is. Objects are added in their order.
-    pub(crate) fn add(&mut self, object: &ObjectRef, flag: VerdictFlag) {
-        self.counts.count(flag);
+    pub(crate) fn add_object(&mut self, object: &ObjectRef, flag: VerdictFlag) {
+        self.counts.count_object(flag);
         self.objects.push(ObjectVerdict { object: object.clone(), flags: BTreeSet::from([flag]) });
     }
 
@@ -160,7 +165,7 @@ fn placement_flags(change: &PlacementChange) -> Option<VerdictFlag> {
         _ if change.runs_nowhere => Some(VerdictFlag::RunsNowhere),
         _ if is_unschedulable => Some(VerdictFlag::DoesNotFit),
         PlacementChangeKind::Appeared => Some(VerdictFlag::Added),
-        PlacementChangeKind::Moved | PlacementChangeKind::Scaled if word(change) == "moved" => {
+        PlacementChangeKind::Moved | PlacementChangeKind::Scaled if placement_word(change) == "moved" => {
             Some(VerdictFlag::Moves)
         }
         PlacementChangeKind::Scaled => Some(VerdictFlag::Scaled),
@@ -170,14 +175,14 @@ fn placement_flags(change: &PlacementChange) -> Option<VerdictFlag> {
 }
 
 /// Whether a cluster gets replicas.
-fn gains(from: Option<Share>, to: Option<Share>) -> bool {
-    let replicas = |share: Option<Share>| share.and_then(|share| share.replicas).unwrap_or(0);
+fn gains_replicas(from: Option<ClusterShare>, to: Option<ClusterShare>) -> bool {
+    let replicas = |share: Option<ClusterShare>| share.and_then(|share| share.replicas).unwrap_or(0);
     replicas(to) > replicas(from)
 }
 
 impl VerdictCounts {
     /// Counts an object with a flag. Of deletions, manifests are counted instead.
-    fn count(&mut self, flag: VerdictFlag) {
+    fn count_object(&mut self, flag: VerdictFlag) {
         *match flag {
             VerdictFlag::RunsNowhere => &mut self.runs_nowhere,
             VerdictFlag::DoesNotFit => &mut self.does_not_fit,
@@ -191,28 +196,28 @@ impl VerdictCounts {
     }
 
     /// The numbers that matter in one sentence.
-    fn sentence(&self) -> String {
+    fn format_sentence(&self) -> String {
         let verb =
             |number: usize, one: &str, many: &str| if number == 1 { one.to_owned() } else { many.to_owned() };
         let objects = |number: usize, one: &str, many: &str| {
-            (number > 0).then(|| format!("{} {}", counted(number, "object"), verb(number, one, many)))
+            (number > 0).then(|| format!("{} {}", format_count(number, "object"), verb(number, one, many)))
         };
         let deleted = (self.deleted_manifests > 0).then(|| {
             format!(
                 "{} {} deleted from {}",
-                counted(self.deleted_manifests, "manifest"),
+                format_count(self.deleted_manifests, "manifest"),
                 verb(self.deleted_manifests, "is", "are"),
-                counted(self.deleted_from_clusters, "cluster")
+                format_count(self.deleted_from_clusters, "cluster")
             )
         });
         let pods = usize::try_from(self.restarted_pods).unwrap_or(0);
         let restarts = (self.restarts > 0).then(|| match pods {
-            0 => format!("the pods of {} restart", counted(self.restarts, "workload")),
+            0 => format!("the pods of {} restart", format_count(self.restarts, "workload")),
             pods => {
                 format!(
                     "{} of {} {}",
-                    counted(pods, "pod"),
-                    counted(self.restarts, "workload"),
+                    format_count(pods, "pod"),
+                    format_count(self.restarts, "workload"),
                     verb(pods, "restarts", "restart")
                 )
             }
@@ -230,13 +235,13 @@ impl VerdictCounts {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         match parts.split_last() {
             None => "Nothing changes in any cluster.".to_owned(),
-            Some((last, [])) => capitalized(&format!("{last}.")),
-            Some((last, first)) => capitalized(&format!("{} and {last}.", first.join(", "))),
+            Some((last, [])) => capitalize_first(&format!("{last}.")),
+            Some((last, first)) => capitalize_first(&format!("{} and {last}.", first.join(", "))),
         }
     }
 }
 
-fn capitalized(text: &str) -> String {
+fn capitalize_first(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().into_iter().flat_map(char::to_uppercase).chain(characters).collect()
 }

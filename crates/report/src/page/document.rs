@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::clusters::ClusterRow;
-use crate::diff::{Diff, Verdict, VerdictFlag};
-use crate::explanation::Explained;
-use crate::findings::Row;
-use crate::table::counted;
+use crate::diff::{ChangeVerdict, Diff, VerdictFlag};
+use crate::explanation::ExplainedObject;
+use crate::findings::FindingRow;
+use crate::table::format_count;
 use federate_dialect::plan::API_VERSION;
 use federate_dialect::{PlacedClusters, Placement, Plan, Unschedulable};
 use federate_engine::capacity::CapacityChanges;
-use federate_engine::change::{Cause, Changes, ObjectChange, Pair, Totals};
+use federate_engine::change::{ChangeCause, ObjectChange, Pair, RenderingChanges, SideTotals};
 use federate_engine::deletions::ExcessiveDeletions;
 use federate_kubernetes::ObjectRef;
 
@@ -33,9 +33,9 @@ pub struct PageDocument<'a> {
     /// The name of the only or the later side.
     pub to: &'a str,
     /// What matters.
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
     /// The totals of both sides.
-    pub totals: Totals,
+    pub totals: SideTotals,
     /// The clusters of both sides, sorted by name.
     pub clusters: Vec<PageCluster>,
     /// What is requested of each cluster and free in it, by cluster and resource.
@@ -47,14 +47,14 @@ pub struct PageDocument<'a> {
     /// The manifests that differ. Clusters with the same change are in one entry.
     pub changes: &'a [ObjectChange],
     /// The edits of the repo, those with the most effects first.
-    pub causes: &'a [Cause],
+    pub causes: &'a [ChangeCause],
     /// The deletions by which publishing the later side exceeds the limit; left out if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_guard: Option<&'a ExcessiveDeletions>,
     /// Errors and warnings; of a comparison, those of the later side only.
-    pub findings: &'a [Row],
+    pub findings: &'a [FindingRow],
     /// Errors and warnings of the earlier side only.
-    pub resolved: &'a [Row],
+    pub resolved: &'a [FindingRow],
     /// How objects of the later side are decided. Of many objects, only those that differ have one.
     pub explanations: Vec<PageExplanation>,
 }
@@ -219,9 +219,9 @@ impl<'a> PageDocument<'a> {
     pub fn from_plan(
         name: &'a str,
         inventory: &[ClusterRow],
-        none: &'a Changes,
+        none: &'a RenderingChanges,
         plan: PageSide<'a>,
-        findings: &'a [Row],
+        findings: &'a [FindingRow],
     ) -> Self {
         let mut page = Self::new(PageMode::Plan, name, inventory, none);
         page.findings = findings;
@@ -231,8 +231,8 @@ impl<'a> PageDocument<'a> {
     }
 
     /// What matters about a plan: the objects that run nowhere, and those for which there is not enough room.
-    fn judge_plan(&mut self) -> Verdict {
-        let mut verdict = Verdict::default();
+    fn judge_plan(&mut self) -> ChangeVerdict {
+        let mut verdict = ChangeVerdict::default();
         for object in &mut self.objects {
             let clusters = object.after.and_then(|at| self.cluster_lists.get(at));
             let flag = match (clusters.is_none_or(Vec::is_empty), object.unschedulable.to) {
@@ -241,10 +241,10 @@ impl<'a> PageDocument<'a> {
                 (false, None) => continue,
             };
             object.flags.insert(flag);
-            verdict.add(object.object, flag);
+            verdict.add_object(object.object, flag);
         }
-        let placed = counted(self.totals.to.placed, "object");
-        let clusters = counted(self.totals.to.clusters, "cluster");
+        let placed = format_count(self.totals.to.placed, "object");
+        let clusters = format_count(self.totals.to.clusters, "cluster");
         let nowhere = match verdict.counts.runs_nowhere {
             0 => String::new(),
             1 => ", 1 runs nowhere".to_owned(),
@@ -260,7 +260,7 @@ impl<'a> PageDocument<'a> {
         verdict
     }
 
-    fn new(mode: PageMode, to: &'a str, inventory: &[ClusterRow], changes: &'a Changes) -> Self {
+    fn new(mode: PageMode, to: &'a str, inventory: &[ClusterRow], changes: &'a RenderingChanges) -> Self {
         let presence = |name: &str| {
             let has = |names: &[federate_kubernetes::ClusterName]| names.iter().any(|one| **one == *name);
             match (has(&changes.clusters.added), has(&changes.clusters.removed)) {
@@ -279,7 +279,7 @@ impl<'a> PageDocument<'a> {
             mode,
             from: None,
             to,
-            verdict: Verdict::default(),
+            verdict: ChangeVerdict::default(),
             totals: changes.totals,
             clusters,
             capacity: CapacityChanges::new(),
@@ -316,8 +316,8 @@ impl<'a> PageDocument<'a> {
                     from: old.and_then(|row| row.policy.as_ref()),
                     to: new.and_then(|row| row.policy.as_ref()),
                 },
-                before: old.map(|row| lists.number(&row.clusters)),
-                after: new.map(|row| lists.number(&row.clusters)),
+                before: old.map(|row| lists.assign_number(&row.clusters)),
+                after: new.map(|row| lists.assign_number(&row.clusters)),
                 flags: BTreeSet::new(),
                 unschedulable: Pair {
                     from: old.and_then(|row| row.unschedulable.as_ref()),
@@ -341,7 +341,7 @@ impl<'a> PageDocument<'a> {
         self.cluster_lists = lists.lists;
     }
 
-    fn add_changes(&mut self, changes: &'a Changes) {
+    fn add_changes(&mut self, changes: &'a RenderingChanges) {
         for one in &self.verdict.objects {
             if let Some(object) = find_object(&mut self.objects, &one.object) {
                 object.flags.clone_from(&one.flags);
@@ -361,16 +361,16 @@ impl<'a> PageDocument<'a> {
 
     /// The objects that deserve an explanation: all of a small page, and of a large one those that differ or run nowhere.
     pub fn objects_to_explain(&self) -> Vec<&'a ObjectRef> {
-        const FEW: usize = 500;
-        let all = self.objects.len() <= FEW;
+        const MAX_EXPLAINED_OBJECTS: usize = 500;
+        let all = self.objects.len() <= MAX_EXPLAINED_OBJECTS;
         let differs =
             |object: &PageObject<'_>| !object.flags.is_empty() || !is_empty_pair(&object.unschedulable);
         let chosen = self.objects.iter().filter(|object| all || differs(object));
-        chosen.take(4 * FEW).map(|object| object.object).collect()
+        chosen.take(4 * MAX_EXPLAINED_OBJECTS).map(|object| object.object).collect()
     }
 
     /// Adds the explanation of an object.
-    pub fn add_explanation(&mut self, object: &ObjectRef, explained: &Explained) {
+    pub fn add_explanation(&mut self, object: &ObjectRef, explained: &ExplainedObject) {
         let Ok(at) = self.objects.binary_search_by(|one| one.object.cmp(object)) else { return };
         let number = |name: &str| self.clusters.binary_search_by(|one| (*one.row.name).cmp(name)).ok();
         let mut verdicts: BTreeMap<(bool, Option<&'static str>, &str), Vec<usize>> = BTreeMap::new();
@@ -427,9 +427,9 @@ impl ClusterLists {
     }
 
     /// The number of a list. Clusters that are in no inventory are left out.
-    fn number(&mut self, list: &PlacedClusters) -> usize {
+    fn assign_number(&mut self, list: &PlacedClusters) -> usize {
         // Plans share lists, and keep them as long as the page.
-        let address = if list.is_empty() { 0 } else { list.address() };
+        let address = if list.is_empty() { 0 } else { list.list_address() };
         if let Some(number) = self.addresses.get(&address) {
             return *number;
         }

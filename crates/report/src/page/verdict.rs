@@ -3,35 +3,39 @@
 use std::fmt::Write as _;
 
 use super::document::{PageDocument, PageMode, PageObject};
-use crate::diff::edits::{EditGroup, Edits};
-use crate::diff::{VerdictFlag, visible};
-use crate::table::counted;
+use crate::diff::edits::{EditGroup, EditGroups};
+use crate::diff::{VerdictFlag, escape_controls};
+use crate::table::format_count;
 use federate_engine::change::{CauseRole, ObjectChangeKind};
 use federate_kubernetes::Severity;
 
 /// How many objects that must be decided are shown; the others follow a button.
-const DECISIONS: usize = 60;
+const MAX_DECISIONS: usize = 60;
 
 /// How many edits are shown.
-const EDITS: usize = 30;
+const MAX_EDITS: usize = 30;
 
 /// How many fields of an edit are shown.
-const FIELDS: usize = 4;
+const MAX_FIELDS: usize = 4;
 
 /// The title of a page.
-pub(super) fn title(document: &PageDocument<'_>) -> String {
+pub(super) fn format_title(document: &PageDocument<'_>) -> String {
     let mode = mode_name(document.mode);
     match document.from {
-        Some(from) => format!("{mode}: {} → {}", escape(&side(from)), escape(&side(document.to))),
-        None => format!("{mode}: {}", escape(&side(document.to))),
+        Some(from) => format!(
+            "{mode}: {} → {}",
+            escape_html(&format_side(from)),
+            escape_html(&format_side(document.to))
+        ),
+        None => format!("{mode}: {}", escape_html(&format_side(document.to))),
     }
 }
 
 /// Writes the header, the verdict, and the empty sections that the script fills.
-pub(super) fn write(out: &mut String, document: &PageDocument<'_>) {
+pub(super) fn write_body(out: &mut String, document: &PageDocument<'_>) {
     write_bar(out, document);
     out.push_str("<main id=\"main\">\n<section id=\"verdict\" aria-labelledby=\"sentence\">\n");
-    let _ = writeln!(out, "<h1 id=\"sentence\">{}</h1>", escape(&document.verdict.sentence));
+    let _ = writeln!(out, "<h1 id=\"sentence\">{}</h1>", escape_html(&document.verdict.sentence));
     write_tiles(out, document);
     out.push_str("<div class=\"cards\">\n");
     write_decisions(out, document);
@@ -42,19 +46,22 @@ pub(super) fn write(out: &mut String, document: &PageDocument<'_>) {
     write_totals(out, document);
     out.push_str("<noscript><p class=\"note\">Without scripts, this page shows the verdict only. The same data: <code>-o json</code>.</p></noscript>\n");
     out.push_str("</section>\n");
-    for (id, title) in sections(document.mode) {
+    for (id, title) in shown_sections(document.mode) {
         let _ = writeln!(
             out,
             "<section id=\"{id}\" aria-labelledby=\"{id}-title\" hidden><h2 id=\"{id}-title\">{title}</h2><div class=\"body\"></div></section>"
         );
     }
     out.push_str("</main>\n<aside id=\"pane\" aria-label=\"Object\" hidden></aside>\n");
-    let _ =
-        writeln!(out, "<footer><p>Written by federate {}.</p></footer>", escape(env!("CARGO_PKG_VERSION")));
+    let _ = writeln!(
+        out,
+        "<footer><p>Written by federate {}.</p></footer>",
+        escape_html(env!("CARGO_PKG_VERSION"))
+    );
 }
 
 /// The sections that the script fills, in order.
-fn sections(mode: PageMode) -> Vec<(&'static str, &'static str)> {
+fn shown_sections(mode: PageMode) -> Vec<(&'static str, &'static str)> {
     let all = [
         ("matrix", "Where it runs"),
         ("moves", "Moves"),
@@ -87,13 +94,13 @@ fn write_bar(out: &mut String, document: &PageDocument<'_>) {
     let sides = match document.from {
         Some(from) => format!(
             "{} <span aria-hidden=\"true\">→</span><span class=\"sr\"> to </span> {}",
-            escape(&side(from)),
-            escape(&side(document.to))
+            escape_html(&format_side(from)),
+            escape_html(&format_side(document.to))
         ),
-        None => escape(&side(document.to)),
+        None => escape_html(&format_side(document.to)),
     };
     let _ = write!(out, "<span class=\"sides\">{sides}</span>\n<nav aria-label=\"Sections\">");
-    for (id, title) in sections(document.mode) {
+    for (id, title) in shown_sections(document.mode) {
         let _ = write!(out, "<a href=\"#{id}\">{title}</a>");
     }
     out.push_str("</nav>\n<span id=\"tools\"></span>\n</header>\n");
@@ -109,11 +116,11 @@ struct Tile {
     bad: bool,
 }
 
-fn tiles(document: &PageDocument<'_>) -> Vec<Tile> {
+fn build_tiles(document: &PageDocument<'_>) -> Vec<Tile> {
     let counts = &document.verdict.counts;
     let amount = |number: i64, word: &str| {
         let number = usize::try_from(number).unwrap_or(0);
-        if number == 0 { String::new() } else { counted(number, word) }
+        if number == 0 { String::new() } else { format_count(number, word) }
     };
     let deleted = document.verdict.with_flag(VerdictFlag::Deleted).count();
     let deleted_detail = if counts.deleted_manifests == 0 {
@@ -121,8 +128,8 @@ fn tiles(document: &PageDocument<'_>) -> Vec<Tile> {
     } else {
         format!(
             "{}, {}",
-            counted(counts.deleted_manifests, "manifest"),
-            counted(counts.deleted_from_clusters, "cluster")
+            format_count(counts.deleted_manifests, "manifest"),
+            format_count(counts.deleted_from_clusters, "cluster")
         )
     };
     let tile =
@@ -146,7 +153,7 @@ fn tiles(document: &PageDocument<'_>) -> Vec<Tile> {
 
 fn write_tiles(out: &mut String, document: &PageDocument<'_>) {
     out.push_str("<ul class=\"tiles\" id=\"tiles\">\n");
-    for Tile { flag, sign, label, number, detail, bad } in tiles(document) {
+    for Tile { flag, sign, label, number, detail, bad } in build_tiles(document) {
         let class = match (number, bad) {
             (0, _) => "zero",
             (_, true) => "bad",
@@ -164,30 +171,40 @@ fn write_tiles(out: &mut String, document: &PageDocument<'_>) {
 fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
     let mut items: Vec<String> = Vec::new();
     if let Some(guard) = document.deletion_guard {
-        items.push(format!("<b class=\"bad\">! Publishing is refused</b> {}", escape(&guard.to_string())));
+        items.push(format!(
+            "<b class=\"bad\">! Publishing is refused</b> {}",
+            escape_html(&guard.to_string())
+        ));
     }
     for object in &document.objects {
         let nowhere = object.flags.contains(&VerdictFlag::RunsNowhere);
         if nowhere || object.flags.contains(&VerdictFlag::DoesNotFit) {
             let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
-            items.push(format!("<b class=\"bad\">{sign} {}</b> {words}{}", link(object), reason(object)));
+            items.push(format!(
+                "<b class=\"bad\">{sign} {}</b> {words}{}",
+                format_link(object),
+                format_reason(object)
+            ));
         }
     }
     for cluster in &document.clusters {
         if cluster.presence == super::ClusterPresence::Leaves {
-            items.push(format!("<b>− {}</b> leaves the inventory", escape(&cluster.row.name)));
+            items.push(format!("<b>− {}</b> leaves the inventory", escape_html(&cluster.row.name)));
         }
     }
     let errors = document.findings.iter().filter(|row| row.severity == Severity::Error).count();
     if errors > 0 {
-        items.push(format!("<b class=\"bad\">! <a href=\"#findings\">{}</a></b>", counted(errors, "error")));
+        items.push(format!(
+            "<b class=\"bad\">! <a href=\"#findings\">{}</a></b>",
+            format_count(errors, "error")
+        ));
     }
     out.push_str("<section class=\"card\" aria-labelledby=\"decide\"><h2 id=\"decide\">To decide</h2>\n");
     if items.is_empty() {
         out.push_str("<p class=\"muted\">Nothing stands out.</p>\n</section>\n");
         return;
     }
-    write_list(out, &items, DECISIONS);
+    write_list(out, &items, MAX_DECISIONS);
     out.push_str("</section>\n");
 }
 
@@ -209,63 +226,66 @@ fn write_list(out: &mut String, items: &[String], most: usize) {
     }
 }
 
-fn reason(object: &PageObject<'_>) -> String {
+fn format_reason(object: &PageObject<'_>) -> String {
     object.unschedulable.to.map_or(String::new(), |why| {
         let words = if why.message.is_empty() { &why.reason } else { &why.message };
-        format!(": <span class=\"muted\">{}</span>", escape(words))
+        format!(": <span class=\"muted\">{}</span>", escape_html(words))
     })
 }
 
 /// The edits of the repo, with what they change.
 fn write_edits(out: &mut String, document: &PageDocument<'_>) {
     out.push_str("<section class=\"card\" aria-labelledby=\"edits\"><h2 id=\"edits\">What was changed in the repo</h2>\n");
-    let edits = Edits::new(document.causes);
-    let items: Vec<String> = edits.groups.iter().filter_map(edit).collect();
+    let edits = EditGroups::new(document.causes);
+    let items: Vec<String> = edits.groups.iter().filter_map(format_edit).collect();
     if items.is_empty() {
         out.push_str("<p class=\"muted\">Nothing that changes a cluster.</p>\n</section>\n");
         return;
     }
-    write_list(out, &items, EDITS);
+    write_list(out, &items, MAX_EDITS);
     out.push_str("</section>\n");
 }
 
 /// Edits that are shown together, with the fields that they change and what that causes.
-fn edit(group: &EditGroup<'_>) -> Option<String> {
-    let cause = group.first()?;
+fn format_edit(group: &EditGroup<'_>) -> Option<String> {
+    let cause = group.first_cause()?;
     let sign = match cause.kind {
         ObjectChangeKind::Added => "+",
         ObjectChangeKind::Changed => "~",
         ObjectChangeKind::Removed => "−",
     };
-    let name =
-        cause.object.as_ref().map_or("the configuration".to_owned(), |object| escape(&object.to_string()));
+    let name = cause
+        .object
+        .as_ref()
+        .map_or("the configuration".to_owned(), |object| escape_html(&object.to_string()));
     let more = match group.causes.len() {
         1 => String::new(),
         number => format!(
             " and {} more {}s",
             number - 1,
-            escape(cause.object.as_ref().map_or("object", |object| &object.kind))
+            escape_html(cause.object.as_ref().map_or("object", |object| &object.kind))
         ),
     };
     let mut text = format!(
         "<b>{sign} {name}{more}</b> <span class=\"tag\">{}</span> <span class=\"muted\">{}:{}</span> <span class=\"effect\">{}</span>",
         role_name(cause.role),
-        escape(&cause.file),
+        escape_html(&cause.file),
         cause.line,
-        group.effect()
+        group.format_effect()
     );
-    let fields = group.fields();
-    for field in fields.iter().take(FIELDS) {
+    let fields = group.edited_fields();
+    for field in fields.iter().take(MAX_FIELDS) {
         let values = field
             .values
             .as_ref()
             .map_or(" <span class=\"muted\">various values</span>".to_owned(), |(from, to)| {
-                format!(" <del>{}</del> → <ins>{}</ins>", escape(from), escape(to))
+                format!(" <del>{}</del> → <ins>{}</ins>", escape_html(from), escape_html(to))
             });
-        let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape(field.path));
+        let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape_html(field.path));
     }
-    if fields.len() > FIELDS {
-        let _ = write!(text, "<div class=\"field muted\">and {} more fields</div>", fields.len() - FIELDS);
+    if fields.len() > MAX_FIELDS {
+        let _ =
+            write!(text, "<div class=\"field muted\">and {} more fields</div>", fields.len() - MAX_FIELDS);
     }
     Some(text)
 }
@@ -302,26 +322,26 @@ fn write_totals(out: &mut String, document: &PageDocument<'_>) {
 }
 
 /// A link that opens an object.
-fn link(object: &PageObject<'_>) -> String {
+fn format_link(object: &PageObject<'_>) -> String {
     let id = object.object;
-    let path = format!("{}/{}", id.kind, id.path());
-    format!("<a href=\"#{}\">{}</a>", escape(&fragment(&path)), escape(&id.to_string()))
+    let path = format!("{}/{}", id.kind, id.namespaced_name());
+    format!("<a href=\"#{}\">{}</a>", escape_html(&encode_fragment(&path)), escape_html(&id.to_string()))
 }
 
 /// A path as a fragment of an address.
-fn fragment(path: &str) -> String {
-    crate::escape::address(path)
+fn encode_fragment(path: &str) -> String {
+    crate::escape::encode_path(path)
 }
 
 /// The name of a side; a full commit hash is abbreviated.
-fn side(name: &str) -> String {
-    crate::diff::side(name)
+fn format_side(name: &str) -> String {
+    crate::diff::format_side(name)
 }
 
 /// Text as HTML.
-fn escape(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in visible(text).chars() {
+    for c in escape_controls(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use git2::{Oid, Repository};
 
 /// The largest number of commits that are visited.
-const MOST: usize = 10_000;
+const MAX_COMMITS: usize = 10_000;
 
 /// Whether `to` descends from `from`. `None` if the clone is too shallow to know.
 pub fn builds_on(repository: &Repository, from: Oid, to: Oid) -> Option<bool> {
@@ -21,7 +21,7 @@ pub fn builds_on(repository: &Repository, from: Oid, to: Oid) -> Option<bool> {
             Some(parents) => open.extend(parents.into_iter().filter(|parent| seen.insert(*parent))),
             None => whole = false,
         }
-        if seen.len() > MOST {
+        if seen.len() > MAX_COMMITS {
             whole = false;
             break;
         }

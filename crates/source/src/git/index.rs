@@ -19,17 +19,17 @@ pub(crate) struct SkippedEntry {
 }
 
 /// The length of an entry's fixed fields, up to the flags.
-const FIXED: usize = 62;
+const FIXED_BYTES: usize = 62;
 /// Where the mode of an entry is.
-const MODE: usize = 24;
+const MODE_OFFSET: usize = 24;
 /// Where the id of an entry is.
-const ID: usize = 40;
+const ID_OFFSET: usize = 40;
 /// In the flags: extended flags follow.
-const EXTENDED: u16 = 0x4000;
+const EXTENDED_FLAG: u16 = 0x4000;
 /// In the extended flags: the file is not checked out.
-const SKIP_WORKTREE: u16 = 0x4000;
+const SKIP_WORKTREE_FLAG: u16 = 0x4000;
 /// The mode of a submodule.
-const GITLINK: u32 = 0o160_000;
+const GITLINK_MODE: u32 = 0o160_000;
 
 /// The entries that are skipped or submodules; `None` if the format is not known.
 pub(crate) fn read_skipped_entries(bytes: &[u8]) -> Option<Vec<SkippedEntry>> {
@@ -46,11 +46,11 @@ pub(crate) fn read_skipped_entries(bytes: &[u8]) -> Option<Vec<SkippedEntry>> {
     let mut path: Vec<u8> = Vec::new();
     for _ in 0..count {
         let start = at;
-        let mode = read_u32(bytes, start + MODE)?;
-        let id = bytes.get(start + ID..start + ID + 20)?;
-        let flags = read_u16(bytes, start + FIXED - 2)?;
-        at = start + FIXED;
-        let extended = if flags & EXTENDED == 0 {
+        let mode = read_u32(bytes, start + MODE_OFFSET)?;
+        let id = bytes.get(start + ID_OFFSET..start + ID_OFFSET + 20)?;
+        let flags = read_u16(bytes, start + FIXED_BYTES - 2)?;
+        at = start + FIXED_BYTES;
+        let extended = if flags & EXTENDED_FLAG == 0 {
             0
         } else {
             at += 2;
@@ -70,8 +70,8 @@ pub(crate) fn read_skipped_entries(bytes: &[u8]) -> Option<Vec<SkippedEntry>> {
         if version < 4 {
             at = start + (at - start).next_multiple_of(8);
         }
-        let is_submodule = mode == GITLINK;
-        if (is_submodule || extended & SKIP_WORKTREE != 0)
+        let is_submodule = mode == GITLINK_MODE;
+        if (is_submodule || extended & SKIP_WORKTREE_FLAG != 0)
             && let Ok(text) = std::str::from_utf8(&path)
         {
             found.push(SkippedEntry { path: text.to_owned(), id: Oid::from_bytes(id).ok()?, is_submodule });

@@ -35,7 +35,7 @@ use tempfile::TempDir;
 use super::leftovers;
 
 /// Variables that are set.
-const SET: [(&str, &str); 6] = [
+const SET_VARIABLES: [(&str, &str); 6] = [
     // federate parses the messages.
     ("LC_ALL", "C"),
     // There is no one to answer a prompt or to edit a text.
@@ -52,7 +52,7 @@ const SET: [(&str, &str); 6] = [
 
 /// Variables that are removed. If a hook runs this program, they refer to another repository or an
 /// unfinished index; others refer to objects or parents outside of the repository.
-const REMOVED: [&str; 6] = [
+const REMOVED_VARIABLES: [&str; 6] = [
     "GIT_PREFIX",
     "GIT_NAMESPACE",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -62,7 +62,7 @@ const REMOVED: [&str; 6] = [
 ];
 
 /// Settings that take precedence over all others (`-c`).
-const SETTINGS: [(&str, &str); 6] = [
+const FORCED_SETTINGS: [(&str, &str); 6] = [
     // Maintenance after a fetch would run on the repository and start programs.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
@@ -77,11 +77,11 @@ const SETTINGS: [(&str, &str); 6] = [
 
 /// The protocols for remotes, unless the user's `GIT_ALLOW_PROTOCOL` names others. Excluded are those that run
 /// a command in a URL (`ext::`), or a program from the `PATH` that a URL names.
-const PROTOCOLS: &str = "file:git:http:https:ssh";
+const ALLOWED_PROTOCOLS: &str = "file:git:http:https:ssh";
 
 /// The keys taken from the repository's configuration: names and URLs, not programs. `*` stands for the
 /// middle of a key (the name of a remote, a URL).
-const ALLOWED: [&str; 19] = [
+const ALLOWED_KEYS: [&str; 19] = [
     // The committer.
     "user.name",
     "user.email",
@@ -109,7 +109,7 @@ const ALLOWED: [&str; 19] = [
 ];
 
 /// What the repository shares with the separate common folder: its branches.
-const SHARED: [&str; 4] = ["refs", "packed-refs", "logs", "shallow"];
+const SHARED_PATHS: [&str; 4] = ["refs", "packed-refs", "logs", "shallow"];
 
 /// The separate common folder; removed when dropped.
 #[derive(Debug)]
@@ -122,21 +122,21 @@ impl Isolation {
     pub(super) fn prepare_command(repository: &Repository, command: &mut Command) -> io::Result<Self> {
         let folder = leftovers::create_folder()?;
         let common = fs::canonicalize(repository.commondir())?;
-        for name in SHARED {
+        for name in SHARED_PATHS {
             symlink(common.join(name), folder.path().join(name))?;
         }
         // An empty work tree, so that files such as `.gitattributes` and `.gitmodules` have no effect.
         let tree = folder.path().join("tree");
         fs::create_dir(&tree)?;
-        for (key, value) in SETTINGS {
+        for (key, value) in FORCED_SETTINGS {
             command.arg("-c").arg([key, value].join("="));
         }
-        for name in REMOVED {
+        for name in REMOVED_VARIABLES {
             command.env_remove(name);
         }
-        command.envs(SET);
+        command.envs(SET_VARIABLES);
         if std::env::var_os("GIT_ALLOW_PROTOCOL").is_none() {
-            command.env("GIT_ALLOW_PROTOCOL", PROTOCOLS);
+            command.env("GIT_ALLOW_PROTOCOL", ALLOWED_PROTOCOLS);
         }
         command.env("GIT_DIR", fs::canonicalize(repository.path())?);
         command.env("GIT_COMMON_DIR", folder.path());
@@ -172,7 +172,7 @@ fn is_allowed(key: &str) -> bool {
         Some((s, n)) => s == section && n == name && (middle.is_some() || matches!(s, "http" | "credential")),
         None => middle.is_none() && pattern.split_once('.') == Some((section, name)),
     };
-    ALLOWED.iter().any(is)
+    ALLOWED_KEYS.iter().any(is)
 }
 
 /// Passes settings to git in the environment, where no other user can see them, before those that the

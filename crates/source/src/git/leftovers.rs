@@ -19,17 +19,17 @@ use rustix::process::{Pid, geteuid, test_kill_process};
 use tempfile::TempDir;
 
 /// How the names begin; the process id follows, then what makes them unique.
-const PREFIX: &str = "federate-git-";
+const FOLDER_PREFIX: &str = "federate-git-";
 
 /// The age at which a folder without a process is removed.
-const OLD: Duration = Duration::from_hours(1);
+const MAX_AGE: Duration = Duration::from_hours(1);
 
 /// Creates a folder of this process that is removed when dropped. The first call removes old ones.
 pub(super) fn create_folder() -> io::Result<TempDir> {
     static SWEPT: Once = Once::new();
     let parent = std::env::temp_dir();
     SWEPT.call_once(|| remove_leftovers(&parent));
-    tempfile::Builder::new().prefix(&format!("{PREFIX}{}-", std::process::id())).tempdir_in(parent)
+    tempfile::Builder::new().prefix(&format!("{FOLDER_PREFIX}{}-", std::process::id())).tempdir_in(parent)
 }
 
 /// Removes the folders of processes that are gone. What cannot be removed does not keep `git` from running.
@@ -45,7 +45,7 @@ fn remove_leftovers(parent: &Path) {
 
 /// The process in the name of a folder.
 fn parse_process(name: &str) -> Option<Pid> {
-    let (pid, _) = name.strip_prefix(PREFIX)?.split_once('-')?;
+    let (pid, _) = name.strip_prefix(FOLDER_PREFIX)?.split_once('-')?;
     Pid::from_raw(pid.parse().ok().filter(|pid| *pid > 0)?)
 }
 
@@ -58,7 +58,7 @@ fn is_gone(pid: Pid) -> bool {
 fn is_old(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| {
         let age = meta.modified().ok().and_then(|modified| modified.elapsed().ok());
-        meta.is_dir() && meta.uid() == geteuid().as_raw() && age.is_some_and(|age| age >= OLD)
+        meta.is_dir() && meta.uid() == geteuid().as_raw() && age.is_some_and(|age| age >= MAX_AGE)
     })
 }
 
@@ -84,25 +84,25 @@ mod tests {
             symlink(repository.path().join("refs"), path.join("refs")).unwrap();
             fs::create_dir(path.join("tree")).unwrap();
             if old {
-                let then = SystemTime::now() - OLD - Duration::from_mins(1);
+                let then = SystemTime::now() - MAX_AGE - Duration::from_mins(1);
                 fs::File::open(&path).unwrap().set_modified(then).unwrap();
             }
         };
         let kept = [
-            (format!("{PREFIX}{gone}-new"), false),
-            (format!("{PREFIX}{}-mine", std::process::id()), true),
-            (format!("{PREFIX}1-another"), true),
-            (format!("{PREFIX}{gone}"), true),
-            (format!("{PREFIX}x-y"), true),
-            (format!("{PREFIX}-1-y"), true),
+            (format!("{FOLDER_PREFIX}{gone}-new"), false),
+            (format!("{FOLDER_PREFIX}{}-mine", std::process::id()), true),
+            (format!("{FOLDER_PREFIX}1-another"), true),
+            (format!("{FOLDER_PREFIX}{gone}"), true),
+            (format!("{FOLDER_PREFIX}x-y"), true),
+            (format!("{FOLDER_PREFIX}-1-y"), true),
             (format!("other-{gone}-x"), true),
         ];
         for (name, old) in &kept {
             make(name, *old);
         }
-        make(&format!("{PREFIX}{gone}-old"), true);
+        make(&format!("{FOLDER_PREFIX}{gone}-old"), true);
         // A link that another user made, say, is left alone, and so is what it leads to.
-        let link = format!("{PREFIX}{gone}-link");
+        let link = format!("{FOLDER_PREFIX}{gone}-link");
         symlink(repository.path(), parent.path().join(&link)).unwrap();
         remove_leftovers(parent.path());
         let mut left: Vec<String> = fs::read_dir(parent.path())

@@ -8,31 +8,31 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use git2::{ObjectType, Oid, Repository};
 
-use super::{LINK, TREE, find_tree};
+use super::{LINK_MODE, TREE_MODE, find_tree};
 use federate_repo::source::EntryKind;
 
 /// The largest number of links that are followed for one path, as in file systems.
-const MOST: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// The longest target of a link in bytes, as in file systems.
-const LONGEST: usize = 4096;
+const MAX_TARGET_BYTES: usize = 4096;
 
 /// The number of path components that are looked up for all links of a revision. Each link costs a few, but a small
 /// repository can hold many links with the longest of targets.
-const STEPS: usize = 1_000_000;
+const MAX_LOOKUPS: usize = 1_000_000;
 
 /// Resolves the links of a revision.
-pub(super) struct Links {
+pub(super) struct LinkResolver {
     left: AtomicUsize,
 }
 
-impl Default for Links {
+impl Default for LinkResolver {
     fn default() -> Self {
-        Self { left: AtomicUsize::new(STEPS) }
+        Self { left: AtomicUsize::new(MAX_LOOKUPS) }
     }
 }
 
-impl Links {
+impl LinkResolver {
     /// The target of the link at `path`, whose blob is `link`.
     pub(super) fn resolve_kind(
         &self,
@@ -42,8 +42,8 @@ impl Links {
         link: Oid,
     ) -> EntryKind {
         let target = read_target(repository, link).unwrap_or_else(|| "?".to_owned());
-        match (Follow { repository, root, links: MOST, left: &self.left }).resolve_path(path) {
-            Ok((to, TREE)) => EntryKind::LinkToFolder(to),
+        match (Follow { repository, root, links: MAX_LINKS, left: &self.left }).resolve_path(path) {
+            Ok((to, TREE_MODE)) => EntryKind::LinkToFolder(to),
             Ok((to, _)) => EntryKind::LinkToFile(to),
             Err(End::Outside) => EntryKind::LinkOutside(target),
             Err(End::Missing) => {
@@ -60,7 +60,7 @@ impl Links {
 fn read_target(repository: &Repository, link: Oid) -> Option<String> {
     let odb = repository.odb().ok()?;
     let (size, kind) = odb.read_header(link).ok()?;
-    if size > LONGEST || kind != ObjectType::Blob {
+    if size > MAX_TARGET_BYTES || kind != ObjectType::Blob {
         return None;
     }
     String::from_utf8(odb.read(link).ok()?.data().to_vec()).ok()
@@ -96,7 +96,7 @@ impl Follow<'_> {
             }
             let folder = real.last().map_or(self.root, |(_, id, _)| *id);
             let (id, mode) = self.find_entry(folder, &part)?;
-            if mode != LINK {
+            if mode != LINK_MODE {
                 real.push((part, id, mode));
                 continue;
             }
@@ -107,7 +107,7 @@ impl Follow<'_> {
             }
             rest.extend(to.split('/').rev().map(str::to_owned));
         }
-        let mode = real.last().map_or(TREE, |(_, _, mode)| *mode);
+        let mode = real.last().map_or(TREE_MODE, |(_, _, mode)| *mode);
         let names: Vec<String> = real.into_iter().map(|(name, ..)| name).collect();
         Ok((names.join("/"), mode))
     }

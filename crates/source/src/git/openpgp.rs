@@ -14,24 +14,24 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::verify::Refused;
+use super::verify::VerifyError;
 
 /// The program.
-pub(super) const PROGRAM: &str = "gpg";
+pub(super) const GPG_PROGRAM: &str = "gpg";
 /// The variable that names its home folder.
-pub(super) const HOME: &str = "GNUPGHOME";
+pub(super) const GPG_HOME_VARIABLE: &str = "GNUPGHOME";
 /// How signatures begin.
-pub(super) const SIGNATURE: &str = "-----BEGIN PGP SIGNATURE-----";
+pub(super) const SIGNATURE_MARK: &str = "-----BEGIN PGP SIGNATURE-----";
 /// What to do if a revision has such a signature and there are no keys.
 pub(super) const NO_KEYS: &str = "it has an OpenPGP signature, and the allowed signers have no OpenPGP key: add the \
                                   signer's public key (`gpg --armor --export`)";
 
-const BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
-const END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
-const PRIVATE: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
+const PUBLIC_KEY_BEGIN: &str = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
+const PUBLIC_KEY_END: &str = "-----END PGP PUBLIC KEY BLOCK-----";
+const PRIVATE_KEY_BEGIN: &str = "-----BEGIN PGP PRIVATE KEY BLOCK-----";
 
 /// The configuration of gpg, which takes precedence over the system's.
-const CONFIGURATION: &str = "batch
+const GPG_CONFIGURATION: &str = "batch
 no-tty
 no-autostart
 disable-dirmngr
@@ -48,19 +48,19 @@ pub(super) struct KeyBlock {
 }
 
 /// Divides a text into armored public keys and everything else, in which their lines are empty.
-pub(super) fn split_key_blocks(name: &str, text: &[u8]) -> Result<(Vec<u8>, Vec<KeyBlock>), Refused> {
+pub(super) fn split_key_blocks(name: &str, text: &[u8]) -> Result<(Vec<u8>, Vec<KeyBlock>), VerifyError> {
     let (mut rest, mut found) = (Vec::new(), Vec::new());
     let mut open: Option<KeyBlock> = None;
-    let unusable = |place: String, why: &str| Refused::Key { place, why: why.to_owned() };
+    let unusable = |place: String, why: &str| VerifyError::Key { place, why: why.to_owned() };
     for (at, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
         let place = || format!("{name}, line {at}");
         let is = |mark: &str| line.trim_ascii() == mark.as_bytes();
-        if is(PRIVATE) {
+        if is(PRIVATE_KEY_BEGIN) {
             let why = "this is a private OpenPGP key: list the public one (`gpg --armor --export`), and replace this key \
                        if others could read it";
             return Err(unusable(place(), why));
         }
-        if open.is_none() && is(BEGIN) {
+        if open.is_none() && is(PUBLIC_KEY_BEGIN) {
             open = Some(KeyBlock { place: place(), text: Vec::new() });
         }
         if let Some(block) = &mut open {
@@ -70,7 +70,7 @@ pub(super) fn split_key_blocks(name: &str, text: &[u8]) -> Result<(Vec<u8>, Vec<
             rest.extend_from_slice(line);
         }
         rest.push(b'\n');
-        if is(END) {
+        if is(PUBLIC_KEY_END) {
             found.extend(open.take());
         }
     }
@@ -90,12 +90,12 @@ pub(super) struct Keyring {
 
 impl Keyring {
     /// Imports keys into a new home folder of gpg; `None` if there are none.
-    pub(super) fn import_blocks(home: &Path, blocks: &[KeyBlock]) -> Result<Option<Self>, Refused> {
+    pub(super) fn import_blocks(home: &Path, blocks: &[KeyBlock]) -> Result<Option<Self>, VerifyError> {
         if blocks.is_empty() {
             return Ok(None);
         }
         DirBuilder::new().mode(0o700).create(home)?;
-        fs::write(home.join("gpg.conf"), CONFIGURATION)?;
+        fs::write(home.join("gpg.conf"), GPG_CONFIGURATION)?;
         let mut keyring = Self { home: home.to_owned(), keys: BTreeSet::new() };
         for block in blocks {
             keyring.import_block(block)?;
@@ -108,16 +108,19 @@ impl Keyring {
         &self.home
     }
 
-    fn import_block(&mut self, block: &KeyBlock) -> Result<(), Refused> {
-        let mut command = Command::new(PROGRAM);
-        command.args(["--quiet", "--status-fd=1", "--import"]).env(HOME, &self.home).env("LC_ALL", "C");
+    fn import_block(&mut self, block: &KeyBlock) -> Result<(), VerifyError> {
+        let mut command = Command::new(GPG_PROGRAM);
+        command
+            .args(["--quiet", "--status-fd=1", "--import"])
+            .env(GPG_HOME_VARIABLE, &self.home)
+            .env("LC_ALL", "C");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(Refused::Gpg)?;
+        let mut child = command.spawn().map_err(VerifyError::Gpg)?;
         if let Some(mut input) = child.stdin.take() {
             // A gpg that ends before it has read everything reports the reason itself.
             let _ = input.write_all(&block.text);
         }
-        let output = child.wait_with_output().map_err(Refused::Gpg)?;
+        let output = child.wait_with_output().map_err(VerifyError::Gpg)?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         // What was done to the key, and its fingerprint.
         let imported =
@@ -125,7 +128,7 @@ impl Keyring {
         let imported: Vec<String> = imported.map(|(_, key)| key.to_owned()).collect();
         if imported.is_empty() || !output.status.success() {
             let why = "gpg cannot import this OpenPGP key: export it again (`gpg --armor --export`)";
-            return Err(Refused::Key { place: block.place.clone(), why: why.to_owned() });
+            return Err(VerifyError::Key { place: block.place.clone(), why: why.to_owned() });
         }
         self.keys.extend(imported);
         Ok(())
@@ -151,7 +154,7 @@ fn status_lines(said: &str) -> impl Iterator<Item = &str> {
 
 /// Why gpg does not accept a signature, and what to do; `None` if another program refused it.
 pub(super) fn explain_refusal(said: &str) -> Option<String> {
-    const WAYS: [(&str, &str); 6] = [
+    const STATUS_REASONS: [(&str, &str); 6] = [
         ("REVKEYSIG", "has been revoked: sign the revision with another key"),
         (
             "EXPKEYSIG",
@@ -174,7 +177,7 @@ pub(super) fn explain_refusal(said: &str) -> Option<String> {
     if words.is_empty() {
         return None;
     }
-    let found = WAYS.iter().find_map(|(status, why)| {
+    let found = STATUS_REASONS.iter().find_map(|(status, why)| {
         let (_, key) = words.iter().find(|(word, _)| word == status)?;
         Some(format!("the OpenPGP key {key} {why}"))
     });
@@ -187,17 +190,20 @@ mod tests {
 
     #[test]
     fn keys_are_separated_from_other_lines() {
-        let text = format!("dev ssh-ed25519 AAAA\r\n{BEGIN}\r\n\r\nmDME\r\n{END}\r\nops ssh-ed25519 BBBB\n");
+        let text = format!(
+            "dev ssh-ed25519 AAAA\r\n{PUBLIC_KEY_BEGIN}\r\n\r\nmDME\r\n{PUBLIC_KEY_END}\r\nops ssh-ed25519 BBBB\n"
+        );
         let (rest, found) = split_key_blocks("list", text.as_bytes()).unwrap();
         assert_eq!(rest, b"dev ssh-ed25519 AAAA\r\n\n\n\n\nops ssh-ed25519 BBBB\n\n");
         assert_eq!((found.len(), &*found[0].place), (1, "list, line 2"));
-        assert!(found[0].text.starts_with(BEGIN.as_bytes()));
+        assert!(found[0].text.starts_with(PUBLIC_KEY_BEGIN.as_bytes()));
         let refused =
             |text: &str| split_key_blocks("list", text.as_bytes()).map(drop).unwrap_err().to_string();
         assert!(
-            refused(&format!("\n{BEGIN}\nmDME\n")).starts_with("list, line 2: this OpenPGP key has no end")
+            refused(&format!("\n{PUBLIC_KEY_BEGIN}\nmDME\n"))
+                .starts_with("list, line 2: this OpenPGP key has no end")
         );
-        assert!(refused(PRIVATE).starts_with("list, line 1: this is a private OpenPGP key"));
+        assert!(refused(PRIVATE_KEY_BEGIN).starts_with("list, line 1: this is a private OpenPGP key"));
     }
 
     #[test]

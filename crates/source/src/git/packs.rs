@@ -9,13 +9,13 @@ use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// The bytes of an object id, and of the checksum at the end of a pack.
-const ID: u64 = 20;
+const ID_BYTES: u64 = 20;
 /// The bytes of the table that counts objects by the first byte of their ids.
-const FANOUT: u64 = 4 * 256;
+const FANOUT_BYTES: u64 = 4 * 256;
 /// The first bytes of an index of version 2.
 const VERSION_2: u32 = 0xff74_4f63;
 /// Set in an offset that is the place of a longer one.
-const LARGE: u32 = 1 << 31;
+const LARGE_OFFSET: u32 = 1 << 31;
 
 /// Checks all packs of an object database and of its alternates. The error names the file that is damaged.
 pub(super) fn check_objects(objects: &Path) -> Result<(), String> {
@@ -78,13 +78,13 @@ fn pack_length(index: &Path) -> Option<u64> {
 
 /// Whether an object can begin at an offset of a pack of this length.
 fn is_within(offset: u64, length: u64) -> bool {
-    length.checked_sub(ID).is_some_and(|last| offset <= last)
+    length.checked_sub(ID_BYTES).is_some_and(|last| offset <= last)
 }
 
 fn index_is_sound(path: &Path, pack: u64) -> io::Result<bool> {
     let mut index = Table::open_file(path)?;
     let second = index.number_at(0)? == VERSION_2;
-    let start = if second { 8 + FANOUT } else { FANOUT };
+    let start = if second { 8 + FANOUT_BYTES } else { FANOUT_BYTES };
     let count = u64::from(index.number_at(start - 4)?);
     if count > pack {
         return Ok(false);
@@ -93,16 +93,16 @@ fn index_is_sound(path: &Path, pack: u64) -> io::Result<bool> {
         index.seek_to(start)?;
         for _ in 0..count {
             let offset = index.read_u32()?;
-            index.skip_bytes(ID)?;
+            index.skip_bytes(ID_BYTES)?;
             if !is_within(offset.into(), pack) {
                 return Ok(false);
             }
         }
         return Ok(true);
     }
-    let offsets = start + count * (ID + 4);
+    let offsets = start + count * (ID_BYTES + 4);
     let large = offsets + count * 4;
-    let large = index.wide_between(large, index.length.saturating_sub(2 * ID), count)?;
+    let large = index.wide_between(large, index.length.saturating_sub(2 * ID_BYTES), count)?;
     index.seek_to(offsets)?;
     for _ in 0..count {
         let offset = index.read_u32()?;
@@ -116,7 +116,9 @@ fn index_is_sound(path: &Path, pack: u64) -> io::Result<bool> {
 /// The offset that a number stands for; `None` if it is the place of one that does not exist.
 fn resolve_offset(number: u32, large: Option<&[u64]>) -> Option<u64> {
     match large {
-        Some(large) if number & LARGE != 0 => large.get(usize::try_from(number ^ LARGE).ok()?).copied(),
+        Some(large) if number & LARGE_OFFSET != 0 => {
+            large.get(usize::try_from(number ^ LARGE_OFFSET).ok()?).copied()
+        }
         _ => Some(number.into()),
     }
 }
@@ -235,8 +237,8 @@ mod tests {
         assert_eq!(sound(80), (true, true));
         assert_eq!(sound(81), (false, false));
         // The first long offset is outside, and there is no second one.
-        assert_eq!(sound(LARGE), (false, false));
-        assert_eq!(sound(LARGE | 1), (false, false));
+        assert_eq!(sound(LARGE_OFFSET), (false, false));
+        assert_eq!(sound(LARGE_OFFSET | 1), (false, false));
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct GitLimits {
 }
 
 /// A call of `git` in a repository.
-pub struct Git<'r> {
+pub struct GitCommand<'r> {
     repository: &'r Repository,
     what: String,
     settings: Vec<String>,
@@ -75,7 +75,7 @@ pub struct Git<'r> {
     hides_remote: bool,
 }
 
-impl<'r> Git<'r> {
+impl<'r> GitCommand<'r> {
     /// Prepares `git WHAT` in a repository.
     pub fn new(repository: &'r Repository, what: &str) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl<'r> Git<'r> {
 
     /// Overrides a key of git's configuration.
     #[must_use]
-    pub fn config(mut self, key: &str, value: &str) -> Self {
+    pub fn override_config(mut self, key: &str, value: &str) -> Self {
         self.settings.push([key, value].join("="));
         self
     }
@@ -121,7 +121,7 @@ impl<'r> Git<'r> {
 
     /// Sets its standard input.
     #[must_use]
-    pub fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn with_input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = bytes.into();
         self
     }
@@ -129,28 +129,28 @@ impl<'r> Git<'r> {
     /// Stops it, with all its child processes, after this time. It then runs in its own process group, so
     /// Ctrl-C does not end it.
     #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
     /// Limits what its processes may use.
     #[must_use]
-    pub fn limits(mut self, limits: GitLimits) -> Self {
+    pub fn with_limits(mut self, limits: GitLimits) -> Self {
         self.limits = Some(limits);
         // Fewer threads, which hold less; larger objects are not held in memory at all.
-        self.config("pack.threads", "2")
-            .config("core.bigFileThreshold", "32m")
-            .config("core.deltaBaseCacheLimit", "32m")
+        self.override_config("pack.threads", "2")
+            .override_config("core.bigFileThreshold", "32m")
+            .override_config("core.deltaBaseCacheLimit", "32m")
     }
 
     /// Runs it and returns its standard output.
     pub fn run(self) -> Result<String, Error> {
-        self.outputs().map(|(output, _)| output)
+        self.run_with_messages().map(|(output, _)| output)
     }
 
     /// Runs it and returns its standard output, and what it wrote to standard error.
-    pub(super) fn outputs(self) -> Result<(String, String), Error> {
+    pub(super) fn run_with_messages(self) -> Result<(String, String), Error> {
         let mut command = Command::new("git");
         let isolation = Isolation::prepare_command(self.repository, &mut command)?;
         for setting in &self.settings {
@@ -165,7 +165,8 @@ impl<'r> Git<'r> {
         if let Some(limits) = self.limits {
             limits.apply_to(&child);
         }
-        let watchdog = self.timeout.and_then(|timeout| Some((timeout, Watchdog::start(&child, timeout)?)));
+        let watchdog =
+            self.timeout.and_then(|timeout| Some((timeout, Watchdog::watch_child(&child, timeout)?)));
         let Printed { status, stdout, stderr, cut } = read_output(child, &self.input)?;
         if let Some((timeout, watchdog)) = watchdog
             && watchdog.has_stopped()
@@ -181,7 +182,7 @@ impl<'r> Git<'r> {
             return Ok((text(&stdout), text(&stderr)));
         }
         drop(isolation);
-        if let Some(does) = self.limits.and_then(|limits| limits.exceeded(status, &text(&stderr))) {
+        if let Some(does) = self.limits.and_then(|limits| limits.describe_exceeded(status, &text(&stderr))) {
             return Err(Error::TooLarge { what: self.what, does });
         }
         let mut said = text(&stderr) + &text(&stdout);
@@ -209,7 +210,7 @@ impl GitLimits {
     fn apply_to(self, _: &Child) {}
 
     /// What a call that failed has exceeded.
-    fn exceeded(self, status: ExitStatus, said: &str) -> Option<String> {
+    fn describe_exceeded(self, status: ExitStatus, said: &str) -> Option<String> {
         let signal = Signal::XFSZ.as_raw();
         // A shell says by its exit code that a signal has ended its child.
         let is_ended = status.signal() == Some(signal) || status.code() == Some(128 + signal);
@@ -271,7 +272,7 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn start(child: &Child, timeout: Duration) -> Option<Self> {
+    fn watch_child(child: &Child, timeout: Duration) -> Option<Self> {
         let group = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
         let (done, ended) = mpsc::channel();
         let stopped = std::thread::spawn(move || {
@@ -349,11 +350,12 @@ mod tests {
         let repository = Repository::init(dir.path()).unwrap();
         let started = std::time::Instant::now();
         // The shell that git starts, and its children, keep the pipes open.
-        let git = Git::new(&repository, "nap").config("alias.nap", "!sleep 60 && true");
-        let error = git.timeout(Duration::from_millis(300)).run().unwrap_err();
+        let git = GitCommand::new(&repository, "nap").override_config("alias.nap", "!sleep 60 && true");
+        let error = git.with_timeout(Duration::from_millis(300)).run().unwrap_err();
         assert!(matches!(error, Error::Late { .. }), "{error}");
         assert!(started.elapsed() < Duration::from_secs(30));
-        let in_time = Git::new(&repository, "version").timeout(Duration::from_mins(1)).run().unwrap();
+        let in_time =
+            GitCommand::new(&repository, "version").with_timeout(Duration::from_mins(1)).run().unwrap();
         assert!(in_time.starts_with("git version"), "{in_time}");
     }
 
@@ -361,7 +363,7 @@ mod tests {
     fn a_failure_says_what_git_said() {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::init(dir.path()).unwrap();
-        let error = Git::new(&repository, "rev-parse").arg("--verify").arg("none").run().unwrap_err();
+        let error = GitCommand::new(&repository, "rev-parse").arg("--verify").arg("none").run().unwrap_err();
         assert_eq!(error.to_string(), "`git rev-parse` failed: fatal: Needed a single revision");
     }
 
@@ -400,8 +402,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::init(dir.path()).unwrap();
         let git = |what: &str| {
-            let git = Git::new(&repository, what).limits(LIMITS).timeout(Duration::from_mins(2));
-            git.config("protocol.version", "0")
+            let git =
+                GitCommand::new(&repository, what).with_limits(LIMITS).with_timeout(Duration::from_mins(2));
+            git.override_config("protocol.version", "0")
         };
         let address = serve_endless_references();
         let error = git("ls-remote").arg("--heads").arg("--").arg(address).run().unwrap_err();
@@ -409,10 +412,10 @@ mod tests {
         assert!(said.contains("the remote makes it use more than 64 MiB of memory"), "{said}");
 
         let written = "!head -c 9000000 /dev/zero > \"$GIT_WORK_TREE/large\"";
-        let error = git("write").config("alias.write", written).run().unwrap_err().to_string();
+        let error = git("write").override_config("alias.write", written).run().unwrap_err().to_string();
         assert!(error.contains("write a file of more than 1 MiB"), "{error}");
 
-        let error = git("endless").config("alias.endless", "!yes").run().unwrap_err().to_string();
+        let error = git("endless").override_config("alias.endless", "!yes").run().unwrap_err().to_string();
         assert!(error.contains("print more than 64 MiB"), "{error}");
     }
 }

@@ -11,18 +11,18 @@ use super::{Error, GitLocation};
 
 /// A resolved revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resolved {
+pub struct ResolvedRevision {
     /// The revision as given.
     pub rev: String,
     /// The commit, through tags.
     pub commit: Oid,
     /// The annotated tag, if the revision names one.
-    pub tag: Option<Tag>,
+    pub tag: Option<AnnotatedTag>,
 }
 
 /// An annotated tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tag {
+pub struct AnnotatedTag {
     /// The id of the tag object.
     pub id: Oid,
     /// The name in the tag object, which its signature covers.
@@ -33,21 +33,21 @@ pub struct Tag {
 
 impl GitLocation {
     /// The commit of a revision.
-    pub fn resolve(&self, repository: &Repository, rev: &str) -> Result<Resolved, Error> {
+    pub fn resolve_revision(&self, repository: &Repository, rev: &str) -> Result<ResolvedRevision, Error> {
         let found = repository.revparse_ext(rev).and_then(|(object, reference)| {
             let commit = object.peel_to_commit()?.id();
             let tag = object.as_tag().map(|tag| {
                 let name = String::from_utf8_lossy(tag.name_bytes()).into_owned();
                 let full = reference.as_ref().map(|r| String::from_utf8_lossy(r.name_bytes()).into_owned());
                 let found_as = full.map(|full| full.strip_prefix("refs/tags/").unwrap_or(&full).to_owned());
-                Tag { id: tag.id(), name, found_as }
+                AnnotatedTag { id: tag.id(), name, found_as }
             });
-            Ok(Resolved { rev: rev.to_owned(), commit, tag })
+            Ok(ResolvedRevision { rev: rev.to_owned(), commit, tag })
         });
         found.map_err(|e| {
             let rev = rev.to_owned();
             if repository.is_shallow() && e.code() == ErrorCode::NotFound {
-                return Error::Shallow { rev, repository: self.shown().to_owned() };
+                return Error::Shallow { rev, repository: self.display_folder().to_owned() };
             }
             let why = match e.code() {
                 _ if !has_commits(repository) => {
@@ -57,7 +57,7 @@ impl GitLocation {
                 ErrorCode::UnbornBranch => "the branch has no commit yet".to_owned(),
                 _ => e.message().to_owned(),
             };
-            Error::NoRevision { rev, repository: self.shown().to_owned(), why }
+            Error::NoRevision { rev, repository: self.display_folder().to_owned(), why }
         })
     }
 }
@@ -81,7 +81,7 @@ fn suggest_revision(repository: &Repository, rev: &str) -> String {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match names.as_slice() {
         [] => "the repository has no branches".to_owned(),
-        names => format!("its branches are {}", federate_kubernetes::finding::list(names, 10)),
+        names => format!("its branches are {}", federate_kubernetes::finding::join_names(names, 10)),
     }
 }
 

@@ -16,11 +16,11 @@ use tempfile::TempDir;
 
 use super::leftovers;
 use super::openpgp::{self, Keyring};
-use super::verify::Refused;
+use super::verify::VerifyError;
 
 /// Whose signatures count.
 #[derive(Clone, Copy, Debug)]
-pub enum Signers<'s> {
+pub enum AllowedSigners<'s> {
     /// Those in the file that the user's git configuration names.
     Configured,
     /// Those in a file.
@@ -29,7 +29,7 @@ pub enum Signers<'s> {
     Texts(&'s BTreeMap<String, Vec<u8>>),
 }
 
-impl<'s> From<Option<&'s Path>> for Signers<'s> {
+impl<'s> From<Option<&'s Path>> for AllowedSigners<'s> {
     fn from(file: Option<&'s Path>) -> Self {
         file.map_or(Self::Configured, Self::File)
     }
@@ -59,7 +59,7 @@ exec PROGRAM \"$@\"
 
 impl KeyFiles {
     /// The keys in a file.
-    pub(super) fn of_file(file: &Path, text: &[u8]) -> Result<Self, Refused> {
+    pub(super) fn of_file(file: &Path, text: &[u8]) -> Result<Self, VerifyError> {
         let name = format!("the allowed signers {}", file.display());
         let mut keys = Self::from_named_texts([(&*name, text)])?;
         if keys.openpgp.is_none() {
@@ -70,11 +70,13 @@ impl KeyFiles {
     }
 
     /// The keys in texts.
-    pub(super) fn of_texts(texts: &BTreeMap<String, Vec<u8>>) -> Result<Self, Refused> {
+    pub(super) fn of_texts(texts: &BTreeMap<String, Vec<u8>>) -> Result<Self, VerifyError> {
         Self::from_named_texts(texts.iter().map(|(name, text)| (&**name, &**text)))
     }
 
-    fn from_named_texts<'t>(texts: impl IntoIterator<Item = (&'t str, &'t [u8])>) -> Result<Self, Refused> {
+    fn from_named_texts<'t>(
+        texts: impl IntoIterator<Item = (&'t str, &'t [u8])>,
+    ) -> Result<Self, VerifyError> {
         let folder = leftovers::create_folder()?;
         let (mut lines, mut blocks) = (Vec::new(), Vec::new());
         for (name, text) in texts {

@@ -46,18 +46,18 @@ impl Scratch {
         GitLocation::discover_around(&self.0.path().join(folder)).unwrap()
     }
 
-    fn open(&self, folder: &str, rev: &str) -> Revision {
+    fn open(&self, folder: &str, rev: &str) -> GitRevision {
         open(self.place(folder), rev).unwrap()
     }
 }
 
-fn open(place: GitLocation, rev: &str) -> Result<Revision, Error> {
-    let resolved = place.resolve(&place.open()?, rev)?;
-    Revision::open(place, &resolved)
+fn open(place: GitLocation, rev: &str) -> Result<GitRevision, Error> {
+    let resolved = place.resolve_revision(&place.open_repository()?, rev)?;
+    GitRevision::open_folder(place, &resolved)
 }
 
-fn kinds(revision: &Revision, folder: &str) -> BTreeMap<String, EntryKind> {
-    revision.list(folder).unwrap().into_iter().map(|e| (e.name, e.kind)).collect()
+fn kinds(revision: &GitRevision, folder: &str) -> BTreeMap<String, EntryKind> {
+    revision.list_folder(folder).unwrap().into_iter().map(|e| (e.name, e.kind)).collect()
 }
 
 /// libgit2 would read beyond the end of the pack, and end the process.
@@ -97,19 +97,19 @@ fn a_revision_is_read_without_a_checkout() {
     scratch.write("apps/web.yaml", "a: 3\n");
     let before = scratch.open("", "HEAD~1");
     assert_eq!(kinds(&before, "apps").into_keys().collect::<Vec<_>>(), ["web.yaml"]);
-    assert_eq!(before.read("apps/web.yaml").unwrap(), b"a: 1\n");
+    assert_eq!(before.read_file("apps/web.yaml").unwrap(), b"a: 1\n");
     let now = scratch.open("apps", "main");
     assert_eq!(kinds(&now, "")["new"], EntryKind::Folder);
-    assert_eq!(now.read("web.yaml").unwrap(), b"a: 2\n");
-    assert_eq!(now.read("new/b.yaml").unwrap(), b"b: 1\n", "not listed before");
-    assert!(now.read("absent.yaml").is_err());
+    assert_eq!(now.read_file("web.yaml").unwrap(), b"a: 2\n");
+    assert_eq!(now.read_file("new/b.yaml").unwrap(), b"b: 1\n", "not listed before");
+    assert!(now.read_file("absent.yaml").is_err());
     assert!(is_modified(&scratch.place("apps")).unwrap());
     assert!(!is_modified(&scratch.place("apps/new")).unwrap());
     let beside = tempfile::tempdir().unwrap();
     let bare = beside.path().join("bare.git");
     scratch.git(&format!("clone -q --bare . {}", bare.display()));
     let bare = open(GitLocation::discover_around(&bare.join("apps/new")).unwrap(), "main").unwrap();
-    assert_eq!(bare.read("b.yaml").unwrap(), b"b: 1\n");
+    assert_eq!(bare.read_file("b.yaml").unwrap(), b"b: 1\n");
 }
 
 #[test]

@@ -17,20 +17,20 @@ use std::time::Duration;
 use git2::{Oid, Repository};
 
 use super::openpgp;
-use super::program::{self, Git};
-use super::signers::{KeyFiles, Signers};
-use super::{Error, GitLocation, Resolved, Tag, resolve};
+use super::program::{self, GitCommand};
+use super::signers::{AllowedSigners, KeyFiles};
+use super::{AnnotatedTag, Error, GitLocation, ResolvedRevision, resolve};
 
 /// How long a signature may take: a compressed one could go on for very long.
-const PATIENCE: Duration = Duration::from_mins(1);
+const VERIFY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Why a revision without a signature is refused.
-const UNSIGNED: &str = "there is no signature";
+const NO_SIGNATURE: &str = "there is no signature";
 
 /// Why a revision is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum VerifyError {
     /// There is no list of allowed signers.
     #[error(
         "no allowed signers: name the file with --allowed-signers, or set git's `gpg.ssh.allowedSignersFile` \
@@ -93,11 +93,11 @@ pub enum Refused {
     Program(#[from] program::Error),
 }
 
-impl Refused {
+impl VerifyError {
     /// Whether there is nothing to verify.
     fn is_unsigned(&self) -> bool {
         match self {
-            Self::NotSigned { why, .. } => why == UNSIGNED,
+            Self::NotSigned { why, .. } => why == NO_SIGNATURE,
             other => matches!(other, Self::NoTag(_)),
         }
     }
@@ -105,18 +105,22 @@ impl Refused {
 
 /// Refuses a revision unless its commit, or the annotated tag that names it, has a valid signature by a key
 /// in `allowed`.
-pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
+pub fn verify_revision(
+    location: &GitLocation,
+    resolved: &ResolvedRevision,
+    allowed: AllowedSigners<'_>,
+) -> Result<(), VerifyError> {
     let tag = match &resolved.tag {
         // Under another name, even a signed commit is not what the name promises.
         Some(tag) => {
             check_tag_name(tag, &resolved.rev).map_err(|why| not_signed(resolved, why))?;
-            verify_tag(place, resolved, allowed)
+            verify_tag(location, resolved, allowed)
         }
-        None => Err(Refused::NoTag(resolved.rev.clone())),
+        None => Err(VerifyError::NoTag(resolved.rev.clone())),
     };
     match tag {
-        Err(of_tag @ (Refused::NotSigned { .. } | Refused::NoTag(_))) => {
-            verify_commit(place, resolved, allowed).map_err(|of_commit| {
+        Err(of_tag @ (VerifyError::NotSigned { .. } | VerifyError::NoTag(_))) => {
+            verify_commit(location, resolved, allowed).map_err(|of_commit| {
                 // What is wrong with a signature says more than that there is none.
                 if of_commit.is_unsigned() && !of_tag.is_unsigned() { of_tag } else { of_commit }
             })
@@ -126,49 +130,57 @@ pub fn verify(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) ->
 }
 
 /// Refuses a revision unless it names an annotated tag with a valid signature.
-pub fn verify_tag(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
-    let Some(tag) = &resolved.tag else { return Err(Refused::NoTag(resolved.rev.clone())) };
-    let (repository, allowed) = open_with_keys(place, resolved, allowed)?;
+pub fn verify_tag(
+    location: &GitLocation,
+    resolved: &ResolvedRevision,
+    allowed: AllowedSigners<'_>,
+) -> Result<(), VerifyError> {
+    let Some(tag) = &resolved.tag else { return Err(VerifyError::NoTag(resolved.rev.clone())) };
+    let (repository, allowed) = open_with_keys(location, resolved, allowed)?;
     check_tag_name(tag, &resolved.rev)
         .and_then(|()| check_signature(&repository, tag.id, "verify-tag", &allowed))
         .map_err(|why| not_signed(resolved, why))
 }
 
 /// Refuses a revision unless its commit has a valid signature.
-pub fn verify_commit(place: &GitLocation, resolved: &Resolved, allowed: Signers<'_>) -> Result<(), Refused> {
-    let (repository, allowed) = open_with_keys(place, resolved, allowed)?;
+pub fn verify_commit(
+    location: &GitLocation,
+    resolved: &ResolvedRevision,
+    allowed: AllowedSigners<'_>,
+) -> Result<(), VerifyError> {
+    let (repository, allowed) = open_with_keys(location, resolved, allowed)?;
     check_signature(&repository, resolved.commit, "verify-commit", &allowed)
         .map_err(|why| not_signed(resolved, why))
 }
 
 /// The repository, and the keys of the allowed signers.
 fn open_with_keys(
-    place: &GitLocation,
-    resolved: &Resolved,
-    allowed: Signers<'_>,
-) -> Result<(Repository, KeyFiles), Refused> {
-    let repository = place.open()?;
+    location: &GitLocation,
+    resolved: &ResolvedRevision,
+    allowed: AllowedSigners<'_>,
+) -> Result<(Repository, KeyFiles), VerifyError> {
+    let repository = location.open_repository()?;
     let file = match allowed {
-        Signers::Texts(texts) => return Ok((repository, KeyFiles::of_texts(texts)?)),
-        Signers::File(file) => file.to_owned(),
-        Signers::Configured => configured_signers_file(&repository)?,
+        AllowedSigners::Texts(texts) => return Ok((repository, KeyFiles::of_texts(texts)?)),
+        AllowedSigners::File(file) => file.to_owned(),
+        AllowedSigners::Configured => configured_signers_file(&repository)?,
     };
-    let unreadable = |why: io::Error| Refused::Unreadable { file: file.clone(), why: why.to_string() };
+    let unreadable = |why: io::Error| VerifyError::Unreadable { file: file.clone(), why: why.to_string() };
     let allowed = std::path::absolute(&file).map_err(unreadable)?;
     let text = std::fs::read(&allowed).map_err(unreadable)?;
-    match path_in_repository(&repository, place, &allowed, resolved.commit)? {
-        Some(path) => Err(Refused::OwnList { file: allowed, path }),
+    match path_in_repository(&repository, location, &allowed, resolved.commit)? {
+        Some(path) => Err(VerifyError::OwnList { file: allowed, path }),
         None => Ok((repository, KeyFiles::of_file(&allowed, &text)?)),
     }
 }
 
-fn not_signed(resolved: &Resolved, why: String) -> Refused {
-    Refused::NotSigned { rev: resolved.rev.clone(), commit: resolved.commit, why }
+fn not_signed(resolved: &ResolvedRevision, why: String) -> VerifyError {
+    VerifyError::NotSigned { rev: resolved.rev.clone(), commit: resolved.commit, why }
 }
 
 /// Checks the tag's name, which its signature covers: otherwise anyone who can move tags could give an old
 /// release a new name.
-fn check_tag_name(tag: &Tag, rev: &str) -> Result<(), String> {
+fn check_tag_name(tag: &AnnotatedTag, rev: &str) -> Result<(), String> {
     let by_id = || rev.len() >= 7 && tag.id.to_string().starts_with(&rev.to_ascii_lowercase());
     match &tag.found_as {
         Some(name) if *name == tag.name => Ok(()),
@@ -183,18 +195,18 @@ fn check_tag_name(tag: &Tag, rev: &str) -> Result<(), String> {
 }
 
 /// The file with allowed signers in the user's git configuration.
-fn configured_signers_file(repository: &Repository) -> Result<PathBuf, Refused> {
-    let git = Git::new(repository, "config").arg("--type=path").arg("--get");
+fn configured_signers_file(repository: &Repository) -> Result<PathBuf, VerifyError> {
+    let git = GitCommand::new(repository, "config").arg("--type=path").arg("--get");
     match git.arg("gpg.ssh.allowedSignersFile").run() {
         Ok(said) => Ok(PathBuf::from(said.trim_end_matches('\n'))),
-        Err(program::Error::Failed { code: Some(1), .. }) => Err(Refused::NoList),
+        Err(program::Error::Failed { code: Some(1), .. }) => Err(VerifyError::NoList),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The program of the user's git configuration that verifies signatures by SSH keys.
 fn ssh_keygen(repository: &Repository) -> String {
-    let git = Git::new(repository, "config").arg("--type=path").arg("--get").arg("gpg.ssh.program");
+    let git = GitCommand::new(repository, "config").arg("--type=path").arg("--get").arg("gpg.ssh.program");
     let named = git.run().ok().map(|said| said.trim_end_matches('\n').to_owned());
     named.filter(|named| !named.is_empty()).unwrap_or_else(|| "ssh-keygen".to_owned())
 }
@@ -202,11 +214,11 @@ fn ssh_keygen(repository: &Repository) -> String {
 /// The path of a file within the repository: in the revision, or in the work tree.
 fn path_in_repository(
     repository: &Repository,
-    place: &GitLocation,
+    location: &GitLocation,
     file: &Path,
     commit: Oid,
 ) -> Result<Option<String>, Error> {
-    let Some(work_tree) = &place.work_tree else { return Ok(None) };
+    let Some(work_tree) = &location.work_tree else { return Ok(None) };
     let head = repository.head().and_then(|head| head.peel_to_commit()).map(|commit| commit.id()).ok();
     let parent = file.parent().and_then(|parent| parent.canonicalize().ok());
     let beside = parent.zip(file.file_name()).map(|(parent, name)| parent.join(name));
@@ -214,7 +226,7 @@ fn path_in_repository(
         let Ok(path) = path.strip_prefix(work_tree) else { continue };
         let path = path.to_string_lossy().into_owned();
         for commit in head.into_iter().chain([commit]) {
-            if resolve::contains_path(repository, commit, &path).map_err(|e| place.to_unreadable(&e))? {
+            if resolve::contains_path(repository, commit, &path).map_err(|e| location.to_unreadable(&e))? {
                 return Ok(Some(path));
             }
         }
@@ -227,27 +239,27 @@ fn check_signature(repository: &Repository, oid: Oid, what: &str, allowed: &KeyF
     let raw = raw.map_err(|e| e.message().to_owned())?;
     let raw = String::from_utf8_lossy(&raw);
     if !raw.contains("-----BEGIN ") {
-        return Err(UNSIGNED.to_owned());
+        return Err(NO_SIGNATURE.to_owned());
     }
     let ssh_program = allowed.ssh_program(&ssh_keygen(repository)).map_err(|error| error.to_string())?;
     let keyring = allowed.openpgp.as_ref();
-    let gpg = keyring.map_or("false", |_| openpgp::PROGRAM);
-    let mut git = Git::new(repository, what)
-        .config("gpg.ssh.allowedSignersFile", &allowed.ssh.to_string_lossy())
-        .config("gpg.ssh.program", &ssh_program.to_string_lossy())
-        .config("gpg.program", gpg)
-        .config("gpg.openpgp.program", gpg)
+    let gpg = keyring.map_or("false", |_| openpgp::GPG_PROGRAM);
+    let mut git = GitCommand::new(repository, what)
+        .override_config("gpg.ssh.allowedSignersFile", &allowed.ssh.to_string_lossy())
+        .override_config("gpg.ssh.program", &ssh_program.to_string_lossy())
+        .override_config("gpg.program", gpg)
+        .override_config("gpg.openpgp.program", gpg)
         // Nothing lists certificates.
-        .config("gpg.x509.program", "false");
+        .override_config("gpg.x509.program", "false");
     if let Some(keyring) = keyring {
         // The list says whom to trust, and gpg nothing about it.
-        let trusting = git.config("gpg.minTrustLevel", "undefined");
-        git = trusting.env(openpgp::HOME, keyring.home()).timeout(PATIENCE);
+        let trusting = git.override_config("gpg.minTrustLevel", "undefined");
+        git = trusting.env(openpgp::GPG_HOME_VARIABLE, keyring.home()).with_timeout(VERIFY_TIMEOUT);
     }
-    match (git.arg("--raw").arg(oid.to_string()).outputs(), keyring) {
+    match (git.arg("--raw").arg(oid.to_string()).run_with_messages(), keyring) {
         (Ok((_, said)), Some(keyring)) => keyring.check_signer(&said),
         (Ok(_), None) => Ok(()),
-        (Err(_), None) if raw.contains(openpgp::SIGNATURE) => Err(openpgp::NO_KEYS.to_owned()),
+        (Err(_), None) if raw.contains(openpgp::SIGNATURE_MARK) => Err(openpgp::NO_KEYS.to_owned()),
         (Err(error), _) => {
             Err(openpgp::explain_refusal(&error.to_string()).unwrap_or_else(|| error.to_string()))
         }

@@ -16,14 +16,14 @@ use tower::util::MapResultLayer;
 use federate_live::path::ApiPath;
 use federate_live::{AnswerCounts, ServerRole};
 
-use crate::source::credentials::Keys;
-use crate::source::github_app::Tokens;
-use crate::tally::Tally;
+use crate::counters::MetricCounters;
+use crate::source::credentials::SecretData;
+use crate::source::github_app::InstallationTokens;
 
 /// How long a request may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a watch lasts until it is started again.
-const WATCH: Duration = Duration::from_mins(4);
+const WATCH_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// A patch in steps.
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
@@ -83,14 +83,14 @@ impl From<kube::Error> for Error {
 
 /// Whom federate acts as.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct User {
+pub(crate) struct ImpersonatedUser {
     pub(crate) name: String,
     pub(crate) groups: Vec<String>,
 }
 
-impl User {
+impl ImpersonatedUser {
     /// The `ServiceAccount` of a namespace.
-    pub(crate) fn account(namespace: &str, name: &str) -> Self {
+    pub(crate) fn for_service_account(namespace: &str, name: &str) -> Self {
         let groups = [
             "system:serviceaccounts".to_owned(),
             format!("system:serviceaccounts:{namespace}"),
@@ -101,20 +101,24 @@ impl User {
 }
 
 /// The API server that holds Sync objects.
-pub struct Hub {
+pub struct HubClient {
     runtime: Runtime,
     client: kube::Client,
     /// The tokens of GitHub Apps.
-    tokens: Tokens,
+    tokens: InstallationTokens,
     /// The kubeconfigs that Syncs have used last, by namespace and name: a Sync that is deleted with its namespace may outlive
     /// its Secret.
-    pub(super) kubeconfigs: Mutex<BTreeMap<String, Keys>>,
+    pub(super) kubeconfigs: Mutex<BTreeMap<String, SecretData>>,
     answers: Arc<AnswerCounts>,
 }
 
-impl Hub {
+impl HubClient {
     /// Connects by a context of a kubeconfig, or from the pod that this runs in. Answers are counted.
-    pub fn connect(kubeconfig: Option<&Path>, context: Option<&str>, tally: &Tally) -> Result<Self, Error> {
+    pub fn connect(
+        kubeconfig: Option<&Path>,
+        context: Option<&str>,
+        tally: &MetricCounters,
+    ) -> Result<Self, Error> {
         let answers = tally.answers();
         let access = |error: &dyn std::fmt::Display| Error::Access(error.to_string());
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -137,7 +141,7 @@ impl Hub {
             };
             config.connect_timeout = Some(Duration::from_secs(10));
             let count = move |answer: Result<Response<_>, _>| {
-                answers.note(ServerRole::Hub, answer.as_ref().ok().map(Response::status));
+                answers.count_answer(ServerRole::Hub, answer.as_ref().ok().map(Response::status));
                 answer
             };
             let builder = kube::client::ClientBuilder::try_from(config).map_err(Error::from)?;
@@ -146,7 +150,7 @@ impl Hub {
         Ok(Self {
             runtime,
             client,
-            tokens: Tokens::default(),
+            tokens: InstallationTokens::default(),
             kubeconfigs: Mutex::default(),
             answers: tally.answers(),
         })
@@ -156,31 +160,35 @@ impl Hub {
     pub(crate) fn app_credentials(
         &self,
         url: &str,
-        keys: &Keys,
-        proxy: Option<&Keys>,
-    ) -> Result<Keys, String> {
-        self.runtime.block_on(self.tokens.credentials(url, keys, proxy))
+        keys: &SecretData,
+        proxy: Option<&SecretData>,
+    ) -> Result<SecretData, String> {
+        self.runtime.block_on(self.tokens.installation_credentials(url, keys, proxy))
     }
 
     /// The namespace of the context, or of the pod.
-    pub fn namespace(&self) -> &str {
+    pub fn default_namespace(&self) -> &str {
         self.client.default_namespace()
     }
 
     /// An object, or a list; `None` if it does not exist.
-    pub(crate) fn find(&self, path: &ApiPath) -> Result<Option<Value>, Error> {
-        self.find_as(None, path)
+    pub(crate) fn find_object(&self, path: &ApiPath) -> Result<Option<Value>, Error> {
+        self.find_object_as(None, path)
     }
 
     /// The same as another user; as oneself if there is none.
-    pub(crate) fn find_as(&self, user: Option<&User>, path: &ApiPath) -> Result<Option<Value>, Error> {
-        let mut request = request(&Method::GET, path, JSON, None)?;
-        if let Some(User { name, .. }) = user {
+    pub(crate) fn find_object_as(
+        &self,
+        user: Option<&ImpersonatedUser>,
+        path: &ApiPath,
+    ) -> Result<Option<Value>, Error> {
+        let mut request = build_request(&Method::GET, path, JSON, None)?;
+        if let Some(ImpersonatedUser { name, .. }) = user {
             // The API server knows the groups of a ServiceAccount; to name them takes more rights.
             let name = HeaderValue::from_str(name).map_err(|error| Error::Access(error.to_string()))?;
             request.headers_mut().insert("impersonate-user", name);
         }
-        match self.exchange(request) {
+        match self.execute_request(request) {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(error),
@@ -188,43 +196,45 @@ impl Hub {
     }
 
     /// Sends a request and returns the answer.
-    pub(crate) fn send(
+    pub(crate) fn send_request(
         &self,
         method: &Method,
         path: &ApiPath,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, Error> {
-        self.exchange(request(method, path, content_type, body)?)
+        self.execute_request(build_request(method, path, content_type, body)?)
     }
 
-    fn exchange(&self, request: Request<Vec<u8>>) -> Result<Value, Error> {
+    fn execute_request(&self, request: Request<Vec<u8>>) -> Result<Value, Error> {
         self.runtime.block_on(async {
-            if let Ok(answer) = tokio::time::timeout(PATIENCE, self.client.request::<Value>(request)).await {
+            if let Ok(answer) =
+                tokio::time::timeout(REQUEST_TIMEOUT, self.client.request::<Value>(request)).await
+            {
                 return answer.map_err(Error::from);
             }
-            self.answers.note(ServerRole::Hub, None);
-            Err(Error::Unreachable(format!("no answer within {} s", PATIENCE.as_secs())))
+            self.answers.count_answer(ServerRole::Hub, None);
+            Err(Error::Unreachable(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs())))
         })
     }
 
     /// Watches a list from a version on, until the server ends the watch. `changed` is called with each object
     /// and whether it was deleted, and returns whether to go on. Returns the last version.
-    pub(crate) fn watch(
+    pub(crate) fn watch_list(
         &self,
         path: &ApiPath,
         version: &str,
         mut changed: impl FnMut(Value, bool) -> bool,
     ) -> Result<String, Error> {
-        let path = path.clone().query("watch", "1").query("allowWatchBookmarks", "true");
-        let path = path.query("timeoutSeconds", &WATCH.as_secs().to_string());
-        let path = path.query("resourceVersion", version);
-        let request = request(&Method::GET, &path, JSON, None)?;
+        let path = path.clone().with_query("watch", "1").with_query("allowWatchBookmarks", "true");
+        let path = path.with_query("timeoutSeconds", &WATCH_TIMEOUT.as_secs().to_string());
+        let path = path.with_query("resourceVersion", version);
+        let request = build_request(&Method::GET, &path, JSON, None)?;
         self.runtime.block_on(async {
             let mut version = version.to_owned();
             let events = self.client.request_events::<Value>(request).await?;
             let mut events = std::pin::pin!(events);
-            let next = || tokio::time::Instant::now() + WATCH + PATIENCE;
+            let next = || tokio::time::Instant::now() + WATCH_TIMEOUT + REQUEST_TIMEOUT;
             // A server that is gone without a word ends the watch, too.
             while let Ok(event) = tokio::time::timeout_at(next(), events.try_next()).await {
                 let (object, gone) = match event? {
@@ -249,7 +259,7 @@ impl Hub {
     }
 }
 
-fn request(
+fn build_request(
     method: &Method,
     path: &ApiPath,
     content_type: &str,

@@ -3,24 +3,24 @@
 //! Facts: "Finalizers" of the Kubernetes documentation; `deletionPolicy` of Flux's Kustomization.
 
 use federate_live::path::ApiPath;
-use federate_sync_api::{Metadata, Sync};
+use federate_sync_api::{NamespacedName, Sync};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::client::{JSON, JSON_PATCH};
-use super::store::path;
-use super::{Error, Hub};
+use super::store::sync_path;
+use super::{Error, HubClient};
 
 /// The finalizer of Sync objects.
 const FINALIZER: &str = "finalizers.federate.dev";
 
-impl Hub {
+impl HubClient {
     /// Adds the finalizer to a Sync that deletes objects with itself, and removes it from others.
-    pub(crate) fn finalizer(&self, sync: &Sync) -> Result<(), Error> {
-        let wanted = sync.deletes();
-        self.finalizers(&sync.metadata, |finalizers| {
+    pub(crate) fn update_finalizer(&self, sync: &Sync) -> Result<(), Error> {
+        let desired = sync.deletes_objects();
+        self.patch_finalizers(&sync.metadata, |finalizers| {
             let has = finalizers.iter().any(|name| name == FINALIZER);
-            match (has, wanted) {
+            match (has, desired) {
                 (false, true) => finalizers.push(FINALIZER.into()),
                 (true, false) => finalizers.retain(|name| name != FINALIZER),
                 _ => {}
@@ -31,9 +31,9 @@ impl Hub {
     /// Whether a namespace is being deleted: nothing new can be created in it.
     pub(crate) fn is_terminating(&self, namespace: &str) -> Result<bool, Error> {
         let path =
-            ApiPath::of_version("v1").in_namespace(namespace).join("configmaps").query("dryRun", "All");
+            ApiPath::of_version("v1").in_namespace(namespace).join("configmaps").with_query("dryRun", "All");
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "federate.probe"}});
-        match self.send(&Method::POST, &path, JSON, Some(&body)) {
+        match self.send_request(&Method::POST, &path, JSON, Some(&body)) {
             Err(Error::Refused { code: 403, message }) => {
                 Ok(message.contains("because it is being terminated"))
             }
@@ -43,9 +43,13 @@ impl Hub {
         }
     }
 
-    fn finalizers(&self, sync: &Metadata, change: impl FnOnce(&mut Vec<Value>)) -> Result<(), Error> {
-        let path = path(sync);
-        let Some(object) = self.find(&path)? else { return Ok(()) };
+    fn patch_finalizers(
+        &self,
+        sync: &NamespacedName,
+        change: impl FnOnce(&mut Vec<Value>),
+    ) -> Result<(), Error> {
+        let path = sync_path(sync);
+        let Some(object) = self.find_object(&path)? else { return Ok(()) };
         let before = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let mut after = before.clone();
         change(&mut after);
@@ -57,7 +61,7 @@ impl Hub {
             {"op": "test", "path": "/metadata/resourceVersion", "value": object["metadata"]["resourceVersion"]},
             {"op": "add", "path": "/metadata/finalizers", "value": after},
         ]);
-        match self.send(&Method::PATCH, &path, JSON_PATCH, Some(&patch)) {
+        match self.send_request(&Method::PATCH, &path, JSON_PATCH, Some(&patch)) {
             Err(error) if error.is_absent() => Ok(()),
             other => other.map(drop),
         }
@@ -65,7 +69,7 @@ impl Hub {
 }
 
 /// Removes the finalizer.
-pub(crate) fn release(hub: &Hub, sync: &Metadata) -> Result<(), Error> {
-    hub.finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))?;
+pub(crate) fn remove_finalizer(hub: &HubClient, sync: &NamespacedName) -> Result<(), Error> {
+    hub.patch_finalizers(sync, |finalizers| finalizers.retain(|name| name != FINALIZER))?;
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Events on Sync objects: how rounds end, drift, and fights, for `kubectl describe` and `kubectl events`.
 
 use federate_live::path::ApiPath;
-use federate_sync_api::Metadata;
-use federate_sync_api::status::Reason;
+use federate_sync_api::NamespacedName;
+use federate_sync_api::status::SyncReason;
 use http::Method;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -10,16 +10,16 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::client::JSON;
-use super::{Error, Hub, Invalid};
-use crate::read::Loaded;
-use crate::round::Outcome;
+use super::{Error, HubClient, InvalidSync};
+use crate::reconciliation::SyncOutcome;
+use crate::sync_files::ValidSync;
 
 /// Characters that an Event's message may have.
-const LONGEST: usize = 1024;
+const MAX_MESSAGE_LENGTH: usize = 1024;
 
 /// What an Event is about.
 struct EventSubject<'e> {
-    sync: &'e Metadata,
+    sync: &'e NamespacedName,
     uid: &'e str,
     revision: Option<&'e str>,
 }
@@ -51,7 +51,7 @@ pub struct SyncEvent {
 
 impl SyncEvent {
     /// Reads an Event; `None` if it is about something else.
-    fn read(event: &Value, sync: &Metadata) -> Option<Self> {
+    fn from_object(event: &Value, sync: &NamespacedName) -> Option<Self> {
         let about = &event["involvedObject"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (about["kind"] == "Sync" && about["name"] == sync.name.as_str()).then(|| Self {
@@ -64,12 +64,13 @@ impl SyncEvent {
     }
 }
 
-impl Hub {
+impl HubClient {
     /// The Events of a Sync that the API server still has, the oldest first, with the version of the list.
-    pub fn list_events(&self, sync: &Metadata) -> Result<(Vec<SyncEvent>, String), Error> {
-        let list = self.find(&events_path(sync))?.unwrap_or_default();
+    pub fn list_events(&self, sync: &NamespacedName) -> Result<(Vec<SyncEvent>, String), Error> {
+        let list = self.find_object(&events_path(sync))?.unwrap_or_default();
         let items = list["items"].as_array().into_iter().flatten();
-        let mut events: Vec<SyncEvent> = items.filter_map(|event| SyncEvent::read(event, sync)).collect();
+        let mut events: Vec<SyncEvent> =
+            items.filter_map(|event| SyncEvent::from_object(event, sync)).collect();
         events.sort_by(|a, b| a.time.cmp(&b.time));
         Ok((events, list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()))
     }
@@ -77,14 +78,14 @@ impl Hub {
     /// Waits for the Events of a Sync that are written after a version, until `shown` returns `false`.
     pub fn follow_events(
         &self,
-        sync: &Metadata,
+        sync: &NamespacedName,
         mut version: String,
         mut shown: impl FnMut(SyncEvent) -> bool,
     ) -> Result<(), Error> {
         let mut goes_on = true;
         while goes_on {
-            version = self.watch(&events_path(sync), &version, |event, gone| {
-                if let Some(event) = SyncEvent::read(&event, sync).filter(|_| !gone) {
+            version = self.watch_list(&events_path(sync), &version, |event, gone| {
+                if let Some(event) = SyncEvent::from_object(&event, sync).filter(|_| !gone) {
                     goes_on = shown(event);
                 }
                 goes_on
@@ -94,15 +95,15 @@ impl Hub {
     }
 
     /// Writes an Event about how a round ended.
-    pub(crate) fn report(&self, loaded: &Loaded, outcome: &Outcome, revision: Option<&str>) {
+    pub(crate) fn report_outcome(&self, loaded: &ValidSync, outcome: &SyncOutcome, revision: Option<&str>) {
         let reason = (outcome.reason.name(), !outcome.is_ready() && !outcome.is_waiting());
-        self.event(loaded, reason, &outcome.message, revision);
+        self.report_event(loaded, reason, &outcome.message, revision);
     }
 
     /// Writes an Event with a reason, which may be a warning. A failure to write it is logged, and changes nothing else.
-    pub(crate) fn event(
+    pub(crate) fn report_event(
         &self,
-        loaded: &Loaded,
+        loaded: &ValidSync,
         (reason, warning): (&str, bool),
         message: &str,
         revision: Option<&str>,
@@ -113,16 +114,16 @@ impl Hub {
     }
 
     /// Writes an Event about an object that cannot be carried out.
-    pub(crate) fn report_invalid(&self, invalid: &Invalid) {
+    pub(crate) fn report_invalid(&self, invalid: &InvalidSync) {
         let about = EventSubject { sync: &invalid.metadata, uid: &invalid.uid, revision: None };
-        self.write_event(&about, (Reason::InvalidSpec.name(), true), &invalid.message);
+        self.write_event(&about, (SyncReason::InvalidSpec.name(), true), &invalid.message);
     }
 
     fn write_event(&self, about: &EventSubject<'_>, (reason, warning): (&str, bool), message: &str) {
         let EventSubject { sync, uid, revision } = about;
         let now = Timestamp::now();
         let name: String = sync.name.chars().take(200).collect();
-        let message: String = message.chars().take(LONGEST).collect();
+        let message: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
         let time = format!("{now:.0}");
         let body = json!({
             "apiVersion": "v1",
@@ -147,14 +148,14 @@ impl Hub {
             "reportingInstance": "",
         });
         let path = ApiPath::of_version("v1").in_namespace(&sync.namespace).join("events");
-        if let Err(error) = self.send(&Method::POST, &path, JSON, Some(&body)) {
+        if let Err(error) = self.send_request(&Method::POST, &path, JSON, Some(&body)) {
             tracing::warn!(%error, "an Event could not be written");
         }
     }
 }
 
 /// The path of the Events of a Sync.
-fn events_path(sync: &Metadata) -> ApiPath {
+fn events_path(sync: &NamespacedName) -> ApiPath {
     let events = ApiPath::of_version("v1").in_namespace(&sync.namespace).join("events");
-    events.query("fieldSelector", &format!("involvedObject.kind=Sync,involvedObject.name={}", sync.name))
+    events.with_query("fieldSelector", &format!("involvedObject.kind=Sync,involvedObject.name={}", sync.name))
 }

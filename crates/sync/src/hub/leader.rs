@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use federate_sync_api::record::digest;
+use federate_sync_api::record::compute_digest;
 
-use super::leases::{LeaseStore, Observation};
-use super::{Error, Hub};
+use super::leases::{LeaseObservation, LeaseStore};
+use super::{Error, HubClient};
 
 /// Which Lease, and how long it lasts.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl LeaderOptions {
     #[must_use]
     pub fn for_selector(mut self, selector: Option<&str>) -> Self {
         if let Some(selector) = selector {
-            let short: String = digest([selector.as_bytes()]).chars().take(10).collect();
+            let short: String = compute_digest([selector.as_bytes()]).chars().take(10).collect();
             self.name = format!("{}-{short}", self.name);
         }
         self
@@ -66,10 +66,10 @@ impl LeaderOptions {
 pub struct Leader {
     store: LeaseStore,
     options: LeaderOptions,
-    state: Arc<State>,
+    state: Arc<LeaderState>,
 }
 
-struct State {
+struct LeaderState {
     renewed: Mutex<Instant>,
     ended: AtomicBool,
 }
@@ -77,18 +77,18 @@ struct State {
 impl Leader {
     /// Waits until this process has the Lease, and renews it from then on in a thread. `lost` is called when another
     /// process has taken it. `end` says whether to stop waiting.
-    pub fn elect(
-        hub: &Arc<Hub>,
+    pub fn wait_for_lease(
+        hub: &Arc<HubClient>,
         options: LeaderOptions,
         end: &dyn Fn() -> bool,
         lost: impl FnOnce() + Send + 'static,
     ) -> Option<Self> {
         let store = || LeaseStore::new(hub.clone(), &options.namespace, &options.name);
-        let mut attempts = Attempts::new(store(), &options);
+        let mut attempts = LeaseAttempts::new(store(), &options);
         let mut waiting = false;
         let at = loop {
             let begun = Instant::now();
-            match attempts.attempt() {
+            match attempts.try_acquire() {
                 Ok(true) => break begun,
                 Ok(false) if !waiting => {
                     tracing::info!(
@@ -109,25 +109,25 @@ impl Leader {
             }
         };
         tracing::info!(identity = options.identity, "leading");
-        let state = Arc::new(State { renewed: Mutex::new(at), ended: AtomicBool::new(false) });
+        let state = Arc::new(LeaderState { renewed: Mutex::new(at), ended: AtomicBool::new(false) });
         let leader = Self { store: store(), options: options.clone(), state: state.clone() };
-        thread::spawn(move || renew(&mut attempts, &options, &state, lost));
+        thread::spawn(move || renew_until_lost(&mut attempts, &options, &state, lost));
         Some(leader)
     }
 
     /// Whether no other process can hold the Lease at this moment.
-    pub fn leads(&self) -> bool {
-        leads(&self.state, &self.options)
+    pub fn is_leading(&self) -> bool {
+        is_leading(&self.state, &self.options)
     }
 
     /// Releases the Lease, so that another process can take it at once.
-    pub fn release(&self) {
+    pub fn release_lease(&self) {
         self.state.ended.store(true, Ordering::SeqCst);
-        let released = self.store.find().and_then(|lease| {
+        let released = self.store.find_lease().and_then(|lease| {
             let Some(lease) = lease.filter(|lease| lease.holder == self.options.identity) else {
                 return Ok(true);
             };
-            self.store.put(&lease.released())
+            self.store.write_lease(&lease.without_holder())
         });
         if let Err(error) = released {
             tracing::warn!(%error, "the Lease could not be released");
@@ -136,32 +136,37 @@ impl Leader {
 }
 
 /// Attempts to take or renew the Lease.
-struct Attempts {
+struct LeaseAttempts {
     store: LeaseStore,
     identity: String,
     seconds: u64,
-    observation: Observation,
+    observation: LeaseObservation,
 }
 
-impl Attempts {
+impl LeaseAttempts {
     fn new(store: LeaseStore, options: &LeaderOptions) -> Self {
         let seconds = options.lease.as_secs().max(1);
-        Self { store, identity: options.identity.clone(), seconds, observation: Observation::default() }
+        Self { store, identity: options.identity.clone(), seconds, observation: LeaseObservation::default() }
     }
 
     /// Whether this process holds the Lease now.
-    fn attempt(&mut self) -> Result<bool, Error> {
-        self.store.claim(&self.identity, self.seconds, &mut self.observation)
+    fn try_acquire(&mut self) -> Result<bool, Error> {
+        self.store.claim_lease(&self.identity, self.seconds, &mut self.observation)
     }
 }
 
-fn leads(state: &State, options: &LeaderOptions) -> bool {
+fn is_leading(state: &LeaderState, options: &LeaderOptions) -> bool {
     state.renewed.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < options.renew
 }
 
 /// Renews the Lease until another process has taken it. While the API server cannot be reached, nothing is written
 /// ([`Leader::leads`]), and the process goes on when it can be reached again, unless another one has taken over.
-fn renew(attempts: &mut Attempts, options: &LeaderOptions, state: &State, lost: impl FnOnce()) {
+fn renew_until_lost(
+    attempts: &mut LeaseAttempts,
+    options: &LeaderOptions,
+    state: &LeaderState,
+    lost: impl FnOnce(),
+) {
     let mut led = true;
     loop {
         thread::sleep(options.retry);
@@ -169,7 +174,7 @@ fn renew(attempts: &mut Attempts, options: &LeaderOptions, state: &State, lost: 
             return;
         }
         let begun = Instant::now();
-        match attempts.attempt() {
+        match attempts.try_acquire() {
             Ok(true) => *state.renewed.lock().unwrap_or_else(PoisonError::into_inner) = begun,
             Ok(false) => {
                 tracing::error!("another process has taken the Lease");
@@ -177,7 +182,7 @@ fn renew(attempts: &mut Attempts, options: &LeaderOptions, state: &State, lost: 
             }
             Err(error) => tracing::warn!(%error, "the Lease could not be renewed"),
         }
-        let leads = leads(state, options);
+        let leads = is_leading(state, options);
         match (std::mem::replace(&mut led, leads), leads) {
             (true, false) => {
                 let seconds = options.renew.as_secs();

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::client::JSON;
-use super::{Error, Hub};
+use super::{Error, HubClient};
 
 /// A Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Lease {
 
 impl Lease {
     /// The Lease with another holder, who has just acquired it.
-    fn taken(mut self, holder: &str, seconds: u64) -> Self {
+    fn with_holder(mut self, holder: &str, seconds: u64) -> Self {
         if self.holder != holder {
             self.transitions += i64::from(!self.version.is_empty());
             self.acquired = None;
@@ -43,16 +43,16 @@ impl Lease {
     }
 
     /// The Lease without a holder, so that another process can take it at once.
-    pub(crate) fn released(self) -> Self {
+    pub(crate) fn without_holder(self) -> Self {
         Self { holder: String::new(), seconds: 1, ..self }
     }
 }
 
 /// Since when a Lease has not changed, by our own clock.
 #[derive(Debug, Default)]
-pub(crate) struct Observation(Option<(String, Instant)>);
+pub(crate) struct LeaseObservation(Option<(String, Instant)>);
 
-impl Observation {
+impl LeaseObservation {
     /// Notes a Lease that was read, and returns whether it had expired when it was asked for. It had not changed since
     /// the first answer that showed it as it is.
     fn is_expired(&mut self, lease: &Lease, asked: Instant, answered: Instant) -> bool {
@@ -69,43 +69,43 @@ impl Observation {
 
 /// One Lease on an API server.
 pub(crate) struct LeaseStore {
-    hub: Arc<Hub>,
+    hub: Arc<HubClient>,
     namespace: String,
     name: String,
 }
 
 impl LeaseStore {
-    pub(crate) fn new(hub: Arc<Hub>, namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(hub: Arc<HubClient>, namespace: &str, name: &str) -> Self {
         Self { hub, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    fn folder(&self) -> ApiPath {
+    fn list_path(&self) -> ApiPath {
         ApiPath::of_version("coordination.k8s.io/v1").in_namespace(&self.namespace).join("leases")
     }
 
     /// The Lease; `None` if it does not exist.
-    pub(crate) fn find(&self) -> Result<Option<Lease>, Error> {
-        Ok(self.hub.find(&self.folder().join(&self.name))?.as_ref().map(parse_lease))
+    pub(crate) fn find_lease(&self) -> Result<Option<Lease>, Error> {
+        Ok(self.hub.find_object(&self.list_path().join(&self.name))?.as_ref().map(parse_lease))
     }
 
     /// Takes or renews the Lease, unless another process holds it. Returns whether it is held now.
-    pub(crate) fn claim(
+    pub(crate) fn claim_lease(
         &self,
         identity: &str,
         seconds: u64,
-        observation: &mut Observation,
+        observation: &mut LeaseObservation,
     ) -> Result<bool, Error> {
         let asked = Instant::now();
-        let lease = self.find()?.unwrap_or_default();
+        let lease = self.find_lease()?.unwrap_or_default();
         let is_free = lease.holder.is_empty() || lease.holder == identity;
         if !is_free && !observation.is_expired(&lease, asked, Instant::now()) {
             return Ok(false);
         }
-        self.put(&lease.taken(identity, seconds))
+        self.write_lease(&lease.with_holder(identity, seconds))
     }
 
     /// Writes the Lease, with the present time as that of its renewal. Returns `false` if it has changed meanwhile.
-    pub(crate) fn put(&self, lease: &Lease) -> Result<bool, Error> {
+    pub(crate) fn write_lease(&self, lease: &Lease) -> Result<bool, Error> {
         let now = format!("{:.6}", Timestamp::now());
         let mut body = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -117,10 +117,10 @@ impl LeaseStore {
             },
         });
         let written = if lease.version.is_empty() {
-            self.hub.send(&Method::POST, &self.folder(), JSON, Some(&body))
+            self.hub.send_request(&Method::POST, &self.list_path(), JSON, Some(&body))
         } else {
             body["metadata"]["resourceVersion"] = lease.version.clone().into();
-            self.hub.send(&Method::PUT, &self.folder().join(&self.name), JSON, Some(&body))
+            self.hub.send_request(&Method::PUT, &self.list_path().join(&self.name), JSON, Some(&body))
         };
         match written {
             Ok(_) => Ok(true),

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use federate_sync_api::{Meta, Metadata, Sync};
+use federate_sync_api::{NamespacedName, Sync, SyncMetadata};
 use serde_json::Value;
 
 use super::Tenancy;
-use crate::read::{Loaded, wrong};
-use crate::source::Address;
+use crate::source::SourceAddress;
 use crate::source::credentials::is_loopback;
+use crate::sync_files::{ValidSync, validate_sync};
 
 /// An invalid Sync object.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Invalid {
+pub(crate) struct InvalidSync {
     /// Its name and namespace.
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: NamespacedName,
     /// Its generation.
     pub(crate) generation: i64,
     /// Its uid.
@@ -27,11 +27,11 @@ pub(crate) struct Invalid {
 }
 
 /// Reads an object, and checks what it asks for against what Syncs may. `None` if it has no name.
-pub(crate) fn loaded(object: &Value, tenancy: &Tenancy) -> Option<Result<Loaded, Invalid>> {
-    let metadata: Metadata = Metadata::of(&object["metadata"])?;
-    let Meta { generation, uid, .. } = Meta::of(&object["metadata"]);
+pub(crate) fn load_object(object: &Value, tenancy: &Tenancy) -> Option<Result<ValidSync, InvalidSync>> {
+    let metadata: NamespacedName = NamespacedName::from_value(&object["metadata"])?;
+    let SyncMetadata { generation, uid, .. } = SyncMetadata::from_value(&object["metadata"]);
     let deleting = object["metadata"]["deletionTimestamp"].is_string().then(|| object.clone());
-    Some(read_sync(object, tenancy).map_err(|message| Invalid {
+    Some(read_sync(object, tenancy).map_err(|message| InvalidSync {
         metadata,
         generation,
         uid,
@@ -45,7 +45,7 @@ pub(crate) fn loaded(object: &Value, tenancy: &Tenancy) -> Option<Result<Loaded,
 /// # Errors
 ///
 /// What is wrong, with the field.
-pub fn read_sync(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
+pub fn read_sync(object: &Value, tenancy: &Tenancy) -> Result<ValidSync, String> {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
@@ -53,21 +53,21 @@ pub fn read_sync(object: &Value, tenancy: &Tenancy) -> Result<Loaded, String> {
     let said = |pointer: &str, message: &str| {
         format!("{}: {message}", pointer.trim_start_matches('/').replace('/', "."))
     };
-    let sync = Sync::read(object).map_err(|(pointer, message)| said(&pointer, &message))?;
-    if let Some((pointer, message)) = wrong(&sync).into_iter().next() {
+    let sync = Sync::parse(object).map_err(|(pointer, message)| said(&pointer, &message))?;
+    if let Some((pointer, message)) = validate_sync(&sync).into_iter().next() {
         return Err(said(pointer, &message));
     }
-    tenancy.check(&sync).map_err(|(pointer, message)| said(pointer, &message))?;
+    tenancy.check_sync(&sync).map_err(|(pointer, message)| said(pointer, &message))?;
     if !is_remote(&sync.spec.source.url) {
         // The files of the pod hold data of other tenants, and plain http and git reach every service of its network.
         return Err("spec.source.url: it must be an address of https or ssh, not a path".to_owned());
     }
-    let address = Address::of(&sync.spec.source, Path::new("/"))
+    let address = SourceAddress::from_source(&sync.spec.source, Path::new("/"))
         .map_err(|message| said("/spec/source/url", &message))?;
     if sync.spec.commit.as_ref().is_some_and(|commit| commit.push == Some(false)) {
         return Err("spec.commit.push: a branch that is not pushed would only be in the cache".to_owned());
     }
-    Ok(Loaded::new(sync, address))
+    Ok(ValidSync::new(sync, address))
 }
 
 /// Whether an address leads out of the pod, encrypted. Only a server of the pod itself is reached without encryption.
@@ -84,8 +84,8 @@ fn is_remote(url: &str) -> bool {
 
 /// Removes the Syncs that name the same `ApplySet` or folder of a branch as an older one: each would undo what the
 /// other does.
-pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
-    let age = |loaded: &Loaded| {
+pub(crate) fn remove_clashing(syncs: &mut Vec<ValidSync>) -> Vec<InvalidSync> {
+    let age = |loaded: &ValidSync| {
         let created = loaded.sync.meta.as_ref().map(|meta| meta.created.clone());
         (created, loaded.sync.metadata.clone())
     };
@@ -107,7 +107,7 @@ pub(crate) fn clashes(syncs: &mut Vec<Loaded>) -> Vec<Invalid> {
             let generation = sync.meta.as_ref().map_or(1, |meta| meta.generation);
             let metadata = sync.metadata.clone();
             let uid = sync.meta.as_ref().map(|meta| meta.uid.clone()).unwrap_or_default();
-            found.push(Invalid { metadata, generation, uid, message, deleting: None });
+            found.push(InvalidSync { metadata, generation, uid, message, deleting: None });
             return false;
         }
         taken.extend(wants.into_iter().map(|want| (want, name.clone())));
@@ -130,7 +130,7 @@ mod tests {
         }
         let object = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
             "metadata": {"name": "web", "namespace": "shop"}, "spec": all});
-        loaded(&object, &Tenancy::default()).unwrap().err().map(|invalid| invalid.message)
+        load_object(&object, &Tenancy::default()).unwrap().err().map(|invalid| invalid.message)
     }
 
     #[test]

@@ -6,32 +6,37 @@ use std::sync::PoisonError;
 use k8s_openapi::ByteString;
 
 use federate_live::path::ApiPath;
-use federate_live::{Access, Hub as Inventory, Kubeconfig};
+use federate_live::{Access, HubAccess as Inventory, Kubeconfig};
 use federate_session::Session;
 
-use super::{Hub, Tenancy};
+use super::{HubClient, Tenancy};
 use crate::environment::MemberAccess;
-use crate::private::PrivateFile;
-use crate::read::Loaded;
-use crate::source::credentials::{Credentials, Keys};
+use crate::private_files::PrivateFile;
+use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::github_app;
+use crate::sync_files::ValidSync;
 
 /// The keys of a Secret under which a kubeconfig is, as Flux looks for them.
 const KUBECONFIG_KEYS: [&str; 2] = ["value", "value.yaml"];
 /// The context of the pod's own cluster in a kubeconfig that is written here.
-const POD: &str = "pod";
+const POD_CONTEXT: &str = "pod";
 /// The folder with a pod's own credentials.
-const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const SERVICE_ACCOUNT_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-impl Hub {
+impl HubClient {
     /// The keys of a Secret beside a Sync. They are read as the Sync's `ServiceAccount`, if it has one.
-    pub fn secret(&self, loaded: &Loaded, name: &str, tenancy: &Tenancy) -> Result<Keys, String> {
+    pub fn read_secret(
+        &self,
+        loaded: &ValidSync,
+        name: &str,
+        tenancy: &Tenancy,
+    ) -> Result<SecretData, String> {
         let namespace = &loaded.sync.metadata.namespace;
         let user = tenancy.user_for(&loaded.sync);
         let of_secret = |why: String| format!("the Secret {namespace}/{name} {why}");
         let path = ApiPath::of_version("v1").in_namespace(namespace).join("secrets").join(name);
         let found = self
-            .find_as(user.as_ref(), &path)
+            .find_object_as(user.as_ref(), &path)
             .map_err(|error| of_secret(format!("cannot be read: {error}")))?;
         let found = found.ok_or_else(|| of_secret("does not exist".to_owned()))?;
         let data: BTreeMap<String, ByteString> =
@@ -40,31 +45,44 @@ impl Hub {
     }
 
     /// The credentials of a Sync's source.
-    pub fn credentials(&self, loaded: &Loaded, tenancy: &Tenancy) -> Result<Credentials, String> {
+    pub fn source_credentials(
+        &self,
+        loaded: &ValidSync,
+        tenancy: &Tenancy,
+    ) -> Result<GitCredentials, String> {
         let source = &loaded.sync.spec.source;
         let read = |named: &Option<federate_sync_api::SecretRef>| {
-            named.as_ref().map(|secret| self.secret(loaded, &secret.name, tenancy)).transpose()
+            named.as_ref().map(|secret| self.read_secret(loaded, &secret.name, tenancy)).transpose()
         };
         let proxy = read(&source.proxy_secret_ref)?;
         let mut secret = read(&source.secret_ref)?;
         if let Some(keys) = secret.as_ref().filter(|keys| github_app::is_app(keys)) {
             secret = Some(self.app_credentials(&source.url, keys, proxy.as_ref())?);
         }
-        Credentials::of(&source.url, secret.as_ref(), proxy.as_ref())
+        GitCredentials::for_url(&source.url, secret.as_ref(), proxy.as_ref())
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.
-    pub fn signers(&self, loaded: &Loaded, tenancy: &Tenancy) -> Result<Option<Keys>, String> {
+    pub fn allowed_signers(
+        &self,
+        loaded: &ValidSync,
+        tenancy: &Tenancy,
+    ) -> Result<Option<SecretData>, String> {
         let verify = loaded.sync.spec.source.verify.as_ref();
         let secret = verify.and_then(|verify| verify.secret_ref.as_ref());
-        secret.map(|secret| self.secret(loaded, &secret.name, tenancy)).transpose()
+        secret.map(|secret| self.read_secret(loaded, &secret.name, tenancy)).transpose()
     }
 
     /// The keys of the Secret with a Sync's kubeconfig. While the Sync is being deleted, those that were read last count if the
     /// Secret cannot be read any more.
-    fn kubeconfig_keys(&self, loaded: &Loaded, name: &str, tenancy: &Tenancy) -> Result<Keys, String> {
+    fn kubeconfig_keys(
+        &self,
+        loaded: &ValidSync,
+        name: &str,
+        tenancy: &Tenancy,
+    ) -> Result<SecretData, String> {
         let sync = loaded.sync.metadata.full_name();
-        let read = self.secret(loaded, name, tenancy);
+        let read = self.read_secret(loaded, name, tenancy);
         let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
         match (read, known.get(&sync)) {
             (Ok(keys), _) => {
@@ -79,7 +97,7 @@ impl Hub {
     /// How a Sync's clusters are reached. `base` comes from the command line; `context` leads to this API server.
     pub fn member_access(
         &self,
-        loaded: &Loaded,
+        loaded: &ValidSync,
         session: &Session,
         mut base: Access,
         context: Option<&str>,
@@ -87,7 +105,7 @@ impl Hub {
     ) -> Result<MemberAccess, String> {
         let sync = &loaded.sync;
         // Syncs were checked when they were read; this is the last place before credentials are used.
-        tenancy.check(sync).map_err(|(_, message)| message)?;
+        tenancy.check_sync(sync).map_err(|(_, message)| message)?;
         let user = tenancy.user_for(sync);
         if let Some(user) = &user {
             (base.user, base.groups) = (Some(user.name.clone()), user.groups.clone());
@@ -112,31 +130,32 @@ impl Hub {
             let context = if let Some(context) = context {
                 context.to_owned()
             } else {
-                let file = PrivateFile::new(pod()?.as_bytes()).map_err(|error| error.to_string())?;
+                let file = PrivateFile::new(build_pod_kubeconfig()?.as_bytes())
+                    .map_err(|error| error.to_string())?;
                 base.kubeconfig = Some(file.path().to_owned());
                 kept.push(file);
-                POD.to_owned()
+                POD_CONTEXT.to_owned()
             };
             let user = user.map(|user| user.name);
             base.hub = Some(Inventory { context, inventory: session.inventory_objects(), user });
         }
-        Ok(MemberAccess { access: base, kept })
+        Ok(MemberAccess { access: base, files: kept })
     }
 }
 
 /// A kubeconfig for the cluster that this runs in.
-fn pod() -> Result<String, String> {
+fn build_pod_kubeconfig() -> Result<String, String> {
     let variable =
         |name: &str| std::env::var(name).map_err(|_| "`spec.hub` needs a pod, or --context".to_owned());
     let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let config = serde_json::json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": POD,
-        "clusters": [{"name": POD, "cluster": {
-            "server": format!("https://{host}:{port}"), "certificate-authority": format!("{SERVICE_ACCOUNT}/ca.crt"),
+        "apiVersion": "v1", "kind": "Config", "current-context": POD_CONTEXT,
+        "clusters": [{"name": POD_CONTEXT, "cluster": {
+            "server": format!("https://{host}:{port}"), "certificate-authority": format!("{SERVICE_ACCOUNT_FOLDER}/ca.crt"),
         }}],
-        "users": [{"name": POD, "user": {"tokenFile": format!("{SERVICE_ACCOUNT}/token")}}],
-        "contexts": [{"name": POD, "context": {"cluster": POD, "user": POD}}],
+        "users": [{"name": POD_CONTEXT, "user": {"tokenFile": format!("{SERVICE_ACCOUNT_FOLDER}/token")}}],
+        "contexts": [{"name": POD_CONTEXT, "context": {"cluster": POD_CONTEXT, "user": POD_CONTEXT}}],
     });
     Ok(config.to_string())
 }

@@ -5,33 +5,33 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use federate_live::path::ApiPath;
-use federate_sync_api::record::Record;
+use federate_sync_api::record::SyncRecord;
 use federate_sync_api::stage::SyncStage;
-use federate_sync_api::status::{Reason, Status};
-use federate_sync_api::{ApiVersion, Kind, Meta, Metadata, Sync};
+use federate_sync_api::status::{SyncReason, SyncStatus};
+use federate_sync_api::{NamespacedName, Sync, SyncApiVersion, SyncKind, SyncMetadata};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::client::JSON_PATCH;
-use super::memory::{Memory, MemoryError};
-use super::{Error, Hub, Invalid, release};
-use crate::read::Loaded;
-use crate::source::Address;
-use crate::state::{Error as StateError, StateStore, Store, SyncState};
+use super::plan_store::{PlanStore, PlanStoreError};
+use super::{Error, HubClient, InvalidSync, remove_finalizer};
+use crate::source::SourceAddress;
+use crate::state::{Error as StateError, StateBackend, StateStore, SyncState};
+use crate::sync_files::ValidSync;
 
 /// What the keys of the status of members start with. No revision has such a name.
-const MEMBERS: &str = "members.";
+const MEMBERS_PREFIX: &str = "members.";
 
 /// The states of Syncs on an API server; caches are in a folder.
 pub struct HubStateStore {
-    hub: Arc<Hub>,
+    hub: Arc<HubClient>,
     caches: PathBuf,
 }
 
 struct HubStore<'h> {
-    memory: Memory<'h>,
+    memory: PlanStore<'h>,
     path: ApiPath,
-    written: Option<Status>,
+    written: Option<SyncStatus>,
 }
 
 impl From<Error> for StateError {
@@ -41,35 +41,35 @@ impl From<Error> for StateError {
 }
 
 /// The path of a Sync object.
-pub(super) fn path(metadata: &Metadata) -> ApiPath {
+pub(super) fn sync_path(metadata: &NamespacedName) -> ApiPath {
     let syncs = ApiPath::of_version("federate.dev/v1alpha1").in_namespace(&metadata.namespace).join("syncs");
     syncs.join(&metadata.name)
 }
 
 impl HubStateStore {
     /// Keeps states on this API server, and caches in a folder.
-    pub fn new(hub: Arc<Hub>, caches: PathBuf) -> Self {
+    pub fn new(hub: Arc<HubClient>, caches: PathBuf) -> Self {
         Self { hub, caches }
     }
 
     /// The Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
     /// whose objects are to stay, is released. `None` if there is nothing to delete.
-    pub(crate) fn last_valid(&self, invalid: &Invalid) -> Result<Option<Loaded>, Error> {
+    pub(crate) fn last_valid(&self, invalid: &InvalidSync) -> Result<Option<ValidSync>, Error> {
         let Some(object) = &invalid.deleting else { return Ok(None) };
-        let meta = Meta::of(&object["metadata"]);
+        let meta = SyncMetadata::from_value(&object["metadata"]);
         let mut sync = Sync {
-            api_version: ApiVersion::V1Alpha1,
-            kind: Kind::Sync,
+            api_version: SyncApiVersion::V1Alpha1,
+            kind: SyncKind::Sync,
             metadata: invalid.metadata.clone(),
             // Only the names count until the record is read.
             spec: serde_json::from_value(json!({"source": {"url": ""}, "interval": "1m"}))
-                .map_err(damaged)?,
+                .map_err(damaged_record)?,
             status: None,
             meta: Some(meta.clone()),
         };
-        let mut record = Record::new(&sync, meta.generation, Status::default());
-        if let Some(stored) = Memory::open(&self.hub, &sync)?.record() {
-            record.restore(stored);
+        let mut record = SyncRecord::new(&sync, meta.generation, SyncStatus::default());
+        if let Some(stored) = PlanStore::open(&self.hub, &sync)?.record() {
+            record.restore_stored(stored);
         }
         let stays = ["Orphan", ""].contains(&object["spec"]["deletionPolicy"].as_str().unwrap_or_default())
             || object["spec"]["suspend"] == true;
@@ -78,49 +78,50 @@ impl HubStateStore {
                 sync = invalid.metadata.full_name(),
                 "the objects in member clusters stay where they are"
             );
-            release(&self.hub, &invalid.metadata)?;
+            remove_finalizer(&self.hub, &invalid.metadata)?;
             return Ok(None);
         };
         tracing::info!(sync = invalid.metadata.full_name(), "deleting by the last valid spec");
         sync.spec = *spec;
         let policy = serde_json::from_value(object["spec"]["deletionPolicy"].clone());
         sync.spec.deletion_policy = policy.unwrap_or(sync.spec.deletion_policy);
-        let address = Address::of(&sync.spec.source, Path::new("/")).map_err(damaged)?;
-        Ok(Some(Loaded::new(sync, address)))
+        let address =
+            SourceAddress::from_source(&sync.spec.source, Path::new("/")).map_err(damaged_record)?;
+        Ok(Some(ValidSync::new(sync, address)))
     }
 
     /// Writes to an object's status that it is invalid.
-    pub(crate) fn refuse(&self, invalid: &Invalid) -> Result<(), Error> {
-        let path = path(&invalid.metadata);
-        let Some(object) = self.hub.find(&path)? else { return Ok(()) };
-        let mut status = Status::read(&object["status"]);
+    pub(crate) fn mark_invalid(&self, invalid: &InvalidSync) -> Result<(), Error> {
+        let path = sync_path(&invalid.metadata);
+        let Some(object) = self.hub.find_object(&path)? else { return Ok(()) };
+        let mut status = SyncStatus::parse(&object["status"]);
         let before = status.clone();
         status.observed_generation = invalid.generation;
-        status.end(Reason::InvalidSpec, &invalid.message, jiff::Timestamp::now());
+        status.end_reconciling(SyncReason::InvalidSpec, &invalid.message, jiff::Timestamp::now());
         if status == before {
             return Ok(());
         }
-        write(&self.hub, &path, &status, None)?;
+        patch_status(&self.hub, &path, &status, None)?;
         self.hub.report_invalid(invalid);
         Ok(())
     }
 }
 
 impl StateStore for HubStateStore {
-    fn state<'s>(&'s self, loaded: &Loaded) -> Result<SyncState<'s>, StateError> {
+    fn open_state<'s>(&'s self, loaded: &ValidSync) -> Result<SyncState<'s>, StateError> {
         let sync: &Sync = &loaded.sync;
-        let path = path(&sync.metadata);
-        let object = self.hub.find(&path)?.unwrap_or_default();
-        let mut status = Status::read(&object["status"]);
+        let path = sync_path(&sync.metadata);
+        let object = self.hub.find_object(&path)?.unwrap_or_default();
+        let mut status = SyncStatus::parse(&object["status"]);
         let written = object["status"].is_object().then(|| status.clone());
-        let memory = Memory::open(&self.hub, sync)?;
+        let memory = PlanStore::open(&self.hub, sync)?;
         let meta = sync.meta.clone().unwrap_or_default();
         status.last_handled_reconcile_at.clone_from(&meta.requested_at);
-        let mut record = Record::new(sync, meta.generation, status);
+        let mut record = SyncRecord::new(sync, meta.generation, status);
         if let Some(stored) = memory.record() {
-            record.restore(stored);
+            record.restore_stored(stored);
         }
-        record.follow(sync, false);
+        record.follow_spec(sync, false);
         if record.accepted.is_some() && !memory.own {
             // The record of a former object of this name is written again, as this object's.
             record.enter_stage(SyncStage::Applying);
@@ -130,34 +131,34 @@ impl StateStore for HubStateStore {
     }
 }
 
-impl Store for HubStore<'_> {
-    fn memory(&self) -> Result<Option<Vec<u8>>, StateError> {
-        self.read("")
+impl StateBackend for HubStore<'_> {
+    fn read_plan(&self) -> Result<Option<Vec<u8>>, StateError> {
+        self.read_slot("")
     }
 
-    fn former(&self, revision: &str) -> Result<Option<Vec<u8>>, StateError> {
-        self.read(&former(revision))
+    fn read_former(&self, revision: &str) -> Result<Option<Vec<u8>>, StateError> {
+        self.read_slot(&former_prefix(revision))
     }
 
     fn keep_former(&mut self, revision: &str) -> Result<(), StateError> {
-        Ok(self.memory.copy(&former(revision))?)
+        Ok(self.memory.keep_as_former(&former_prefix(revision))?)
     }
 
     fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), StateError> {
-        let formers = but.iter().map(|revision| former(revision));
-        Ok(self.memory.forget(&formers.chain([MEMBERS.to_owned()]).collect())?)
+        let formers = but.iter().map(|revision| former_prefix(revision));
+        Ok(self.memory.retain_formers(&formers.chain([MEMBERS_PREFIX.to_owned()]).collect())?)
     }
 
-    fn place(&self) -> String {
-        self.memory.shown()
+    fn plan_location(&self) -> String {
+        self.memory.display_name()
     }
 
-    fn remember(&mut self, text: &str) -> Result<(), StateError> {
-        Ok(self.memory.write("", text.as_bytes())?)
+    fn write_plan(&mut self, text: &str) -> Result<(), StateError> {
+        Ok(self.memory.write_contents("", text.as_bytes())?)
     }
 
     fn members_status(&self) -> Result<Option<Vec<u8>>, StateError> {
-        self.read(MEMBERS)
+        self.read_slot(MEMBERS_PREFIX)
     }
 
     fn keep_members_status(&mut self, text: &str) -> Result<(), StateError> {
@@ -165,17 +166,17 @@ impl Store for HubStore<'_> {
             // What is kept belongs to a former object of this name until the memory is written again.
             return Ok(());
         }
-        Ok(self.memory.write(MEMBERS, text.as_bytes())?)
+        Ok(self.memory.write_contents(MEMBERS_PREFIX, text.as_bytes())?)
     }
 
-    fn save(&mut self, record: &Record) -> Result<(), StateError> {
-        self.memory.keep(&record.stored())?;
+    fn save_record(&mut self, record: &SyncRecord) -> Result<(), StateError> {
+        self.memory.write_record(&record.to_stored())?;
         self.save_status(record)
     }
 
-    fn save_status(&mut self, record: &Record) -> Result<(), StateError> {
+    fn save_status(&mut self, record: &SyncRecord) -> Result<(), StateError> {
         if self.written.as_ref() != Some(&record.status) {
-            self.write(record)?;
+            self.write_status(record)?;
             self.written = Some(record.status.clone());
         }
         Ok(())
@@ -184,42 +185,47 @@ impl Store for HubStore<'_> {
 
 impl HubStore<'_> {
     /// Writes the status, unless it says something about a newer spec already, such as that it is invalid.
-    fn write(&self, record: &Record) -> Result<(), Error> {
+    fn write_status(&self, record: &SyncRecord) -> Result<(), Error> {
         let hub = self.memory.hub;
         let known = self.written.as_ref().map(|status| status.observed_generation);
-        match write(hub, &self.path, &record.status, known) {
+        match patch_status(hub, &self.path, &record.status, known) {
             // A test of a patch that fails.
             Err(Error::Refused { code: 422, .. }) if known.is_some() => {}
             other => return other,
         }
-        let object = hub.find(&self.path)?.unwrap_or_default();
-        if Status::read(&object["status"]).observed_generation > record.status.observed_generation {
+        let object = hub.find_object(&self.path)?.unwrap_or_default();
+        if SyncStatus::parse(&object["status"]).observed_generation > record.status.observed_generation {
             return Ok(());
         }
-        write(hub, &self.path, &record.status, None)
+        patch_status(hub, &self.path, &record.status, None)
     }
 
-    fn read(&self, slot: &str) -> Result<Option<Vec<u8>>, StateError> {
-        self.memory.read(slot).map_err(|damage| match damage {
-            MemoryError::Server(error) => error.into(),
-            MemoryError::Contents(why) => StateError::Memory { place: self.memory.shown(), why },
+    fn read_slot(&self, slot: &str) -> Result<Option<Vec<u8>>, StateError> {
+        self.memory.read_contents(slot).map_err(|damage| match damage {
+            PlanStoreError::Server(error) => error.into(),
+            PlanStoreError::Contents(why) => StateError::Memory { place: self.memory.display_name(), why },
         })
     }
 }
 
 /// What the keys of a former revision's plan start with.
-fn former(revision: &str) -> String {
+fn former_prefix(revision: &str) -> String {
     format!("{revision}.")
 }
 
-fn damaged(why: impl std::fmt::Display) -> Error {
+fn damaged_record(why: impl std::fmt::Display) -> Error {
     Error::Access(format!("the record of the Sync is damaged: {why}"))
 }
 
 /// Writes a status; if `known` is given, only where the status is still about that generation.
-fn write(hub: &Hub, path: &ApiPath, status: &Status, known: Option<i64>) -> Result<(), Error> {
+fn patch_status(
+    hub: &HubClient,
+    path: &ApiPath,
+    status: &SyncStatus,
+    known: Option<i64>,
+) -> Result<(), Error> {
     let test = known.map(|known| json!({"op": "test", "path": "/status/observedGeneration", "value": known}));
     let write = json!({"op": "add", "path": "/status", "value": status.to_value()});
     let patch: Value = test.into_iter().chain([write]).collect();
-    hub.send(&Method::PATCH, &path.clone().join("status"), JSON_PATCH, Some(&patch)).map(drop)
+    hub.send_request(&Method::PATCH, &path.clone().join("status"), JSON_PATCH, Some(&patch)).map(drop)
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use federate_sync_api::{InventorySource, Sync};
 
-use super::client::User;
+use super::client::ImpersonatedUser;
 
 /// What the operator permits Syncs.
 #[derive(Clone, Debug, Default)]
@@ -26,15 +26,15 @@ pub struct Tenancy {
 
 impl Tenancy {
     /// The user that federate acts as for a Sync; `None` for itself.
-    pub(super) fn user_for(&self, sync: &Sync) -> Option<User> {
+    pub(super) fn user_for(&self, sync: &Sync) -> Option<ImpersonatedUser> {
         let spec = &sync.spec;
         let default = self.default_account.as_deref().filter(|_| !spec.without_impersonation);
         let account = spec.service_account_name.as_deref().or(default)?;
-        Some(User::account(&sync.metadata.namespace, account))
+        Some(ImpersonatedUser::for_service_account(&sync.metadata.namespace, account))
     }
 
     /// Checks whether a Sync may do what it asks for; the error has the pointer of the field.
-    pub(super) fn check(&self, sync: &Sync) -> Result<(), (&'static str, String)> {
+    pub(super) fn check_sync(&self, sync: &Sync) -> Result<(), (&'static str, String)> {
         let (spec, namespace) = (&sync.spec, &sync.metadata.namespace);
         let mut named = spec.depends_on.iter().filter_map(|on| on.namespace.as_ref());
         if let Some(other) = named.find(|other| *other != namespace).filter(|_| self.within_namespaces) {
@@ -89,7 +89,7 @@ mod tests {
         }
         let object = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
             "metadata": {"name": "web", "namespace": "shop"}, "spec": spec});
-        Sync::read(object).unwrap()
+        Sync::parse(object).unwrap()
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
         let account = json!({"apply": {}, "hub": {}, "serviceAccountName": "deployer"});
         for spec in [&commit, &own, &account] {
             for tenancy in [&strict, &lenient, &locked] {
-                assert!(tenancy.check(&sync(spec)).is_ok(), "{spec}");
+                assert!(tenancy.check_sync(&sync(spec)).is_ok(), "{spec}");
             }
         }
         for spec in [
@@ -113,18 +113,21 @@ mod tests {
             json!({"commit": {"branch": "rendered"}, "inventory": "hub", "hub": {}}),
             json!({"commit": {"branch": "rendered"}, "inventory": "members"}),
         ] {
-            let (pointer, message) = strict.check(&sync(&spec)).unwrap_err();
+            let (pointer, message) = strict.check_sync(&sync(&spec)).unwrap_err();
             assert_eq!(pointer, "/spec/serviceAccountName", "{spec}: {message}");
-            assert!(lenient.check(&sync(&spec)).is_ok() && locked.check(&sync(&spec)).is_ok(), "{spec}");
+            assert!(
+                lenient.check_sync(&sync(&spec)).is_ok() && locked.check_sync(&sync(&spec)).is_ok(),
+                "{spec}"
+            );
         }
         let itself = sync(&json!({"apply": {}, "hub": {}, "withoutImpersonation": true}));
         assert!(
-            strict.check(&itself).is_err()
-                && locked.check(&itself).is_err()
-                && lenient.check(&itself).is_ok()
+            strict.check_sync(&itself).is_err()
+                && locked.check_sync(&itself).is_err()
+                && lenient.check_sync(&itself).is_ok()
         );
         let both = json!({"apply": {}, "hub": {}, "kubeConfig": {"secretRef": {"name": "members"}}});
-        assert_eq!(lenient.check(&sync(&both)).unwrap_err().0, "/spec/hub");
+        assert_eq!(lenient.check_sync(&sync(&both)).unwrap_err().0, "/spec/hub");
     }
 
     #[test]

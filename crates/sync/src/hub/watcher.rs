@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use federate_engine::actions::Inventory;
+use federate_engine::actions::ApplySet;
 use federate_live::path::ApiPath;
 use serde_json::Value;
 
 use super::client::not_served;
-use super::{Error, Hub, Invalid, Tenancy, loaded};
-use crate::read::Loaded;
-use crate::watch::Event;
+use super::{Error, HubClient, InvalidSync, Tenancy, load_object};
+use crate::supervisor::LoopEvent;
+use crate::sync_files::ValidSync;
 
 /// The pause after a failure; it doubles.
-const PAUSE: Duration = Duration::from_secs(1);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// The Sync objects, by namespace and name.
 #[derive(Clone, Default)]
-pub struct Objects {
+pub struct SyncObjects {
     known: Arc<Mutex<BTreeMap<String, Value>>>,
     /// What Syncs may do.
     tenancy: Arc<Tenancy>,
@@ -30,14 +30,14 @@ pub struct Objects {
     selector: Option<Arc<str>>,
 }
 
-impl Objects {
+impl SyncObjects {
     /// Lists the objects of some namespaces (of all, if none is named) that a label selector selects, and then watches them
     /// in threads, which send `events`.
-    pub fn follow(
-        hub: &Arc<Hub>,
+    pub fn list_and_watch(
+        hub: &Arc<HubClient>,
         namespaces: &[String],
         selector: Option<&str>,
-        events: &Sender<Event>,
+        events: &Sender<LoopEvent>,
     ) -> Result<Self, Error> {
         let objects = Self { selector: selector.map(Into::into), ..Self::default() };
         let mut scopes: Vec<Option<String>> = namespaces.iter().cloned().map(Some).collect();
@@ -45,9 +45,9 @@ impl Objects {
             scopes.push(None);
         }
         for namespace in scopes {
-            let version = objects.list(hub, namespace.as_deref())?;
+            let version = objects.list_syncs(hub, namespace.as_deref())?;
             let (hub, objects, events) = (hub.clone(), objects.clone(), events.clone());
-            thread::spawn(move || objects.run(&hub, namespace.as_deref(), version, &events));
+            thread::spawn(move || objects.watch_until_closed(&hub, namespace.as_deref(), version, &events));
         }
         Ok(objects)
     }
@@ -59,27 +59,27 @@ impl Objects {
     }
 
     /// The objects as they are known now, or why one cannot be carried out.
-    pub(crate) fn all(&self) -> Vec<Result<Loaded, Invalid>> {
-        let objects: Vec<Value> = self.with(|objects| objects.values().cloned().collect());
-        objects.iter().filter_map(|object| loaded(object, &self.tenancy)).collect()
+    pub(crate) fn load_all(&self) -> Vec<Result<ValidSync, InvalidSync>> {
+        let objects: Vec<Value> = self.with_objects(|objects| objects.values().cloned().collect());
+        objects.iter().filter_map(|object| load_object(object, &self.tenancy)).collect()
     }
 
     /// The Sync that has an `ApplySet`, by its id.
     pub fn sync_of(&self, set: &str) -> Option<String> {
-        let has_it = |loaded: &Loaded| {
+        let has_it = |loaded: &ValidSync| {
             let (namespace, name) = loaded.sync.apply_set();
-            Inventory { namespace, name }.id() == set
+            ApplySet { namespace, name }.compute_id() == set
         };
-        let found = self.all().into_iter().flatten().find(has_it);
+        let found = self.load_all().into_iter().flatten().find(has_it);
         found.map(|loaded| loaded.sync.metadata.full_name())
     }
 
-    fn with<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {
+    fn with_objects<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {
         run(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The path of the selected Syncs of a namespace, or of all.
-    fn path(&self, namespace: Option<&str>) -> ApiPath {
+    fn list_path(&self, namespace: Option<&str>) -> ApiPath {
         let version = ApiPath::of_version("federate.dev/v1alpha1");
         let place = match namespace {
             Some(namespace) => version.in_namespace(namespace),
@@ -87,16 +87,16 @@ impl Objects {
         };
         let syncs = place.join("syncs");
         match &self.selector {
-            Some(selector) => syncs.query("labelSelector", selector),
+            Some(selector) => syncs.with_query("labelSelector", selector),
             None => syncs,
         }
     }
 
     /// Lists everything of a namespace, or of all, again. Returns the version of the list.
-    fn list(&self, hub: &Hub, namespace: Option<&str>) -> Result<String, Error> {
-        let list = hub.find(&self.path(namespace))?.ok_or_else(not_served)?;
+    fn list_syncs(&self, hub: &HubClient, namespace: Option<&str>) -> Result<String, Error> {
+        let list = hub.find_object(&self.list_path(namespace))?.ok_or_else(not_served)?;
         let items = list["items"].as_array().cloned().unwrap_or_default();
-        self.with(|objects| {
+        self.with_objects(|objects| {
             objects.retain(|_, object| {
                 namespace.is_some_and(|only| object["metadata"]["namespace"].as_str() != Some(only))
             });
@@ -104,26 +104,32 @@ impl Objects {
                 // Items of a list have no kind.
                 item["apiVersion"] = "federate.dev/v1alpha1".into();
                 item["kind"] = "Sync".into();
-                objects.insert(name(&item), item);
+                objects.insert(full_name(&item), item);
             }
         });
         Ok(list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned())
     }
 
     /// Watches until the receiver of events is gone.
-    fn run(&self, hub: &Hub, namespace: Option<&str>, mut version: String, events: &Sender<Event>) {
-        let mut pause = PAUSE;
+    fn watch_until_closed(
+        &self,
+        hub: &HubClient,
+        namespace: Option<&str>,
+        mut version: String,
+        events: &Sender<LoopEvent>,
+    ) {
+        let mut pause = FIRST_PAUSE;
         loop {
             let mut heard = true;
-            let watched = hub.watch(&self.path(namespace), &version, |object, gone| {
-                self.with(|objects| {
+            let watched = hub.watch_list(&self.list_path(namespace), &version, |object, gone| {
+                self.with_objects(|objects| {
                     if gone {
-                        objects.remove(&name(&object));
+                        objects.remove(&full_name(&object));
                     } else {
-                        objects.insert(name(&object), object);
+                        objects.insert(full_name(&object), object);
                     }
                 });
-                heard = events.send(Event::Objects).is_ok();
+                heard = events.send(LoopEvent::Objects).is_ok();
                 heard
             });
             if !heard {
@@ -132,7 +138,7 @@ impl Objects {
             let failed = match watched {
                 Ok(now) => {
                     version = now;
-                    pause = PAUSE;
+                    pause = FIRST_PAUSE;
                     continue;
                 }
                 Err(error) => error,
@@ -140,20 +146,20 @@ impl Objects {
             if !failed.is_expired() {
                 tracing::warn!(error = %failed, "watching the Syncs again in {} s", pause.as_secs());
                 thread::sleep(pause);
-                pause = (2 * pause).min(LONGEST_PAUSE);
+                pause = (2 * pause).min(MAX_PAUSE);
             }
-            match self.list(hub, namespace) {
+            match self.list_syncs(hub, namespace) {
                 Ok(now) => version = now,
                 Err(error) => tracing::warn!(%error, "the Syncs cannot be listed"),
             }
-            if events.send(Event::Objects).is_err() {
+            if events.send(LoopEvent::Objects).is_err() {
                 return;
             }
         }
     }
 }
 
-fn name(object: &Value) -> String {
+fn full_name(object: &Value) -> String {
     let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
     format!("{}/{}", text("namespace"), text("name"))
 }

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use federate_engine::snapshot::Captured;
+use federate_engine::snapshot::SnapshotInput;
 use federate_kubernetes::Object;
-use federate_session::Lost;
+use federate_session::UnreachableClusters;
 
 use crate::state::SyncState;
 
 /// The most bytes of the status of one member that are kept.
-const LARGEST: usize = 1 << 20;
+const MAX_STATUS_BYTES: usize = 1 << 20;
 
 /// What is known of members, by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ struct MemberStatus {
 
 impl MembersStatus {
     /// Reads what is kept. What cannot be read counts as nothing, because the members are read again.
-    pub(crate) fn of(state: &SyncState<'_>, sync: &str) -> Self {
+    pub(crate) fn from_state(state: &SyncState<'_>, sync: &str) -> Self {
         let read = state.members_status().map_err(|error| error.to_string()).and_then(|text| match text {
             Some(text) => serde_json::from_slice(&text).map_err(|error| error.to_string()),
             None => Ok(Self::default()),
@@ -49,10 +49,10 @@ impl MembersStatus {
     }
 
     /// Follows a reading of the members `names`. Other members are forgotten.
-    pub(crate) fn follow<'n>(
+    pub(crate) fn update_from<'n>(
         &mut self,
         names: impl Iterator<Item = &'n str>,
-        captured: &Captured,
+        captured: &SnapshotInput,
         now: Timestamp,
     ) {
         let mut before = std::mem::take(&mut self.0);
@@ -60,7 +60,8 @@ impl MembersStatus {
         for object in &captured.objects {
             let Some(member) = self.0.get_mut(&object.id.name) else { continue };
             let version = captured.kubernetes.get(&object.id.name).cloned();
-            *member = MemberStatus { object: Some(kept(object)), version, unreachable_since: None };
+            *member =
+                MemberStatus { object: Some(reduce_to_status(object)), version, unreachable_since: None };
         }
         for (name, member) in &mut self.0 {
             if captured.unreachable.contains(name) {
@@ -73,36 +74,36 @@ impl MembersStatus {
     }
 
     /// The members that could not be reached, with the seconds until `now`.
-    pub(crate) fn unreachable(&self, now: Timestamp) -> Lost {
+    pub(crate) fn unreachable_seconds(&self, now: Timestamp) -> UnreachableClusters {
         let since = self.0.iter().filter_map(|(name, member)| Some((name, member.unreachable_since?)));
         since.map(|(name, since)| (name.as_str().into(), now.duration_since(since).as_secs())).collect()
     }
 
     /// The inventory objects with the last status, and the versions of Kubernetes.
-    pub(crate) fn captured(&self) -> (Vec<Object>, BTreeMap<String, String>) {
+    pub(crate) fn last_captured(&self) -> (Vec<Object>, BTreeMap<String, String>) {
         let objects = self.0.values().filter_map(|member| member.object.clone());
         let versions = self.0.iter().filter_map(|(name, one)| Some((name.clone(), one.version.clone()?)));
-        (objects.map(|body| Object::of(body, "status of members")).collect(), versions.collect())
+        (objects.map(|body| Object::from_manifest(body, "status of members")).collect(), versions.collect())
     }
 
     /// Keeps this with the state of the Sync. A member with too large a status is left out.
-    pub(crate) fn keep(&self, state: &mut SyncState<'_>) -> Result<(), crate::state::Error> {
+    pub(crate) fn save_to(&self, state: &mut SyncState<'_>) -> Result<(), crate::state::Error> {
         let mut kept = self.clone();
         for member in kept.0.values_mut() {
-            member.object.take_if(|object| object.to_string().len() > LARGEST);
+            member.object.take_if(|object| object.to_string().len() > MAX_STATUS_BYTES);
         }
         state.keep_members_status(&serde_json::to_string(&kept).unwrap_or_default())
     }
 }
 
 /// The identity of an inventory object, and its status.
-fn kept(object: &Object) -> Value {
+fn reduce_to_status(object: &Object) -> Value {
     let mut metadata = json!({"name": object.id.name});
     if let Some(namespace) = &object.id.namespace {
         metadata["namespace"] = namespace.as_str().into();
     }
     json!({
         "apiVersion": object.id.api_version, "kind": object.id.kind, "metadata": metadata,
-        "status": object.at(&["status"]).cloned().unwrap_or_default(),
+        "status": object.value_at(&["status"]).cloned().unwrap_or_default(),
     })
 }

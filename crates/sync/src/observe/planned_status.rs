@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use federate_dialect::Dialects;
-use federate_engine::snapshot::{Captured, Stored};
+use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
 use federate_kubernetes::Object;
-use federate_session::Lost;
-use federate_sync_api::record::digest;
+use federate_session::UnreachableClusters;
+use federate_sync_api::record::compute_digest;
 
 /// The parts of an inventory object that decide.
-const PARTS: [&[&str]; 7] = [
+const DECISIVE_FIELDS: [&[&str]; 7] = [
     &["apiVersion"],
     &["kind"],
     &["metadata", "name"],
@@ -24,7 +24,7 @@ const PARTS: [&[&str]; 7] = [
 ];
 
 /// The ends of the names of fields that say when something happened.
-const TIMES: [&str; 2] = ["Time", "Heartbeat"];
+const TIME_SUFFIXES: [&str; 2] = ["Time", "Heartbeat"];
 
 /// The status of the clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -42,43 +42,44 @@ pub(crate) struct PlannedStatus {
 
 impl PlannedStatus {
     /// What was read of the clusters.
-    pub(crate) fn of(captured: &Captured, lost: Option<&Lost>) -> Self {
+    pub(crate) fn from_captured(captured: &SnapshotInput, lost: Option<&UnreachableClusters>) -> Self {
         let mut objects: Vec<&Object> = captured.objects.iter().collect();
         objects.sort_by(|a, b| a.id.cmp(&b.id));
         let lost = lost.map(|lost| lost.iter().map(|(name, seconds)| (name.to_string(), *seconds)).collect());
         Self {
-            objects: objects.into_iter().map(|object| decisive(&object.body)).collect(),
+            objects: objects.into_iter().map(|object| keep_decisive_fields(&object.body)).collect(),
             kubernetes: captured.kubernetes.clone(),
             lost,
         }
     }
 
     /// The digest, without times: planning does not read a clock.
-    pub(crate) fn digest(&self) -> String {
+    pub(crate) fn compute_digest(&self) -> String {
         let objects = self.objects.iter().map(|object| without_times(object.clone())).collect();
         let text = serde_json::to_string(&Self { objects, ..self.clone() }).unwrap_or_default();
-        digest([text.as_bytes()])
+        compute_digest([text.as_bytes()])
     }
 
     /// The status as a session takes it.
-    pub(crate) fn stored(&self, dialects: Dialects) -> Result<Stored, String> {
-        let object = |body: &Value| Object::of(body.clone(), "status of the clusters");
-        let captured = Captured { objects: self.objects.iter().map(object).collect(), ..Captured::default() };
-        let stored = Stored::of(dialects, &captured).map_err(|error| error.to_string())?;
-        Ok(Stored { kubernetes: self.kubernetes.clone(), ..stored })
+    pub(crate) fn to_stored(&self, dialects: Dialects) -> Result<StoredSnapshot, String> {
+        let object = |body: &Value| Object::from_manifest(body.clone(), "status of the clusters");
+        let captured =
+            SnapshotInput { objects: self.objects.iter().map(object).collect(), ..SnapshotInput::default() };
+        let stored = StoredSnapshot::from_input(dialects, &captured).map_err(|error| error.to_string())?;
+        Ok(StoredSnapshot { kubernetes: self.kubernetes.clone(), ..stored })
     }
 
     /// The members that cannot be reached, if their control planes act on it.
-    pub(crate) fn lost(&self) -> Option<Lost> {
+    pub(crate) fn unreachable_members(&self) -> Option<UnreachableClusters> {
         let lost = self.lost.as_ref()?;
         Some(lost.iter().map(|(name, seconds)| (name.as_str().into(), *seconds)).collect())
     }
 }
 
 /// The parts of an inventory object that decide.
-pub(crate) fn decisive(body: &Value) -> Value {
+pub(crate) fn keep_decisive_fields(body: &Value) -> Value {
     let mut kept = Map::new();
-    for path in PARTS {
+    for path in DECISIVE_FIELDS {
         let found = path.iter().try_fold(body, |value, key| value.get(key)).filter(|value| !value.is_null());
         match (found, path) {
             (Some(value), [outer, inner]) => {
@@ -96,7 +97,7 @@ pub(crate) fn decisive(body: &Value) -> Value {
 fn without_times(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let kept = map.into_iter().filter(|(key, _)| !TIMES.iter().any(|end| key.ends_with(end)));
+            let kept = map.into_iter().filter(|(key, _)| !TIME_SUFFIXES.iter().any(|end| key.ends_with(end)));
             Value::Object(kept.map(|(key, value)| (key, without_times(value))).collect())
         }
         Value::Array(items) => items.into_iter().map(without_times).collect(),
@@ -117,12 +118,12 @@ mod tests {
             "spec": {"secretRef": {"name": "s3cret"}, "taints": [{"key": "down", "effect": "NoExecute"}]},
             "status": {"conditions": [{"type": "Ready", "lastTransitionTime": time}], "cpu": cpu},
         });
-        Object::of(body, "hub")
+        Object::from_manifest(body, "hub")
     }
 
     fn status(objects: Vec<Object>) -> PlannedStatus {
-        let lost = Lost::from_iter([("m2".into(), 40)]);
-        PlannedStatus::of(&Captured { objects, ..Captured::default() }, Some(&lost))
+        let lost = UnreachableClusters::from_iter([("m2".into(), 40)]);
+        PlannedStatus::from_captured(&SnapshotInput { objects, ..SnapshotInput::default() }, Some(&lost))
     }
 
     #[test]
@@ -136,8 +137,8 @@ mod tests {
     fn neither_times_nor_the_order_count() {
         let one = status(vec![cluster("m2", "1", "4"), cluster("m1", "1", "4")]);
         let later = status(vec![cluster("m1", "2", "4"), cluster("m2", "3", "4")]);
-        assert_eq!(one.digest(), later.digest());
+        assert_eq!(one.compute_digest(), later.compute_digest());
         let other = status(vec![cluster("m1", "2", "4"), cluster("m2", "3", "5")]);
-        assert_ne!(one.digest(), other.digest());
+        assert_ne!(one.compute_digest(), other.compute_digest());
     }
 }

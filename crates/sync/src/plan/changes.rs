@@ -10,33 +10,33 @@ use federate_dialect::ClusterNames;
 use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
-use federate_sync_api::record::Record;
+use federate_sync_api::record::SyncRecord;
 use federate_sync_api::stage::SyncStage;
 
-use crate::round::Round;
+use crate::reconciliation::Reconciliation;
 
 /// More objects than this are not looked at one by one.
-const MOST: usize = 50;
+const MAX_CHANGED_OBJECTS: usize = 50;
 
 /// Kinds that other objects need, so that a change of them may concern every object.
-const NEEDED: [&str; 2] = ["CustomResourceDefinition", "Namespace"];
+const PREREQUISITE_KINDS: [&str; 2] = ["CustomResourceDefinition", "Namespace"];
 
 /// Kinds that decide about fields of other objects.
-const AUTOSCALERS: [&str; 3] = ["HorizontalPodAutoscaler", "ScaledObject", "VerticalPodAutoscaler"];
+const AUTOSCALER_KINDS: [&str; 3] = ["HorizontalPodAutoscaler", "ScaledObject", "VerticalPodAutoscaler"];
 
 /// The variants of an object: their clusters and texts.
 type Variants = Vec<(ClusterNames, Arc<str>)>;
 
 /// What clusters have by a rendering.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rendered {
+pub(crate) struct RenderedObjects {
     objects: BTreeMap<ObjectRef, Variants>,
     withheld: Vec<(ObjectRef, ClusterNames)>,
 }
 
-impl Rendered {
+impl RenderedObjects {
     /// What a session renders.
-    pub(crate) fn of(session: &Session) -> Self {
+    pub(crate) fn from_session(session: &Session) -> Self {
         let rendering = session.rendering();
         let mut objects: BTreeMap<ObjectRef, Variants> = BTreeMap::new();
         for manifest in &rendering.manifests {
@@ -49,7 +49,7 @@ impl Rendered {
 
     /// The objects that clusters with this rendering need for another one; `None` if that is to be found out by reading
     /// them.
-    pub(crate) fn changed(&self, now: &Self) -> Option<BTreeSet<ObjectRef>> {
+    pub(crate) fn changed_objects(&self, now: &Self) -> Option<BTreeSet<ObjectRef>> {
         let gone = self.objects.keys().any(|object| !now.objects.contains_key(object));
         if gone || self.withheld != now.withheld {
             return None;
@@ -60,9 +60,9 @@ impl Rendered {
             if before == Some(variants) {
                 continue;
             }
-            let has = clusters(variants);
-            let leaves = before.is_some_and(|before| !clusters(before).is_subset(&has));
-            if leaves || NEEDED.contains(&object.kind.as_str()) {
+            let has = cluster_names(variants);
+            let leaves = before.is_some_and(|before| !cluster_names(before).is_subset(&has));
+            if leaves || PREREQUISITE_KINDS.contains(&object.kind.as_str()) {
                 return None;
             }
             changed.insert(object.clone());
@@ -72,36 +72,36 @@ impl Rendered {
 
     /// Some objects, with the autoscalers beside them; `None` if they are too many, or if one of them is not rendered.
     pub(crate) fn with_autoscalers(&self, some: &BTreeSet<ObjectRef>) -> Option<BTreeSet<ObjectRef>> {
-        if some.len() > MOST || some.iter().any(|object| !self.objects.contains_key(object)) {
+        if some.len() > MAX_CHANGED_OBJECTS || some.iter().any(|object| !self.objects.contains_key(object)) {
             return None;
         }
         let namespaces: BTreeSet<_> = some.iter().map(|object| &object.namespace).collect();
         let decides = |object: &&ObjectRef| {
-            AUTOSCALERS.contains(&object.kind.as_str()) && namespaces.contains(&object.namespace)
+            AUTOSCALER_KINDS.contains(&object.kind.as_str()) && namespaces.contains(&object.namespace)
         };
         Some(self.objects.keys().filter(decides).chain(some).cloned().collect())
     }
 }
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// The objects that a revision changes in clusters that are all at the revision before; `None` if that is to be
     /// found out by reading them.
-    pub(crate) fn changed(
+    pub(crate) fn find_changed_objects(
         &self,
-        rendered: Option<Rendered>,
+        rendered: Option<RenderedObjects>,
         (session, repo): (&Session, Option<&RepoRef>),
-        record: &Record,
+        record: &SyncRecord,
     ) -> Option<BTreeSet<ObjectRef>> {
         let former =
             record.accepted.as_ref().filter(|_| record.stage == SyncStage::Idle)?.repository.as_ref();
         // What others change meanwhile is found by comparisons.
         let rest = self.looks_for_drift();
         let same = former == repo.map(RepoRef::to_string).as_ref();
-        rendered.filter(|_| rest && same)?.changed(&Rendered::of(session))
+        rendered.filter(|_| rest && same)?.changed_objects(&RenderedObjects::from_session(session))
     }
 }
 
-fn clusters(variants: &[(ClusterNames, Arc<str>)]) -> BTreeSet<&str> {
+fn cluster_names(variants: &[(ClusterNames, Arc<str>)]) -> BTreeSet<&str> {
     variants.iter().flat_map(|(clusters, _)| clusters.iter().map(AsRef::as_ref)).collect()
 }
 
@@ -109,7 +109,7 @@ fn clusters(variants: &[(ClusterNames, Arc<str>)]) -> BTreeSet<&str> {
 mod tests {
     use super::*;
 
-    fn rendered(objects: &[(&str, &str, &[&str], &str)]) -> Rendered {
+    fn rendered(objects: &[(&str, &str, &[&str], &str)]) -> RenderedObjects {
         let one = |(kind, name, clusters, text): &(&str, &str, &[&str], &str)| {
             let object = ObjectRef {
                 api_version: "v1".to_owned(),
@@ -120,7 +120,7 @@ mod tests {
             let clusters = clusters.iter().map(|name| (*name).into()).collect();
             (object, vec![(clusters, Arc::from(*text))])
         };
-        Rendered { objects: objects.iter().map(one).collect(), withheld: Vec::new() }
+        RenderedObjects { objects: objects.iter().map(one).collect(), withheld: Vec::new() }
     }
 
     fn names(changed: Option<BTreeSet<ObjectRef>>) -> Option<Vec<String>> {
@@ -132,19 +132,19 @@ mod tests {
         let both: &[&str] = &["m1", "m2"];
         let before = rendered(&[("ConfigMap", "a", both, "1"), ("ConfigMap", "b", &["m1"], "1")]);
         let same = rendered(&[("ConfigMap", "a", both, "1"), ("ConfigMap", "b", &["m1"], "1")]);
-        assert_eq!(names(before.changed(&same)), Some(Vec::new()));
+        assert_eq!(names(before.changed_objects(&same)), Some(Vec::new()));
         let edited = rendered(&[("ConfigMap", "a", both, "2"), ("ConfigMap", "b", &["m1"], "1")]);
-        assert_eq!(names(before.changed(&edited)), Some(vec!["a".to_owned()]));
+        assert_eq!(names(before.changed_objects(&edited)), Some(vec!["a".to_owned()]));
         let spread = rendered(&[("ConfigMap", "a", both, "1"), ("ConfigMap", "b", both, "1")]);
-        assert_eq!(names(before.changed(&spread)), Some(vec!["b".to_owned()]));
-        assert_eq!(spread.changed(&before), None, "b leaves a cluster");
-        assert_eq!(before.changed(&rendered(&[("ConfigMap", "a", both, "1")])), None, "b is gone");
+        assert_eq!(names(before.changed_objects(&spread)), Some(vec!["b".to_owned()]));
+        assert_eq!(spread.changed_objects(&before), None, "b leaves a cluster");
+        assert_eq!(before.changed_objects(&rendered(&[("ConfigMap", "a", both, "1")])), None, "b is gone");
         let namespace = rendered(&[
             ("ConfigMap", "a", both, "1"),
             ("ConfigMap", "b", &["m1"], "1"),
             ("Namespace", "n", both, "1"),
         ]);
-        assert_eq!(before.changed(&namespace), None, "others may need it");
+        assert_eq!(before.changed_objects(&namespace), None, "others may need it");
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         let with = |image| {
             rendered(&[("Deployment", "web", all, image), ("HorizontalPodAutoscaler", "h", all, "1")])
         };
-        let changed = names(with("1").changed(&with("2"))).unwrap();
+        let changed = names(with("1").changed_objects(&with("2"))).unwrap();
         assert_eq!(changed, ["web", "h"]);
     }
 }

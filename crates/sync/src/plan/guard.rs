@@ -10,25 +10,25 @@ use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 
 /// Why a plan may not replace an earlier one. `clusters` are those of the inventory: others are not touched. Without a
 /// limit, anything but everything may be deleted.
-pub(crate) fn refuses(
+pub(crate) fn find_refusal(
     earlier: &Plan,
     later: &Plan,
     clusters: &BTreeSet<&str>,
     limit: Option<PruneLimit>,
 ) -> Option<String> {
-    let deletions = Deletions::between(earlier, later);
-    let before = deletions.before();
+    let deletions = Deletions::compare_plans(earlier, later);
+    let before = deletions.count_before();
     if before > 0 && later.placements.iter().all(|row| row.clusters.is_empty()) {
         return Some(format!(
             "nothing is rendered any more, but {before} objects were: to delete everything, remove the Sync and then \
              the objects that it has left"
         ));
     }
-    deletions.exceeding(limit?, |cluster| clusters.contains(cluster)).map(|excess| refusal(&excess))
+    deletions.check_limit(limit?, |cluster| clusters.contains(cluster)).map(|excess| describe_excess(&excess))
 }
 
 /// Why so much is not deleted, and how to go on.
-pub(crate) fn refusal(excess: &ExcessiveDeletions) -> String {
+pub(crate) fn describe_excess(excess: &ExcessiveDeletions) -> String {
     format!("{excess}: a higher `pruneLimit` confirms it")
 }
 
@@ -52,8 +52,13 @@ mod tests {
     }
 
     fn refused(earlier: &[(&str, usize)], later: &[(&str, usize)], limit: u8) -> bool {
-        refuses(&plan(earlier), &plan(later), &BTreeSet::from(["m1", "m2"]), Some(PruneLimit::new(limit)))
-            .is_some()
+        find_refusal(
+            &plan(earlier),
+            &plan(later),
+            &BTreeSet::from(["m1", "m2"]),
+            Some(PruneLimit::new(limit)),
+        )
+        .is_some()
     }
 
     #[test]

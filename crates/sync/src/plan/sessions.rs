@@ -13,28 +13,28 @@ use federate_engine::actions::RepoRef;
 use federate_engine::previous;
 use federate_repo::build::Builder;
 use federate_repo::{ReadOptions, Source, normalize_path};
-use federate_session::{Lost, Options, Provenance, Session, Update};
+use federate_session::{Provenance, Session, SessionOptions, UnreachableClusters, UpdateScope};
 use federate_source::WorkTree;
-use federate_source::git::{self, GitLocation, Revision};
-use federate_sync_api::record::digest;
-use federate_sync_api::status::Reason;
+use federate_source::git::{self, GitLocation, GitRevision};
+use federate_sync_api::record::compute_digest;
+use federate_sync_api::status::SyncReason;
 
-use crate::members::tracker::Backoffs;
-use crate::observe::Observed;
-use crate::plan::changes::Rendered;
-use crate::round::RoundError;
+use crate::member_clusters::tracker::ClusterTracker;
+use crate::observe::InventoryStatus;
+use crate::plan::changes::RenderedObjects;
+use crate::reconciliation::ReconcileError;
 
 /// A source that can be read.
-pub(crate) enum Opened {
+pub(crate) enum Checkout {
     /// A folder, with the repository that it belongs to.
     Folder(WorkTree, Option<GitLocation>, String),
     /// A commit.
-    Revision(Box<Revision>),
+    Revision(Box<GitRevision>),
 }
 
 /// What the session of a Sync was read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Version {
+enum CheckoutVersion {
     /// The digest of a folder's files.
     Digest(String),
     /// A commit, and the folder of it that is read.
@@ -47,13 +47,13 @@ pub struct SessionCache {
     builder: Option<Arc<dyn Builder>>,
     /// What of the source is read.
     read_options: ReadOptions,
-    cached: Option<Cached>,
+    cached: Option<CachedSession>,
     /// The status of the clusters, if the repo does not say it.
-    pub(crate) observed: Option<Observed>,
+    pub(crate) observed: Option<InventoryStatus>,
     /// What is known of the clusters.
-    pub(crate) clusters: Backoffs,
+    pub(crate) clusters: ClusterTracker,
     /// What clusters have that are at the revision before, if a new one only changes templates.
-    pub(crate) before: Option<Rendered>,
+    pub(crate) before: Option<RenderedObjects>,
     /// The sessions over former revisions that clusters still have.
     pub(crate) formers: FormerSessions,
     /// When a rollout goes on, if it only waits for time.
@@ -64,16 +64,16 @@ pub struct SessionCache {
 pub(crate) type FormerSessions = BTreeMap<String, (Session, Option<RepoRef>)>;
 
 /// What was carried out last, with all that is known of clusters.
-pub(crate) struct Current<'c> {
+pub(crate) struct CurrentSession<'c> {
     pub(crate) session: &'c Session,
     pub(crate) repo: Option<&'c RepoRef>,
-    pub(crate) clusters: &'c mut Backoffs,
+    pub(crate) clusters: &'c mut ClusterTracker,
     pub(crate) formers: &'c mut FormerSessions,
 }
 
-struct Cached {
+struct CachedSession {
     session: Session,
-    version: Version,
+    version: CheckoutVersion,
     /// The digest of the status of the clusters by which it plans, if the repo does not say it.
     inventory: Option<String>,
     /// Whether its plan is the scheduler's memory.
@@ -81,35 +81,44 @@ struct Cached {
     repo: Option<RepoRef>,
 }
 
-impl Opened {
+impl Checkout {
     /// Reads a folder. Returns it with the digest of its files.
-    pub(crate) fn folder(path: &Path, cache: &mut SessionCache) -> Result<(Self, String), RoundError> {
+    pub(crate) fn open_folder(
+        path: &Path,
+        cache: &mut SessionCache,
+    ) -> Result<(Self, String), ReconcileError> {
         let tree = WorkTree::open(path).map_err(|finding| {
-            RoundError::new(Reason::GitOperationFailed, format!("{}: {}", path.display(), finding.message))
+            ReconcileError::new(
+                SyncReason::GitOperationFailed,
+                format!("{}: {}", path.display(), finding.message),
+            )
         })?;
-        let session = Session::open(&tree, cache.options());
+        let session = Session::open(&tree, cache.session_options());
         let texts = &session.repo().texts;
         // Charts have files that are not manifests.
         let others = session.repo().build_inputs.iter().filter(|path| !texts.contains_key(path.as_str()));
         let others: Vec<(&String, Vec<u8>)> =
-            others.filter_map(|path| Some((path, tree.read(path).ok()?))).collect();
+            others.filter_map(|path| Some((path, tree.read_file(path).ok()?))).collect();
         let others = others.iter().flat_map(|(path, bytes)| [path.as_bytes(), bytes]);
-        let tip = digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]).chain(others));
-        let version = Version::Digest(tip.clone());
+        let tip = compute_digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]).chain(others));
+        let version = CheckoutVersion::Digest(tip.clone());
         if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
-            cache.cached = Some(Cached { session, version, inventory: None, accepted: false, repo: None });
+            cache.cached =
+                Some(CachedSession { session, version, inventory: None, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
     }
 
-    fn version(&self) -> Version {
+    fn version(&self) -> CheckoutVersion {
         match self {
-            Self::Folder(_, _, tip) => Version::Digest(tip.clone()),
-            Self::Revision(revision) => Version::Commit(revision.commit(), revision.place().prefix.clone()),
+            Self::Folder(_, _, tip) => CheckoutVersion::Digest(tip.clone()),
+            Self::Revision(revision) => {
+                CheckoutVersion::Commit(revision.commit(), revision.location().prefix.clone())
+            }
         }
     }
 
-    pub(crate) fn source(&self) -> &dyn Source {
+    pub(crate) fn as_source(&self) -> &dyn Source {
         match self {
             Self::Folder(tree, ..) => tree,
             Self::Revision(revision) => revision.as_ref(),
@@ -117,29 +126,29 @@ impl Opened {
     }
 
     /// The repository, and the folder in it.
-    pub(crate) fn place(&self) -> Option<&GitLocation> {
+    pub(crate) fn location(&self) -> Option<&GitLocation> {
         match self {
             Self::Folder(_, place, _) => place.as_ref(),
-            Self::Revision(revision) => Some(revision.place()),
+            Self::Revision(revision) => Some(revision.location()),
         }
     }
 
     /// The repository as its clones have it in common; `None` if that is not known. `url` is its address.
-    pub(crate) fn repo(&self, url: &str) -> Option<RepoRef> {
+    pub(crate) fn find_repo(&self, url: &str) -> Option<RepoRef> {
         match self {
             Self::Folder(_, place, _) => {
                 let place = place.as_ref()?;
-                Provenance::of_work_tree(place).repo(place)
+                Provenance::of_work_tree(place).find_repo(place)
             }
             Self::Revision(revision) => {
                 let commit = Some(revision.commit().to_string());
-                Some(RepoRef::of_url(url, &revision.place().prefix, commit))
+                Some(RepoRef::of_url(url, &revision.location().prefix, commit))
             }
         }
     }
 
     /// What a commit says about where its files come from.
-    pub(crate) fn provenance(&self, place: &GitLocation) -> Provenance {
+    pub(crate) fn read_provenance(&self, place: &GitLocation) -> Provenance {
         match self {
             Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),
             Self::Folder(..) => Provenance::of_work_tree(place),
@@ -156,7 +165,7 @@ impl SessionCache {
             read_options: ReadOptions::default(),
             cached: None,
             observed: None,
-            clusters: Backoffs::default(),
+            clusters: ClusterTracker::default(),
             before: None,
             formers: FormerSessions::new(),
             resume: None,
@@ -164,7 +173,7 @@ impl SessionCache {
     }
 
     /// Reads only these paths of the source from now on; all if there are none.
-    pub(crate) fn select(&mut self, paths: &[String]) {
+    pub(crate) fn select_paths(&mut self, paths: &[String]) {
         let paths: Vec<String> = paths.iter().filter_map(|path| normalize_path(path).ok()).collect();
         if self.read_options.paths != paths {
             self.cached = None;
@@ -173,42 +182,42 @@ impl SessionCache {
     }
 
     /// The options of a session over the source.
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn session_options(&self) -> SessionOptions {
         let builder = self.builder.clone();
-        Options { read: self.read_options.clone(), builder, ..Options::new(self.dialects) }
+        SessionOptions { read: self.read_options.clone(), builder, ..SessionOptions::new(self.dialects) }
     }
 
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
-    pub(crate) fn take(&mut self, opened: &Opened, previous: Option<&Plan>) -> Session {
+    pub(crate) fn take_session(&mut self, opened: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
-        let (common, version) = (self.options(), opened.version());
+        let (common, version) = (self.session_options(), opened.version());
         let (snapshot, lost) =
             self.observed.as_ref().map(|observed| (observed.stored.clone(), observed.lost.clone())).unzip();
         let options = |previous| {
             let (snapshot, lost) = (snapshot.clone(), lost.clone().flatten());
-            Options { previous, snapshot, lost, ..common.clone() }
+            SessionOptions { previous, snapshot, lost, ..common.clone() }
         };
-        let inventory = self.inventory().cloned();
+        let inventory = self.inventory_digest().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
-        let Some(Cached { mut session, version: before, accepted, .. }) = cached else {
-            return Session::open(opened.source(), options(previous));
+        let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
+            return Session::open(opened.as_source(), options(previous));
         };
         if before == version {
-            session.remember(previous);
+            session.remember_plan(previous);
             return session;
         }
         // The commit before may be gone with the cache that held it.
-        let Some(changed) = between(&before, &version, opened.place()) else {
-            return Session::open(opened.source(), options(previous));
+        let Some(changed) = changed_files(&before, &version, opened.location()) else {
+            return Session::open(opened.as_source(), options(previous));
         };
-        let rendered = accepted.then(|| Rendered::of(&session));
-        session.remember(previous);
-        match session.update(opened.source(), &changed) {
-            Update::Templates(templates) => {
+        let rendered = accepted.then(|| RenderedObjects::from_session(&session));
+        session.remember_plan(previous);
+        match session.update_files(opened.as_source(), &changed) {
+            UpdateScope::Templates(templates) => {
                 self.before = rendered;
                 tracing::info!(files = changed.len(), templates = templates.len(), "read only what changed");
             }
-            Update::Everything(why) => tracing::info!(%why, "read everything again"),
+            UpdateScope::Everything(why) => tracing::info!(%why, "read everything again"),
         }
         session
     }
@@ -219,46 +228,52 @@ impl SessionCache {
     }
 
     /// Keeps a session whose plan is not the scheduler's memory for the next round.
-    pub(crate) fn put(&mut self, opened: &Opened, session: Session) {
-        let inventory = self.inventory().cloned();
-        self.cached =
-            Some(Cached { session, version: opened.version(), inventory, accepted: false, repo: None });
+    pub(crate) fn put_session(&mut self, opened: &Checkout, session: Session) {
+        let inventory = self.inventory_digest().cloned();
+        self.cached = Some(CachedSession {
+            session,
+            version: opened.version(),
+            inventory,
+            accepted: false,
+            repo: None,
+        });
     }
 
     /// Keeps a session whose plan is the scheduler's memory for the next round, with the repo that it came from.
-    pub(crate) fn put_accepted(&mut self, opened: &Opened, session: Session, repo: Option<RepoRef>) {
-        let inventory = self.inventory().cloned();
-        self.cached = Some(Cached { session, version: opened.version(), inventory, accepted: true, repo });
+    pub(crate) fn put_accepted(&mut self, opened: &Checkout, session: Session, repo: Option<RepoRef>) {
+        let inventory = self.inventory_digest().cloned();
+        self.cached =
+            Some(CachedSession { session, version: opened.version(), inventory, accepted: true, repo });
     }
 
     /// The session over a source that was carried out, if it is still here.
-    pub(crate) fn accepted(&mut self, opened: &Opened) -> Option<Session> {
-        let (version, inventory) = (opened.version(), self.inventory().cloned());
+    pub(crate) fn take_accepted(&mut self, opened: &Checkout) -> Option<Session> {
+        let (version, inventory) = (opened.version(), self.inventory_digest().cloned());
         self.cached
             .take_if(|cached| cached.accepted && cached.version == version && cached.inventory == inventory)
             .map(|cached| cached.session)
     }
 
     /// The session over a source that is in memory, whatever its plan is.
-    pub(crate) fn read(&self, opened: &Opened) -> Option<&Session> {
+    pub(crate) fn find_session(&self, opened: &Checkout) -> Option<&Session> {
         let cached = self.cached.as_ref().filter(|cached| cached.version == opened.version())?;
         Some(&cached.session)
     }
 
     /// The digest of the status of the clusters, if the repo does not say it.
-    pub(crate) fn inventory(&self) -> Option<&String> {
+    pub(crate) fn inventory_digest(&self) -> Option<&String> {
         self.observed.as_ref().map(|observed| &observed.digest)
     }
 
     /// The members that cannot be reached, if their control planes act on it.
-    pub(crate) fn lost(&self) -> Option<&Lost> {
+    pub(crate) fn unreachable_members(&self) -> Option<&UnreachableClusters> {
         self.observed.as_ref()?.lost.as_ref()
     }
 
     /// The session whose plan is the scheduler's memory, with where it was read from.
-    pub(crate) fn current(&mut self) -> Option<Current<'_>> {
+    pub(crate) fn current_session(&mut self) -> Option<CurrentSession<'_>> {
         let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
-        Some(Current {
+        Some(CurrentSession {
             session: &cached.session,
             repo: cached.repo.as_ref(),
             clusters: &mut self.clusters,
@@ -268,22 +283,26 @@ impl SessionCache {
 }
 
 /// The files that differ between two versions; `None` if that is not known.
-fn between(before: &Version, now: &Version, place: Option<&GitLocation>) -> Option<Vec<String>> {
+fn changed_files(
+    before: &CheckoutVersion,
+    now: &CheckoutVersion,
+    place: Option<&GitLocation>,
+) -> Option<Vec<String>> {
     match (before, now) {
-        (Version::Commit(from, folder), Version::Commit(to, same)) if folder == same => {
-            git::changed(place?, *from, *to).ok().flatten()
+        (CheckoutVersion::Commit(from, folder), CheckoutVersion::Commit(to, same)) if folder == same => {
+            git::changed_files(place?, *from, *to).ok().flatten()
         }
         _ => None,
     }
 }
 
 /// The digest of all that a session renders.
-pub(crate) fn rendering(session: &Session) -> String {
-    let plan = previous::write(session.plan());
+pub(crate) fn digest_rendering(session: &Session) -> String {
+    let plan = previous::write_plan(session.plan());
     let manifests = session.rendering().manifests.iter();
     let texts = manifests.flat_map(|manifest| {
         let clusters = manifest.clusters.iter().map(|cluster| cluster.as_bytes());
         clusters.chain([manifest.text.as_bytes()]).collect::<Vec<_>>()
     });
-    digest(std::iter::once(plan.as_bytes()).chain(texts))
+    compute_digest(std::iter::once(plan.as_bytes()).chain(texts))
 }

@@ -4,26 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{ClusterRollout, Plan, PolicyResources, PolicyRollout, PolicyRollouts};
-use federate_engine::actions::{Action, ActionKind, Actions, Outcome as ActionOutcome};
+use federate_engine::actions::{Action, ActionKind, ActionOutcome, Actions};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_session::{AwaitingObjects, Session};
-use federate_sync_api::record::digest;
+use federate_sync_api::record::compute_digest;
 use jiff::Timestamp;
 
 /// How many characters of a digest are kept: enough to tell revisions of one policy apart.
-const DIGEST: usize = 16;
+const DIGEST_LENGTH: usize = 16;
 
 /// Clusters that have the objects of a policy by a former revision.
-pub(crate) struct Group {
+pub(crate) struct RevisionGroup {
     pub(crate) policy: String,
     pub(crate) revision: String,
     pub(crate) clusters: BTreeSet<String>,
     pub(crate) objects: BTreeSet<ObjectRef>,
 }
 
-impl Group {
+impl RevisionGroup {
     /// All other objects that its clusters would have by its revision.
-    pub(crate) fn others(&self, session: &Session) -> AwaitingObjects {
+    pub(crate) fn other_objects(&self, session: &Session) -> AwaitingObjects {
         let others = session.plan().placements.iter().filter(|row| !self.objects.contains(&row.object));
         let clusters: BTreeSet<ClusterName> = self.clusters.iter().map(|name| name.as_str().into()).collect();
         others.map(|row| (row.object.clone(), clusters.clone())).collect()
@@ -31,17 +31,17 @@ impl Group {
 }
 
 /// The clusters in which there is something to do.
-pub(crate) fn open(policies: &PolicyRollouts) -> BTreeSet<String> {
+pub(crate) fn open_clusters(policies: &PolicyRollouts) -> BTreeSet<String> {
     let all = policies.values().flat_map(|rollout| &rollout.clusters);
     all.filter(|(_, cluster)| cluster.is_open()).map(|(name, _)| name.to_string()).collect()
 }
 
 /// The clusters, of those in question, that have the objects of policies by former revisions.
-pub(crate) fn groups(
+pub(crate) fn group_by_revision(
     policies: &PolicyRollouts,
     tip: &str,
     which: impl Fn(&ClusterRollout) -> bool,
-) -> Vec<Group> {
+) -> Vec<RevisionGroup> {
     let mut groups: BTreeMap<(&String, &String), BTreeSet<String>> = BTreeMap::new();
     for (key, rollout) in policies {
         for (name, cluster) in &rollout.clusters {
@@ -53,14 +53,14 @@ pub(crate) fn groups(
     let group = |((key, revision), clusters): ((&String, &String), _)| {
         let objects = policies.get(key).and_then(|rollout| rollout.objects.get(revision));
         let objects = objects.into_iter().flatten().cloned().collect();
-        Group { policy: key.clone(), revision: revision.clone(), clusters, objects }
+        RevisionGroup { policy: key.clone(), revision: revision.clone(), clusters, objects }
     };
     groups.into_iter().map(group).collect()
 }
 
 /// Notes what became of resources that were released, in each cluster in which something was done. `sent` are the objects
 /// of a policy that count, if they were sent. Returns whether anything has changed for a cluster.
-pub(crate) fn note(
+pub(crate) fn note_results(
     policies: &mut PolicyRollouts,
     actions: &Actions,
     sent: impl Fn(&String, &ClusterRollout, &PolicyRollout) -> Option<BTreeSet<ObjectRef>>,
@@ -119,11 +119,11 @@ pub(crate) fn note(
 }
 
 /// The objects that policies send by a plan, by policy.
-pub(crate) fn objects(session: &Session, plan: &Plan) -> BTreeMap<String, Vec<ObjectRef>> {
+pub(crate) fn objects_by_policy(session: &Session, plan: &Plan) -> BTreeMap<String, Vec<ObjectRef>> {
     let mut objects: BTreeMap<String, Vec<ObjectRef>> = BTreeMap::new();
     for row in &plan.placements {
         let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
-        for sender in dialect.senders(row).into_iter().filter(|sender| sender.policy != row.object) {
+        for sender in dialect.policies_of(row).into_iter().filter(|sender| sender.policy != row.object) {
             objects.entry(sender.policy.to_string()).or_default().push(row.object.clone());
         }
     }
@@ -132,7 +132,7 @@ pub(crate) fn objects(session: &Session, plan: &Plan) -> BTreeMap<String, Vec<Ob
 
 /// The objects that wait in clusters: those of policies that have not been released to them, and those that they have by
 /// a former revision.
-pub(crate) fn awaiting(session: &Session, policies: &PolicyRollouts, tip: &str) -> AwaitingObjects {
+pub(crate) fn awaiting_objects(session: &Session, policies: &PolicyRollouts, tip: &str) -> AwaitingObjects {
     let mut awaiting = AwaitingObjects::new();
     if policies.is_empty() {
         return awaiting;
@@ -142,7 +142,7 @@ pub(crate) fn awaiting(session: &Session, policies: &PolicyRollouts, tip: &str) 
     };
     for row in &session.plan().placements {
         let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
-        for sender in dialect.senders(row) {
+        for sender in dialect.policies_of(row) {
             let Some(rollout) = policies.get(&sender.policy.to_string()) else { continue };
             let clusters = sender.clusters.into_iter().filter(|name| waits(rollout.clusters.get(name)));
             let clusters: Vec<ClusterName> = clusters.collect();
@@ -162,16 +162,19 @@ pub(crate) fn awaiting(session: &Session, policies: &PolicyRollouts, tip: &str) 
 }
 
 /// The digests of what a session renders for policies.
-pub(crate) fn resources(session: &Session, policies: &PolicyRollouts) -> BTreeMap<String, PolicyResources> {
+pub(crate) fn digest_resources(
+    session: &Session,
+    policies: &PolicyRollouts,
+) -> BTreeMap<String, PolicyResources> {
     let mut texts: BTreeMap<&ObjectRef, Vec<(String, &[ClusterName])>> = BTreeMap::new();
     for manifest in &session.rendering().manifests {
-        let text = digest([manifest.text.as_bytes()]);
+        let text = compute_digest([manifest.text.as_bytes()]);
         texts.entry(&manifest.object).or_default().push((text, &manifest.clusters));
     }
     let mut parts: BTreeMap<String, BTreeMap<ClusterName, Vec<String>>> = BTreeMap::new();
     for row in &session.plan().placements {
         let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
-        for sender in dialect.senders(row) {
+        for sender in dialect.policies_of(row) {
             let key = sender.policy.to_string();
             if !policies.contains_key(&key) {
                 continue;
@@ -185,8 +188,8 @@ pub(crate) fn resources(session: &Session, policies: &PolicyRollouts) -> BTreeMa
         }
     }
     let short = |texts: &mut dyn Iterator<Item = &[u8]>| {
-        let mut all = digest(texts);
-        all.truncate(DIGEST);
+        let mut all = compute_digest(texts);
+        all.truncate(DIGEST_LENGTH);
         all
     };
     let resources = parts.into_iter().map(|(key, clusters)| {

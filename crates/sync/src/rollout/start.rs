@@ -4,25 +4,25 @@ use std::collections::BTreeSet;
 
 use federate_kubernetes::Cluster;
 use federate_session::Session;
-use federate_sync_api::progress::{ClusterRevision, ClusterRevisions, Progress};
-use federate_sync_api::record::Accepted;
+use federate_sync_api::progress::{ClusterRevision, ClusterRevisions, RolloutState};
+use federate_sync_api::record::AcceptedRevision;
 use federate_sync_api::stage::SyncStage;
 
-use crate::members::selection::selected_clusters;
-use crate::plan::sessions::rendering;
-use crate::round::{Round, RoundError};
+use crate::member_clusters::selection::selected_clusters;
+use crate::plan::sessions::digest_rendering;
+use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::state::SyncState;
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// Notes in the state that a revision is to be rolled out in stages, unless it changes nothing.
     pub(crate) fn start_rollout(
         &self,
         state: &mut SyncState<'_>,
         session: &Session,
         tip: &str,
-        before: Option<&Accepted>,
-    ) -> Result<Option<String>, RoundError> {
-        if self.rollout().is_none() {
+        before: Option<&AcceptedRevision>,
+    ) -> Result<Option<String>, ReconcileError> {
+        if self.staged_rollout().is_none() {
             (state.record.rollout, state.record.clusters) = (None, ClusterRevisions::new());
             state.record.status.rollout = None;
             if state.record.policies.is_empty() {
@@ -30,7 +30,7 @@ impl Round<'_> {
             }
             return Ok(None);
         }
-        let rendering = rendering(session);
+        let rendering = digest_rendering(session);
         let running = state.record.rollout.take();
         let done = before.filter(|_| state.record.stage == SyncStage::Idle);
         let is_rendered = done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering));
@@ -55,7 +55,7 @@ impl Round<'_> {
             (Some(running), _) if running.aborted => running.former.clone(),
             (_, before) => before.map(|before| before.tip.clone()).filter(|former| former != tip),
         };
-        let progress = Progress::start(tip, former.as_deref(), &mut state.record.clusters);
+        let progress = RolloutState::start(tip, former.as_deref(), &mut state.record.clusters);
         let clusters = state.record.clusters.values();
         let revisions = clusters.flat_map(|cluster| [cluster.revision.clone(), cluster.former.clone()]);
         let used = revisions.chain([progress.former.clone()]).flatten().collect();

@@ -10,43 +10,47 @@ use std::os::unix::fs::PermissionsExt;
 use federate_live::path::percent_encoded;
 use k8s_openapi::ByteString;
 
-use crate::private::PrivateFile;
+use crate::private_files::PrivateFile;
 
 /// The keys of a Secret.
-pub type Keys = BTreeMap<String, Vec<u8>>;
+pub type SecretData = BTreeMap<String, Vec<u8>>;
 
 /// Credentials for `git`; their files exist as long as this does.
 #[derive(Debug, Default)]
-pub struct Credentials {
+pub struct GitCredentials {
     variables: Vec<(String, OsString)>,
     /// Settings of git's configuration.
     settings: Vec<(String, String)>,
     files: Vec<PrivateFile>,
 }
 
-impl Credentials {
+impl GitCredentials {
     /// The credentials for an address, and the proxy on the way.
-    pub fn of(url: &str, secret: Option<&Keys>, proxy: Option<&Keys>) -> Result<Self, String> {
+    pub fn for_url(
+        url: &str,
+        secret: Option<&SecretData>,
+        proxy: Option<&SecretData>,
+    ) -> Result<Self, String> {
         let mut credentials = Self::default();
         // A server must not lead requests to others that only this pod can reach.
-        credentials.set("http.followRedirects", "false");
+        credentials.set_config("http.followRedirects", "false");
         let protocols = if is_loopback(url) { "http" } else { "https:ssh" };
         credentials.variables.push(("GIT_ALLOW_PROTOCOL".to_owned(), protocols.into()));
         if let Some(keys) = secret {
             if url.starts_with("http://") || url.starts_with("https://") {
-                credentials.http(url, keys)?;
+                credentials.add_http(url, keys)?;
             } else {
-                credentials.ssh(keys)?;
+                credentials.add_ssh(keys)?;
             }
         }
         if let Some(keys) = proxy {
-            credentials.proxy(keys)?;
+            credentials.add_proxy(keys)?;
         }
         Ok(credentials)
     }
 
     /// The variables of the environment with all credentials.
-    pub fn variables(&self) -> Vec<(String, OsString)> {
+    pub fn env_variables(&self) -> Vec<(String, OsString)> {
         let mut all = self.variables.clone();
         if self.settings.is_empty() {
             return all;
@@ -62,14 +66,14 @@ impl Credentials {
         all
     }
 
-    fn set(&mut self, key: &str, value: impl Into<String>) {
+    fn set_config(&mut self, key: &str, value: impl Into<String>) {
         self.settings.push((key.to_owned(), value.into()));
     }
 
-    fn http(&mut self, url: &str, keys: &Keys) -> Result<(), String> {
-        let username = text(keys, "username")?;
-        let password = text(keys, "password")?;
-        let token = text(keys, "bearerToken")?;
+    fn add_http(&mut self, url: &str, keys: &SecretData) -> Result<(), String> {
+        let username = read_text_key(keys, "username")?;
+        let password = read_text_key(keys, "password")?;
+        let token = read_text_key(keys, "bearerToken")?;
         let authorization = match (token, username, password) {
             (Some(token), ..) => Some(format!("Bearer {token}")),
             (None, Some(username), Some(password)) => {
@@ -84,18 +88,18 @@ impl Credentials {
             if url.starts_with("http://") && !is_loopback(url) {
                 return Err("credentials are not sent over plain http: name the source by https".to_owned());
             }
-            self.set("http.extraHeader", format!("Authorization: {authorization}"));
-            self.set("credential.helper", "");
+            self.set_config("http.extraHeader", format!("Authorization: {authorization}"));
+            self.set_config("credential.helper", "");
         }
         if let Some(authority) = keys.get("ca.crt").or_else(|| keys.get("caFile")) {
-            let path = self.file(authority)?;
+            let path = self.write_file(authority)?;
             // The variable goes before settings, and may be set for this process.
             self.variables.push(("GIT_SSL_CAINFO".to_owned(), path.into()));
         }
         Ok(())
     }
 
-    fn ssh(&mut self, keys: &Keys) -> Result<(), String> {
+    fn add_ssh(&mut self, keys: &SecretData) -> Result<(), String> {
         let Some(identity) = keys.get("identity") else {
             return Err("the Secret of the source has no `identity`".to_owned());
         };
@@ -109,7 +113,7 @@ impl Credentials {
         if !identity.ends_with(b"\n") {
             identity.push(b'\n');
         }
-        let (identity, hosts) = (self.file(&identity)?, self.file(hosts)?);
+        let (identity, hosts) = (self.write_file(&identity)?, self.write_file(hosts)?);
         let command = format!(
             "ssh -F /dev/null -i '{identity}' -o IdentitiesOnly=yes -o IdentityAgent=none \
              -o UserKnownHostsFile='{hosts}' -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes"
@@ -117,15 +121,15 @@ impl Credentials {
         self.variables.push(("GIT_SSH_COMMAND".to_owned(), command.into()));
         self.variables.push(("GIT_SSH_VARIANT".to_owned(), "ssh".into()));
         if let Some(password) = keys.get("password") {
-            self.askpass(password)?;
+            self.add_askpass(password)?;
         }
         Ok(())
     }
 
     /// Gives ssh the password of the key without a terminal.
-    fn askpass(&mut self, password: &[u8]) -> Result<(), String> {
-        let secret = self.file(password)?;
-        let script = self.file(format!("#!/bin/sh\nexec cat '{secret}'\n").as_bytes())?;
+    fn add_askpass(&mut self, password: &[u8]) -> Result<(), String> {
+        let secret = self.write_file(password)?;
+        let script = self.write_file(format!("#!/bin/sh\nexec cat '{secret}'\n").as_bytes())?;
         let runs = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(&script, runs).map_err(|error| error.to_string())?;
         self.variables.push(("SSH_ASKPASS".to_owned(), script.into()));
@@ -133,13 +137,13 @@ impl Credentials {
         Ok(())
     }
 
-    fn proxy(&mut self, keys: &Keys) -> Result<(), String> {
+    fn add_proxy(&mut self, keys: &SecretData) -> Result<(), String> {
         let address = proxy_address(keys)?;
-        self.set("http.proxy", address);
+        self.set_config("http.proxy", address);
         Ok(())
     }
 
-    fn file(&mut self, contents: &[u8]) -> Result<String, String> {
+    fn write_file(&mut self, contents: &[u8]) -> Result<String, String> {
         let file = PrivateFile::new(contents).map_err(|error| format!("a file for credentials: {error}"))?;
         let path = file.path().to_string_lossy().into_owned();
         self.files.push(file);
@@ -148,12 +152,12 @@ impl Credentials {
 }
 
 /// The address of a proxy, with its credentials.
-pub(crate) fn proxy_address(keys: &Keys) -> Result<String, String> {
-    let address = text(keys, "address")?.ok_or("the Secret of the proxy has no `address`")?;
+pub(crate) fn proxy_address(keys: &SecretData) -> Result<String, String> {
+    let address = read_text_key(keys, "address")?.ok_or("the Secret of the proxy has no `address`")?;
     let Some((scheme, rest)) = address.split_once("://") else {
         return Err("the `address` of the proxy is not a URL".to_owned());
     };
-    Ok(match (text(keys, "username")?, text(keys, "password")?) {
+    Ok(match (read_text_key(keys, "username")?, read_text_key(keys, "password")?) {
         (Some(username), Some(password)) => {
             format!("{scheme}://{}:{}@{rest}", percent_encoded(&username), percent_encoded(&password))
         }
@@ -162,7 +166,7 @@ pub(crate) fn proxy_address(keys: &Keys) -> Result<String, String> {
 }
 
 /// A key as text of one line.
-pub(crate) fn text(keys: &Keys, key: &str) -> Result<Option<String>, String> {
+pub(crate) fn read_text_key(keys: &SecretData, key: &str) -> Result<Option<String>, String> {
     let Some(bytes) = keys.get(key) else { return Ok(None) };
     let text = std::str::from_utf8(bytes).map(|text| text.trim_end_matches(['\n', '\r']));
     let plain = text.ok().filter(|text| !text.contains(|c: char| c.is_control()));
@@ -183,47 +187,53 @@ pub(crate) fn is_loopback(url: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn keys(pairs: &[(&str, &str)]) -> Keys {
+    fn keys(pairs: &[(&str, &str)]) -> SecretData {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect()
     }
 
-    fn setting(credentials: &Credentials, key: &str) -> Option<String> {
+    fn setting(credentials: &GitCredentials, key: &str) -> Option<String> {
         credentials.settings.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
     }
 
     #[test]
     fn credentials_are_headers_that_are_sent_nowhere_else() {
-        let made = Credentials::of("https://example.com/r", None, None).unwrap();
+        let made = GitCredentials::for_url("https://example.com/r", None, None).unwrap();
         assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false", "without credentials, too");
-        assert!(made.variables().contains(&("GIT_ALLOW_PROTOCOL".to_owned(), "https:ssh".into())));
+        assert!(made.env_variables().contains(&("GIT_ALLOW_PROTOCOL".to_owned(), "https:ssh".into())));
         let basic = keys(&[("username", "u"), ("password", "p\n")]);
-        let made = Credentials::of("https://example.com/r", Some(&basic), None).unwrap();
+        let made = GitCredentials::for_url("https://example.com/r", Some(&basic), None).unwrap();
         assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Basic dTpw");
         assert_eq!(setting(&made, "http.followRedirects").unwrap(), "false");
         let bearer = keys(&[("bearerToken", "t")]);
-        let made = Credentials::of("https://example.com/r", Some(&bearer), None).unwrap();
+        let made = GitCredentials::for_url("https://example.com/r", Some(&bearer), None).unwrap();
         assert_eq!(setting(&made, "http.extraHeader").unwrap(), "Authorization: Bearer t");
-        assert!(Credentials::of("http://example.com/r", Some(&bearer), None).is_err(), "in the clear");
+        assert!(
+            GitCredentials::for_url("http://example.com/r", Some(&bearer), None).is_err(),
+            "in the clear"
+        );
         let injected = keys(&[("bearerToken", "t\r\nX: y")]);
-        assert!(Credentials::of("https://example.com/r", Some(&injected), None).is_err());
-        assert!(Credentials::of("https://example.com/r", Some(&keys(&[("username", "u")])), None).is_err());
+        assert!(GitCredentials::for_url("https://example.com/r", Some(&injected), None).is_err());
+        assert!(
+            GitCredentials::for_url("https://example.com/r", Some(&keys(&[("username", "u")])), None)
+                .is_err()
+        );
     }
 
     #[test]
     fn ssh_believes_only_the_hosts_it_is_given() {
         let key = keys(&[("identity", "KEY"), ("known_hosts", "HOST"), ("password", "s3cret")]);
-        let made = Credentials::of("git@example.com:r.git", Some(&key), None).unwrap();
-        let variables = made.variables();
+        let made = GitCredentials::for_url("git@example.com:r.git", Some(&key), None).unwrap();
+        let variables = made.env_variables();
         let command = variables.iter().find(|(name, _)| name == "GIT_SSH_COMMAND").unwrap();
         assert!(command.1.to_string_lossy().contains("StrictHostKeyChecking=yes"));
         assert!(!format!("{variables:?}").contains("s3cret"), "the password is in a file");
-        assert!(Credentials::of("ssh://h/r", Some(&keys(&[("identity", "KEY")])), None).is_err());
+        assert!(GitCredentials::for_url("ssh://h/r", Some(&keys(&[("identity", "KEY")])), None).is_err());
     }
 
     #[test]
     fn proxies_are_given_with_their_credentials() {
         let proxy = keys(&[("address", "http://proxy:3128"), ("username", "u@d"), ("password", "p")]);
-        let made = Credentials::of("https://example.com/r", None, Some(&proxy)).unwrap();
+        let made = GitCredentials::for_url("https://example.com/r", None, Some(&proxy)).unwrap();
         assert_eq!(setting(&made, "http.proxy").unwrap(), "http://u%40d:p@proxy:3128");
     }
 }

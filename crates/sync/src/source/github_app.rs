@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use federate_sync_api::record::digest;
+use federate_sync_api::record::compute_digest;
 use http::{Request, Uri, header};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -23,64 +23,65 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::notify::uri;
-use crate::source::credentials::{Keys, proxy_address, text};
+use crate::notifications::parse_uri;
+use crate::source::credentials::{SecretData, proxy_address, read_text_key};
 
 /// The API of github.com.
-const GITHUB: &str = "https://api.github.com";
+const GITHUB_API: &str = "https://api.github.com";
 /// How long a request may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long before its end a token is replaced.
-const EARLY: SignedDuration = SignedDuration::from_mins(5);
+const RENEWAL_MARGIN: SignedDuration = SignedDuration::from_mins(5);
 /// How long a token lasts.
-const LASTS: SignedDuration = SignedDuration::from_hours(1);
+const TOKEN_LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 /// Clocks may differ by this much.
-const SKEW: i64 = 60;
+const CLOCK_SKEW_SECONDS: i64 = 60;
 /// How long a JWT lasts, in seconds.
-const LIFETIME: i64 = 540;
+const JWT_LIFETIME_SECONDS: i64 = 540;
 
 /// The tokens that are valid, by the digest of the credentials that they were given for.
 #[derive(Default)]
-pub(crate) struct Tokens(Mutex<BTreeMap<String, Token>>);
+pub(crate) struct InstallationTokens(Mutex<BTreeMap<String, InstallationToken>>);
 
 #[derive(Clone, Deserialize)]
-struct Token {
+struct InstallationToken {
     token: String,
     expires_at: Timestamp,
 }
 
 /// Whether a Secret has the credentials of a GitHub App.
-pub(crate) fn is_app(keys: &Keys) -> bool {
+pub(crate) fn is_app(keys: &SecretData) -> bool {
     keys.keys().any(|key| key.starts_with("githubApp"))
 }
 
-impl Tokens {
+impl InstallationTokens {
     /// The credentials of an installation, as those of a user.
-    pub(crate) async fn credentials(
+    pub(crate) async fn installation_credentials(
         &self,
         url: &str,
-        keys: &Keys,
-        proxy: Option<&Keys>,
-    ) -> Result<Keys, String> {
+        keys: &SecretData,
+        proxy: Option<&SecretData>,
+    ) -> Result<SecretData, String> {
         if !url.starts_with("https://") && !url.starts_with("http://") {
             return Err("the credentials of a GitHub App are for https: name the source by https".to_owned());
         }
         let parts = keys.iter().flat_map(|(key, value)| [key.as_bytes(), value.as_slice()]);
-        let key = digest(parts);
+        let key = compute_digest(parts);
         let now = Timestamp::now();
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         // If more is left than a token lasts, the clock was set back.
-        let left = |known: &Token| known.expires_at.duration_since(now);
-        let valid = known.filter(|known| left(known) > EARLY && left(known) <= LASTS + EARLY);
+        let left = |known: &InstallationToken| known.expires_at.duration_since(now);
+        let valid = known
+            .filter(|known| left(known) > RENEWAL_MARGIN && left(known) <= TOKEN_LIFETIME + RENEWAL_MARGIN);
         let token = match valid {
             Some(token) => token,
-            None => request(keys, proxy, now).await.map_err(|why| format!("the GitHub App: {why}"))?,
+            None => request_token(keys, proxy, now).await.map_err(|why| format!("the GitHub App: {why}"))?,
         };
         let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         tokens.retain(|_, token| token.expires_at > now);
         let password = token.token.clone().into_bytes();
         tokens.insert(key, token);
-        let mut plain = Keys::from([
+        let mut plain = SecretData::from([
             ("username".to_owned(), b"x-access-token".to_vec()),
             ("password".to_owned(), password),
         ]);
@@ -90,16 +91,21 @@ impl Tokens {
 }
 
 /// Asks GitHub for a token.
-async fn request(keys: &Keys, proxy: Option<&Keys>, now: Timestamp) -> Result<Token, String> {
-    let needed = |key: &str| text(keys, key)?.ok_or_else(|| format!("the Secret has no key `{key}`"));
+async fn request_token(
+    keys: &SecretData,
+    proxy: Option<&SecretData>,
+    now: Timestamp,
+) -> Result<InstallationToken, String> {
+    let needed =
+        |key: &str| read_text_key(keys, key)?.ok_or_else(|| format!("the Secret has no key `{key}`"));
     let (app, installation) = (needed("githubAppID")?, needed("githubAppInstallationID")?);
     if !installation.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("`githubAppInstallationID` is not a number".to_owned());
     }
     let key = keys.get("githubAppPrivateKey").ok_or("the Secret has no key `githubAppPrivateKey`")?;
-    let bearer = jwt(&app, key, now.as_second())?;
-    let base = text(keys, "githubAppBaseURL")?.unwrap_or_else(|| GITHUB.to_owned());
-    let base = uri(base.trim_end_matches('/')).map_err(|why| format!("`githubAppBaseURL`: {why}"))?;
+    let bearer = sign_jwt(&app, key, now.as_second())?;
+    let base = read_text_key(keys, "githubAppBaseURL")?.unwrap_or_else(|| GITHUB_API.to_owned());
+    let base = parse_uri(base.trim_end_matches('/')).map_err(|why| format!("`githubAppBaseURL`: {why}"))?;
     let folder = base.path().trim_end_matches('/');
     let path = format!("{folder}/app/installations/{installation}/access_tokens");
     let mut bearer = http::HeaderValue::from_str(&format!("Bearer {bearer}")).map_err(|e| e.to_string())?;
@@ -110,8 +116,8 @@ async fn request(keys: &Keys, proxy: Option<&Keys>, now: Timestamp) -> Result<To
         .header(header::USER_AGENT, concat!("federate-sync/", env!("CARGO_PKG_VERSION")))
         .body(Body::empty())
         .map_err(|error| error.to_string())?;
-    let client = client(&base, keys, proxy)?;
-    let answer = tokio::time::timeout(PATIENCE, async {
+    let client = build_client(&base, keys, proxy)?;
+    let answer = tokio::time::timeout(REQUEST_TIMEOUT, async {
         let answer = client.send(request).await.map_err(|_| "the server cannot be reached".to_owned())?;
         let status = answer.status();
         let body = answer.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
@@ -125,11 +131,11 @@ async fn request(keys: &Keys, proxy: Option<&Keys>, now: Timestamp) -> Result<To
     serde_json::from_slice(&body).map_err(|_| "the server's answer has no token".to_owned())
 }
 
-fn client(base: &Uri, keys: &Keys, proxy: Option<&Keys>) -> Result<kube::Client, String> {
+fn build_client(base: &Uri, keys: &SecretData, proxy: Option<&SecretData>) -> Result<kube::Client, String> {
     let mut parts = base.clone().into_parts();
     parts.path_and_query = "/".parse().ok();
     let mut config = kube::Config::new(Uri::from_parts(parts).map_err(|error| error.to_string())?);
-    (config.connect_timeout, config.read_timeout) = (Some(PATIENCE), Some(PATIENCE));
+    (config.connect_timeout, config.read_timeout) = (Some(REQUEST_TIMEOUT), Some(REQUEST_TIMEOUT));
     if let Some(authority) = keys.get("ca.crt") {
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(authority).collect();
         let read = read.map_err(|_| "`ca.crt` in the Secret is not a certificate".to_owned())?;
@@ -144,7 +150,7 @@ fn client(base: &Uri, keys: &Keys, proxy: Option<&Keys>) -> Result<kube::Client,
 }
 
 /// A JWT of an App.
-fn jwt(app: &str, key: &[u8], now: i64) -> Result<String, String> {
+fn sign_jwt(app: &str, key: &[u8], now: i64) -> Result<String, String> {
     let wrong = || "`githubAppPrivateKey` is not an RSA key in PEM".to_owned();
     let pair = match PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong())? {
         PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
@@ -153,15 +159,16 @@ fn jwt(app: &str, key: &[u8], now: i64) -> Result<String, String> {
     };
     let pair = pair.map_err(|_| wrong())?;
     let header = json!({"alg": "RS256", "typ": "JWT"}).to_string();
-    let claims = json!({"iat": now - SKEW, "exp": now + LIFETIME, "iss": app}).to_string();
-    let signed = format!("{}.{}", base64url(header.as_bytes()), base64url(claims.as_bytes()));
+    let claims =
+        json!({"iat": now - CLOCK_SKEW_SECONDS, "exp": now + JWT_LIFETIME_SECONDS, "iss": app}).to_string();
+    let signed = format!("{}.{}", encode_base64url(header.as_bytes()), encode_base64url(claims.as_bytes()));
     let mut signature = vec![0; pair.public().modulus_len()];
     pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature)
         .map_err(|_| "the JWT cannot be signed".to_owned())?;
-    Ok(format!("{signed}.{}", base64url(&signature)))
+    Ok(format!("{signed}.{}", encode_base64url(&signature)))
 }
 
-fn base64url(bytes: &[u8]) -> String {
+fn encode_base64url(bytes: &[u8]) -> String {
     let text = serde_json::to_value(ByteString(bytes.to_vec())).unwrap_or_default();
     text.as_str().unwrap_or_default().trim_end_matches('=').replace('+', "-").replace('/', "_")
 }
@@ -172,8 +179,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_key_is_said_without_it() {
-        let why = jwt("1", b"-----BEGIN RSA PRIVATE KEY-----\nc2VjcmV0\n-----END RSA PRIVATE KEY-----\n", 0);
+        let why =
+            sign_jwt("1", b"-----BEGIN RSA PRIVATE KEY-----\nc2VjcmV0\n-----END RSA PRIVATE KEY-----\n", 0);
         assert_eq!(why.unwrap_err(), "`githubAppPrivateKey` is not an RSA key in PEM");
-        assert_eq!(base64url(&[0xfb, 0xff, 0xfe, 0x01]), "-__-AQ");
+        assert_eq!(encode_base64url(&[0xfb, 0xff, 0xfe, 0x01]), "-__-AQ");
     }
 }

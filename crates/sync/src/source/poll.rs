@@ -12,22 +12,24 @@ use federate_dialect::Plan;
 use federate_engine::actions::RepoRef;
 use federate_live::Interrupt;
 use federate_publish::branch;
-use federate_session::{Options, Session};
-use federate_source::git::{Revision, Signers};
+use federate_session::{Session, SessionOptions};
+use federate_source::git::{AllowedSigners, GitRevision};
 use federate_sync_api::stage::SyncStage;
-use federate_sync_api::status::Reason;
-use federate_sync_api::{Reference, Source};
+use federate_sync_api::status::SyncReason;
+use federate_sync_api::{SourceRef, SyncSource};
 
-use crate::plan::sessions::{FormerSessions, Opened, SessionCache};
-use crate::read;
-use crate::round::{Round, RoundError};
-use crate::source::credentials::{Credentials, Keys};
-use crate::source::{Address, Advertised, Error as SourceError, Remote, folder, revision};
+use crate::plan::sessions::{Checkout, FormerSessions, SessionCache};
+use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::source::credentials::{GitCredentials, SecretData};
+use crate::source::{
+    AdvertisedRefs, Error as SourceError, SourceAddress, SourceRemote, format_revision, normalize_folder,
+};
 use crate::state::SyncState;
+use crate::sync_files;
 
 /// A source at the revision that it has now.
-pub(crate) struct PolledSource {
-    pub(crate) opened: Opened,
+pub(crate) struct SourceState {
+    pub(crate) checkout: Checkout,
     /// The commit, the tag object, or the digest of a folder.
     pub(crate) tip: String,
     /// Where the branches are that are committed to, if that is known.
@@ -36,34 +38,43 @@ pub(crate) struct PolledSource {
     pub(crate) name: String,
 }
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// Polls the source and fetches what is new. `None` if nothing has changed and clusters are not compared.
-    pub(crate) fn poll(
+    pub(crate) fn poll_source(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-    ) -> Result<Option<PolledSource>, RoundError> {
+    ) -> Result<Option<SourceState>, ReconcileError> {
         match &self.loaded.address {
-            Address::Git(address) => self.revision(address, state),
-            Address::Folder(path) => self.folder(path, sessions).map(Some),
+            SourceAddress::Git(address) => self.poll_git(address, state),
+            SourceAddress::Folder(path) => self.poll_folder(path, sessions).map(Some),
         }
     }
 
-    fn revision(&self, address: &str, state: &mut SyncState<'_>) -> Result<Option<PolledSource>, RoundError> {
+    fn poll_git(
+        &self,
+        address: &str,
+        state: &mut SyncState<'_>,
+    ) -> Result<Option<SourceState>, ReconcileError> {
         let cache = state.cache();
-        let credentials = self.credentials()?;
-        let remote = self.remote(address, &cache, &credentials);
-        let layout =
-            self.spec.commit.as_ref().map(read::layout).transpose().map_err(|error| invalid(&error))?;
-        let Advertised { tip, reference, branches } =
-            remote.poll(&layout.map(|layout| layout.to_glob()).unwrap_or_default())?;
+        let credentials = self.read_credentials()?;
+        let remote = self.build_remote(address, &cache, &credentials);
+        let layout = self
+            .spec
+            .commit
+            .as_ref()
+            .map(sync_files::parse_layout)
+            .transpose()
+            .map_err(|error| branch_error(&error))?;
+        let AdvertisedRefs { tip, reference, branches } =
+            remote.poll_refs(&layout.map(|layout| layout.to_glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref().filter(|_| state.record.stage == SyncStage::Idle);
         let of_repo = self.spec.inventory.is_repo();
         if accepted.is_some_and(|a| a.is_for(&tip, Some(&branches))) && of_repo && !self.looks_for_drift() {
             return Ok(None);
         }
-        self.fetch(&remote, &tip, reference, state)
-            .map(|polled| Some(PolledSource { branches: Some(branches), ..polled }))
+        self.fetch_revision(&remote, &tip, reference, state)
+            .map(|polled| Some(SourceState { branches: Some(branches), ..polled }))
     }
 
     /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next round begins at once, when the source
@@ -75,7 +86,7 @@ impl Round<'_> {
         resume: &mut Option<Instant>,
         run: impl FnOnce(Option<Interrupt>) -> T,
     ) -> T {
-        let (Some(interrupt), Address::Git(address)) = (self.interrupt, &self.loaded.address) else {
+        let (Some(interrupt), SourceAddress::Git(address)) = (self.interrupt, &self.loaded.address) else {
             return run(self.interrupt.cloned());
         };
         let revised = Arc::new(AtomicBool::new(false));
@@ -105,87 +116,94 @@ impl Round<'_> {
 
     /// Whether the source has another revision. A source that cannot be read has none: the next round reports it.
     fn has_other_revision(&self, address: &str, cache: &Path, tip: &str) -> bool {
-        let Ok(credentials) = self.credentials() else { return false };
-        let polled = self.remote(address, cache, &credentials).poll("");
+        let Ok(credentials) = self.read_credentials() else { return false };
+        let polled = self.build_remote(address, cache, &credentials).poll_refs("");
         polled.is_ok_and(|advertised| advertised.tip != tip)
     }
 
     /// Fetches and verifies a revision.
-    fn fetch(
+    fn fetch_revision(
         &self,
-        remote: &Remote<'_>,
+        remote: &SourceRemote<'_>,
         tip: &str,
-        reference: Option<Reference>,
+        reference: Option<SourceRef>,
         state: &mut SyncState<'_>,
-    ) -> Result<PolledSource, RoundError> {
-        let signers = self.signers()?;
+    ) -> Result<SourceState, ReconcileError> {
+        let signers = self.read_signers()?;
         let signers = match &signers {
-            Some(texts) => Signers::Texts(texts),
+            Some(texts) => AllowedSigners::Texts(texts),
             None => self.env.allowed_signers.as_deref().into(),
         };
         // Of a range of versions, the tag that was chosen.
-        let source = Source { reference, ..self.spec.source.clone() };
-        let fetched = remote.of(&source).fetch(tip, signers)?;
+        let source = SyncSource { reference, ..self.spec.source.clone() };
+        let fetched = remote.with_source(&source).fetch_revision(tip, signers)?;
         let commit = fetched.resolved.commit;
-        let opened = Revision::open(fetched.place, &fetched.resolved).map_err(SourceError::from)?;
+        let opened =
+            GitRevision::open_folder(fetched.location, &fetched.resolved).map_err(SourceError::from)?;
         let opened = opened.with_submodules(fetched.submodules);
-        let name = revision(&source, commit);
+        let name = format_revision(&source, commit);
         if let Some(before) = fetched.before.filter(|before| *before != commit) {
-            let before = revision(&source, before);
+            let before = format_revision(&source, before);
             if fetched.rewritten {
                 tracing::warn!(sync = self.name(), before, revision = name, "the history was rewritten");
             }
             state.record.status.rewritten = fetched.rewritten.then_some(before);
         }
-        let opened = Opened::Revision(Box::new(opened));
-        Ok(PolledSource { opened, tip: fetched.tip, branches: None, name })
+        let opened = Checkout::Revision(Box::new(opened));
+        Ok(SourceState { checkout: opened, tip: fetched.tip, branches: None, name })
     }
 
-    fn credentials(&self) -> Result<Credentials, RoundError> {
-        self.env.world.credentials(self.loaded).map_err(unauthorized)
+    fn read_credentials(&self) -> Result<GitCredentials, ReconcileError> {
+        self.env.services.source_credentials(self.loaded).map_err(credentials_error)
     }
 
-    fn remote<'r>(&'r self, address: &'r str, cache: &'r Path, credentials: &Credentials) -> Remote<'r> {
-        Remote {
+    fn build_remote<'r>(
+        &'r self,
+        address: &'r str,
+        cache: &'r Path,
+        credentials: &GitCredentials,
+    ) -> SourceRemote<'r> {
+        SourceRemote {
             address,
             source: &self.spec.source,
             cache,
-            patience: self.spec.timeout(),
-            variables: credentials.variables(),
-            tally: Some(&self.env.tally),
+            timeout: self.spec.timeout(),
+            variables: credentials.env_variables(),
+            counters: Some(&self.env.counters),
         }
     }
 
     /// The keys that the Sync itself names, with how messages name each text.
-    fn signers(&self) -> Result<Option<Keys>, RoundError> {
-        let keys = self.env.world.signers(self.loaded).map_err(unauthorized)?;
+    fn read_signers(&self) -> Result<Option<SecretData>, ReconcileError> {
+        let keys = self.env.services.allowed_signers(self.loaded).map_err(credentials_error)?;
         let named = |(key, text)| (format!("`{key}` in the Secret of `source.verify`"), text);
         Ok(keys.map(|keys| keys.into_iter().map(named).collect()))
     }
 
-    fn folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<PolledSource, RoundError> {
-        let (opened, tip) = Opened::folder(&path.join(folder(&self.spec.source.path)), sessions)?;
+    fn poll_folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<SourceState, ReconcileError> {
+        let (opened, tip) =
+            Checkout::open_folder(&path.join(normalize_folder(&self.spec.source.path)), sessions)?;
         let name = format!("sha256:{tip}");
-        Ok(PolledSource { opened, tip, branches: None, name })
+        Ok(SourceState { checkout: opened, tip, branches: None, name })
     }
 }
 
-impl Round<'_> {
+impl Reconciliation<'_> {
     /// Opens a former revision as it was carried out, unless that is done.
     pub(crate) fn open_former(
         &self,
         state: &SyncState<'_>,
         formers: &mut FormerSessions,
         revision: &str,
-    ) -> Result<(), RoundError> {
+    ) -> Result<(), ReconcileError> {
         if formers.contains_key(revision) {
             return Ok(());
         }
         let lost = || {
             let message = format!("the scheduler's memory of the former revision {revision} is lost");
-            RoundError::new(Reason::StateFailed, message)
+            ReconcileError::new(SyncReason::StateFailed, message)
         };
-        let previous = state.former(revision)?.ok_or_else(lost)?;
+        let previous = state.read_former(revision)?.ok_or_else(lost)?;
         let opened = self.open_planned(state, revision, previous)?;
         formers.insert(revision.to_owned(), opened);
         Ok(())
@@ -197,20 +215,23 @@ impl Round<'_> {
         state: &SyncState<'_>,
         revision: &str,
         previous: Plan,
-    ) -> Result<(Session, Option<RepoRef>), RoundError> {
-        let lost = || RoundError::new(Reason::StateFailed, format!("the former revision {revision} is lost"));
-        let Address::Git(address) = &self.loaded.address else { return Err(lost()) };
+    ) -> Result<(Session, Option<RepoRef>), ReconcileError> {
+        let lost = || {
+            ReconcileError::new(SyncReason::StateFailed, format!("the former revision {revision} is lost"))
+        };
+        let SourceAddress::Git(address) = &self.loaded.address else { return Err(lost()) };
         let cache = state.cache();
-        let credentials = self.credentials()?;
-        let remote = self.remote(address, &cache, &credentials);
-        let (place, resolved, submodules) = remote.former(revision)?;
-        let opened = Revision::open(place, &resolved).map_err(SourceError::from)?;
-        let opened = Opened::Revision(Box::new(opened.with_submodules(submodules)));
-        let repo = self.repo(&opened);
+        let credentials = self.read_credentials()?;
+        let remote = self.build_remote(address, &cache, &credentials);
+        let (place, resolved, submodules) = remote.open_former(revision)?;
+        let opened = GitRevision::open_folder(place, &resolved).map_err(SourceError::from)?;
+        let opened = Checkout::Revision(Box::new(opened.with_submodules(submodules)));
+        let repo = self.find_repo(&opened);
         let mut sessions = SessionCache::new(self.env.dialects, self.env.builder.clone());
-        sessions.select(&self.spec.source.paths);
-        let session = Session::open(opened.source(), Options { previous, ..sessions.options() });
-        match Self::refuses(&session, None, None, self.destination()) {
+        sessions.select_paths(&self.spec.source.paths);
+        let session =
+            Session::open(opened.as_source(), SessionOptions { previous, ..sessions.session_options() });
+        match Self::find_refusal(&session, None, None, self.destination()) {
             Some(error) => Err(error),
             None => Ok((session, repo)),
         }
@@ -218,10 +239,10 @@ impl Round<'_> {
 }
 
 /// The credentials that the Sync names cannot be used.
-pub(crate) fn unauthorized(why: String) -> RoundError {
-    RoundError::new(Reason::GitOperationFailed, why)
+pub(crate) fn credentials_error(why: String) -> ReconcileError {
+    ReconcileError::new(SyncReason::GitOperationFailed, why)
 }
 
-pub(crate) fn invalid(error: &branch::Error) -> RoundError {
-    RoundError::new(Reason::BuildFailed, error.to_string())
+pub(crate) fn branch_error(error: &branch::Error) -> ReconcileError {
+    ReconcileError::new(SyncReason::BuildFailed, error.to_string())
 }

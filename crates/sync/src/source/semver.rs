@@ -39,13 +39,13 @@ impl PartialOrd for Version {
 }
 
 /// A version with missing numbers, as constraints name it.
-struct Partial {
+struct PartialVersion {
     version: Version,
     /// How many numbers it has.
     given: usize,
 }
 
-impl Partial {
+impl PartialVersion {
     fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix(['v', 'V']).unwrap_or(text);
         let text = text.split_once('+').map_or(text, |(text, _)| text);
@@ -57,7 +57,7 @@ impl Partial {
             if matches!(part, "x" | "X" | "*") {
                 return Some(Self { version, given });
             }
-            *number = digits(part)?;
+            *number = parse_number(part)?;
             given += 1;
         }
         for part in pre.into_iter().flat_map(|pre| pre.split('.')) {
@@ -65,15 +65,15 @@ impl Partial {
             if part.is_empty() || !part.chars().all(plain) {
                 return None;
             }
-            version
-                .pre
-                .push(digits(part).map_or_else(|| Identifier::Word(part.to_owned()), Identifier::Number));
+            version.pre.push(
+                parse_number(part).map_or_else(|| Identifier::Word(part.to_owned()), Identifier::Number),
+            );
         }
         Some(Self { version, given })
     }
 
     /// The first version after all that start with its first numbers.
-    fn after(&self, numbers: usize) -> Option<Version> {
+    fn first_after(&self, numbers: usize) -> Option<Version> {
         let last = numbers.checked_sub(1)?;
         let mut next = Version { numbers: self.version.numbers, pre: Vec::new() };
         *next.numbers.get_mut(last)? += 1;
@@ -82,7 +82,7 @@ impl Partial {
     }
 }
 
-fn digits(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -91,7 +91,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// Versions from one on, and before another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Range {
+struct VersionRange {
     from: Option<Version>,
     before: Option<Version>,
     /// A version that is left out.
@@ -100,8 +100,8 @@ struct Range {
     pre: bool,
 }
 
-impl Range {
-    fn has(&self, version: &Version) -> bool {
+impl VersionRange {
+    fn contains(&self, version: &Version) -> bool {
         (self.pre || version.pre.is_empty())
             && self.from.as_ref().is_none_or(|from| version >= from)
             && self.before.as_ref().is_none_or(|before| version < before)
@@ -109,9 +109,9 @@ impl Range {
     }
 
     /// `operator` and a version.
-    fn of(operator: &str, text: &str) -> Option<Self> {
-        let Partial { version, given } = Partial::parse(text)?;
-        let partial = Partial { version: version.clone(), given };
+    fn parse_comparator(operator: &str, text: &str) -> Option<Self> {
+        let PartialVersion { version, given } = PartialVersion::parse(text)?;
+        let partial = PartialVersion { version: version.clone(), given };
         let pre = !version.pre.is_empty();
         let all = Self { from: None, before: None, not: None, pre };
         let from = Some(version.clone());
@@ -127,7 +127,7 @@ impl Range {
                 }
                 Some(next)
             }
-            _ => partial.after(given),
+            _ => partial.first_after(given),
         };
         Some(match operator {
             ">=" => Self { from, ..all },
@@ -137,11 +137,11 @@ impl Range {
             "<=" => Self { before: next(), ..all },
             "!=" if given == 3 => Self { not: from, ..all },
             "" | "=" => Self { from, before: next(), ..all },
-            "~" => Self { from, before: partial.after(given.min(2)), ..all },
+            "~" => Self { from, before: partial.first_after(given.min(2)), ..all },
             "^" => {
                 let first = version.numbers.iter().take(given).position(|number| *number > 0);
                 let kept = first.map_or(given, |first| first + 1);
-                Self { from, before: partial.after(kept), ..all }
+                Self { from, before: partial.first_after(kept), ..all }
             }
             _ => return None,
         })
@@ -150,30 +150,34 @@ impl Range {
 
 /// A range of versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Constraint(Vec<Vec<Range>>);
+pub(crate) struct VersionConstraint(Vec<Vec<VersionRange>>);
 
-impl Constraint {
+impl VersionConstraint {
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        text.split("||").map(alternative).collect::<Option<Vec<_>>>().map(Self)
+        text.split("||").map(parse_alternative).collect::<Option<Vec<_>>>().map(Self)
     }
 
     /// The newest of some tags that is in the range.
-    pub(crate) fn newest<'t>(&self, tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
+    pub(crate) fn find_newest<'t>(&self, tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
         let version = |tag: &'t str| {
-            let Partial { version, given } = Partial::parse(tag).filter(|partial| partial.given > 0)?;
+            let PartialVersion { version, given } =
+                PartialVersion::parse(tag).filter(|partial| partial.given > 0)?;
             (given == 3 || version.pre.is_empty()).then_some((version, tag))
         };
         let fits = |(version, _): &(Version, &str)| {
-            self.0.iter().any(|ranges| ranges.iter().all(|range| range.has(version)))
+            self.0.iter().any(|ranges| ranges.iter().all(|range| range.contains(version)))
         };
         tags.filter_map(version).filter(fits).max().map(|(_, tag)| tag)
     }
 }
 
 /// Comparators that must all hold.
-fn alternative(text: &str) -> Option<Vec<Range>> {
+fn parse_alternative(text: &str) -> Option<Vec<VersionRange>> {
     if let Some((from, to)) = text.split_once(" - ") {
-        return Some(vec![Range::of(">=", from.trim())?, Range::of("<=", to.trim())?]);
+        return Some(vec![
+            VersionRange::parse_comparator(">=", from.trim())?,
+            VersionRange::parse_comparator("<=", to.trim())?,
+        ]);
     }
     let mut ranges = Vec::new();
     let mut operator = String::new();
@@ -182,7 +186,7 @@ fn alternative(text: &str) -> Option<Vec<Range>> {
         let (before, version) = word.split_at(start);
         operator.push_str(before);
         if !version.is_empty() {
-            ranges.push(Range::of(&operator, version)?);
+            ranges.push(VersionRange::parse_comparator(&operator, version)?);
             operator.clear();
         }
     }
@@ -220,15 +224,15 @@ mod tests {
             ("!=1.10.0, >=1", Some("1.2.10")),
             ("~0", Some("0.4.0")),
         ] {
-            let constraint = Constraint::parse(range).unwrap();
-            assert_eq!(constraint.newest(TAGS.into_iter()), expected, "{range}");
+            let constraint = VersionConstraint::parse(range).unwrap();
+            assert_eq!(constraint.find_newest(TAGS.into_iter()), expected, "{range}");
         }
     }
 
     #[test]
     fn what_is_no_range_is_refused() {
         for text in ["", "one", ">=", "=>1.0", "1.2.3.4", "1..2", "1.2.3 ||"] {
-            assert_eq!(Constraint::parse(text), None, "{text}");
+            assert_eq!(VersionConstraint::parse(text), None, "{text}");
         }
     }
 }

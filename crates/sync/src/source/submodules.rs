@@ -11,21 +11,21 @@ use std::path::Path;
 
 use git2::{Oid, Repository, Tree};
 
-use crate::source::{Error, FETCH_LIMITS, Remote};
+use crate::source::{Error, FETCH_LIMITS, SourceRemote};
 
 /// Where the commits of submodules are, in the cache.
-const FETCHED: &str = "refs/federate/modules";
+const SUBMODULE_REFS: &str = "refs/federate/modules";
 /// How large `.gitmodules` may be.
-const LARGEST: usize = 64 << 10;
+const MAX_GITMODULES_BYTES: usize = 64 << 10;
 /// How many submodules there may be, with those of submodules.
-const MOST: usize = 32;
+const MAX_SUBMODULES: usize = 32;
 /// How deep they may be nested.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 /// The mode of a submodule in a tree.
-const GITLINK: i32 = 0o160_000;
+const GITLINK_MODE: i32 = 0o160_000;
 
 /// A repository whose submodules are to be fetched.
-struct Open {
+struct OpenRepository {
     address: String,
     commit: Oid,
     /// The folder that is read, from its root.
@@ -33,43 +33,46 @@ struct Open {
     depth: usize,
 }
 
-impl Remote<'_> {
+impl SourceRemote<'_> {
     /// Fetches the submodules below the folder of a commit. Returns their commits.
-    pub(crate) fn submodules(
+    pub(crate) fn fetch_submodules(
         &self,
         repository: &Repository,
         commit: Oid,
         folder: &str,
     ) -> Result<BTreeSet<Oid>, Error> {
         let mut commits = BTreeSet::new();
-        let first = Open { address: self.address.to_owned(), commit, folder: folder.to_owned(), depth: 0 };
+        let first =
+            OpenRepository { address: self.address.to_owned(), commit, folder: folder.to_owned(), depth: 0 };
         let mut open = vec![first];
         while let Some(next) = open.pop() {
-            for (path, address) in modules(repository, &next)? {
+            for (path, address) in list_submodules(repository, &next)? {
                 let refuse = |why: String| Error::Submodule { path: path.clone(), why };
-                let Some(commit) = gitlink(repository, next.commit, &path) else { continue };
-                let address = resolve(&next.address, &address).map_err(refuse)?;
-                if next.depth == DEEPEST || (!commits.contains(&commit) && commits.len() == MOST) {
-                    let why =
-                        format!("more than {MOST} submodules, or {DEEPEST} in each other, are not read");
+                let Some(commit) = find_gitlink(repository, next.commit, &path) else { continue };
+                let address = resolve_address(&next.address, &address).map_err(refuse)?;
+                if next.depth == MAX_DEPTH || (!commits.contains(&commit) && commits.len() == MAX_SUBMODULES)
+                {
+                    let why = format!(
+                        "more than {MAX_SUBMODULES} submodules, or {MAX_DEPTH} in each other, are not read"
+                    );
                     return Err(refuse(why));
                 }
                 self.fetch_submodule(repository, &address, commit)?;
                 commits.insert(commit);
-                open.push(Open { address, commit, folder: String::new(), depth: next.depth + 1 });
+                open.push(OpenRepository { address, commit, folder: String::new(), depth: next.depth + 1 });
             }
         }
         Ok(commits)
     }
 
     fn fetch_submodule(&self, repository: &Repository, address: &str, commit: Oid) -> Result<(), Error> {
-        let name = format!("{FETCHED}/{commit}");
+        let name = format!("{SUBMODULE_REFS}/{commit}");
         // Git moves a reference when everything that it leads to is there.
         if repository.find_reference(&name).is_ok() {
             return Ok(());
         }
         self.check_size()?;
-        let git = self.git(repository, "fetch").limits(FETCH_LIMITS);
+        let git = self.git_command(repository, "fetch").with_limits(FETCH_LIMITS);
         let git = git.arg("--depth=1").arg("--no-tags").arg("--no-write-fetch-head");
         git.arg("--").arg(address).arg(format!("+{commit}:{name}")).run()?;
         Ok(())
@@ -77,20 +80,23 @@ impl Remote<'_> {
 }
 
 /// The submodules below the folder of a repository: their paths, and their addresses as they are written.
-fn modules(repository: &Repository, open: &Open) -> Result<BTreeMap<String, String>, Error> {
-    let Some(tree) = tree(repository, open.commit) else { return Ok(BTreeMap::new()) };
+fn list_submodules(
+    repository: &Repository,
+    open: &OpenRepository,
+) -> Result<BTreeMap<String, String>, Error> {
+    let Some(tree) = find_tree(repository, open.commit) else { return Ok(BTreeMap::new()) };
     let Ok(entry) = tree.get_path(Path::new(".gitmodules")) else { return Ok(BTreeMap::new()) };
     let refuse = |why: &str| Error::Submodule { path: ".gitmodules".to_owned(), why: why.to_owned() };
     let (size, _) = repository
         .odb()
         .and_then(|odb| odb.read_header(entry.id()))
         .map_err(|error| refuse(error.message()))?;
-    if size > LARGEST {
+    if size > MAX_GITMODULES_BYTES {
         return Err(refuse("the file is too large"));
     }
     let blob = repository.find_blob(entry.id()).map_err(|error| refuse(error.message()))?;
     let text = std::str::from_utf8(blob.content()).map_err(|_| refuse("the file is not UTF-8"))?;
-    let mut modules = parse(text);
+    let mut modules = parse_gitmodules(text);
     let below = |path: &str| {
         open.folder.is_empty()
             || path.strip_prefix(&open.folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -99,18 +105,18 @@ fn modules(repository: &Repository, open: &Open) -> Result<BTreeMap<String, Stri
     Ok(modules)
 }
 
-fn tree(repository: &Repository, commit: Oid) -> Option<Tree<'_>> {
+fn find_tree(repository: &Repository, commit: Oid) -> Option<Tree<'_>> {
     repository.find_commit(commit).ok()?.tree().ok()
 }
 
 /// The commit of a submodule, if there is one at a path.
-fn gitlink(repository: &Repository, commit: Oid, path: &str) -> Option<Oid> {
-    let entry = tree(repository, commit)?.get_path(Path::new(path)).ok()?;
-    (entry.filemode() == GITLINK).then(|| entry.id())
+fn find_gitlink(repository: &Repository, commit: Oid, path: &str) -> Option<Oid> {
+    let entry = find_tree(repository, commit)?.get_path(Path::new(path)).ok()?;
+    (entry.filemode() == GITLINK_MODE).then(|| entry.id())
 }
 
 /// The paths and addresses in `.gitmodules`. Everything else in it is ignored.
-fn parse(text: &str) -> BTreeMap<String, String> {
+fn parse_gitmodules(text: &str) -> BTreeMap<String, String> {
     let mut modules = BTreeMap::new();
     let (mut path, mut address) = (None, None);
     for line in text.lines().map(str::trim).chain(["["]) {
@@ -132,8 +138,8 @@ fn parse(text: &str) -> BTreeMap<String, String> {
 }
 
 /// The address of a submodule of the repository at `base`.
-fn resolve(base: &str, written: &str) -> Result<String, String> {
-    let (server, path) = split(base).ok_or(
+fn resolve_address(base: &str, written: &str) -> Result<String, String> {
+    let (server, path) = split_address(base).ok_or(
         "submodules are read from servers only: name the source by https or ssh, or move what they hold into it",
     )?;
     let path = match written.strip_prefix("./").or(written.starts_with("../").then_some(written)) {
@@ -148,8 +154,8 @@ fn resolve(base: &str, written: &str) -> Result<String, String> {
             let slash = if path.starts_with('/') { "/" } else { "" };
             format!("{slash}{}", parts.join("/"))
         }
-        None => match split(written) {
-            Some((other, path)) if same(server, other) => path.to_owned(),
+        None => match split_address(written) {
+            Some((other, path)) if is_same_server(server, other) => path.to_owned(),
             _ => {
                 return Err("its address is not on the server of the source, to which alone the source's \
                             credentials are sent: write it relative to the source (`../other.git`), or give it a \
@@ -169,7 +175,7 @@ fn resolve(base: &str, written: &str) -> Result<String, String> {
 }
 
 /// The server of an address, with all that leads to it, and the path on it.
-fn split(address: &str) -> Option<(&str, &str)> {
+fn split_address(address: &str) -> Option<(&str, &str)> {
     if let Some((scheme, rest)) = address.split_once("://") {
         if !matches!(scheme, "https" | "http" | "ssh") {
             return None;
@@ -188,7 +194,7 @@ fn split(address: &str) -> Option<(&str, &str)> {
 }
 
 /// Whether two servers are the same, whatever credentials the first is named with.
-fn same(server: &str, other: &str) -> bool {
+fn is_same_server(server: &str, other: &str) -> bool {
     let plain = |server: &str| match server.split_once("://") {
         Some((scheme, rest)) if scheme != "ssh" => {
             format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
@@ -204,7 +210,7 @@ mod tests {
 
     #[test]
     fn addresses_stay_on_the_server_of_the_source() {
-        let https = |written: &str| resolve("https://t:s@example.com/a/b.git", written).ok();
+        let https = |written: &str| resolve_address("https://t:s@example.com/a/b.git", written).ok();
         let found = |text: &str| Some(text.to_owned());
         assert_eq!(https("../c.git"), found("https://t:s@example.com/a/c.git"));
         assert_eq!(https("../../c.git"), found("https://t:s@example.com/c.git"));
@@ -229,17 +235,17 @@ mod tests {
         ] {
             assert_eq!(https(hostile), None, "{hostile}");
         }
-        let ssh = |written: &str| resolve("git@example.com:a/b.git", written).ok();
+        let ssh = |written: &str| resolve_address("git@example.com:a/b.git", written).ok();
         assert_eq!(ssh("../c.git"), found("git@example.com:a/c.git"));
         assert_eq!(ssh("git@example.com:d/c.git"), found("git@example.com:d/c.git"));
         assert_eq!(ssh("root@example.com:d/c.git"), None);
-        assert!(resolve("/srv/a.git", "../b.git").is_err(), "a path is not a server");
+        assert!(resolve_address("/srv/a.git", "../b.git").is_err(), "a path is not a server");
     }
 
     #[test]
     fn only_paths_and_addresses_are_read() {
         let text = "[submodule \"a\"]\n\tpath = modules/a\n\turl = ../a.git\n\tupdate = !touch x\n[core]\n\tx = y\n\
                     [submodule \"b\"]\n\tpath = b\n";
-        assert_eq!(parse(text), BTreeMap::from([("modules/a".to_owned(), "../a.git".to_owned())]));
+        assert_eq!(parse_gitmodules(text), BTreeMap::from([("modules/a".to_owned(), "../a.git".to_owned())]));
     }
 }

@@ -23,7 +23,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use federate_test_apiserver::{Cluster, Request};
+use federate_test_apiserver::{ApiRequest, TestCluster};
 
 mod objects;
 
@@ -76,8 +76,8 @@ impl Real {
         Self { runtime, client }
     }
 
-    fn answer(&self, request: &Request) -> (u16, Value) {
-        let target = request.target();
+    fn answer(&self, request: &ApiRequest) -> (u16, Value) {
+        let target = request.path_and_query();
         let built = http::Request::builder()
             .method(request.method.as_str())
             .uri(target.trim_end_matches('?'))
@@ -94,8 +94,8 @@ impl Real {
     }
 }
 
-fn simulated(cluster: &mut Cluster, request: &Request) -> (u16, Value) {
-    let response = cluster.handle(request);
+fn simulated(cluster: &mut TestCluster, request: &ApiRequest) -> (u16, Value) {
+    let response = cluster.handle_request(request);
     let body = match response.body {
         federate_test_apiserver::Body::Json(value) => Value::clone(&value),
         _ => Value::Null,
@@ -143,34 +143,35 @@ fn comparable(value: &mut Value) {
 fn brief(map: &mut serde_json::Map<String, Value>) {
     let Some(details) = map.get("details").and_then(Value::as_object).cloned() else { return };
     if let Some(message) = map.get("message").and_then(Value::as_str) {
-        let message = federate_apiserver::brief(message, &details);
+        let message = federate_apiserver::shorten_message(message, &details);
         map.insert("message".to_owned(), message.into());
     }
     let causes = map.get_mut("details").and_then(|details| details.get_mut("causes")?.as_array_mut());
     for cause in causes.into_iter().flatten() {
         if let Some(message) = cause["message"].as_str() {
             let alone = json!({"causes": [{"message": message}]});
-            cause["message"] = federate_apiserver::brief(message, alone.as_object().unwrap()).into();
+            cause["message"] =
+                federate_apiserver::shorten_message(message, alone.as_object().unwrap()).into();
         }
     }
 }
 
 /// A random request about an object that may or may not be there.
-fn request(random: &mut Random, path: &str, body: &Value) -> Request {
+fn request(random: &mut Random, path: &str, body: &Value) -> ApiRequest {
     let manager = ["a", "b", "c"][random.below(3)];
     let request = match random.below(10) {
         // By default the pods of Jobs are orphaned, at a time that the garbage collector chooses.
-        0 => Request::new("DELETE", path).query("propagationPolicy", "Background"),
-        1 | 2 => Request::new("PATCH", path)
-            .query("fieldManager", manager)
-            .body("application/merge-patch+json", without_names(body).to_string()),
+        0 => ApiRequest::new("DELETE", path).with_query("propagationPolicy", "Background"),
+        1 | 2 => ApiRequest::new("PATCH", path)
+            .with_query("fieldManager", manager)
+            .with_body("application/merge-patch+json", without_names(body).to_string()),
         _ => {
-            let apply = Request::new("PATCH", path).query("fieldManager", manager);
-            let apply = if random.one_in(3) { apply } else { apply.query("force", "true") };
-            apply.body("application/apply-patch+yaml", body.to_string())
+            let apply = ApiRequest::new("PATCH", path).with_query("fieldManager", manager);
+            let apply = if random.one_in(3) { apply } else { apply.with_query("force", "true") };
+            apply.with_body("application/apply-patch+yaml", body.to_string())
         }
     };
-    if random.one_in(4) && request.method != "DELETE" { request.query("dryRun", "All") } else { request }
+    if random.one_in(4) && request.method != "DELETE" { request.with_query("dryRun", "All") } else { request }
 }
 
 fn without_names(body: &Value) -> Value {
@@ -183,11 +184,11 @@ fn without_names(body: &Value) -> Value {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let (real, mut cluster) = (Real::new(&args), Cluster::new("compare"));
+    let (real, mut cluster) = (Real::new(&args), TestCluster::new("compare"));
     let mut random = Random(args.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let namespace = format!("compare-{}-{}", args.seed, std::process::id());
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-    let make = Request::new("POST", "/api/v1/namespaces").body("application/json", body.to_string());
+    let make = ApiRequest::new("POST", "/api/v1/namespaces").with_body("application/json", body.to_string());
     assert_eq!((real.answer(&make).0, simulated(&mut cluster, &make).0), (201, 201), "the namespace");
     let (mut sent, mut different) = (0, 0);
     for number in 0..args.objects {
@@ -207,13 +208,13 @@ fn main() -> ExitCode {
             }
         }
     }
-    real.answer(&Request::new("DELETE", &format!("/api/v1/namespaces/{namespace}")));
+    real.answer(&ApiRequest::new("DELETE", &format!("/api/v1/namespaces/{namespace}")));
     println!("{} of {sent} answers agree (seed {})", sent - different, args.seed);
     if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn show(request: &Request, wanted: &(u16, Value), got: &(u16, Value)) {
-    println!("{} {}\n{}", request.method, request.target(), String::from_utf8_lossy(&request.body));
+fn show(request: &ApiRequest, wanted: &(u16, Value), got: &(u16, Value)) {
+    println!("{} {}\n{}", request.method, request.path_and_query(), String::from_utf8_lossy(&request.body));
     if wanted.0 != got.0 {
         println!("  status: {} is {} on the real server", got.0, wanted.0);
     }

@@ -1,7 +1,7 @@
 //! Edits block mappings, whose entries have their own lines.
 
-use super::changed::Changed;
-use super::tree::{Entry, Kind, Node};
+use super::mapping_changes::MappingChanges;
+use super::tree::{MappingEntry, NodeKind, TextNode};
 use super::{Editor, LineLayout, Remainder, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
@@ -10,9 +10,9 @@ impl Editor<'_> {
     /// Edits a block mapping.
     pub(super) fn block_mapping(
         &mut self,
-        node: &Node,
-        entries: &[Entry],
-        mut changed: Changed<'_>,
+        node: &TextNode,
+        entries: &[MappingEntry],
+        mut changed: MappingChanges<'_>,
         layout: Option<LineLayout>,
     ) -> Option<Remainder> {
         if changed.is_empty_after() {
@@ -48,8 +48,8 @@ impl Editor<'_> {
 
     fn remove_entries(
         &mut self,
-        entries: &[Entry],
-        changed: &Changed<'_>,
+        entries: &[MappingEntry],
+        changed: &MappingChanges<'_>,
         column: usize,
         root: bool,
     ) -> Option<()> {
@@ -72,10 +72,10 @@ impl Editor<'_> {
 
     /// Removes the entries before the first remaining one; the first entry follows the dash of a list item.
     /// The remaining entry takes its place, unless it has comments.
-    fn remove_compact(&mut self, entries: &[Entry], first: usize) -> Option<()> {
+    fn remove_compact(&mut self, entries: &[MappingEntry], first: usize) -> Option<()> {
         let start = entries.first()?.span.start;
         let stays = entries.get(first)?.span.start;
-        let end = entries.get(first - 1)?.end();
+        let end = entries.get(first - 1)?.end_offset();
         let next = lines::next_line(self.text, end);
         let range = if self.text.get(next..stays)?.trim().is_empty() {
             start..stays
@@ -100,9 +100,9 @@ impl Editor<'_> {
     /// document.
     fn entry_lines(
         &self,
-        entries: &[Entry],
+        entries: &[MappingEntry],
         at: usize,
-        entry: &Entry,
+        entry: &MappingEntry,
         column: usize,
         root: bool,
     ) -> Option<std::ops::Range<usize>> {
@@ -110,18 +110,18 @@ impl Editor<'_> {
             return None;
         }
         let floor = match at.checked_sub(1) {
-            Some(previous) => lines::next_line(self.text, entries.get(previous)?.end()),
+            Some(previous) => lines::next_line(self.text, entries.get(previous)?.end_offset()),
             None if root => entry.span.start,
             None => 0,
         };
-        Some(lines::of_entry(self.text, entry.span.start..entry.end(), column, floor))
+        Some(lines::of_entry(self.text, entry.span.start..entry.end_offset(), column, floor))
     }
 
     /// Inserts the lines of an entry, after the remaining entry before it, or before the first.
     fn insert_entry(
         &mut self,
-        entries: &[Entry],
-        changed: &Changed<'_>,
+        entries: &[MappingEntry],
+        changed: &MappingChanges<'_>,
         before: Option<usize>,
         new_text: &str,
         column: usize,
@@ -136,14 +136,15 @@ impl Editor<'_> {
         };
         let entry = entries.get(previous)?;
         // The first entry of an item has no lines of its own, but its last line ends like any other.
-        let end = lines::of_entry(self.text, entry.span.start..entry.end(), column, entry.span.start).end;
+        let end =
+            lines::of_entry(self.text, entry.span.start..entry.end_offset(), column, entry.span.start).end;
         self.new_lines(end, &new);
         Some(())
     }
 
     fn insert_first(
         &mut self,
-        entries: &[Entry],
+        entries: &[MappingEntry],
         first: usize,
         new: &str,
         column: usize,
@@ -169,7 +170,7 @@ impl Editor<'_> {
     }
 
     /// Replaces the value of an entry.
-    fn block_value(&mut self, entry: &Entry, value: &Value, column: usize, step: usize) -> Option<()> {
+    fn block_value(&mut self, entry: &MappingEntry, value: &Value, column: usize, step: usize) -> Option<()> {
         if entry.value.adorned {
             return None;
         }
@@ -182,7 +183,7 @@ impl Editor<'_> {
         let inline = entry.has_text() && !self.text.get(colon..old.span.end)?.contains('\n');
         if inline && more.is_empty() {
             let text = match (&old.kind, value) {
-                (Kind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => {
+                (NodeKind::Scalar(ScalarStyle::DoubleQuoted), Value::String(string)) => {
                     new_text::quote_string(string)
                 }
                 _ => line.trim_start().to_owned(),
@@ -196,7 +197,7 @@ impl Editor<'_> {
         if entry.has_text() && old.span.end >= header {
             // The header of a block scalar is on the line of its key; a collection has no header.
             let said = match old.kind {
-                Kind::Scalar(_) => header - self.line_break(header).len(),
+                NodeKind::Scalar(_) => header - self.line_break(header).len(),
                 _ => colon,
             };
             self.replace_range(colon..said, line);
@@ -213,9 +214,9 @@ impl Editor<'_> {
 }
 
 /// The additional indentation of nested mappings.
-fn indentation_step(entries: &[Entry], column: usize, layout: Option<LineLayout>) -> usize {
+fn indentation_step(entries: &[MappingEntry], column: usize, layout: Option<LineLayout>) -> usize {
     let inner = entries.iter().find_map(|entry| match &entry.value.kind {
-        Kind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),
+        NodeKind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),
         _ => None,
     });
     let outer = || layout.and_then(|layout| column.checked_sub(layout.column));

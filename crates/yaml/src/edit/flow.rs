@@ -1,7 +1,7 @@
 //! Edits flow collections (`{a: b}`, `[a, b]`), which includes all collections of JSON.
 
-use super::changed::Changed;
-use super::tree::{Entry, Node};
+use super::mapping_changes::MappingChanges;
+use super::tree::{MappingEntry, TextNode};
 use super::{Editor, Remainder, lines, new_text};
 use serde_json::Value;
 use std::ops::Range;
@@ -10,9 +10,9 @@ impl Editor<'_> {
     /// Edits a flow mapping.
     pub(super) fn flow_mapping(
         &mut self,
-        node: &Node,
-        entries: &[Entry],
-        mut changed: Changed<'_>,
+        node: &TextNode,
+        entries: &[MappingEntry],
+        mut changed: MappingChanges<'_>,
     ) -> Option<Remainder> {
         // `[a: b]` contains a mapping without braces.
         if !self.text.get(node.span.clone())?.starts_with('{') {
@@ -30,7 +30,7 @@ impl Editor<'_> {
         for (at, value) in &changed.becomes {
             self.flow_value(entries.get(*at)?, value)?;
         }
-        let spans: Vec<_> = entries.iter().map(|entry| entry.span.start..entry.end()).collect();
+        let spans: Vec<_> = entries.iter().map(|entry| entry.span.start..entry.end_offset()).collect();
         self.remove_from_flow(&spans, &changed.gone)?;
         for (before, key, value) in changed.place_new_entries(entries) {
             let last = changed.remaining_indices().next_back()?;
@@ -39,7 +39,7 @@ impl Editor<'_> {
         Some(Remainder::Some)
     }
 
-    fn flow_value(&mut self, entry: &Entry, value: &Value) -> Option<()> {
+    fn flow_value(&mut self, entry: &MappingEntry, value: &Value) -> Option<()> {
         if entry.value.adorned {
             return None;
         }
@@ -70,7 +70,14 @@ impl Editor<'_> {
     }
 
     /// Inserts an entry before or after another one, on its own line if that entry has one.
-    fn insert_in_flow(&mut self, node: &Node, near: &Entry, before: bool, key: &str, value: &Value) {
+    fn insert_in_flow(
+        &mut self,
+        node: &TextNode,
+        near: &MappingEntry,
+        before: bool,
+        key: &str,
+        value: &Value,
+    ) {
         let json = self.json || near.quoted;
         let tight = near.colon.is_some_and(|colon| near.has_text() && near.value.span.start == colon);
         let margin = lines::margin_before(self.text, near.span.start);
@@ -88,7 +95,10 @@ impl Editor<'_> {
             let at = near.span.start;
             self.replace_range(at..at, format!("{key}{colon}{value},{between}"));
         } else {
-            self.replace_range(near.end()..near.end(), format!(",{between}{key}{colon}{value}"));
+            self.replace_range(
+                near.end_offset()..near.end_offset(),
+                format!(",{between}{key}{colon}{value}"),
+            );
         }
     }
 }

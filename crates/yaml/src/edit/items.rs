@@ -1,7 +1,7 @@
 //! Edits the items of lists.
 
-use super::change::Plan;
-use super::tree::{Kind, Node};
+use super::plan::EditPlan;
+use super::tree::{NodeKind, TextNode};
 use super::{Editor, LineLayout, Remainder, lines, new_text};
 use granit_parser::ScalarStyle;
 use serde_json::Value;
@@ -11,9 +11,9 @@ impl Editor<'_> {
     pub(super) fn edit_sequence(
         &mut self,
         flow: bool,
-        items: &[Node],
+        items: &[TextNode],
         values: &[Value],
-        changes: &[(String, Plan)],
+        changes: &[(String, EditPlan)],
     ) -> Option<Remainder> {
         let mut gone = vec![false; items.len()];
         for (step, plan) in changes {
@@ -26,7 +26,7 @@ impl Editor<'_> {
             let layout = LineLayout { column: item.column.saturating_sub(2) };
             let left = match plan {
                 _ if after == *value => Remainder::Some,
-                Plan::Within(_) => self.edit_value(item, value, plan, Some(layout))?,
+                EditPlan::Within(_) => self.edit_value(item, value, plan, Some(layout))?,
                 _ => Remainder::Nothing,
             };
             if left == Remainder::Nothing {
@@ -46,8 +46,8 @@ impl Editor<'_> {
     }
 
     /// Replaces an item by a value on one line.
-    fn item_value(&mut self, item: &Node, value: &Value) -> Option<()> {
-        let block = matches!(item.kind, Kind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
+    fn item_value(&mut self, item: &TextNode, value: &Value) -> Option<()> {
+        let block = matches!(item.kind, NodeKind::Scalar(ScalarStyle::Literal | ScalarStyle::Folded));
         if block || item.adorned || item.span.is_empty() {
             return None;
         }
@@ -55,7 +55,7 @@ impl Editor<'_> {
         Some(())
     }
 
-    fn remove_items(&mut self, items: &[Node], gone: &[bool]) -> Option<()> {
+    fn remove_items(&mut self, items: &[TextNode], gone: &[bool]) -> Option<()> {
         let mut floor = 0;
         for (item, gone) in items.iter().zip(gone) {
             let dash = self.find_dash(item)?;
@@ -75,7 +75,7 @@ impl Editor<'_> {
 
     /// The position of an item's dash: before the item on its line, or else on the nearest line above that is
     /// not a comment.
-    fn find_dash(&self, item: &Node) -> Option<usize> {
+    fn find_dash(&self, item: &TextNode) -> Option<usize> {
         if item.adorned {
             return None;
         }

@@ -22,7 +22,7 @@ pub(super) fn format_entry(key: &str, value: &Value, step: usize) -> String {
 fn format_block(key: &str, value: &Value) -> String {
     let mut out = String::new();
     let entry: Map<String, Value> = [(key.to_owned(), value.clone())].into_iter().collect();
-    crate::write(&Value::Object(entry), &mut out);
+    crate::write_document(&Value::Object(entry), &mut out);
     out
 }
 
@@ -74,7 +74,7 @@ pub(super) fn flow_lines(value: &Value, json: bool, margin: &str, step: &str, eo
 /// A string in a flow collection, without quotes if it is unambiguous.
 pub(super) fn format_flow_string(string: &str) -> String {
     let mut written = String::new();
-    crate::write(&Value::String(string.to_owned()), &mut written);
+    crate::write_document(&Value::String(string.to_owned()), &mut written);
     let written = written.trim_end_matches('\n');
     let single = written.starts_with('\'') && !written.contains('\n');
     let bare = string == written && !string.contains([',', '[', ']', '{', '}', ':', '?', '#']);

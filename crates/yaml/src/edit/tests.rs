@@ -9,13 +9,13 @@ mod random;
 /// rewritten, or if the parsed result differs from the edited value.
 #[track_caller]
 fn after(text: &str, edits: &[(&str, Option<Value>)]) -> String {
-    let edited = edit(text.as_bytes(), &of(0, edits)).unwrap();
+    let edited = apply_edits(text.as_bytes(), &of(0, edits)).unwrap();
     assert_eq!(edited.rewritten, [0u32; 0], "{}", String::from_utf8_lossy(&edited.text));
     String::from_utf8(edited.text).unwrap()
 }
 
-fn of(document: u32, edits: &[(&str, Option<Value>)]) -> Vec<Edit> {
-    let edit = |(pointer, value): &(&str, Option<Value>)| Edit {
+fn of(document: u32, edits: &[(&str, Option<Value>)]) -> Vec<ValueEdit> {
+    let edit = |(pointer, value): &(&str, Option<Value>)| ValueEdit {
         document,
         pointer: (*pointer).to_owned(),
         value: value.clone(),
@@ -184,22 +184,25 @@ fn each_document_by_itself() {
     let text = "# first\n---\na: 1 # x\n---\nb: 2 # y\n--- # again\n{\"c\": 1}\n{\"c\": 2}\n";
     let mut edits = of(2, &[("/b", Some(json!(3)))]);
     edits.extend(of(4, &[("/d", Some(json!(4)))]));
-    let edited = edit(text.as_bytes(), &edits).unwrap();
+    let edited = apply_edits(text.as_bytes(), &edits).unwrap();
     assert_eq!(
         String::from_utf8(edited.text).unwrap(),
         "# first\n---\na: 1 # x\n---\nb: 3 # y\n--- # again\n{\"c\": 1}\n{\"c\": 2, \"d\": 4}\n"
     );
     assert!(edited.rewritten.is_empty());
-    assert_eq!(edit(text.as_bytes(), &of(0, &[("/b", None)])), Err(Error::NoDocument(0)));
-    assert_eq!(edit(text.as_bytes(), &of(9, &[("/b", None)])), Err(Error::NoDocument(9)));
-    assert_eq!(edit(b"a: [\n", &of(0, &[("/b", None)])), Err(Error::NoDocument(0)));
+    assert_eq!(apply_edits(text.as_bytes(), &of(0, &[("/b", None)])), Err(Error::NoDocument(0)));
+    assert_eq!(apply_edits(text.as_bytes(), &of(9, &[("/b", None)])), Err(Error::NoDocument(9)));
+    assert_eq!(apply_edits(b"a: [\n", &of(0, &[("/b", None)])), Err(Error::NoDocument(0)));
 }
 
 #[test]
 fn there_must_be_room() {
     for (text, pointer) in [("a: 1\n", "/a/b"), ("a: [1]\n", "/a/1"), ("a: [1]\n", "/a/x")] {
         let at = if text == "a: 1\n" { "/a" } else { pointer };
-        assert_eq!(edit(text.as_bytes(), &of(0, &[(pointer, set("x"))])), Err(Error::NoRoom(at.to_owned())));
+        assert_eq!(
+            apply_edits(text.as_bytes(), &of(0, &[(pointer, set("x"))])),
+            Err(Error::NoRoom(at.to_owned()))
+        );
         assert_eq!(after(text, &[(pointer, None)]), text);
     }
 }
@@ -216,12 +219,12 @@ fn a_document_whose_style_forbids_it_is_rewritten() {
     ] {
         for value in [None, set("new")] {
             let edits = of(0, &[(pointer, value)]);
-            let edited = edit(text.as_bytes(), &edits).unwrap();
-            let mut plan = Plan::no_change();
+            let edited = apply_edits(text.as_bytes(), &edits).unwrap();
+            let mut plan = EditPlan::no_change();
             let steps: Vec<String> = pointer.split('/').skip(1).map(str::to_owned).collect();
             plan.add_edit(&steps, edits[0].value.as_ref());
-            let before = crate::read(text.as_bytes()).documents.remove(0).value;
-            let documents = crate::read(&edited.text).documents;
+            let before = crate::read_stream(text.as_bytes()).documents.remove(0).value;
+            let documents = crate::read_stream(&edited.text).documents;
             assert_eq!(documents[0].value, plan.apply_to(Some(&before), "").unwrap().unwrap());
             if pointer == "/c/b" {
                 assert_eq!(edited.rewritten, [0], "{}", String::from_utf8_lossy(&edited.text));

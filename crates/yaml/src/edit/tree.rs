@@ -4,13 +4,13 @@
 //! itself.
 
 use crate::events::{self, MAX_DEPTH};
-use crate::locate;
+use crate::positions;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle};
 use std::ops::Range;
 
 /// A value in the text.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct TextNode {
     /// Its bytes: those of the lines of a block scalar, and for a block collection from its first key or dash
     /// to the end of its last value. Empty if the value is not written.
     pub(super) span: Range<usize>,
@@ -18,20 +18,20 @@ pub(super) struct Node {
     pub(super) column: usize,
     /// Whether a tag or an anchor precedes it.
     pub(super) adorned: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: NodeKind,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Scalar(ScalarStyle),
     Alias,
-    Sequence { flow: bool, items: Vec<Node> },
-    Mapping { flow: bool, entries: Vec<Entry> },
+    Sequence { flow: bool, items: Vec<TextNode> },
+    Mapping { flow: bool, entries: Vec<MappingEntry> },
 }
 
 /// A key with its value.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct MappingEntry {
     /// The key as JSON; `None` for a merge key.
     pub(super) key: Option<String>,
     /// The bytes of the key as written.
@@ -40,12 +40,12 @@ pub(super) struct Entry {
     pub(super) quoted: bool,
     /// The end of its `:`; `None` if it has none, or not directly after the key.
     pub(super) colon: Option<usize>,
-    pub(super) value: Node,
+    pub(super) value: TextNode,
 }
 
-impl Entry {
+impl MappingEntry {
     /// The end of the entry.
-    pub(super) fn end(&self) -> usize {
+    pub(super) fn end_offset(&self) -> usize {
         self.span.end.max(self.colon.unwrap_or(0)).max(self.value.span.end)
     }
 
@@ -56,7 +56,7 @@ impl Entry {
 }
 
 /// The root of document number `nth` of a text; `None` if positions cannot be determined.
-pub(super) fn read_tree(text: &str, nth: usize) -> Option<Node> {
+pub(super) fn read_tree(text: &str, nth: usize) -> Option<TextNode> {
     let mut reader = Reader { text, parser: events::new_parser(text), depth: 0 };
     for _ in 0..=nth {
         while !matches!(reader.parser.next_event()?.ok()?.0, Event::DocumentStart(..)) {}
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_node(&mut self, event: &Event<'a>, span: &Span) -> Option<Node> {
+    fn read_node(&mut self, event: &Event<'a>, span: &Span) -> Option<TextNode> {
         let mut start = span.start.byte_offset()?;
         let mut end = span.end.byte_offset()?;
         self.depth += 1;
@@ -93,26 +93,26 @@ impl<'a> Reader<'a> {
                 if matches!(style, ScalarStyle::Literal | ScalarStyle::Folded) {
                     Range { start, end } = trim_block(self.text, start..end, value)?;
                 }
-                (Kind::Scalar(*style), tag.is_some())
+                (NodeKind::Scalar(*style), tag.is_some())
             }
-            Event::Alias(_) => (Kind::Alias, false),
+            Event::Alias(_) => (NodeKind::Alias, false),
             Event::SequenceStart(style, _, tag) => {
                 let (items, last) = self.read_sequence()?;
                 let flow = *style == StructureStyle::Flow;
                 end = if flow { last } else { items.last().map_or(end, |item| item.span.end) };
-                (Kind::Sequence { flow, items }, tag.is_some())
+                (NodeKind::Sequence { flow, items }, tag.is_some())
             }
             Event::MappingStart(style, _, tag) => {
                 let (entries, last) = self.read_mapping()?;
                 let flow = *style == StructureStyle::Flow;
-                end = if flow { last } else { entries.last().map_or(end, Entry::end) };
-                (Kind::Mapping { flow, entries }, tag.is_some())
+                end = if flow { last } else { entries.last().map_or(end, MappingEntry::end_offset) };
+                (NodeKind::Mapping { flow, entries }, tag.is_some())
             }
             _ => return None,
         };
         self.depth -= 1;
         let anchored = !matches!(event, Event::Alias(_)) && event.anchor_id().is_some();
-        Some(Node {
+        Some(TextNode {
             span: start..end.max(start),
             column: span.start.col(),
             adorned: tagged || anchored,
@@ -120,7 +120,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn read_sequence(&mut self) -> Option<(Vec<Node>, usize)> {
+    fn read_sequence(&mut self) -> Option<(Vec<TextNode>, usize)> {
         let mut items = Vec::new();
         loop {
             match self.next_event()? {
@@ -130,22 +130,23 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read_mapping(&mut self) -> Option<(Vec<Entry>, usize)> {
+    fn read_mapping(&mut self) -> Option<(Vec<MappingEntry>, usize)> {
         let mut entries = Vec::new();
         loop {
             let (event, span) = self.next_event()?;
             let (key, quoted) = match &event {
                 Event::MappingEnd => return Some((entries, span.end.byte_offset()?)),
-                Event::Scalar(text, style, _, tag) => {
-                    (locate::key(text, *style, tag.as_deref())?, *style == ScalarStyle::DoubleQuoted)
-                }
+                Event::Scalar(text, style, _, tag) => (
+                    positions::resolve_key(text, *style, tag.as_deref())?,
+                    *style == ScalarStyle::DoubleQuoted,
+                ),
                 _ => return None,
             };
             let span = self.read_node(&event, &span)?.span;
             let (event, value) = self.next_event()?;
             let value = self.read_node(&event, &value)?;
             let colon = find_colon(self.text, span.end);
-            entries.push(Entry { key, span, quoted, colon, value });
+            entries.push(MappingEntry { key, span, quoted, colon, value });
         }
     }
 }

@@ -8,7 +8,10 @@ use super::*;
 /// Returns the changes as `path: from → to`, with `-` for a missing value.
 fn shown(from: &Value, to: &Value) -> Vec<String> {
     let show = |value: Option<Value>| value.map_or("-".to_owned(), |v| v.to_string());
-    paths(from, to).into_iter().map(|c| format!("{}: {} → {}", c.path, show(c.from), show(c.to))).collect()
+    diff_paths(from, to)
+        .into_iter()
+        .map(|c| format!("{}: {} → {}", c.path, show(c.from), show(c.to)))
+        .collect()
 }
 
 fn pod(container: &Value) -> Value {
@@ -116,12 +119,12 @@ fn value() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn a_value_equals_itself(value in value()) {
-        prop_assert!(paths(&value, &value).is_empty());
+        prop_assert!(diff_paths(&value, &value).is_empty());
     }
 
     #[test]
     fn every_change_has_two_values_and_the_reverse_has_changes_too(a in value(), b in value()) {
-        let (there, back) = (paths(&a, &b), paths(&b, &a));
+        let (there, back) = (diff_paths(&a, &b), diff_paths(&b, &a));
         for change in &there {
             prop_assert_ne!(&change.from, &change.to);
         }

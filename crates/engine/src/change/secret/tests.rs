@@ -25,12 +25,12 @@ fn digests_match_rfc_4231() {
         ),
     ];
     for (key, text, digest) in cases {
-        assert_eq!(hex(&DigestKey::new(key).hmac(text)), digest);
+        assert_eq!(hex(&DigestKey::new(key).compute_hmac(text)), digest);
     }
 }
 
 fn hidden(mut value: Value) -> Value {
-    hide(&mut [&mut value], &DigestKey::new(b"key"));
+    hide_secret_values(&mut [&mut value], &DigestKey::new(b"key"));
     value
 }
 
@@ -43,7 +43,7 @@ fn values_are_replaced_and_names_stay() {
     assert_ne!(shown["data"]["one"], shown["data"]["two"], "no digest says that a value is elsewhere, too");
     assert!(shown["stringData"]["n"].as_str().unwrap().starts_with("<secret "));
     let mut other = secret.clone();
-    hide(&mut [&mut other], &DigestKey::new(b"another key"));
+    hide_secret_values(&mut [&mut other], &DigestKey::new(b"another key"));
     assert_ne!(shown["data"]["one"], other["data"]["one"]);
     assert_eq!(hidden(secret.clone()), shown);
     let renamed = |field: &str| {
@@ -64,7 +64,7 @@ fn digests_are_compared_at_their_place() {
     let guesses = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "n"},
         "data": {"guess": "NDcxMQ=="}});
     assert_ne!(hidden(guesses)["data"]["guess"], live["data"]["pin"]);
-    reveal(&mut live, &secret, &key);
+    reveal_values(&mut live, &secret, &key);
     assert_eq!(live, secret);
     assert!(
         DigestKey::from_text(b"0123456789abcde").is_none()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::import::importer;
+use crate::import::find_importer;
 use federate_dialect::import::PolicyName;
 use federate_repo::{Config, load_bytes};
 
@@ -25,43 +25,44 @@ data:
   k: old # why
 ";
 
-fn config(name: &str, value: &str) -> (Object, Kind) {
+fn config(name: &str, value: &str) -> (Object, ResourceKind) {
     let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": value},
         "metadata": {"name": name, "namespace": "shop", "uid": "u"}});
     object(body)
 }
 
-fn object(body: Value) -> (Object, Kind) {
-    let object = Object::of(body, "m1");
-    let kind = Kind::builtin(&object.id.api_version, &object.id.kind).cloned().unwrap();
+fn object(body: Value) -> (Object, ResourceKind) {
+    let object = Object::from_manifest(body, "m1");
+    let kind = ResourceKind::find_builtin(&object.id.api_version, &object.id.kind).cloned().unwrap();
     (object, kind)
 }
 
 fn repo(files: &[(&str, &str)]) -> Repo {
-    let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+    let file =
+        |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
     load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS)
-        .expand(&[])
+        .into_repo(&[])
 }
 
-fn taken(live: &[(Object, Kind)], files: &[(&str, &str)], update: bool) -> ImportResult {
+fn taken(live: &[(Object, ResourceKind)], files: &[(&str, &str)], update: bool) -> LiveImportResult {
     let policy = Some(PolicyName::Beside("p".to_owned()));
-    let import = Import {
+    let import = ObjectImportOptions {
         policy,
         clusters: vec!["m1".to_owned()],
         enable: false,
         dialects: federate_control_planes::DIALECTS,
     };
     let options = ImportOptions { import, update, ..ImportOptions::default() };
-    take(
+    import_live(
         live,
-        &importer(federate_control_planes::DIALECTS, "kubeadmiral").unwrap(),
+        &find_importer(federate_control_planes::DIALECTS, "kubeadmiral").unwrap(),
         &options,
         &repo(files),
         &|_| false,
     )
 }
 
-fn text(taken: &ImportResult, file: &str) -> String {
+fn text(taken: &LiveImportResult, file: &str) -> String {
     String::from_utf8(taken.files[file].text.clone()).unwrap()
 }
 
@@ -112,7 +113,7 @@ fn defaults_are_not_a_difference() {
     body["metadata"] = json!({"name": "a", "namespace": "shop"});
     body["spec"] = json!({"ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}], "type": "ClusterIP"});
     let mut text = String::new();
-    federate_yaml::write(&written, &mut text);
+    federate_yaml::write_document(&written, &mut text);
     let one = taken(&[object(body.clone())], &[("a.yaml", &text)], true);
     assert_eq!(
         (one.objects[0].made[0].change, one.files.len()),
@@ -137,16 +138,20 @@ fn two_objects_of_one_file_are_both_updated() {
 fn objects_of_j2_templates_are_not_edited() {
     let cluster = "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\nmetadata: {name: m1}\n";
     let files = [("a.yaml.j2", KEPT), ("m1.yaml", cluster)];
-    let file = |(path, text): &(&str, &str)| File { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
+    let file =
+        |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
     let loaded =
         load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS);
-    let (clusters, _) =
-        crate::inventory(federate_control_planes::DIALECTS, &loaded.repo, &crate::Settings::default());
-    let repo = loaded.expand(&clusters);
+    let (clusters, _) = crate::read_inventory(
+        federate_control_planes::DIALECTS,
+        &loaded.repo,
+        &crate::EngineSettings::default(),
+    );
+    let repo = loaded.into_repo(&clusters);
     let options = ImportOptions { update: true, ..ImportOptions::default() };
-    let taken = take(
+    let taken = import_live(
         &[config("a", "new")],
-        &importer(federate_control_planes::DIALECTS, "karmada").unwrap(),
+        &find_importer(federate_control_planes::DIALECTS, "karmada").unwrap(),
         &options,
         &repo,
         &|_| false,
@@ -181,9 +186,9 @@ fn wrapped_objects_are_placed_by_the_kind_of_the_wrapper() {
     let wrapped = "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedConfigMap\nmetadata: {name: x, namespace: shop}\n\
                    spec: {template: {}, placement: {}}\n";
     let repo = repo(&[("f/x.yaml", wrapped)]);
-    let taken = take(
+    let taken = import_live(
         &[config("a", "v")],
-        &importer(federate_control_planes::DIALECTS, "kubefed").unwrap(),
+        &find_importer(federate_control_planes::DIALECTS, "kubefed").unwrap(),
         &options,
         &repo,
         &|_| false,

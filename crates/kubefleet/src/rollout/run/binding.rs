@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::status::ClusterStatus;
-use super::{Failure, Run, Write};
-use crate::Behaviour;
+use super::status::ClusterUpdatingStatus;
+use super::{Failure, Run, RunWrite};
+use crate::KubeFleetBehaviour;
 use crate::rollout::row;
 
 /// The desired state of a binding.
@@ -20,43 +20,43 @@ pub(super) struct DesiredBinding {
 }
 
 /// A binding with its conditions.
-pub(super) struct View<'o> {
+pub(super) struct BindingView<'o> {
     pub(super) object: &'o Object,
     conditions: Vec<Condition>,
     generation: i64,
 }
 
-impl<'o> View<'o> {
+impl<'o> BindingView<'o> {
     pub(super) fn new(object: &'o Object) -> Self {
-        let conditions = object.at(&["status", "conditions"]).filter(|c| !c.is_null());
+        let conditions = object.value_at(&["status", "conditions"]).filter(|c| !c.is_null());
         Self {
             object,
             conditions: conditions.and_then(|c| Vec::deserialize(c).ok()).unwrap_or_default(),
-            generation: object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
+            generation: object.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
         }
     }
 
     pub(super) fn cluster(&self) -> &'o str {
-        self.object.text(&["spec", "targetCluster"])
+        self.object.text_at(&["spec", "targetCluster"])
     }
 
     pub(super) fn state(&self) -> &'o str {
-        self.object.text(&["spec", "state"])
+        self.object.text_at(&["spec", "state"])
     }
 
-    fn current(&self, kind: &str) -> Option<&Condition> {
-        condition::current(&self.conditions, kind, self.generation)
+    fn current_condition(&self, kind: &str) -> Option<&Condition> {
+        condition::find_current_condition(&self.conditions, kind, self.generation)
     }
 
-    pub(super) fn rollout_started(&self) -> bool {
-        self.current("RolloutStarted").is_some_and(Condition::is_true)
+    pub(super) fn has_rollout_started(&self) -> bool {
+        self.current_condition("RolloutStarted").is_some_and(Condition::is_true)
     }
 
     /// Whether its spec is the desired one.
-    pub(super) fn in_sync(&self, wanted: &DesiredBinding, cluster: &ClusterStatus) -> bool {
-        let spec = |key: &str| self.object.at(&["spec", key]).filter(|value| !value.is_null());
+    pub(super) fn is_in_sync(&self, wanted: &DesiredBinding, cluster: &ClusterUpdatingStatus) -> bool {
+        let spec = |key: &str| self.object.value_at(&["spec", key]).filter(|value| !value.is_null());
         let list = |value: Option<Value>| value.unwrap_or(Value::Null);
-        self.object.text(&["spec", "resourceSnapshotName"]) == wanted.snapshot
+        self.object.text_at(&["spec", "resourceSnapshotName"]) == wanted.snapshot
             && spec("applyStrategy") == Some(&wanted.apply_strategy)
             && list(spec("resourceOverrideSnapshots").cloned()) == json!(cluster.resource_override_snapshots)
             && list(spec("clusterResourceOverrideSnapshots").cloned())
@@ -64,13 +64,18 @@ impl<'o> View<'o> {
     }
 
     /// Whether the cluster is updated; an error if that failed.
-    pub(super) fn result(&self, stage: &str, run: &str, behaviour: &Behaviour) -> Result<bool, Failure> {
-        let is = |kind: &str| self.current(kind).is_some_and(Condition::is_true);
+    pub(super) fn check_updated(
+        &self,
+        stage: &str,
+        run: &str,
+        behaviour: &KubeFleetBehaviour,
+    ) -> Result<bool, Failure> {
+        let is = |kind: &str| self.current_condition(kind).is_some_and(Condition::is_true);
         if is("Available") || is("DiffReported") {
             return Ok(true);
         }
-        let failed = row::failed(&self.conditions, self.generation, behaviour);
-        if failed || self.current("DiffReported").is_some_and(Condition::is_false) {
+        let failed = row::has_failed_condition(&self.conditions, self.generation, behaviour);
+        if failed || self.current_condition("DiffReported").is_some_and(Condition::is_false) {
             return Err(Failure::Retry(format!(
                 "the cluster updating encountered an error at stage `{stage}`, updateRun := `{run}`"
             )));
@@ -81,10 +86,10 @@ impl<'o> View<'o> {
 
 impl Run<'_> {
     /// The binding of a selected cluster.
-    pub(super) fn binding(&self, cluster: &str) -> Option<View<'_>> {
-        let all = self.world.all(self.kinds.binding, self.namespace.as_deref());
-        let own = all.filter(|o| o.label(crate::hub::PARENT) == Some(self.placement.as_str()));
-        own.map(View::new).find(|b| b.cluster() == cluster && b.state() != "Unscheduled")
+    pub(super) fn find_binding(&self, cluster: &str) -> Option<BindingView<'_>> {
+        let all = self.hub.list_objects(self.kinds.binding, self.namespace.as_deref());
+        let own = all.filter(|o| o.label(crate::hub::PARENT_LABEL) == Some(self.placement.as_str()));
+        own.map(BindingView::new).find(|b| b.cluster() == cluster && b.state() != "Unscheduled")
     }
 
     /// Writes the desired spec if `spec` is true, and the condition that the rollout started.
@@ -92,23 +97,23 @@ impl Run<'_> {
         &mut self,
         name: &str,
         wanted: &DesiredBinding,
-        cluster: &ClusterStatus,
+        cluster: &ClusterUpdatingStatus,
         spec: bool,
     ) {
         let (now, index, run) =
             (self.now, self.status.resource_snapshot_index_used.clone(), self.name.clone());
         let namespace = self.namespace.clone();
-        let Some(object) = self.world.get_mut(self.kinds.binding, namespace.as_deref(), name) else { return };
+        let Some(object) = self.hub.get_mut(self.kinds.binding, namespace.as_deref(), name) else { return };
         if spec {
             write_spec(object, wanted, cluster);
         }
         start_rollout(object, &index, &run, now);
-        self.world.note(Write::Binding(name.to_owned()));
+        self.hub.record_write(RunWrite::Binding(name.to_owned()));
     }
 }
 
-fn write_spec(object: &mut Object, wanted: &DesiredBinding, cluster: &ClusterStatus) {
-    let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+fn write_spec(object: &mut Object, wanted: &DesiredBinding, cluster: &ClusterUpdatingStatus) {
+    let generation = object.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
     object.body["metadata"]["generation"] = (generation + 1).into();
     let Some(spec) = object.body["spec"].as_object_mut() else { return };
     spec.insert("state".to_owned(), "Bound".into());
@@ -132,7 +137,7 @@ fn start_rollout(object: &mut Object, index: &str, run: &str, now: Timestamp) {
         "Detected the new changes on the resources and started the rollout process, resourceSnapshotIndex: {index}, \
          updateRun: {run}"
     );
-    let generation = object.at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
+    let generation = object.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
     let condition =
         Condition::new("RolloutStarted", "True", "RolloutStarted", message).at_generation(generation);
     let condition = Condition { last_transition_time: Some(now), ..condition };

@@ -2,7 +2,7 @@
 
 /// The kinds of one scope.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::rollout) struct Kinds {
+pub(in crate::rollout) struct RunKinds {
     pub(in crate::rollout) placement: &'static str,
     pub(in crate::rollout) policy_snapshot: &'static str,
     pub(in crate::rollout) resource_snapshot: &'static str,
@@ -11,8 +11,8 @@ pub(in crate::rollout) struct Kinds {
     pub(in crate::rollout) approval: &'static str,
 }
 
-impl Kinds {
-    pub(in crate::rollout) fn of(namespaced: bool) -> Self {
+impl RunKinds {
+    pub(in crate::rollout) fn for_scope(namespaced: bool) -> Self {
         if namespaced {
             Self {
                 placement: "ResourcePlacement",

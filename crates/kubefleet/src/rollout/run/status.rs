@@ -51,7 +51,7 @@ pub struct StageStatus {
     /// Its name.
     pub stage_name: String,
     /// Its clusters, in the order in which they are updated.
-    pub clusters: Vec<ClusterStatus>,
+    pub clusters: Vec<ClusterUpdatingStatus>,
     /// The tasks before the stage.
     #[serde(rename = "beforeStageTaskStatus", skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<TaskStatus>,
@@ -72,7 +72,7 @@ pub struct StageStatus {
 /// The status of a cluster in its stage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ClusterStatus {
+pub struct ClusterUpdatingStatus {
     /// Its name.
     pub cluster_name: String,
     /// The snapshots of `ResourceOverride` objects that apply.
@@ -103,8 +103,8 @@ pub struct TaskStatus {
 
 impl RunStatus {
     /// Reads the status of a run.
-    pub(in crate::rollout) fn read(run: &Object) -> Result<Self, serde_json::Error> {
-        let status = run.at(&["status"]).filter(|status| !status.is_null());
+    pub(in crate::rollout) fn from_run(run: &Object) -> Result<Self, serde_json::Error> {
+        let status = run.value_at(&["status"]).filter(|status| !status.is_null());
         let mut status = status.map_or(Ok(Self::default()), Self::deserialize)?;
         let stages = status.staged_update_strategy_snapshot.as_mut().and_then(|s| s["stages"].as_array_mut());
         for stage in stages.into_iter().flatten() {
@@ -116,7 +116,7 @@ impl RunStatus {
     }
 
     /// Sets the observed generation of all conditions.
-    pub(super) fn observe(&mut self, generation: i64) {
+    pub(super) fn set_observed_generation(&mut self, generation: i64) {
         let stages = self.stages.iter_mut().chain(&mut self.deletion_stage);
         let of_stages = stages.flat_map(|stage| {
             let tasks = stage.before.iter_mut().chain(&mut stage.after).flat_map(|task| &mut task.conditions);
@@ -142,7 +142,7 @@ fn remove_wait_times(tasks: Option<&mut Value>) {
 macro_rules! conditions_of {
     ($($of:ty),+) => {$(
         impl $of {
-            pub(super) fn condition(
+            pub(super) fn set_condition(
                 &mut self,
                 kind: &str,
                 status: &str,
@@ -150,52 +150,52 @@ macro_rules! conditions_of {
                 message: &str,
                 now: Timestamp,
             ) {
-                condition::set(&mut self.conditions, Condition::new(kind, status, reason, message), now);
+                condition::set_condition(&mut self.conditions, Condition::new(kind, status, reason, message), now);
             }
 
-            pub(super) fn find(&self, kind: &str) -> Option<&Condition> {
-                condition::find(&self.conditions, kind)
+            pub(super) fn find_condition(&self, kind: &str) -> Option<&Condition> {
+                condition::find_condition(&self.conditions, kind)
             }
 
-            pub(super) fn is(&self, kind: &str) -> bool {
-                self.find(kind).is_some_and(Condition::is_true)
+            pub(super) fn is_true(&self, kind: &str) -> bool {
+                self.find_condition(kind).is_some_and(Condition::is_true)
             }
         }
     )+};
 }
 
-conditions_of!(StageStatus, ClusterStatus, TaskStatus);
+conditions_of!(StageStatus, ClusterUpdatingStatus, TaskStatus);
 
-impl ClusterStatus {
-    pub(super) fn start(&mut self, now: Timestamp) {
-        self.condition("Started", "True", "ClusterUpdatingStarted", "Cluster update started", now);
+impl ClusterUpdatingStatus {
+    pub(super) fn mark_started(&mut self, now: Timestamp) {
+        self.set_condition("Started", "True", "ClusterUpdatingStarted", "Cluster update started", now);
     }
 
-    pub(super) fn succeed(&mut self, now: Timestamp) {
+    pub(super) fn mark_succeeded(&mut self, now: Timestamp) {
         let message = "Cluster update completed successfully";
-        self.condition("Succeeded", "True", "ClusterUpdatingSucceeded", message, now);
+        self.set_condition("Succeeded", "True", "ClusterUpdatingSucceeded", message, now);
     }
 }
 
 impl StageStatus {
-    pub(super) fn start(&mut self, now: Timestamp) {
+    pub(super) fn mark_started(&mut self, now: Timestamp) {
         let message = "Clusters in the stage started updating";
-        self.condition("Progressing", "True", "StageUpdatingStarted", message, now);
+        self.set_condition("Progressing", "True", "StageUpdatingStarted", message, now);
         self.start_time.get_or_insert(now);
     }
 
-    pub(super) fn succeed(&mut self, now: Timestamp) {
+    pub(super) fn mark_succeeded(&mut self, now: Timestamp) {
         let message = "All clusters in the stage are updated and after-stage tasks are completed";
-        self.condition("Progressing", "False", "StageUpdatingSucceeded", message, now);
+        self.set_condition("Progressing", "False", "StageUpdatingSucceeded", message, now);
         let message = "Stage update completed successfully";
-        self.condition("Succeeded", "True", "StageUpdatingSucceeded", message, now);
+        self.set_condition("Succeeded", "True", "StageUpdatingSucceeded", message, now);
         self.end_time = Some(now);
     }
 
-    pub(super) fn skip(&mut self, now: Timestamp) {
+    pub(super) fn mark_skipped(&mut self, now: Timestamp) {
         let message = "Stage skipped because it has no clusters";
         for (kind, status) in [("Progressing", "False"), ("Succeeded", "True")] {
-            self.condition(kind, status, "StageUpdatingSkippedNoClusters", message, now);
+            self.set_condition(kind, status, "StageUpdatingSkippedNoClusters", message, now);
         }
         self.start_time.get_or_insert(now);
         self.end_time = Some(now);

@@ -12,12 +12,12 @@ fn object(kind: &str, name: &str, labels: &Value, body: &Value) -> Object {
     for (key, value) in body.as_object().unwrap() {
         all[key] = value.clone();
     }
-    Object::of(all, "hub")
+    Object::from_manifest(all, "hub")
 }
 
 /// A hub with a placement on three clusters, and a run without `state` by a strategy with these stages.
 fn hub(stages: &Value, with_snapshot: bool) -> HubObjects {
-    let own = json!({crate::hub::PARENT: "p"});
+    let own = json!({crate::hub::PARENT_LABEL: "p"});
     let latest = |index: &str| {
         let mut labels = own.clone();
         labels["kubernetes-fleet.io/is-latest-snapshot"] = json!("true");
@@ -66,24 +66,24 @@ fn hub(stages: &Value, with_snapshot: bool) -> HubObjects {
 }
 
 /// Reconciles the run so many times, and returns the hub and what was written last.
-fn reconciled(mut world: HubObjects, release: &str, times: usize) -> (HubObjects, Vec<Write>) {
+fn reconciled(mut world: HubObjects, release: &str, times: usize) -> (HubObjects, Vec<RunWrite>) {
     let id = ObjectRef {
         api_version: API.to_owned(),
         kind: "ClusterStagedUpdateRun".to_owned(),
         namespace: None,
         name: "r".to_owned(),
     };
-    let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
+    let behaviour = KubeFleetBehaviour::for_release(crate::RELEASES.parse_release(release).unwrap());
     for _ in 0..times {
         world.take_writes();
-        reconcile(&mut world, &id, "2026-11-20T12:00:00Z".parse().unwrap(), &behaviour).unwrap();
+        reconcile_run(&mut world, &id, "2026-11-20T12:00:00Z".parse().unwrap(), &behaviour).unwrap();
     }
     let writes = world.take_writes();
     (world, writes)
 }
 
 fn status(world: &HubObjects) -> &Value {
-    world.get("ClusterStagedUpdateRun", None, "r").unwrap().at(&["status"]).unwrap()
+    world.get("ClusterStagedUpdateRun", None, "r").unwrap().value_at(&["status"]).unwrap()
 }
 
 fn condition<'w>(world: &'w HubObjects, kind: &str) -> &'w str {
@@ -95,8 +95,8 @@ fn stage(name: &str, before: &Value, most: u32) -> Value {
     json!({"name": name, "labelSelector": {}, "maxConcurrency": most, "beforeStageTasks": before})
 }
 
-fn bindings(writes: &[Write]) -> usize {
-    writes.iter().filter(|write| matches!(write, Write::Binding(_))).count()
+fn bindings(writes: &[RunWrite]) -> usize {
+    writes.iter().filter(|write| matches!(write, RunWrite::Binding(_))).count()
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn approvals_have_the_names_and_labels_of_their_release() {
         let mut world = hub(&stages, true);
         let mut run = world.get("ClusterStagedUpdateRun", None, "r").unwrap().clone();
         run.body["spec"]["state"] = json!("Run");
-        world.put(run);
+        world.put_object(run);
         let (world, writes) = reconciled(world, release, 1);
         let request = world.get("ClusterApprovalRequest", None, name)?;
         let target = ["targetupdaterun", "targetUpdateRun"]
@@ -138,10 +138,10 @@ fn tasks_of_stages_without_clusters_are_skipped_since_main() {
         let mut world = hub(&stages, true);
         let mut run = world.get("ClusterStagedUpdateRun", None, "r").unwrap().clone();
         run.body["spec"]["state"] = json!("Run");
-        world.put(run);
+        world.put_object(run);
         let (_, writes) = reconciled(world, release, 1);
         writes.iter().find_map(|write| match write {
-            Write::NewApproval(name) => Some(name.clone()),
+            RunWrite::NewApproval(name) => Some(name.clone()),
             _ => None,
         })
     };
@@ -188,8 +188,8 @@ fn a_cluster_that_becomes_available_later_fails_before_main() {
     object.body["status"] = json!({"conditions": [{"type": "Available", "status": "False",
         "reason": "ResourceNotAvailableYet", "observedGeneration": 1}]});
     let result = |release: &str| {
-        let behaviour = Behaviour::of(crate::RELEASES.read(release).unwrap());
-        binding::View::new(&object).result("all", "r", &behaviour)
+        let behaviour = KubeFleetBehaviour::for_release(crate::RELEASES.parse_release(release).unwrap());
+        binding::BindingView::new(&object).check_updated("all", "r", &behaviour)
     };
     assert!(result("0.3").is_err());
     assert_eq!(result("azure"), Ok(false));

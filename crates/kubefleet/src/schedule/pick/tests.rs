@@ -2,29 +2,29 @@
 
 use serde_json::{Value, json};
 
-use super::super::super::api::Policy;
+use super::super::super::api::PlacementPolicy;
 use super::*;
 use federate_kubernetes::{Cluster, Object};
 
-fn row(topology: i64, affinity: i64, state: State) -> Row {
-    Row { state, scores: Some(Scores { topology, affinity }) }
+fn row(topology: i64, affinity: i64, state: ScheduleState) -> ScheduleRow {
+    ScheduleRow { state, scores: Some(Scores { topology, affinity }) }
 }
 
-fn left(rows: &[Option<Row>]) -> Vec<usize> {
+fn left(rows: &[Option<ScheduleRow>]) -> Vec<usize> {
     rows.iter().enumerate().filter(|(_, r)| r.is_some()).map(|(i, _)| i).collect()
 }
 
 #[test]
 fn what_is_not_released_is_cut_first_then_the_worst() {
-    let (bound, scheduled) = (State::Bound, State::Scheduled);
+    let (bound, scheduled) = (ScheduleState::Bound, ScheduleState::Scheduled);
     let rows = [row(0, 10, bound), row(0, 10, bound), row(0, 90, scheduled)].map(Some);
     for (surplus, want) in [(1, vec![0, 1]), (2, vec![1]), (0, vec![0, 1, 2])] {
         let mut rows = rows;
-        cut(&mut rows, surplus);
+        remove_surplus(&mut rows, surplus);
         assert_eq!(left(&rows), want);
     }
-    let mut unscored = [Some(row(-1000, 0, bound)), Some(Row { state: bound, scores: None })];
-    cut(&mut unscored, 1);
+    let mut unscored = [Some(row(-1000, 0, bound)), Some(ScheduleRow { state: bound, scores: None })];
+    remove_surplus(&mut unscored, 1);
     assert_eq!(left(&unscored), [0]);
 }
 
@@ -32,15 +32,15 @@ fn what_is_not_released_is_cut_first_then_the_worst() {
 fn fleet(regions: &[(&str, &str)]) -> Vec<Cluster> {
     let cluster = |(name, region): &(&str, &str)| {
         let body = json!({"metadata": {"name": name, "labels": {"region": region}}});
-        let object = Object::named("cluster.kubernetes-fleet.io/v1", "MemberCluster", name, body);
-        super::super::super::cluster::read(&object, false, &crate::Behaviour::newest())
+        let object = Object::from_path("cluster.kubernetes-fleet.io/v1", "MemberCluster", name, body);
+        super::super::super::cluster::read_cluster(&object, false, &crate::KubeFleetBehaviour::for_newest())
     };
     regions.iter().map(cluster).collect()
 }
 
-fn picked(policy: &Value, clusters: &[Cluster], rows: Rows) -> (Vec<String>, Outcome) {
-    let policy = Policy::read(Some(policy)).unwrap();
-    let request = Request { policy: &policy, namespace: None, clusters, now: None };
+fn picked(policy: &Value, clusters: &[Cluster], rows: ScheduleRows) -> (Vec<String>, ScheduleOutcome) {
+    let policy = PlacementPolicy::from_json(Some(policy)).unwrap();
+    let request = ScheduleRequest { policy: &policy, namespace: None, clusters, now: None };
     let outcome = pick_n(&request, rows).unwrap();
     let names = left(&outcome.rows).into_iter().map(|index| clusters[index].name.to_string());
     (names.collect(), outcome)
@@ -50,7 +50,7 @@ fn picked(policy: &Value, clusters: &[Cluster], rows: Rows) -> (Vec<String>, Out
 fn spreading_alternates_between_regions_while_it_can() {
     let clusters = fleet(&[("a", "east"), ("b", "east"), ("c", "east"), ("d", "west")]);
     let policy = json!({"placementType": "PickN", "numberOfClusters": 4, "topologySpreadConstraints": [{"topologyKey": "region"}]});
-    let (names, outcome) = picked(&policy, &clusters, Rows::none(4));
+    let (names, outcome) = picked(&policy, &clusters, ScheduleRows::empty_for(4));
     assert_eq!(names, ["b", "c", "d"]);
     assert!(!outcome.fulfilled);
     assert!(matches!(&outcome.rejected[0], Some(Rejection::Spread(by)) if by.key == "region"));
@@ -62,11 +62,15 @@ fn spreading_alternates_between_regions_while_it_can() {
 fn without_preference_obsolete_rows_win_ties_and_then_the_last_name_does() {
     let clusters = fleet(&[("a", "x"), ("b", "x"), ("c", "x")]);
     let policy = |number: i64| json!({"placementType": "PickN", "numberOfClusters": number});
-    let mut rows = Rows::none(3);
-    rows.obsolete[0] = Some(row(0, 0, State::Bound));
+    let mut rows = ScheduleRows::empty_for(3);
+    rows.obsolete[0] = Some(row(0, 0, ScheduleState::Bound));
     let (names, outcome) = picked(&policy(2), &clusters, rows.clone());
     assert_eq!(names, ["a", "c"]);
-    assert_eq!(outcome.rows[0].unwrap().state, State::Bound, "a row that is picked again keeps its state");
+    assert_eq!(
+        outcome.rows[0].unwrap().state,
+        ScheduleState::Bound,
+        "a row that is picked again keeps its state"
+    );
     assert!(matches!(outcome.rejected[1], Some(Rejection::Score(_))));
     let (names, outcome) = picked(&policy(0), &clusters, rows);
     assert!(names.is_empty() && outcome.fulfilled, "none wanted, so the obsolete one goes too");
@@ -76,8 +80,8 @@ fn without_preference_obsolete_rows_win_ties_and_then_the_last_name_does() {
 fn rows_of_the_policy_stay_though_their_clusters_would_not_pass() {
     let mut clusters = fleet(&[("a", "x"), ("b", "x")]);
     clusters[0].joined = false;
-    let mut rows = Rows::none(2);
-    rows.current[0] = Some(row(0, 0, State::Bound));
+    let mut rows = ScheduleRows::empty_for(2);
+    rows.current[0] = Some(row(0, 0, ScheduleState::Bound));
     let policy = json!({"placementType": "PickN", "numberOfClusters": 2});
     let (names, outcome) = picked(&policy, &clusters, rows);
     assert_eq!(names, ["a", "b"]);

@@ -12,18 +12,18 @@ impl Sandbox {
     }
 
     /// How many files a run over an unchanged tree would read.
-    fn reads(&self, tree: &Tree) -> usize {
+    fn reads(&self, tree: &OutputTree) -> usize {
         let folder = open(&self.out()).unwrap();
         let stored = StoredIndex::read_index(self.index());
-        let index = Index::new(&stored, tree);
-        let owned = Owned::new(folder.previous.as_ref(), &index);
+        let index = FileIndex::new(&stored, tree);
+        let owned = OwnedFiles::new(folder.previous.as_ref(), &index);
         let root = folder.root.as_ref().map(AsFd::as_fd);
-        let compared = compare::compare_tree(&self.out(), root, tree, &owned).unwrap();
-        compared.namespaces().flat_map(|(_, part)| &part.files).filter(|file| file.read).count()
+        let compared = comparison::compare_tree(&self.out(), root, tree, &owned).unwrap();
+        compared.all_namespaces().flat_map(|(_, part)| &part.files).filter(|file| file.read).count()
     }
 
     /// Renders again, late enough that the files are no longer too young.
-    fn settle(&self, tree: &Tree) {
+    fn settle(&self, tree: &OutputTree) {
         thread::sleep(Duration::from_millis(50));
         self.publish(tree).unwrap();
     }
@@ -47,7 +47,7 @@ fn the_first_run_records_every_file() {
     assert_eq!(sandbox.reads(&tree), 0);
 }
 
-fn tree_with(db: &str) -> Tree {
+fn tree_with(db: &str) -> OutputTree {
     tree(&[("m1 m2", "shop/web", "replicas: 1\n"), ("m1", "shop/db", db), ("m2", "infra/log", "y: 1\n")])
 }
 

@@ -7,21 +7,23 @@ use std::time::Duration;
 use super::*;
 
 /// Publishes until the new tree is staged next to the old one.
-fn staged(sandbox: &Sandbox, new: &Tree) -> Folder {
+fn staged(sandbox: &Sandbox, new: &OutputTree) -> OutputFolder {
     let folder = open(&sandbox.out()).unwrap();
     let root = folder.root.as_ref().map(AsFd::as_fd);
-    let index = Index::default();
-    let owned = Owned::new(folder.previous.as_ref(), &index);
-    let comparison = compare::compare_tree(&sandbox.out(), root, new, &owned).unwrap();
+    let index = FileIndex::default();
+    let owned = OwnedFiles::new(folder.previous.as_ref(), &index);
+    let comparison = comparison::compare_tree(&sandbox.out(), root, new, &owned).unwrap();
     stage::stage_tree(&folder.location, root, new, &comparison).unwrap();
     folder
 }
 
 /// Publishes up to a step at which the process is "killed" without cleanup.
-fn killed(step: &str, sandbox: &Sandbox, new: &Tree) {
+fn killed(step: &str, sandbox: &Sandbox, new: &OutputTree) {
     let folder = staged(sandbox, new);
     match step {
-        "half staged" => fs::remove_dir_all(folder.location.path_beside(stage::NEW).join("m1/shop")).unwrap(),
+        "half staged" => {
+            fs::remove_dir_all(folder.location.path_beside(stage::NEW_FOLDER).join("m1/shop")).unwrap()
+        }
         "staged" => {}
         "between two renames" => swap::set_aside(&folder.location).unwrap(),
         _ => unreachable!(),
@@ -57,7 +59,7 @@ fn the_run_after_a_kill_finds_the_old_tree_and_clears_up() {
 }
 
 /// Two trees with unchanged, changed and added or removed files.
-fn alternating() -> [Tree; 2] {
+fn alternating() -> [OutputTree; 2] {
     [0, 1].map(|turn| {
         let rows: Vec<_> = (0..60)
             .filter(|i| i % 3 != turn)

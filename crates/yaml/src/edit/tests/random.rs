@@ -242,29 +242,29 @@ proptest! {
         writer.mapping(value.as_object().unwrap(), 0, None, "", &[]);
         let eol = if crlf { "\r\n" } else { "\n" };
         let text = written(&writer.lines, eol);
-        let read = crate::read(text.as_bytes());
+        let read = crate::read_stream(text.as_bytes());
         prop_assert_eq!(&read.errors, &[], "{}", text);
         prop_assert_eq!(&read.documents[0].value, &value, "{}", text);
 
         let mut all = Vec::new();
         pointers(&value, "", &mut all);
-        let edits: Vec<Edit> = picks
+        let edits: Vec<ValueEdit> = picks
             .iter()
             .map(|(index, what)| match what {
-                0 => Edit { document: 0, pointer: "/knew/kx".to_owned(), value: Some(json!("new")) },
-                1 => Edit { document: 0, pointer: format!("/k{what}"), value: Some(json!({"ka": "b"})) },
-                _ => Edit { document: 0, pointer: all[index.index(all.len())].clone(), value: None },
+                0 => ValueEdit { document: 0, pointer: "/knew/kx".to_owned(), value: Some(json!("new")) },
+                1 => ValueEdit { document: 0, pointer: format!("/k{what}"), value: Some(json!({"ka": "b"})) },
+                _ => ValueEdit { document: 0, pointer: all[index.index(all.len())].clone(), value: None },
             })
             .collect();
-        let mut plan = Plan::no_change();
+        let mut plan = EditPlan::no_change();
         for edit in &edits {
             let steps: Vec<String> = edit.pointer.split('/').skip(1).map(str::to_owned).collect();
             plan.add_edit(&steps, edit.value.as_ref());
         }
         let want = plan.apply_to(Some(&value), "").unwrap().unwrap();
-        let edited = edit(text.as_bytes(), &edits).unwrap();
+        let edited = apply_edits(text.as_bytes(), &edits).unwrap();
         let after = String::from_utf8(edited.text.clone()).unwrap();
-        prop_assert_eq!(&crate::read(&edited.text).documents[0].value, &want, "{}\n-->\n{}", text, after);
+        prop_assert_eq!(&crate::read_stream(&edited.text).documents[0].value, &want, "{}\n-->\n{}", text, after);
         let gone = emptied(&value, "", edits.iter().filter(|e| e.value.is_none()).map(|e| e.pointer.clone()).collect());
         if gone.contains(&String::new()) {
             return Ok(());
@@ -281,7 +281,7 @@ proptest! {
         }
         let new = after.lines().filter(|line| writer.lines.iter().all(|old| old.text != *line)).count();
         prop_assert!(new <= 2 * edits.len(), "more than the edits is new:\n{}\n-->\n{}", text, after);
-        prop_assert_eq!(edit(after.as_bytes(), &[]).unwrap().text, after.as_bytes());
+        prop_assert_eq!(apply_edits(after.as_bytes(), &[]).unwrap().text, after.as_bytes());
     }
 
     /// Every document that can be parsed can be edited, whatever its style.
@@ -292,7 +292,7 @@ proptest! {
         set in any::<bool>(),
     ) {
         let text = parts.concat();
-        let read = crate::read(text.as_bytes());
+        let read = crate::read_stream(text.as_bytes());
         if !read.errors.is_empty() {
             return Ok(());
         }
@@ -300,13 +300,13 @@ proptest! {
             let mut all = vec!["/new/x".to_owned()];
             pointers(&document.value, "", &mut all);
             let pointer = all[pick.index(all.len())].clone();
-            let edit = Edit { document: document.index, pointer, value: set.then(|| json!("v")) };
-            let mut plan = Plan::no_change();
+            let edit = ValueEdit { document: document.index, pointer, value: set.then(|| json!("v")) };
+            let mut plan = EditPlan::no_change();
             let steps: Vec<String> = edit.pointer.split('/').skip(1).map(|step| unescape(step).into_owned()).collect();
             plan.add_edit(&steps, edit.value.as_ref());
-            match (plan.apply_to(Some(&document.value), ""), super::edit(text.as_bytes(), &[edit])) {
+            match (plan.apply_to(Some(&document.value), ""), super::apply_edits(text.as_bytes(), &[edit])) {
                 (Ok(want), Ok(edited)) => {
-                    let after = crate::read(&edited.text);
+                    let after = crate::read_stream(&edited.text);
                     let got = after.documents.iter().find(|d| d.index == document.index).map(|d| &d.value);
                     prop_assert_eq!(got, want.as_ref().filter(|want| !want.is_null()), "{}", text);
                 }

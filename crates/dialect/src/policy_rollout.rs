@@ -1,0 +1,189 @@
+//! Rollouts that a loop carries out: what each cluster has of a policy, and what the policy's control plane does next.
+//!
+//! A control plane that updates clusters one after the other keeps that in objects of its hub (bindings, snapshots, the
+//! status of a run). Here the loop keeps it, and the control plane decides by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::SchedulerState;
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+/// The rollouts of policies, by policy as it is shown.
+pub type PolicyRollouts = BTreeMap<String, PolicyRollout>;
+
+/// What clusters have of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyRollout {
+    /// The policy.
+    pub policy: ObjectRef,
+    /// The clusters that have resources of the policy.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, ClusterRollout>")]
+    pub clusters: BTreeMap<ClusterName, ClusterRollout>,
+    /// The objects that the policy sent by former revisions that clusters still have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub objects: BTreeMap<String, Vec<ObjectRef>>,
+    /// Former revisions that may still be sent to clusters.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub revisions: BTreeSet<String>,
+    /// What the control plane must remember.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub memory: SchedulerState,
+}
+
+fn is_empty(memory: &SchedulerState) -> bool {
+    memory.is_empty()
+}
+
+/// What a cluster has of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterRollout {
+    /// The revision of the repo whose resources are released to the cluster.
+    pub revision: String,
+    /// The digest of these resources, if it is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resources: String,
+    /// Whether the resources are removed from the cluster.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub leaving: bool,
+    /// Since when the cluster is being updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub since: Option<Timestamp>,
+    /// Since when the resources are available there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub available: Option<Timestamp>,
+    /// Whether they were applied, and only their availability is waited for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub applied: bool,
+    /// Why they could not be applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+impl ClusterRollout {
+    /// Resources that are released to a cluster now.
+    pub fn from_release(revision: &str, resources: &str, now: Timestamp) -> Self {
+        Self {
+            revision: revision.to_owned(),
+            resources: resources.to_owned(),
+            since: Some(now),
+            ..Self::default()
+        }
+    }
+
+    /// Whether there is something to do in the cluster.
+    pub fn is_open(&self) -> bool {
+        self.leaving || self.available.is_none()
+    }
+}
+
+impl PolicyRollout {
+    /// The rollout of a policy that no cluster has yet.
+    pub fn new(policy: ObjectRef) -> Self {
+        Self {
+            policy,
+            clusters: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            revisions: BTreeSet::new(),
+            memory: SchedulerState::new(),
+        }
+    }
+
+    /// Reads the memory as the type of the dialect. A memory of another form counts as empty.
+    pub fn read_state<M: Default + DeserializeOwned>(&self) -> M {
+        M::deserialize(&*self.memory).unwrap_or_default()
+    }
+
+    /// Writes the memory.
+    pub fn write_state<M: Serialize>(&mut self, memory: &M) {
+        self.memory = match serde_json::to_value(memory) {
+            Ok(Value::Object(map)) => map.into(),
+            _ => SchedulerState::new(),
+        };
+    }
+
+    /// The revisions that clusters have or may get.
+    pub fn used_revisions(&self) -> impl Iterator<Item = &String> {
+        let open = self.clusters.values().filter(|cluster| !cluster.leaving);
+        open.map(|cluster| &cluster.revision).chain(&self.revisions)
+    }
+}
+
+/// What the newest revision renders for a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyResources {
+    /// The digest of everything.
+    pub digest: String,
+    /// The digest for each cluster.
+    pub clusters: BTreeMap<ClusterName, String>,
+}
+
+/// When a rollout continues, and with what.
+#[derive(Clone, Copy, Debug)]
+pub struct RolloutMoment<'m> {
+    /// The time.
+    pub now: Timestamp,
+    /// Whether the rolling strategies of policies are carried out, too.
+    pub rolling: bool,
+    /// The newest revision.
+    pub revision: &'m str,
+    /// What it renders for the policy.
+    pub resources: &'m PolicyResources,
+    /// The tasks that are approved.
+    pub approvals: &'m BTreeSet<String>,
+}
+
+/// How a rollout goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RolloutProgress {
+    /// Every cluster has the newest resources.
+    Done,
+    /// Nothing happens until the repo changes.
+    Idle,
+    /// Clusters are being updated, or some time has to pass.
+    Going,
+    /// It waits for the approval of this task.
+    Approval(String),
+    /// Something failed.
+    Halted,
+}
+
+/// What a control plane did for a rollout at a moment. The clusters to which it released resources are noted in the
+/// [`PolicyRollout`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RolloutStep {
+    /// The object that asks for it: a policy, or a run.
+    pub object: ObjectRef,
+    /// How it goes on.
+    pub progress: RolloutProgress,
+    /// The same in words.
+    pub message: String,
+    /// The stage that it is at; empty if it has none.
+    pub stage: String,
+    /// The revision that it rolls out.
+    pub revision: String,
+    /// How many clusters have that.
+    pub updated: usize,
+    /// When it continues by itself, if it waits for time.
+    pub next: Option<Timestamp>,
+}
+
+/// A policy that sends an object, with the clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyClusters {
+    /// The policy.
+    pub policy: ObjectRef,
+    /// The clusters, sorted by name.
+    pub clusters: Vec<ClusterName>,
+}

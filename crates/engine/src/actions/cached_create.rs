@@ -1,0 +1,58 @@
+//! What follows from a rendered object alone: computed once for all clusters that receive it.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value, json};
+
+use super::comparison::UnchangedText;
+use super::decision::{DecisionInput, DecisionSettings};
+use federate_apiserver::{ApiError, apply_object};
+
+/// The body that is applied, and the result of creating the object: computed once for all clusters.
+#[derive(Clone, Debug, Default)]
+pub struct CachedCreate {
+    /// How a live object was found to be unchanged.
+    pub(super) unchanged: OnceLock<UnchangedText>,
+    metadata: OnceLock<Value>,
+    body: OnceLock<Arc<Value>>,
+    result: OnceLock<CreateResult>,
+}
+
+/// A new object as it is shown.
+pub(super) type CreateResult = Result<Option<Arc<Value>>, ApiError>;
+
+impl CachedCreate {
+    /// The body with the label of the `ApplySet`.
+    pub(super) fn labelled_body(
+        &self,
+        target: &DecisionInput<'_>,
+        rules: &DecisionSettings<'_>,
+    ) -> &Arc<Value> {
+        self.body.get_or_init(|| Arc::new(rules.apply_set.with_label(target.body)))
+    }
+
+    /// The metadata of that body.
+    pub(super) fn labelled_metadata(&self, body: &Value, rules: &DecisionSettings<'_>) -> &Value {
+        let metadata = || {
+            let metadata = body.get("metadata").cloned().unwrap_or_else(|| json!({}));
+            let mut labelled = Value::Object(Map::from_iter([("metadata".to_owned(), metadata)]));
+            rules.apply_set.add_label(&mut labelled);
+            labelled.get_mut("metadata").map(Value::take).unwrap_or_default()
+        };
+        self.metadata.get_or_init(metadata)
+    }
+
+    pub(super) fn compute_result(
+        &self,
+        target: &DecisionInput<'_>,
+        rules: &DecisionSettings<'_>,
+    ) -> CreateResult {
+        let create = || {
+            let result =
+                apply_object(None, self.labelled_body(target, rules), &rules.write_options(target.kind));
+            result.map(|result| rules.readable_result(result))
+        };
+        // The CRD of a custom resource, and so its schema, may differ between clusters.
+        if target.kind.custom.is_some() { create() } else { self.result.get_or_init(create).clone() }
+    }
+}

@@ -1,0 +1,235 @@
+//! Explains a placement: why the policy wins, the filter that refused each cluster, scores, available
+//! replicas and the arithmetic of the division.
+
+use super::decision::SchedulingDecision;
+use super::memory::{SchedulerMemory, is_scheduled};
+use super::policies::{self, Claim, PolicyMatch};
+use super::schedule::{DivisionStrategy, SchedulingTrace};
+use super::selector::ImplicitPriority;
+use super::{KarmadaPlanner, NAME, RELEASES, manifest};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
+use federate_kubernetes::Object;
+
+/// Explains a template's placement; `None` when nothing places it. `placed` is its row of the plan.
+pub(super) fn explain_placement(
+    plane: &KarmadaPlanner<'_>,
+    template: &Object,
+    previous: &PreviousPlan,
+    placed: Option<&Placement>,
+) -> Option<Explanation> {
+    let claim = plane.policies.find_claim(template, previous.find_row(&template.id));
+    let mut matches = plane.policies.find_matches(template);
+    if let Some(Claim::Applied(found)) = claim {
+        // The policy that claimed it first stays, whatever else matches.
+        matches.retain(|other| !std::ptr::eq(other.policy, found.policy));
+        matches.insert(0, found);
+    }
+    let undecided =
+        policies::reserved_reason(template).is_some() || policies::propagates_everywhere(template);
+    let unselected = placed.is_some_and(|row| row.policy.is_none() && row.required_by.is_empty());
+    let Some(claim) = claim.filter(|_| !undecided && !unselected) else {
+        return placed.map(|placement| without_policy(plane, placement));
+    };
+    let mut trace = SchedulingTrace::with_recording();
+    if plane.behaviour.release != RELEASES.find_latest() {
+        trace.add_step(|| format!("by the rules of Karmada {}", plane.behaviour.release));
+    }
+    plane.interpreter.explain_scripts(template, &plane.find_live_objects(&template.id), &mut trace);
+    let decision = match SchedulingDecision::new(plane, template, claim, previous.find_row(&template.id)) {
+        Ok(decision) => decision,
+        Err(failed) => {
+            trace.add_step(|| format!("not scheduled: {}", failed.message));
+            return Some(explain_uninterpreted(template, &matches, trace, placed));
+        }
+    };
+    let (placement, _) = decision.schedule_if_triggered(&mut trace);
+    let mut clusters = explain_clusters(plane, &decision, &placement);
+    let placement = placed.cloned().unwrap_or(placement);
+    trace.add_steps(|| manifest::random_completions(plane, &placement, template));
+    trace.add_steps(|| resolved_by_chance(plane, &placement));
+    let needed = placement.required_by.first().map(|by| format!("follows {by}, which refers to it"));
+    for row in clusters.iter_mut().filter(|row| !row.chosen) {
+        if placement.clusters.contains_cluster(&row.cluster) {
+            row.chosen = true;
+            row.why = needed.clone().unwrap_or_default();
+        }
+    }
+    Some(Explanation {
+        dialect: NAME,
+        policy: policy_words(&matches),
+        steps: trace.into_steps(),
+        clusters,
+        placement,
+        fulfilled: None,
+        rewritten: None,
+        deletion_progress: None,
+        rollout: None,
+    })
+}
+
+/// Explains a template whose interpreter script fails.
+fn explain_uninterpreted(
+    template: &Object,
+    matches: &[PolicyMatch<'_, '_>],
+    trace: SchedulingTrace,
+    placed: Option<&Placement>,
+) -> Explanation {
+    Explanation {
+        dialect: NAME,
+        policy: policy_words(matches),
+        steps: trace.into_steps(),
+        clusters: Vec::new(),
+        placement: placed.cloned().unwrap_or_else(|| Placement::new(NAME, template.id.clone(), None)),
+        fulfilled: None,
+        rewritten: None,
+        deletion_progress: None,
+        rollout: None,
+    }
+}
+
+/// Explains Namespaces, and objects that others refer to.
+fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanation {
+    let needed = |by: &federate_kubernetes::ObjectRef| format!("no policy selects it; {by} refers to it");
+    let mut policy: Vec<String> = placement.required_by.iter().map(needed).collect();
+    let unclaimed = SchedulerMemory::from_memory(&placement.memory).unclaimed_from;
+    if let Some(former) = unclaimed {
+        policy.push(format!(
+            "no policy selects it: {former} had placed it, and Karmada leaves it where it is without scheduling it again"
+        ));
+    }
+    if policy.is_empty() {
+        let rule = if placement.object.kind == "Namespace" {
+            "a Namespace goes to every cluster without any policy"
+        } else {
+            "no policy selects it, and `unplaced: everywhere` in federate.yaml places it in every cluster"
+        };
+        policy.push(rule.to_owned());
+    }
+    let row = |cluster: &federate_kubernetes::Cluster| {
+        let chosen = placement.clusters.contains_cluster(&cluster.name);
+        let why = match (chosen, placement.required_by.is_empty()) {
+            (true, _) if is_scheduled(placement) => "it stays where it was placed",
+            (true, true) => "every cluster receives it",
+            (true, false) => "an object that refers to it is placed there",
+            (false, _) => "no object that refers to it is placed there",
+        };
+        ClusterVerdict {
+            cluster: cluster.name.clone(),
+            chosen,
+            refused_by: None,
+            score: None,
+            replicas: None,
+            why: why.to_owned(),
+        }
+    };
+    Explanation {
+        dialect: NAME,
+        policy,
+        steps: resolved_by_chance(plane, placement).into_iter().collect(),
+        clusters: plane.clusters.iter().map(row).collect(),
+        placement: placement.clone(),
+        fulfilled: None,
+        rewritten: None,
+        deletion_progress: None,
+        rollout: None,
+    }
+}
+
+/// The step that says what chance decides about an object that several refer to.
+fn resolved_by_chance(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Option<String> {
+    let last = placement.required_by.last().filter(|_| manifest::is_random_resolution(plane, placement))?;
+    Some(format!(
+        "Karmada {} decides by chance which of the objects that need it says how conflicts are resolved and \
+         whether it is preserved: here {last} does, the last by name",
+        plane.behaviour.release
+    ))
+}
+
+fn policy_words(matches: &[PolicyMatch<'_, '_>]) -> Vec<String> {
+    let words = |m: &PolicyMatch<'_, '_>| {
+        let how = match m.implicit_priority {
+            ImplicitPriority::Name => "by name",
+            ImplicitPriority::Label => "by labels",
+            ImplicitPriority::All => "by kind",
+        };
+        let object = m.policy.object;
+        format!("{} ({}) matches {how}, priority {}", object.id, object.origin, m.policy.spec.priority)
+    };
+    let mut lines: Vec<String> = matches.iter().map(words).collect();
+    if lines.len() > 1
+        && let Some(first) = lines.first_mut()
+    {
+        first.push_str(" and wins");
+    }
+    lines
+}
+
+fn explain_clusters(
+    plane: &KarmadaPlanner<'_>,
+    decision: &SchedulingDecision<'_, '_>,
+    placement: &Placement,
+) -> Vec<ClusterVerdict> {
+    let available = decision.build_scheduler().available_replicas(&decision.workload);
+    let affinity = SchedulerMemory::from_memory(&placement.memory).affinity;
+    let subject = decision.scheduling_subject();
+    let policy = &*decision.policy;
+    let strategy = DivisionStrategy::from_scheduling(policy.spec.placement.replica_scheduling.as_ref());
+    // Spread constraints prefer clusters with more available replicas.
+    let by_capacity = matches!(strategy, DivisionStrategy::Dynamic | DivisionStrategy::Aggregated)
+        || !policy.spec.placement.spread_constraints.is_empty();
+    let unused = unused_reason(decision, placement, strategy);
+    let eligibility = policy.cluster_eligibility(plane.clusters);
+    let refusals = decision.build_scheduler().explain_refusals(
+        &subject,
+        &policy.spec.placement,
+        eligibility,
+        affinity.as_deref(),
+    );
+    let rows = plane.clusters.iter().zip(refusals).enumerate();
+    rows.map(|(index, (cluster, refusal))| {
+        let placed = placement.clusters.find_cluster(&cluster.name);
+        let mut why = match refusal.as_ref() {
+            Some((_, words)) if placed.is_some() => format!("kept from the previous plan, although {words}"),
+            Some((_, words)) => words.clone(),
+            None if placed.is_some() => "chosen".to_owned(),
+            None => format!("eligible, but {unused}"),
+        };
+        if by_capacity && decision.workload.replicas > 0 && refusal.is_none() {
+            match cluster.capacity {
+                Some(_) => why.push_str(&format!("; {} replicas were available", available[index])),
+                None => why.push_str("; its free resources are not known"),
+            }
+        }
+        ClusterVerdict {
+            cluster: cluster.name.clone(),
+            chosen: placed.is_some(),
+            refused_by: refusal.map(|(name, _)| name),
+            score: Some(subject.locality_score(index)),
+            replicas: placed.and_then(|p| p.replicas),
+            why,
+        }
+    })
+    .collect()
+}
+
+/// Why an eligible cluster does not receive the object.
+fn unused_reason(
+    decision: &SchedulingDecision<'_, '_>,
+    placement: &Placement,
+    strategy: DivisionStrategy,
+) -> &'static str {
+    if placement.unschedulable.is_some() {
+        return "the object could not be scheduled";
+    }
+    if decision.find_trigger().is_none() {
+        return "the previous placement is kept";
+    }
+    if !decision.policy.spec.placement.spread_constraints.is_empty() {
+        return "the spread constraints are satisfied without it";
+    }
+    match strategy {
+        DivisionStrategy::Static => "its share by weight is 0 replicas",
+        DivisionStrategy::Aggregated => "fewer clusters take all replicas",
+        _ => "its share is 0 replicas",
+    }
+}

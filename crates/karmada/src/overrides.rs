@@ -1,0 +1,281 @@
+//! Override policies: the rules for an object on a cluster, their order and their effects.
+//!
+//! Facts: cluster-wide policies come first, then those of the object's namespace; everything that
+//! matches applies; within a group the more specific selector and then the later name is applied last.
+//! A group is matched against the object as it is before that group's changes. Any error keeps the
+//! object from the cluster.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::api::{
+    KarmadaClusterAffinity, KarmadaMapOverrider, KarmadaOverrideSpec, KarmadaOverriders, PlaintextOverrider,
+};
+use super::selector::{ImplicitPriority, SelectorIndex};
+use super::version::KarmadaBehaviour;
+use federate_kubernetes::patch::{self, JsonPatchOperation};
+use federate_kubernetes::{Cluster, Object, work};
+
+mod field;
+mod image;
+mod lists;
+
+pub(super) use image::override_images as change_images;
+pub(super) use lists::containers_path;
+
+/// A rule that cannot be applied: where in its policy, and why.
+#[derive(Clone, Debug)]
+pub(super) struct OverrideRuleFailure {
+    pub(super) pointer: String,
+    pub(super) message: String,
+}
+
+type Result<T> = std::result::Result<T, OverrideRuleFailure>;
+
+/// The steps of applying a rule.
+const STEPS_OF_RULE: u64 = 200;
+/// The steps of applying an overrider, besides those of what it changes.
+const STEPS_OF_OVERRIDER: u64 = 10;
+
+/// One rule of a policy.
+pub(super) struct CompiledOverrideRule {
+    target: Option<KarmadaClusterAffinity>,
+    overriders: KarmadaOverriders,
+    /// Where its overriders stand in the policy.
+    pointer: String,
+}
+
+impl CompiledOverrideRule {
+    /// Whether the rule targets a cluster.
+    pub(super) fn targets_cluster(&self, cluster: &Cluster) -> bool {
+        self.target.as_ref().is_none_or(|target| target.selects_cluster(cluster))
+    }
+
+    /// Changes the manifest.
+    pub(super) fn apply_to_manifest(&self, manifest: &mut Value) -> Result<()> {
+        work::charge_steps(STEPS_OF_RULE);
+        let at = |list: &str, index: usize| format!("{}/{list}/{index}", self.pointer);
+        let o = &self.overriders;
+        for (index, overrider) in o.image_overrider.iter().enumerate() {
+            image::override_images(overrider, manifest)
+                .map_err(|message| OverrideRuleFailure { pointer: at("imageOverrider", index), message })?;
+        }
+        for overrider in &o.command_overrider {
+            lists::override_list(overrider, "command", manifest);
+        }
+        for overrider in &o.args_overrider {
+            lists::override_list(overrider, "args", manifest);
+        }
+        let simple = o.command_overrider.len() + o.args_overrider.len() + o.labels_overrider.len();
+        work::charge_steps(STEPS_OF_OVERRIDER * (simple + o.annotations_overrider.len()) as u64);
+        if work::is_exceeded() {
+            return Ok(());
+        }
+        for overrider in &o.labels_overrider {
+            apply_map(overrider, "labels", manifest);
+        }
+        for overrider in &o.annotations_overrider {
+            apply_map(overrider, "annotations", manifest);
+        }
+        for (index, overrider) in o.field_overrider.iter().enumerate() {
+            field::override_field(overrider, manifest)
+                .map_err(|message| OverrideRuleFailure { pointer: at("fieldOverrider", index), message })?;
+        }
+        for (index, overrider) in o.plaintext.iter().enumerate() {
+            apply_plaintext(overrider, manifest)
+                .map_err(|message| OverrideRuleFailure { pointer: at("plaintext", index), message })?;
+        }
+        Ok(())
+    }
+}
+
+/// A policy, compiled.
+pub(super) struct CompiledOverridePolicy<'a> {
+    pub(super) object: &'a Object,
+    spec: KarmadaOverrideSpec,
+    pub(super) rules: Vec<CompiledOverrideRule>,
+    classes: OnceLock<Classes>,
+    selectors: SelectorIndex,
+}
+
+/// The clusters of the inventory by the rules that target them.
+struct Classes {
+    /// By number of the class: the rules, by number. For the first class there are none.
+    rules: Vec<Vec<usize>>,
+    /// The class of each cluster, by index.
+    of: Vec<usize>,
+}
+
+impl Classes {
+    fn new(rules: &[CompiledOverrideRule], clusters: &[Cluster]) -> Self {
+        let mut numbers = BTreeMap::from([(Vec::new(), 0)]);
+        let mut class = |cluster: &Cluster| {
+            let meant = rules.iter().enumerate().filter(|(_, rule)| rule.targets_cluster(cluster));
+            let next = numbers.len();
+            *numbers.entry(meant.map(|(number, _)| number).collect::<Vec<_>>()).or_insert(next)
+        };
+        let of = clusters.iter().map(&mut class).collect();
+        let mut rules: Vec<(usize, Vec<usize>)> =
+            numbers.into_iter().map(|(r, number)| (number, r)).collect();
+        rules.sort_unstable();
+        Self { rules: rules.into_iter().map(|(_, rules)| rules).collect(), of }
+    }
+}
+
+impl<'a> CompiledOverridePolicy<'a> {
+    fn new(object: &'a Object, behaviour: &KarmadaBehaviour) -> Option<Self> {
+        let mut spec: KarmadaOverrideSpec =
+            KarmadaOverrideSpec::deserialize(object.value_at(&["spec"])?).ok()?;
+        let mut rules: Vec<CompiledOverrideRule> = std::mem::take(&mut spec.override_rules)
+            .into_iter()
+            .enumerate()
+            .map(|(index, rule)| CompiledOverrideRule {
+                target: rule.target_cluster,
+                overriders: rule.overriders,
+                pointer: format!("/spec/overrideRules/{index}/overriders"),
+            })
+            .collect();
+        if rules.is_empty() {
+            rules.push(CompiledOverrideRule {
+                target: spec.target_cluster.take(),
+                overriders: std::mem::take(&mut spec.overriders),
+                pointer: "/spec/overriders".to_owned(),
+            });
+        }
+        for target in rules.iter_mut().filter_map(|rule| rule.target.as_mut()) {
+            target.read_as(behaviour);
+        }
+        let mut selectors = SelectorIndex::default();
+        selectors.add_selectors(0, &spec.resource_selectors, object.id.namespace.as_deref());
+        Some(Self { object, spec, rules, classes: OnceLock::new(), selectors })
+    }
+
+    /// The class of a cluster, which identifies the rules that target it. The inventory is always the same.
+    pub(super) fn find_class(&self, inventory: &[Cluster], cluster: Option<usize>) -> usize {
+        let of = |index: usize| self.cluster_classes(inventory).of.get(index).copied();
+        cluster.and_then(of).unwrap_or_default()
+    }
+
+    /// The rules of a class, by number.
+    pub(super) fn rules_of(&self, inventory: &[Cluster], class: usize) -> &[usize] {
+        self.cluster_classes(inventory).rules.get(class).map_or(&[], Vec::as_slice)
+    }
+
+    fn cluster_classes(&self, inventory: &[Cluster]) -> &Classes {
+        self.classes.get_or_init(|| Classes::new(&self.rules, inventory))
+    }
+
+    /// Whether it selects a template.
+    pub(super) fn selects_template(&self, template: &Object) -> bool {
+        let own = self.object.id.namespace.as_ref();
+        own.is_none_or(|own| template.id.namespace.as_ref() == Some(own))
+            && self.implicit_priority(template).is_some()
+    }
+
+    fn implicit_priority(&self, manifest: &Object) -> Option<ImplicitPriority> {
+        if self.spec.resource_selectors.is_empty() {
+            return Some(ImplicitPriority::All);
+        }
+        self.selectors.find_matches(manifest).into_values().next()
+    }
+}
+
+/// Every valid override policy, each group sorted by name.
+#[derive(Default)]
+pub(super) struct OverridePolicies<'a> {
+    cluster: Vec<CompiledOverridePolicy<'a>>,
+    namespaced: BTreeMap<&'a str, Vec<CompiledOverridePolicy<'a>>>,
+}
+
+impl<'a> OverridePolicies<'a> {
+    pub(super) fn new(objects: impl Iterator<Item = &'a Object>, behaviour: &KarmadaBehaviour) -> Self {
+        let mut all = Self::default();
+        for policy in objects.filter_map(|object| CompiledOverridePolicy::new(object, behaviour)) {
+            match policy.object.id.namespace.as_deref() {
+                Some(namespace) => all.namespaced.entry(namespace).or_default().push(policy),
+                None => all.cluster.push(policy),
+            }
+        }
+        all.cluster.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
+        for policies in all.namespaced.values_mut() {
+            policies.sort_by(|a, b| a.object.id.name.cmp(&b.object.id.name));
+        }
+        all
+    }
+
+    /// All policies, the cluster-wide ones first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &CompiledOverridePolicy<'a>> {
+        self.cluster.iter().chain(self.namespaced.values().flatten())
+    }
+
+    /// Whether there is a policy of that name in the namespace, or cluster-wide without one.
+    pub(super) fn has_policy(&self, namespace: Option<&str>, name: &str) -> bool {
+        self.policies_in(namespace).iter().any(|p| p.object.id.name == name)
+    }
+
+    /// The names of the policies in the namespace, or of the cluster-wide ones without one.
+    pub(super) fn policy_names(&self, namespace: Option<&str>) -> Vec<&str> {
+        self.policies_in(namespace).iter().map(|policy| policy.object.id.name.as_str()).collect()
+    }
+
+    fn policies_in(&self, namespace: Option<&str>) -> &[CompiledOverridePolicy<'a>] {
+        match namespace {
+            Some(namespace) => self.namespaced.get(namespace).map_or(&[], Vec::as_slice),
+            None => &self.cluster,
+        }
+    }
+
+    /// The policies of a group that match, in the order in which they apply. `namespace` is `None` for
+    /// the cluster-wide group.
+    pub(super) fn matching_policies(
+        &self,
+        namespace: Option<&str>,
+        manifest: &Object,
+    ) -> Vec<&CompiledOverridePolicy<'a>> {
+        let mut found: Vec<(ImplicitPriority, &CompiledOverridePolicy<'a>)> = self
+            .policies_in(namespace)
+            .iter()
+            .filter_map(|p| Some((p.implicit_priority(manifest)?, p)))
+            .collect();
+        // The group is sorted by name, and the sort is stable.
+        found.sort_by_key(|(implicit_priority, _)| *implicit_priority);
+        found.into_iter().map(|(_, policy)| policy).collect()
+    }
+}
+
+fn apply_map(overrider: &KarmadaMapOverrider, field: &str, manifest: &mut Value) {
+    let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let entry = metadata.entry(field).or_insert_with(|| Value::Object(Map::new()));
+    if entry.is_null() {
+        *entry = Value::Object(Map::new());
+    }
+    let Some(map) = entry.as_object_mut() else { return };
+    for (key, value) in &overrider.value {
+        match overrider.operator.as_str() {
+            "add" => drop(map.insert(key.clone(), Value::from(value.as_str()))),
+            "replace" => {
+                if let Some(present) = map.get_mut(key) {
+                    *present = Value::from(value.as_str());
+                }
+            }
+            "remove" => {
+                work::charge_items(map.len());
+                map.shift_remove(key);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn apply_plaintext(overrider: &PlaintextOverrider, manifest: &mut Value) -> std::result::Result<(), String> {
+    let operation = JsonPatchOperation {
+        name: &overrider.operator,
+        path: &overrider.path,
+        value: overrider.value.as_ref(),
+    };
+    patch::apply_operation(manifest, operation)
+        .map_err(|error| format!("{} {}: {error}", overrider.operator, overrider.path))
+}

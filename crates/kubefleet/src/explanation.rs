@@ -1,0 +1,206 @@
+//! Explains a placement: for each cluster its scores, or why it is not picked, in the words of the placement's
+//! status where there are any.
+
+use super::api::PlacementType;
+use super::decision::PlacementDecision;
+use super::hub::HubPlacement;
+use super::schedule::{Rejection, ScheduleRow, Scores};
+use super::{KubeFleetPlane, NAME, PlacementSubject, RELEASES};
+use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
+use federate_kubernetes::{Cluster, ObjectRef};
+
+mod rollout;
+
+/// Explains a placement, or an object that it selects; `placed` is its row of the plan.
+pub(super) fn explain_placement<'a>(
+    plane: &KubeFleetPlane<'a>,
+    subject: &PlacementSubject<'a>,
+    object: &ObjectRef,
+    previous: &PreviousPlan,
+    placed: Option<&Placement>,
+) -> Explanation {
+    let decision = PlacementDecision::new_as_if_admitted(plane, subject, previous);
+    let mut clusters: Vec<ClusterVerdict> = plane
+        .input
+        .clusters
+        .iter()
+        .enumerate()
+        .map(|(index, cluster)| cluster_verdict(&decision, index, cluster))
+        .collect();
+    let outcome = decision.outcome.as_ref().ok();
+    let is_placement = *object == subject.object.id;
+    let rollout = is_placement.then(|| rollout::explain_rollout(plane, subject, &decision, previous));
+    let mut steps = explain_steps(plane, subject, &decision);
+    if let Some(rollout) = &rollout {
+        steps.extend(rollout::describe_rollout(plane, subject, rollout));
+        steps.extend(rollout::explain_evictions(plane, subject, &decision, previous));
+    }
+    clusters.extend(
+        outcome.into_iter().flat_map(|outcome| &outcome.missing).map(|name| missing_cluster_verdict(name)),
+    );
+    Explanation {
+        dialect: NAME,
+        policy: vec![describe_policy(subject, object)],
+        steps,
+        fulfilled: outcome.map(|outcome| outcome.fulfilled),
+        clusters,
+        placement: placed
+            .filter(|_| subject.admitted)
+            .cloned()
+            .unwrap_or_else(|| decision.build_placement(object)),
+        rewritten: None,
+        deletion_progress: None,
+        rollout,
+    }
+}
+
+fn describe_policy(subject: &PlacementSubject<'_>, object: &ObjectRef) -> String {
+    let own = &subject.object.id;
+    if object == own {
+        return "a placement is scheduled independently of all others".to_owned();
+    }
+    format!("{own} ({}) selects it", subject.object.origin)
+}
+
+fn explain_steps(
+    plane: &KubeFleetPlane<'_>,
+    subject: &PlacementSubject<'_>,
+    decision: &PlacementDecision<'_, '_>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    if plane.behaviour.release != RELEASES.find_latest() {
+        lines.push(format!("by the rules of KubeFleet {}", plane.behaviour.release));
+    }
+    if !subject.admitted {
+        lines.push(
+            "admission refuses the placement, so nothing changes; without that it would be:".to_owned(),
+        );
+    }
+    let before = decision.before.rows.iter().flatten().count();
+    if before > 0 && decision.before.same_policy {
+        lines.push(format!(
+            "{before} clusters were picked under this policy before: the filters do not run for them again"
+        ));
+    } else if before > 0 {
+        lines.push(format!(
+            "the policy has changed, so the {before} clusters picked under the former policy are picked again"
+        ));
+    }
+    let wanted = match subject.policy.placement_type {
+        PlacementType::PickAll => "PickAll: every cluster that passes the filters".to_owned(),
+        PlacementType::PickFixed => {
+            format!("PickFixed: the {} clusters named", subject.policy.cluster_names.len())
+        }
+        PlacementType::PickN => format!(
+            "PickN: {} clusters, by topology spread score, then affinity score, then the last by name",
+            subject.policy.number_of_clusters.unwrap_or_default()
+        ),
+    };
+    lines.push(wanted);
+    match &decision.outcome {
+        Err(failure) => {
+            lines.push(format!("{}: {}; nothing changes", failure.reason, failure.message));
+        }
+        Ok(_) => lines.extend(scheduler_message(plane, subject, decision)),
+    }
+    lines
+}
+
+/// What the scheduler on the hub reports in the status of the placement.
+fn scheduler_message(
+    plane: &KubeFleetPlane<'_>,
+    subject: &PlacementSubject<'_>,
+    decision: &PlacementDecision<'_, '_>,
+) -> Option<String> {
+    let clusters = plane.input.clusters;
+    let rows = decision.before.remembered_rows(clusters);
+    let hub =
+        HubPlacement::from_memory(&subject.object.id, &subject.policy, &rows, clusters, &plane.behaviour);
+    let run = hub.run_scheduler(plane.input.now.unwrap_or_default());
+    let condition = run.status.conditions.first()?;
+    Some(format!("{} {}: {}", condition.kind, condition.status, condition.message))
+}
+
+/// A cluster that the policy names and the inventory does not have.
+fn missing_cluster_verdict(name: &str) -> ClusterVerdict {
+    ClusterVerdict {
+        cluster: name.into(),
+        chosen: false,
+        refused_by: Some("NotFound"),
+        score: None,
+        replicas: None,
+        why: "the policy names it, but the inventory has no such cluster".to_owned(),
+    }
+}
+
+fn cluster_verdict(decision: &PlacementDecision<'_, '_>, index: usize, cluster: &Cluster) -> ClusterVerdict {
+    let row = decision.resulting_rows().get(index).copied().flatten();
+    let rejection = decision.outcome.as_ref().ok().and_then(|o| o.rejected.get(index)?.as_ref());
+    let held = decision.before.rows.get(index).is_some_and(Option::is_some);
+    let why = match (row, rejection) {
+        (Some(row), rejection) => explain_pick(row, rejection, held && decision.before.same_policy),
+        (None, Some(rejection)) => explain_rejection(rejection),
+        (None, None) => explain_not_picked(decision, held),
+    };
+    ClusterVerdict {
+        cluster: cluster.name.clone(),
+        chosen: row.is_some(),
+        refused_by: rejection.map(filter_name),
+        score: row.and_then(|r| r.scores).map(|s| s.affinity),
+        replicas: None,
+        why,
+    }
+}
+
+/// The name of the filter, as in the placement's status.
+fn filter_name(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::Affinity => "ClusterAffinity",
+        Rejection::Ineligible(_) => "ClusterEligibility",
+        Rejection::Namespace(_) => "NamespaceAffinity",
+        Rejection::Taint(_) => "TaintToleration",
+        Rejection::Spread(_) => "TopologySpreadConstraints",
+        Rejection::Score(_) => "Score",
+    }
+}
+
+fn format_scores(scores: Scores) -> String {
+    format!("affinity score: {}, topology spread score: {}", scores.affinity, scores.topology)
+}
+
+fn explain_pick(row: ScheduleRow, rejection: Option<&Rejection>, held: bool) -> String {
+    let how = if held { "picked before, and kept" } else { "picked by scheduling policy" };
+    let mut words = match row.scores {
+        Some(scores) => format!("{how} ({})", format_scores(scores)),
+        None => how.to_owned(),
+    };
+    if let Some(rejection) = rejection {
+        words.push_str(&format!("; {}", explain_rejection(rejection)));
+    }
+    words
+}
+
+fn explain_rejection(rejection: &Rejection) -> String {
+    match rejection {
+        Rejection::Affinity => {
+            "cluster does not match with any of the required cluster affinity terms".to_owned()
+        }
+        Rejection::Ineligible(why) => format!("cluster is not eligible for resource placement yet: {why}"),
+        Rejection::Namespace(namespace) => format!("cluster has no namespace `{namespace}`"),
+        Rejection::Taint(taint) => {
+            format!("taint `{}={}:{}` is not tolerated", taint.key, taint.value, taint.effect)
+        }
+        Rejection::Spread(by) => format!("it would violate the topology spread constraint on `{}`", by.key),
+        Rejection::Score(scores) => {
+            format!("cluster does not score high enough ({})", format_scores(*scores))
+        }
+    }
+}
+
+fn explain_not_picked(decision: &PlacementDecision<'_, '_>, held: bool) -> String {
+    match &decision.outcome {
+        Err(_) => "the scheduling cycle was aborted".to_owned(),
+        Ok(_) if held => "picked before, but fewer clusters are wanted now".to_owned(),
+        Ok(_) => "not considered: the policy needs no further cluster".to_owned(),
+    }
+}

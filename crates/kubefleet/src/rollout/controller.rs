@@ -1,0 +1,95 @@
+//! Rollouts as a loop carries them out: the rolling strategy of a placement, or its update runs.
+//!
+//! The loop keeps which clusters have the resources of which revision. From that, the bindings are made that the rollout
+//! controller and update runs read; what these write to bindings is noted for the loop. So the rules are those of
+//! [`rolling`](super::rolling) and [`run`](super::run).
+
+use federate_dialect::{PolicyRollout, RolloutMoment, RolloutStep};
+use federate_kubernetes::condition::Condition;
+use federate_kubernetes::{Cluster, Object};
+use federate_repo::Repo;
+
+use super::api::is_external;
+use crate::KubeFleetBehaviour;
+use federate_dialect::{ClusterRollout, Placement};
+
+mod hub;
+mod memory;
+mod report;
+mod rolling_update;
+mod runs;
+
+/// A placement that is rolled out.
+pub(crate) struct RolloutController<'c> {
+    pub(crate) repo: &'c Repo,
+    /// The inventory.
+    pub(crate) clusters: &'c [Cluster],
+    pub(crate) placement: &'c Object,
+    /// Its row of the plan.
+    pub(crate) row: &'c Placement,
+    /// Whether the availability of all its objects can be tracked.
+    pub(crate) trackable: bool,
+    pub(crate) behaviour: KubeFleetBehaviour,
+}
+
+/// Whether a placement limits how its clusters are updated. `rolling` says whether rolling strategies count.
+pub(crate) fn limits_rollout(placement: &Object, rolling: bool) -> bool {
+    rolling || is_external(placement)
+}
+
+impl RolloutController<'_> {
+    /// Carries the rollout out as far as is possible now.
+    pub(crate) fn carry_out(
+        &self,
+        rollout: &mut PolicyRollout,
+        moment: &RolloutMoment<'_>,
+    ) -> Option<RolloutStep> {
+        if is_external(self.placement) {
+            return Some(self.carry_out_runs(rollout, moment));
+        }
+        moment.rolling.then(|| self.carry_out_rolling(rollout, moment))
+    }
+
+    /// The conditions of a binding whose resources are released.
+    fn binding_conditions(&self, cluster: &ClusterRollout, generation: i64) -> Vec<Condition> {
+        let mut conditions = Vec::new();
+        if cluster.failed.is_some() {
+            conditions.push(Condition::new("Applied", "False", "NotAllWorkHaveBeenApplied", ""));
+        } else if let Some(since) = cluster.available {
+            let reason =
+                if self.trackable { "AllWorkAreAvailable" } else { "NotAllWorkAreAvailabilityTrackable" };
+            let available = Condition::new("Available", "True", reason, "");
+            conditions.push(Condition { last_transition_time: Some(since), ..available });
+        }
+        conditions.into_iter().map(|condition| condition.at_generation(generation)).collect()
+    }
+
+    /// A step that says how many of the placement's clusters are at a revision.
+    fn progress_step(&self, rollout: &PolicyRollout, revision: &str) -> RolloutStep {
+        let has = |cluster: &ClusterRollout| cluster.revision == revision && !cluster.is_open();
+        let updated = self.row.clusters.iter();
+        let updated = updated.filter(|placed| rollout.clusters.get(&placed.name).is_some_and(has)).count();
+        RolloutStep {
+            object: self.placement.id.clone(),
+            progress: federate_dialect::RolloutProgress::Done,
+            message: String::new(),
+            stage: String::new(),
+            revision: revision.to_owned(),
+            updated,
+            next: None,
+        }
+    }
+}
+
+/// The first cluster that failed, with the reason.
+fn first_failure(rollout: &PolicyRollout) -> Option<String> {
+    rollout.clusters.iter().find_map(|(name, cluster)| Some(format!("{name}: {}", cluster.failed.as_ref()?)))
+}
+
+/// A number of clusters, in words.
+fn format_cluster_count(number: usize) -> String {
+    format!("{number} cluster{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! How far a run is, in words.
+
+use federate_dialect::{PolicyRollout, RolloutMoment, RolloutProgress, RolloutStep};
+use federate_kubernetes::Object;
+use federate_kubernetes::condition::{self, Condition};
+
+use super::hub::{approval_token, open_requests};
+use super::memory::RunMemory;
+use super::{RolloutController, first_failure, format_cluster_count};
+use crate::rollout::run::RunRequeue;
+use crate::rollout::run::status::StageStatus;
+
+/// How far a run is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RunReport {
+    /// Admission refuses it as it is now.
+    Refused(String),
+    /// It has ended, or never begins, for this reason.
+    Failed(String),
+    /// It retries what failed.
+    Retries(String),
+    /// It waits for `state: Run`.
+    Waits(&'static str),
+    /// It waits for the approval of this request.
+    Approval(String),
+    /// It goes on, perhaps after some time.
+    Goes(RunRequeue),
+}
+
+impl RunReport {
+    /// The report about a run after it was reconciled; `None` if it has succeeded.
+    pub(super) fn from_run(known: &RunMemory, next: Option<RunRequeue>) -> Option<Self> {
+        let status = &known.status;
+        let of_run = |kind: &str| condition::find_condition(&status.conditions, kind);
+        let failed = [of_run("Initialized"), of_run("Succeeded")];
+        if let Some(failed) = failed.into_iter().flatten().find(|condition| condition.is_false()) {
+            return Some(Self::Failed(failed.message.clone()));
+        }
+        if of_run("Succeeded").is_some_and(Condition::is_true) {
+            return None;
+        }
+        if let Some(RunRequeue::Retry(why)) = next {
+            return Some(Self::Retries(why));
+        }
+        let open = open_requests(status).next();
+        let progressing = of_run("Progressing");
+        Some(match progressing.map(|condition| condition.reason.as_str()) {
+            None => Self::Waits("is initialized, and waits for `state: Run`"),
+            Some("UpdateRunStopped") => Self::Waits("is stopped, and waits for `state: Run`"),
+            Some("UpdateRunStuck") => {
+                Self::Retries(progressing.map(|condition| condition.message.clone()).unwrap_or_default())
+            }
+            Some("UpdateRunWaiting") if open.is_some() => {
+                Self::Approval(open.map(|task| task.approval_request_name.clone()).unwrap_or_default())
+            }
+            _ => Self::Goes(next.unwrap_or(RunRequeue::Event)),
+        })
+    }
+
+    /// The same as a step.
+    pub(super) fn to_step(
+        self,
+        carrying: &RolloutController<'_>,
+        rollout: &PolicyRollout,
+        (run, known, moment): (&Object, &RunMemory, &RolloutMoment<'_>),
+    ) -> RolloutStep {
+        let status = &known.status;
+        let stage = status.stages.iter().find(|stage| !is_finished(stage));
+        let updated = status.stages.iter().flat_map(|stage| &stage.clusters);
+        let done = |conditions: &[Condition]| {
+            condition::find_condition(conditions, "Succeeded").is_some_and(Condition::is_true)
+        };
+        let (total, updated) =
+            (updated.clone().count(), updated.filter(|cluster| done(&cluster.conditions)).count());
+        let id = &run.id;
+        let at = match stage {
+            Some(stage) => {
+                format!(
+                    "{id}: stage `{}`: {updated} of {} updated",
+                    stage.stage_name,
+                    format_cluster_count(total)
+                )
+            }
+            None if status.stages.is_empty() => id.to_string(),
+            None => format!("{id}: removing it from the clusters that it leaves"),
+        };
+        let mut next = None;
+        let (progress, message) = match self {
+            Self::Refused(why) | Self::Failed(why) => (RolloutProgress::Halted, format!("{id}: {why}")),
+            Self::Retries(why) => {
+                let why = first_failure(rollout).unwrap_or(why);
+                (RolloutProgress::Halted, format!("{at}: {why}"))
+            }
+            Self::Waits(what) => (RolloutProgress::Idle, format!("{id} {what}")),
+            Self::Approval(request) => {
+                let token = approval_token(id, known, &request);
+                (RolloutProgress::Approval(token), at)
+            }
+            Self::Goes(after) => {
+                if let RunRequeue::After(wait) = after {
+                    next = moment.now.checked_add(wait).ok();
+                }
+                (RolloutProgress::Going, at)
+            }
+        };
+        let stage = stage.map(|stage| stage.stage_name.clone()).unwrap_or_default();
+        let object = id.clone();
+        RolloutStep {
+            object,
+            progress,
+            message,
+            stage,
+            updated,
+            next,
+            ..carrying.progress_step(rollout, &known.revision)
+        }
+    }
+}
+
+fn is_finished(stage: &StageStatus) -> bool {
+    condition::find_condition(&stage.conditions, "Succeeded").is_some()
+}

@@ -1,0 +1,238 @@
+//! Carries out decisions in one cluster.
+//!
+//! The parent of the ApplySet is written first, with the old and the new members, and last, with the members that
+//! remain: a run that is killed in between leaves nothing that the next run does not find. Deletions come last, with
+//! the uid and the version that were decided about, and only where nothing failed that may depend on the object; but an
+//! object that holds a port or an address that another one asks for is deleted first.
+
+use std::collections::BTreeSet;
+
+use tokio::task::JoinSet;
+
+use super::client::Client;
+use super::cluster_state::{ClusterState, join_result};
+use super::dependencies::{FailedObjects, find_blocking, find_live};
+use super::object_requests::{ObjectRequests, build_requests, send_requests};
+use super::order::{Phase, assign_phase, group_by_phase};
+use super::parent::ApplySetParent;
+use super::send_results::{SendResult, SendResults};
+use super::stored_plan;
+use super::webhooks::AdmissionWebhooks;
+use super::{ApplyOptions, ClusterProgress, Decider, DesiredState, DryRun, Error, ProgressReporter};
+use federate_engine::actions::{ActionKind, ObjectDecision, WriteRequest};
+use federate_kubernetes::{ClusterName, ObjectRef};
+
+/// Counts the objects that are done, and reports the count.
+pub(super) struct ProgressCounter<'t> {
+    cluster: &'t ClusterName,
+    progress: &'t dyn ProgressReporter,
+    done: usize,
+    of: usize,
+}
+
+impl ProgressCounter<'_> {
+    fn report_progress(&self) {
+        self.progress
+            .report_progress(self.cluster, ClusterProgress::Applying { done: self.done, of: self.of });
+    }
+
+    /// A tally that starts again, for objects that were counted before.
+    pub(super) fn start_again(&self) -> Self {
+        Self { done: 0, ..*self }
+    }
+
+    fn count_one(&mut self) {
+        self.done += 1;
+        self.report_progress();
+    }
+}
+
+/// Requests about objects, each with its phase.
+type Phased = Vec<(Phase, ObjectRequests)>;
+
+/// Everything that is needed to carry out decisions in one cluster.
+pub(super) struct ApplyExecution<'r> {
+    pub(super) client: &'r Client,
+    pub(super) desired: &'r DesiredState<'r>,
+    pub(super) state: &'r ClusterState,
+    pub(super) decisions: &'r [ObjectDecision],
+    pub(super) options: &'r ApplyOptions<'r>,
+    /// The objects of which the API server has accepted a dry run of the same request.
+    pub(super) accepted: &'r BTreeSet<ObjectRef>,
+}
+
+impl ApplyExecution<'_> {
+    /// Carries out the decisions. `carried` has the results also where this ends with an error.
+    pub(super) async fn carry_out(
+        &self,
+        decider: &dyn Decider,
+        carried: &mut SendResults,
+    ) -> Result<(), Error> {
+        *carried = SendResults::from_decisions(self.decisions);
+        let (applied, deleted) = self.sort_requests(decider, carried);
+        let of = applied.len() + deleted.len();
+        let mut tally =
+            ProgressCounter { cluster: &self.desired.cluster, progress: self.options.progress, done: 0, of };
+        if of > 0 {
+            tally.report_progress();
+        }
+        if self.options.dry_run == Some(DryRun::Server) {
+            return self.dry_run(applied, deleted, carried, &mut tally).await;
+        }
+        let mut parent = ApplySetParent::new(self.state, self.decisions, self.options);
+        let mut waves = group_by_phase(applied.into_iter());
+        send_all(self.client, self.take_parent_namespace(&mut waves), carried, &mut tally).await?;
+        parent.announce_members(self.client).await?;
+        carried.parent.clone_from(&parent.uid);
+        if let (Some(plan), Some(uid)) = (self.options.remember, &parent.uid) {
+            stored_plan::write_plan(self.client, self.options.inventory, uid, plan).await?;
+        }
+        let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
+        let (blocking, deleted): (Phased, Phased) =
+            deleted.into_iter().partition(|(_, steps)| first.contains_key(&steps.object));
+        send_all(self.client, blocking.into_iter().map(|(_, steps)| steps).collect(), carried, &mut tally)
+            .await?;
+        let gates = AdmissionWebhooks {
+            client: self.client,
+            desired: self.desired,
+            state: self.state,
+            decisions: self.decisions,
+            options: self.options,
+        };
+        for (phase, steps) in waves {
+            let steps =
+                if phase == Phase::Webhooks { gates.select_ready(steps, carried).await? } else { steps };
+            send_all(self.client, steps, carried, &mut tally).await?;
+        }
+        let deleted = gates.retry_blocked(deleted, carried, &mut tally).await?;
+        self.delete_objects(deleted, carried, &mut tally).await?;
+        if carried.is_clean() {
+            parent.complete_members(self.client).await?;
+        }
+        Ok(())
+    }
+
+    /// The requests that apply, and those that delete.
+    fn sort_requests(&self, decider: &dyn Decider, carried: &mut SendResults) -> (Phased, Phased) {
+        let (mut applied, mut deleted) = (Vec::new(), Vec::new());
+        for decision in self.decisions {
+            let Some(send) = &decision.send else { continue };
+            let object = &decision.action.object;
+            let place = assign_phase(object, decider.find_wave(object));
+            match (build_requests(self.state, object, send, self.options), send) {
+                (Some(steps), WriteRequest::Apply { .. }) => applied.push((place, steps)),
+                (Some(steps), WriteRequest::Delete { .. }) => deleted.push((place, steps)),
+                (None, _) => {
+                    carried.set_result(object.clone(), SendResult::Failed(describe_unknown_kind(object)))
+                }
+            }
+        }
+        (applied, deleted)
+    }
+
+    /// The namespace of the parent, which is applied before the parent.
+    fn take_parent_namespace(&self, waves: &mut [(Phase, Vec<ObjectRequests>)]) -> Vec<ObjectRequests> {
+        let Some((Phase::Prerequisites, ground)) = waves.first_mut() else { return Vec::new() };
+        let home = |steps: &ObjectRequests| {
+            steps.object.kind == "Namespace" && steps.object.name == self.options.inventory.namespace
+        };
+        let (first, rest) = std::mem::take(ground).into_iter().partition(home);
+        *ground = rest;
+        first
+    }
+
+    /// Dry-runs everything on the API server.
+    async fn dry_run(
+        &self,
+        applied: Phased,
+        deleted: Phased,
+        carried: &mut SendResults,
+        tally: &mut ProgressCounter<'_>,
+    ) -> Result<(), Error> {
+        let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
+        let mut all = Vec::new();
+        for (_, steps) in applied.into_iter().chain(deleted) {
+            let blocked = first.iter().find(|(_, waiting)| ***waiting == steps.object);
+            let blocked = blocked.map(|(held, _)| {
+                format!("{held}, which holds a port or an address that it asks for, is deleted first")
+            });
+            match self.state.find_obstacle(self.desired, &steps.object).or(blocked) {
+                Some(why) => carried.set_result(steps.object, SendResult::Held(why)),
+                None if self.accepted.contains(&steps.object) => {
+                    carried.set_result(steps.object, SendResult::Done)
+                }
+                None => all.push(steps),
+            }
+        }
+        send_all(self.client, all, carried, tally).await
+    }
+
+    /// Deletes the objects that nothing that failed may need.
+    async fn delete_objects(
+        &self,
+        deleted: Phased,
+        carried: &mut SendResults,
+        tally: &mut ProgressCounter<'_>,
+    ) -> Result<(), Error> {
+        let failed = FailedObjects::from_results(carried.undone_objects(), self.decisions, |object| {
+            find_live(self.state, &self.desired.cluster, object)
+        });
+        let mut gone = Vec::new();
+        for (phase, steps) in deleted {
+            match failed.find_dependent(&steps.object) {
+                None => gone.push((phase, steps)),
+                Some(other) => {
+                    let why =
+                        format!("not deleted, because {other}, which may need it, could not be applied");
+                    carried.set_result(steps.object, SendResult::Held(why));
+                }
+            }
+        }
+        for (_, steps) in group_by_phase(gone.into_iter()).into_iter().rev() {
+            send_all(self.client, steps, carried, tally).await?;
+        }
+        Ok(())
+    }
+}
+
+fn describe_unknown_kind(object: &ObjectRef) -> String {
+    format!(
+        "the cluster does not serve {} {}, and no CustomResourceDefinition of it is rendered",
+        object.api_version, object.kind
+    )
+}
+
+/// Sends the requests about several objects at once. A cluster that does not answer about one of them is not asked
+/// about the others: each would run into its time limit.
+pub(super) async fn send_all(
+    client: &Client,
+    all: Vec<ObjectRequests>,
+    carried: &mut SendResults,
+    tally: &mut ProgressCounter<'_>,
+) -> Result<(), Error> {
+    // Dropping the set aborts the requests.
+    let mut under_way = JoinSet::new();
+    for steps in all {
+        let client = client.clone();
+        under_way.spawn(async move {
+            let result = send_requests(&client, &steps).await;
+            (steps.object, result)
+        });
+    }
+    while let Some(task) = under_way.join_next().await {
+        tally.count_one();
+        match join_result(task)? {
+            (_, Err(Error::Access(why))) => return Err(Error::Access(why)),
+            (object, Err(Error::Unreachable(why))) => {
+                return Err(Error::Unreachable(format!("{why}; gave up at {object}")));
+            }
+            (object, result) => carried.set_result(object, result.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Whether an object exists after the action.
+pub(super) fn is_applied(kind: ActionKind) -> bool {
+    matches!(kind, ActionKind::Create | ActionKind::Update | ActionKind::Adopt | ActionKind::Unchanged)
+}

@@ -1,0 +1,298 @@
+//! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use federate_apiserver::ResourceKind;
+use federate_dialect::health_checks::HealthChecks;
+use federate_dialect::readiness::{Readiness, compute_readiness};
+use federate_dialect::{Dialect, Health};
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::cluster::{ClusterDecisions, DecisionContext};
+use federate_engine::actions::{Actions, ApplySet, ObjectDecision, RepoRef};
+use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
+use federate_live::{
+    Access, ApplyOptions, ClusterHealth, ClusterState, Decider, DesiredState, DryRun, EarlyReads, Error,
+    Fence, Interrupt, ProgressReporter, TextComparison,
+};
+use federate_repo::Config;
+
+use super::survey::{Surveyed, next_plan};
+use super::{Purpose, Reconciled, Reconciler};
+use crate::Session;
+
+/// What a prediction for a cluster that cannot be read starts from, if a dump of it is known.
+const PREDICTED_FROM_DUMP: &str = "predicted from the dump, because the cluster could not be read";
+/// The same without a dump.
+const PREDICTED_FROM_NOTHING: &str = "predicted for an empty cluster, because the cluster could not be read";
+
+/// How API servers are reconciled.
+pub struct ServerOptions<'s> {
+    /// Where a dry run is decided; `None` to make writes.
+    pub dry_run: Option<DryRun>,
+    /// How long to wait until every object is healthy; `None` not to wait.
+    pub wait: Option<Duration>,
+    /// What ends the wait early; `None` if nothing does.
+    pub interrupt: Option<Interrupt>,
+    /// Whether the clusters keep the plan, and what they keep now.
+    pub remember: Option<&'s Surveyed>,
+    /// Whether the plan was decided without the memory of an earlier run.
+    pub without_memory: bool,
+    /// Whether only permissions are checked.
+    pub check_access: bool,
+    /// What is checked before each write.
+    pub fence: Option<Fence>,
+    /// What [`Session::read_early`] has begun to read.
+    pub early: Option<&'s EarlyReads>,
+    /// What is known to be in the `ApplySet`, besides what its parent says.
+    pub contents: Option<&'s ApplySetContents>,
+    /// Receives the progress of each cluster.
+    pub progress: &'s dyn ProgressReporter,
+}
+
+impl Session {
+    /// Begins to read the members of an `ApplySet` in the selected clusters, before the plan is made.
+    ///
+    /// # Errors
+    ///
+    /// What keeps every cluster from being reached.
+    pub fn read_early(
+        &self,
+        access: &Access,
+        set: &ApplySet,
+        clusters: &[String],
+    ) -> Result<EarlyReads, Error> {
+        let selected: Vec<ClusterName> =
+            super::select_clusters(self, clusters).map(|c| c.name.clone()).collect();
+        federate_live::read_early(access, &selected, set)
+    }
+}
+
+impl Reconciler<'_> {
+    /// Reads every cluster, decides the actions and performs them. Returns an error only if no cluster can be
+    /// reached.
+    pub fn reconcile_servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
+        let desired_states = self.desired_states();
+        if options.check_access {
+            return self.check_access(access, &desired_states);
+        }
+        // A local dry run predicts the server's answers. Drift does not, because a correction would get those
+        // answers.
+        let drift = matches!(self.options.purpose, Purpose::Drift { .. });
+        let dry_run_first = drift || options.dry_run != Some(DryRun::Client);
+        self.with_context(dry_run_first, |deciding| {
+            // Correcting drift does not deploy the commit.
+            let repo =
+                self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
+            let remember = options.remember.filter(|_| !drift);
+            let remember = remember.map(|surveyed| next_plan(self.session, surveyed.newest.as_ref()));
+            let apply_options = ApplyOptions {
+                inventory: deciding.rules.apply_set,
+                repo: repo.as_ref(),
+                moved: self.moved.as_ref(),
+                dry_run: options.dry_run,
+                remember: remember.as_ref(),
+                without_memory: options.without_memory,
+                dry_run_first,
+                narrow: self.options.only.is_some(),
+                wait: options.wait,
+                interrupt: options.interrupt.clone(),
+                fence: options.fence.clone(),
+                early: options.early,
+                contents: options.contents,
+                ends: matches!(self.options.purpose, Purpose::Remove),
+                progress: options.progress,
+            };
+            let decider = SessionDecider::for_reconciler(self, deciding);
+            let mut all = Reconciled { predicted: !dry_run_first, ..Reconciled::default() };
+            let mut unread = BTreeSet::new();
+            for outcome in
+                federate_live::apply_desired_states(access, &desired_states, &decider, &apply_options)?
+            {
+                if !outcome.read {
+                    unread.insert(outcome.cluster.clone());
+                }
+                all.add_cluster(&outcome.cluster, outcome.actions, outcome.error);
+                if let Some(report) = all.clusters.last_mut() {
+                    report.notes = outcome.notes;
+                    report.orphans = outcome.orphans;
+                    report.digest = outcome.digest;
+                }
+            }
+            if options.dry_run.is_some() && !drift {
+                self.predict_unread(&unread, &mut all);
+            }
+            Ok(Actions::new(all.actions, all.clusters))
+        })
+    }
+
+    /// Reads how the rendered objects are in every cluster.
+    ///
+    /// # Errors
+    ///
+    /// What keeps every cluster from being reached.
+    pub fn read_health(&self, access: &Access) -> Result<Vec<ClusterHealth>, Error> {
+        self.with_context(true, |deciding| {
+            let decider = SessionDecider::for_reconciler(self, deciding);
+            federate_live::read_health(access, &self.desired_states(), &decider, self.options.inventory)
+        })
+    }
+
+    /// Adds what a dry run predicts for clusters that could not be read. They failed all the same.
+    fn predict_unread(&self, unread: &BTreeSet<ClusterName>, all: &mut Reconciled) {
+        for (name, decided) in
+            self.predict_decisions(self.selected_clusters().filter(|cluster| unread.contains(&cluster.name)))
+        {
+            let known = self.session.observed().knows_cluster(&name);
+            let basis = if known { PREDICTED_FROM_DUMP } else { PREDICTED_FROM_NOTHING };
+            all.actions.extend(decided.decisions.into_iter().map(|ObjectDecision { mut action, .. }| {
+                action.reason.get_or_insert_with(|| basis.to_owned());
+                action
+            }));
+            let reports = all.clusters.iter_mut().filter(|report| report.name == name);
+            reports.for_each(|report| report.predicted = true);
+        }
+        all.actions.sort_by(|a, b| (&a.cluster, &a.object).cmp(&(&b.cluster, &b.object)));
+    }
+
+    /// The missing permissions, as the error of each cluster.
+    fn check_access(&self, access: &Access, desired_states: &[DesiredState<'_>]) -> Result<Actions, Error> {
+        let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.prunes_kind(kind));
+        let mut all = Reconciled::default();
+        for missing in federate_live::check_access(access, desired_states, self.options.inventory, &deletes)?
+        {
+            let error = match missing.rights {
+                Ok(rights) if rights.is_empty() => None,
+                Ok(rights) => Some(rights.join("; ")),
+                Err(error) => Some(error.to_string()),
+            };
+            all.add_cluster(&missing.cluster, Vec::new(), error);
+        }
+        Ok(Actions::new(all.actions, all.clusters))
+    }
+
+    fn desired_states(&self) -> Vec<DesiredState<'_>> {
+        let mut objects: BTreeMap<&str, Vec<(&ObjectRef, &Value)>> = BTreeMap::new();
+        for one in &self.desired {
+            for cluster in one.clusters.iter() {
+                objects.entry(cluster).or_default().push((&one.object, &*one.body));
+            }
+        }
+        let of_cluster = |cluster: &Cluster| DesiredState {
+            cluster: cluster.name.clone(),
+            objects: objects.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
+        };
+        self.selected_clusters().map(of_cluster).collect()
+    }
+}
+
+/// The session's decisions, as the clusters request them.
+struct SessionDecider<'s> {
+    clusters: &'s [Cluster],
+    deciding: &'s DecisionContext<'s>,
+    config: &'s Config,
+    dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
+    health_checks: &'s HealthChecks,
+    held: &'s BTreeMap<(ClusterName, ObjectRef), String>,
+}
+
+impl<'s> SessionDecider<'s> {
+    fn for_reconciler(reconciler: &'s Reconciler<'s>, deciding: &'s DecisionContext<'s>) -> Self {
+        let session = reconciler.session;
+        let dialect = |name: &str| session.dialects().get(name);
+        let rows = deciding.rendering.plan.placements.iter();
+        let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
+        let (clusters, config) = (session.clusters(), &session.repo().config);
+        Self {
+            clusters,
+            deciding,
+            config,
+            dialects,
+            health_checks: session.health_checks(),
+            held: &reconciler.held,
+        }
+    }
+}
+
+impl Decider for SessionDecider<'_> {
+    fn prepare_comparison<'d>(
+        &'d self,
+        cluster: &ClusterName,
+        first: &[Object],
+    ) -> Option<TextComparison<'d>> {
+        let cluster = self.clusters.iter().find(|c| c.name == *cluster)?;
+        let comparison = self.deciding.prepare_comparison(cluster, first)?;
+        Some(Box::new(move |id, listed| comparison.unchanged_manifest(id, listed)))
+    }
+
+    fn decide_cluster(&self, cluster: &ClusterName, seen: &ClusterState) -> ClusterDecisions {
+        let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else {
+            return ClusterDecisions::default();
+        };
+        self.deciding.decide_before_dry_run(
+            cluster,
+            &seen.live,
+            &|object| find_kind(seen, object),
+            &|object| seen.is_unread(object),
+        )
+    }
+
+    fn decide_again(
+        &self,
+        decision: &mut ObjectDecision,
+        seen: &ClusterState,
+        live: Option<&Value>,
+        answer: Result<Value, String>,
+    ) {
+        self.deciding.decide_by_dry_run(
+            decision,
+            live,
+            &find_kind(seen, &decision.action.object.clone()),
+            answer,
+        );
+    }
+
+    fn finish_decisions(
+        &self,
+        cluster: &ClusterName,
+        seen: &ClusterState,
+        decided: ClusterDecisions,
+    ) -> ClusterDecisions {
+        let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else { return decided };
+        let mut decided =
+            self.deciding.finish_decisions(cluster, &seen.live, &|object| find_kind(seen, object), decided);
+        for decision in decided.decisions.iter_mut().filter(|_| !self.held.is_empty()) {
+            let object = (cluster.name.clone(), decision.action.object.clone());
+            if let Some(why) = self.held.get(&object) {
+                decision.hold_back(why);
+            }
+        }
+        decided
+    }
+
+    fn find_wave(&self, object: &ObjectRef) -> u32 {
+        self.dialects.get(object).map_or(0, |dialect| dialect.wave_of(object))
+    }
+
+    fn assess_readiness(&self, object: &Object) -> Readiness {
+        let control_plane = self.dialects.get(&object.id).map_or_else(
+            || Health::unknown(""),
+            |dialect| {
+                let own = self.deciding.engine.evaluate_health(dialect.name(), object);
+                own.unwrap_or_else(|| dialect.assess_health(object, self.config))
+            },
+        );
+        compute_readiness(control_plane, object, self.health_checks)
+    }
+}
+
+/// What a cluster's discovery says about a kind. A kind that is not served is unknown until the object is
+/// sent.
+fn find_kind<'k>(seen: &'k ClusterState, object: &ObjectRef) -> Cow<'k, ResourceKind> {
+    let unserved =
+        || ResourceKind::without_schema(&object.api_version, &object.kind, object.namespace.is_some());
+    seen.kinds.find_kind(object).map_or_else(|| Cow::Owned(unserved()), Cow::Borrowed)
+}

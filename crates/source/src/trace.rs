@@ -1,0 +1,197 @@
+//! Records what is read of a source, so that a later run can tell that it would read the same.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use federate_repo::Source;
+use federate_repo::source::{EntryKind, TreeEntry};
+
+/// A source, and a record of what is read of it.
+pub struct TracedSource<'s> {
+    source: &'s dyn Source,
+    reads: Mutex<BTreeMap<Read, Digest>>,
+}
+
+/// What was read of a source, and a digest of the answers.
+///
+/// ```
+/// use federate_repo::{EmptySource, Source};
+/// use federate_source::TracedSource;
+///
+/// let traced = TracedSource::new(&EmptySource);
+/// let _ = traced.read("federate.yaml");
+/// assert!(traced.trace().is_same(&EmptySource));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceTrace {
+    reads: Vec<Read>,
+    digest: String,
+}
+
+/// A question to a source.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+enum Read {
+    Folder(String),
+    File(String),
+}
+
+type Digest = [u8; 32];
+
+/// In place of the digest of answers that changed while they were read: it is that of no answer.
+const CHANGED_DIGEST: Digest = [0; 32];
+
+impl<'s> TracedSource<'s> {
+    /// Records what is read of `source` from now on.
+    pub fn new(source: &'s dyn Source) -> Self {
+        Self { source, reads: Mutex::default() }
+    }
+
+    /// What has been read.
+    pub fn to_trace(&self) -> SourceTrace {
+        let reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let digest = compute_digest(reads.values());
+        SourceTrace { reads: reads.keys().cloned().collect(), digest }
+    }
+
+    fn record_read(&self, read: Read, answer: Digest) {
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = reads.entry(read).or_insert(answer);
+        if *known != answer {
+            *known = CHANGED_DIGEST;
+        }
+    }
+}
+
+impl Source for TracedSource<'_> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+        let answer = self.source.list_folder(folder);
+        self.record_read(Read::Folder(folder.to_owned()), of_folder(&answer));
+        answer
+    }
+
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+        let answer = self.source.read_file(path);
+        self.record_read(Read::File(path.to_owned()), of_file(&answer));
+        answer
+    }
+}
+
+impl SourceTrace {
+    /// Whether a source gives the same answers.
+    pub fn is_same(&self, source: &dyn Source) -> bool {
+        let ask = |read: &Read| match read {
+            Read::Folder(folder) => of_folder(&source.list_folder(folder)),
+            Read::File(path) => of_file(&source.read_file(path)),
+        };
+        let answers: Vec<Digest> = self.reads.par_iter().map(ask).collect();
+        compute_digest(answers.iter()) == self.digest
+    }
+}
+
+fn compute_digest<'d>(answers: impl Iterator<Item = &'d Digest>) -> String {
+    let mut sha = Sha256::new();
+    answers.for_each(|answer| sha.update(answer));
+    sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+fn of_folder(answer: &Result<Vec<TreeEntry>, String>) -> Digest {
+    let mut parts: Vec<(u8, &str, &str)> = match answer {
+        Ok(entries) => entries.iter().map(|entry| to_tagged_parts(&entry.name, &entry.kind)).collect(),
+        Err(why) => vec![(b'!', "", why)],
+    };
+    parts.sort_unstable();
+    let mut sha = Sha256::new();
+    for (tag, name, rest) in parts {
+        sha.update([tag]);
+        for text in [name, rest] {
+            sha.update((text.len() as u64).to_be_bytes());
+            sha.update(text);
+        }
+    }
+    sha.finalize().into()
+}
+
+fn of_file(answer: &Result<Vec<u8>, String>) -> Digest {
+    let (tag, bytes) = match answer {
+        Ok(bytes) => (b'b', bytes.as_slice()),
+        Err(why) => (b'!', why.as_bytes()),
+    };
+    Sha256::new().chain_update([tag]).chain_update(bytes).finalize().into()
+}
+
+fn to_tagged_parts<'e>(name: &'e str, kind: &'e EntryKind) -> (u8, &'e str, &'e str) {
+    let (tag, rest): (u8, &str) = match kind {
+        EntryKind::File => (b'f', ""),
+        EntryKind::Folder => (b'd', ""),
+        EntryKind::LinkToFile(target) => (b'l', target),
+        EntryKind::LinkToFolder(target) => (b'L', target),
+        EntryKind::LinkOutside(target) => (b'o', target),
+        EntryKind::Unreadable(why) => (b'u', why),
+        EntryKind::SparseFile => (b'S', ""),
+        EntryKind::Submodule => (b'm', ""),
+        EntryKind::Special => (b's', ""),
+    };
+    (tag, name, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::WorkTree;
+
+    fn traced(folder: &Path) -> SourceTrace {
+        let tree = WorkTree::open(folder).unwrap();
+        let traced = TracedSource::new(&tree);
+        for entry in traced.list_folder("").unwrap() {
+            let _ = traced.read_file(&entry.name);
+        }
+        let _ = traced.read_file("missing.yaml");
+        traced.to_trace()
+    }
+
+    #[test]
+    fn a_change_of_what_was_read_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.yaml"), "a: 1\n").unwrap();
+        fs::create_dir(dir.path().join("b")).unwrap();
+        let before = traced(dir.path());
+        let is_same = || before.is_same(&WorkTree::open(dir.path()).unwrap());
+        assert!(is_same());
+        // What was not read does not matter.
+        fs::write(dir.path().join("b/c.yaml"), "").unwrap();
+        assert!(is_same());
+        let changes: [&dyn Fn(); 4] = [
+            &|| fs::write(dir.path().join("a.yaml"), "a: 2\n").unwrap(),
+            &|| fs::write(dir.path().join("new.yaml"), "").unwrap(),
+            &|| fs::write(dir.path().join("missing.yaml"), "").unwrap(),
+            &|| fs::remove_file(dir.path().join("a.yaml")).unwrap(),
+        ];
+        for change in changes {
+            change();
+            assert!(!is_same());
+            for added in ["new.yaml", "missing.yaml"] {
+                let _ = fs::remove_file(dir.path().join(added));
+            }
+            fs::write(dir.path().join("a.yaml"), "a: 1\n").unwrap();
+            assert!(is_same(), "it is as before");
+        }
+        let tree = WorkTree::open(dir.path()).unwrap();
+        let traced = TracedSource::new(&tree);
+        for text in ["a: 1\n", "a: 2\n"] {
+            fs::write(dir.path().join("a.yaml"), text).unwrap();
+            traced.read_file("a.yaml").unwrap();
+        }
+        assert!(!traced.to_trace().is_same(&tree), "it changed between two reads");
+        fs::write(dir.path().join("a.yaml"), "a: 1\n").unwrap();
+        fs::remove_dir_all(dir.path().join("b")).unwrap();
+        fs::write(dir.path().join("b"), "").unwrap();
+        assert!(!is_same(), "a file in place of a folder");
+    }
+}

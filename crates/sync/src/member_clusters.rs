@@ -1,0 +1,535 @@
+//! The member clusters in a round: federate applies to them or compares them, logs one line for each action, and counts
+//! the clusters by state.
+
+pub(crate) mod change_queue;
+pub(crate) mod comparison;
+pub(crate) mod contention;
+pub(crate) mod deletion;
+pub(crate) mod selection;
+pub(crate) mod tracker;
+pub(crate) mod watches;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::cluster::{BEING_DELETED, PruneOptions};
+use federate_engine::actions::{self, Action, ActionKind, ActionOutcome, Actions, ApplySet, RepoRef};
+use federate_engine::deletions::PruneLimit;
+use federate_kubernetes::finding::join_names;
+use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_live::{
+    ClusterHealth, ClusterOutcome, ClusterProgress, DryRun, Interrupt, ProgressReporter, find_unreachable,
+};
+use federate_report::actions::format_errors;
+use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
+use federate_sync_api::status::{
+    ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncReason, SyncStatus,
+};
+use federate_sync_api::{AdoptionRule, ApplySpec};
+
+use crate::environment::Environment;
+use crate::member_clusters::deletion::DeletionResult;
+use crate::member_clusters::selection::selected_names;
+use crate::member_clusters::tracker::{
+    ClusterDrift, ClusterTracker, FailureCause, FailureKind, format_count,
+};
+use crate::reconciliation::ReconcileError;
+use crate::rollout::staged_rollout::HEALTH_CHECK_TIMEOUT;
+use crate::sync_files::ValidSync;
+
+/// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
+const MAX_OBJECTS_IN_MEMORY: usize = 3000;
+
+/// How long a cluster may take to answer for the first time. The round of the others does not end before.
+pub(crate) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a round says which clusters are still under way.
+const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(3);
+
+/// The clusters of a session.
+#[derive(Clone)]
+pub(crate) struct MemberClusters<'m> {
+    pub(crate) loaded: &'m ValidSync,
+    pub(crate) env: &'m Environment<'m>,
+    pub(crate) session: &'m Session,
+    /// Where the session was read from, if that is known.
+    pub(crate) repo: Option<RepoRef>,
+    /// How many clusters the inventory has, at whatever revision.
+    pub(crate) cluster_count: usize,
+    /// Whether the Sync applied another repository before, whose `ApplySet` it keeps.
+    pub(crate) moved: bool,
+    /// The objects that may differ; `None` for all.
+    pub(crate) only_objects: Option<&'m BTreeSet<ObjectRef>>,
+    /// The objects that are left as they are, because it is not their turn.
+    pub(crate) awaiting: Option<AwaitingObjects>,
+    /// Whether comparisons put back what drifted.
+    pub(crate) corrects: bool,
+    /// Whether this is only about a part of what clusters have: nothing is pruned, and what is known of them stays.
+    pub(crate) partial: bool,
+    /// What ends waiting for health early; `None` if nothing can.
+    pub(crate) interrupt: Option<Interrupt>,
+}
+
+/// What is done with which `ApplySet`.
+struct MemberOperation<'r> {
+    /// What is done, as the log says it.
+    verb: &'static str,
+    set: &'r ApplySet,
+    /// What is known to be in it, besides what its parent says.
+    contents: Option<&'r ApplySetContents>,
+    dry_run: Option<DryRun>,
+    wait: Option<Duration>,
+}
+
+/// The clusters that were compared, and whether anything was found in each.
+pub(crate) type ComparedClusters = BTreeMap<String, bool>;
+
+impl MemberClusters<'_> {
+    /// Applies everything in all clusters, or only in some. Returns how many clusters there are.
+    pub(crate) fn apply_all(
+        &self,
+        apply: &ApplySpec,
+        only: Option<&BTreeSet<String>>,
+        backoffs: &mut ClusterTracker,
+        status: &mut SyncStatus,
+    ) -> Result<String, ReconcileError> {
+        let wait = self.loaded.sync.spec.health_timeout(apply);
+        let spec = &self.loaded.sync.spec;
+        let all = || selected_names(spec, self.session).map(str::to_owned).collect();
+        self.update_clusters(apply, only.unwrap_or(&all()), wait, backoffs)?;
+        self.update_status(backoffs, status)?;
+        Ok(format_count(selected_names(spec, self.session).count(), "cluster"))
+    }
+
+    /// Applies everything in some clusters, and waits for health. Returns what was done.
+    pub(crate) fn update_clusters(
+        &self,
+        apply: &ApplySpec,
+        only: &BTreeSet<String>,
+        wait: Option<Duration>,
+        backoffs: &mut ClusterTracker,
+    ) -> Result<Actions, ReconcileError> {
+        let purpose =
+            Purpose::Apply { adopt: apply.adopt.map(adoption_rule), force: apply.force, replace: false };
+        let clusters = self.due_clusters(backoffs, |name| only.contains(name));
+        let what =
+            MemberOperation { verb: "applied", set: &self.apply_set(), contents: None, dry_run: None, wait };
+        let actions = self.reconcile_clusters(purpose, &clusters, &what, backoffs)?;
+        self.note_failures(&actions, backoffs, true);
+        for cluster in clusters.iter().filter(|_| self.only_objects.is_none()) {
+            backoffs.note_drift(cluster, None);
+        }
+        Ok(actions)
+    }
+
+    /// Compares all clusters, or only some, with what is rendered, and puts back what drifted if the Sync asks for it.
+    pub(crate) fn compare_clusters(
+        &self,
+        only: Option<&BTreeSet<String>>,
+        backoffs: &mut ClusterTracker,
+        status: &mut SyncStatus,
+    ) -> Result<ComparedClusters, ReconcileError> {
+        let correct = self.corrects;
+        let dry_run = (!correct).then_some(DryRun::Client);
+        let purpose = Purpose::Drift { full: false, correct };
+        let clusters = self.due_clusters(backoffs, |name| only.is_none_or(|only| only.contains(name)));
+        let verb = if correct { "put back" } else { "drifted" };
+        let what = MemberOperation { verb, set: &self.apply_set(), contents: None, dry_run, wait: None };
+        let actions = self.reconcile_clusters(purpose, &clusters, &what, backoffs)?;
+        self.note_failures(&actions, backoffs, false);
+        if correct {
+            let interval = self.loaded.sync.spec.interval.0;
+            backoffs.contentions.note_corrections(&actions.actions, interval, Instant::now());
+        }
+        for action in &actions.actions {
+            self.env.counters.count_drift(&self.loaded.sync.metadata.full_name(), action);
+        }
+        let found = |name: &String| actions.actions.iter().any(|action| *action.cluster == **name);
+        let compared = clusters.iter().map(|name| (name.clone(), found(name))).collect();
+        for cluster in &clusters {
+            let stays = |action: &&Action| {
+                !correct || matches!(action.action, ActionKind::Skip | ActionKind::Conflict)
+            };
+            let here = actions.actions.iter().filter(|action| *action.cluster == **cluster);
+            let left: Vec<&Action> = here.filter(stays).collect();
+            let drifted =
+                left.first().map(|first| ClusterDrift { objects: left.len(), first: describe_drift(first) });
+            let differs = found(cluster);
+            if drifted.is_some() || !self.partial {
+                backoffs.note_drift(cluster, drifted);
+            }
+            if self.only_objects.is_none() && !differs {
+                backoffs.note_clean(cluster);
+            }
+        }
+        self.update_status(backoffs, status)?;
+        Ok(compared)
+    }
+
+    /// Compares all clusters, whatever is known of them, and changes nothing.
+    pub(crate) fn diff_clusters(&self) -> Result<Actions, ReconcileError> {
+        let clusters: Vec<String> =
+            selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned).collect();
+        let what = MemberOperation {
+            verb: "differs",
+            set: &self.apply_set(),
+            contents: None,
+            dry_run: Some(DryRun::Client),
+            wait: None,
+        };
+        let purpose = Purpose::Drift { full: false, correct: false };
+        self.reconcile_clusters(purpose, &clusters, &what, &ClusterTracker::default())
+    }
+
+    /// Reads how the objects in some clusters are.
+    pub(crate) fn read_health(&self, clusters: &[String]) -> Result<Vec<ClusterHealth>, ReconcileError> {
+        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
+        let mut reached = self.env.services.member_access(self.loaded, self.session).map_err(failed)?;
+        reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
+        let options = ReconcileOptions {
+            purpose: Purpose::Drift { full: false, correct: false },
+            inventory: &self.apply_set(),
+            prune: None,
+            results: false,
+            clusters,
+            only: None,
+            no_take_over: false,
+            key: &self.env.digest_key,
+        };
+        let reconciler = Reconciler::new(self.session, &options);
+        reconciler.read_health(&reached.access).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Compares the clusters that are due at the interval, and looks at whether the others can be reached: a watch says nothing
+    /// of a cluster that is lost. Returns the clusters that are compared.
+    pub(crate) fn drift_in_turn(
+        &self,
+        backoffs: &mut ClusterTracker,
+        status: &mut SyncStatus,
+    ) -> (BTreeSet<String>, Result<(), ReconcileError>) {
+        let (open, watched) = backoffs.take_open(selected_names(&self.loaded.sync.spec, self.session));
+        let looked_at = self.note_unreachable(&watched, backoffs);
+        let compared = self.compare_clusters(Some(&open), backoffs, status).map(drop);
+        (open, looked_at.and(compared))
+    }
+
+    /// Notes which clusters do not answer.
+    pub(crate) fn note_unreachable(
+        &self,
+        clusters: &BTreeSet<String>,
+        backoffs: &mut ClusterTracker,
+    ) -> Result<(), ReconcileError> {
+        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
+        let clusters: Vec<ClusterName> = clusters.iter().map(|name| ClusterName::from(&**name)).collect();
+        if clusters.is_empty() {
+            return Ok(());
+        }
+        let mut reached = self.env.services.member_access(self.loaded, self.session).map_err(failed)?;
+        reached.access = self.env.counters.count_answers(reached.access);
+        reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
+        let (namespace, name) = self.loaded.sync.apply_set();
+        let unreachable = find_unreachable(&reached.access, &clusters, &ApplySet { namespace, name })
+            .map_err(|e| failed(e.to_string()))?;
+        let spec = &self.loaded.sync.spec;
+        let sync = self.loaded.sync.metadata.full_name();
+        for (cluster, error) in unreachable {
+            tracing::error!(sync, %cluster, "{error}");
+            let cause = FailureCause { kind: FailureKind::Failed, message: error.to_string() };
+            backoffs.record_attempt(&cluster, Some(cause), (spec.retry_interval(), spec.interval.0));
+        }
+        Ok(())
+    }
+
+    /// Deletes the members of an `ApplySet` in some clusters, and its parent where none of them is left.
+    pub(crate) fn delete_apply_set(
+        &self,
+        set: &ApplySet,
+        contents: &ApplySetContents,
+        clusters: &[String],
+    ) -> Result<DeletionResult, ReconcileError> {
+        let what =
+            MemberOperation { verb: "deleted", set, contents: Some(contents), dry_run: None, wait: None };
+        let actions =
+            self.reconcile_clusters(Purpose::Remove, clusters, &what, &ClusterTracker::default())?;
+        let is_deleted = |action: &&Action| {
+            (action.action == ActionKind::Delete && action.outcome == ActionOutcome::Done)
+                || action.reason.as_deref() == Some(BEING_DELETED)
+        };
+        let mut result = DeletionResult {
+            terminating: actions.actions.iter().filter(is_deleted).count(),
+            failed: Vec::new(),
+        };
+        let lines = format_errors(&actions, false);
+        for name in clusters {
+            let prefix = format!("{name}: ");
+            if let Some(why) = lines.iter().find_map(|line| line.strip_prefix(&prefix)) {
+                result.failed.push((name.clone(), self.with_other_sync(why.to_owned())));
+            }
+        }
+        Ok(result)
+    }
+
+    /// The `ApplySet` of the Sync.
+    fn apply_set(&self) -> ApplySet {
+        let (namespace, name) = self.loaded.sync.apply_set();
+        ApplySet { namespace, name }
+    }
+
+    /// The clusters whose turn it is.
+    fn due_clusters(&self, backoffs: &ClusterTracker, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let now = Instant::now();
+        let names = selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned);
+        names.filter(|name| is_wanted(name) && backoffs.is_due(name, now)).collect()
+    }
+
+    fn reconcile_clusters(
+        &self,
+        purpose: Purpose,
+        clusters: &[String],
+        what: &MemberOperation<'_>,
+        backoffs: &ClusterTracker,
+    ) -> Result<Actions, ReconcileError> {
+        if clusters.is_empty() {
+            return Ok(Actions::new(Vec::new(), Vec::new()));
+        }
+        let sync = self.loaded.sync.metadata.full_name();
+        let is_look = what.wait == Some(HEALTH_CHECK_TIMEOUT);
+        let under_way = MemberProgress { sync: &sync, verb: what.verb, is_look, clusters: Mutex::default() };
+        let options = ServerOptions {
+            dry_run: what.dry_run,
+            wait: what.wait,
+            interrupt: self.interrupt.clone(),
+            remember: None,
+            without_memory: false,
+            check_access: false,
+            fence: self.env.services.write_fence(),
+            early: None,
+            contents: what.contents,
+            progress: &under_way,
+        };
+        let inventory = what.set.clone();
+        let apply = self.loaded.sync.spec.apply.as_ref();
+        let limit =
+            apply.and_then(|apply| apply.prune_limit).map_or_else(PruneLimit::default, PruneLimit::new);
+        let (limit, prune) = match purpose {
+            Purpose::Remove => (PruneLimit::new(100), true),
+            _ => (limit, apply.is_some_and(|apply| apply.prune)),
+        };
+        let reconcile = ReconcileOptions {
+            purpose,
+            inventory: &inventory,
+            prune: (prune && !self.partial).then(|| PruneOptions { kinds: Vec::new(), limit }),
+            results: false,
+            clusters,
+            only: self.only_objects,
+            no_take_over: false,
+            key: &self.env.digest_key,
+        };
+        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
+        let mut reached = self.env.services.member_access(self.loaded, self.session).map_err(failed)?;
+        reached.access = self.env.counters.count_answers(reached.access);
+        reached.access.at_once = Some(self.at_once());
+        reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
+        let held = match purpose {
+            Purpose::Drift { correct: true, .. } => backoffs.contentions.held_objects(Instant::now()),
+            _ => BTreeMap::new(),
+        };
+        let reconciler = Reconciler::new(self.session, &reconcile).of_repo(self.repo.clone());
+        let mut reconciler =
+            reconciler.with_moved_apply_set(self.moved.then(|| inventory.clone())).with_held_objects(held);
+        reconciler = reconciler.with_ignore_rules(&self.loaded.sync.spec.drift.ignore);
+        if let Some(awaiting) = &self.awaiting {
+            reconciler = reconciler.with_awaiting_objects(awaiting);
+        }
+        let actions = thread::scope(|scope| {
+            // Dropping the sender at the end of the work ends the thread.
+            let (_ended, end) = mpsc::channel::<()>();
+            scope.spawn(|| {
+                let end = end;
+                while end.recv_timeout(PROGRESS_LOG_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    if let Some(clusters) = under_way.describe_clusters() {
+                        tracing::info!(sync = under_way.sync, "still under way: {clusters}");
+                    }
+                }
+            });
+            reconciler.reconcile_servers(&reached.access, &options)
+        });
+        actions.map_err(|error| ReconcileError::new(SyncReason::ReconciliationFailed, error.to_string()))
+    }
+
+    /// How many clusters are worked on at a time.
+    fn at_once(&self) -> usize {
+        let placed = self.session.rendering().manifests.iter().map(|manifest| manifest.clusters.len());
+        let objects = placed.sum::<usize>() / self.session.clusters().len().max(1);
+        let objects = self.only_objects.map_or(objects, BTreeSet::len);
+        (MAX_OBJECTS_IN_MEMORY / objects.max(1)).clamp(2, 16)
+    }
+
+    /// Notes which clusters fail. Where `everything` was to be done, a cluster in which something was skipped fails.
+    fn note_failures(&self, actions: &Actions, backoffs: &mut ClusterTracker, everything: bool) {
+        let lines = format_errors(actions, everything);
+        let spec = &self.loaded.sync.spec;
+        for cluster in &actions.clusters {
+            let prefix = format!("{}: ", cluster.name);
+            let message = lines.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned);
+            let failed = cluster.outcome == ActionOutcome::Failed;
+            let mut wrong = actions
+                .actions
+                .iter()
+                .filter(|a| a.cluster == cluster.name && a.outcome == ActionOutcome::Failed);
+            let unhealthy =
+                cluster.error.is_none() && wrong.clone().count() > 0 && wrong.all(|a| a.unhealthy);
+            let kind = match failed {
+                true if unhealthy => FailureKind::Unhealthy,
+                true => FailureKind::Failed,
+                false => FailureKind::Skipped,
+            };
+            if let (Some(orphans), false) = (cluster.orphans, self.partial) {
+                backoffs.note_orphans(&cluster.name, orphans);
+            }
+            if self.partial && message.is_none() {
+                continue;
+            }
+            let cause = |message| FailureCause { kind, message: self.with_other_sync(message) };
+            backoffs.record_attempt(
+                &cluster.name,
+                message.map(cause),
+                (spec.retry_interval(), spec.interval.0),
+            );
+        }
+    }
+
+    /// A message with the Sync whose `ApplySet` it names, if another one has it.
+    fn with_other_sync(&self, message: String) -> String {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let set = message.split(|c| !is_part(c)).find(|word| word.starts_with("applyset-"));
+        match set.and_then(|set| self.env.services.sync_of(set)) {
+            Some(other) => format!("{message} (the ApplySet of the Sync {other})"),
+            None => message,
+        }
+    }
+
+    /// Counts the clusters by state. Returns an error if a cluster fails.
+    pub(crate) fn update_status(
+        &self,
+        backoffs: &ClusterTracker,
+        status: &mut SyncStatus,
+    ) -> Result<(), ReconcileError> {
+        let failing: Vec<_> = backoffs.failure_causes().collect();
+        let of_kind = |kind: FailureKind| failing.iter().filter(|(_, cause)| cause.kind == kind).count();
+        let modified = backoffs.count_modified();
+        let total = self.cluster_count;
+        status.clusters = Some(ClusterCounts {
+            ready: total.saturating_sub(failing.len() + modified),
+            modified,
+            out_of_sync: of_kind(FailureKind::Skipped),
+            not_ready: of_kind(FailureKind::Unhealthy),
+            err_applied: of_kind(FailureKind::Failed),
+            ..ClusterCounts::default()
+        });
+        backoffs.count_orphans(&mut status.orphans);
+        let shown = failing.iter().take(MAX_FAILING_CLUSTERS);
+        let shown = shown
+            .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
+        status.failing = shown.collect();
+        let Some((cluster, FailureCause { message, .. })) = failing.first() else {
+            return Ok(());
+        };
+        let more = match failing.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {} more)", format_count(more, "cluster")),
+        };
+        Err(ReconcileError::new(SyncReason::ReconciliationFailed, format!("{cluster}: {message}{more}")))
+    }
+}
+
+/// An object that drifted, with its fields and who changed them.
+fn describe_drift(action: &Action) -> String {
+    let fields: Vec<&str> = action.diffs.iter().map(|diff| &*diff.path).collect();
+    let managers: BTreeSet<&str> = action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
+    let fields = if fields.is_empty() { String::new() } else { format!(" ({})", join_names(&fields, 3)) };
+    let managers: Vec<&str> = managers.into_iter().collect();
+    let by = if managers.is_empty() {
+        String::new()
+    } else {
+        format!(", changed by {}", join_names(&managers, 3))
+    };
+    format!("{}{fields}{by}", action.object)
+}
+
+fn adoption_rule(adopt: AdoptionRule) -> actions::AdoptionMode {
+    match adopt {
+        AdoptionRule::Never => actions::AdoptionMode::Never,
+        AdoptionRule::IfNoDiff => actions::AdoptionMode::IfNoDiff,
+        AdoptionRule::IfNoRestart => actions::AdoptionMode::IfNoRestart,
+        AdoptionRule::Always => actions::AdoptionMode::Always,
+    }
+}
+
+/// The clusters that a round is working on, and how far each is. What was done in a cluster is logged when it is done.
+struct MemberProgress<'p> {
+    sync: &'p str,
+    /// What is done.
+    verb: &'static str,
+    /// Whether objects that are not healthy are looked at again soon, and are no failures yet.
+    is_look: bool,
+    clusters: Mutex<BTreeMap<ClusterName, ClusterProgress>>,
+}
+
+impl ProgressReporter for MemberProgress<'_> {
+    fn report_progress(&self, cluster: &ClusterName, step: ClusterProgress) {
+        let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        match step {
+            ClusterProgress::Done | ClusterProgress::Failed => drop(clusters.remove(cluster)),
+            step => drop(clusters.insert(cluster.clone(), step)),
+        }
+    }
+
+    fn note_outcome(&self, outcome: &ClusterOutcome) {
+        let changed = |action: &&Action| action.action != ActionKind::Unchanged;
+        outcome.actions.iter().filter(changed).for_each(|action| self.log_action(action));
+        if let Some(error) = &outcome.error {
+            tracing::error!(sync = self.sync, cluster = %outcome.cluster, "{error}");
+        }
+    }
+}
+
+impl MemberProgress<'_> {
+    fn log_action(&self, action: &Action) {
+        let Action { cluster, object, .. } = action;
+        let (sync, kind) = (self.sync, format!("{:?}", action.action).to_lowercase());
+        let why = action.error.as_deref().or(action.reason.as_deref());
+        if action.outcome == ActionOutcome::Failed && action.unhealthy && self.is_look {
+            tracing::debug!(sync, %cluster, %object, action = kind, why, "not healthy yet");
+        } else if action.outcome == ActionOutcome::Failed {
+            tracing::error!(sync, %cluster, %object, action = kind, why, "failed");
+        } else {
+            let fields: Vec<&str> = action.diffs.iter().map(|diff| &*diff.path).collect();
+            let fields = join_names(&fields, 5);
+            let managers: BTreeSet<&str> =
+                action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
+            let managers = managers.into_iter().collect::<Vec<_>>().join(", ");
+            let verb = self.verb;
+            tracing::info!(sync, %cluster, %object, action = kind, fields, managers, why, "{verb}");
+        }
+    }
+
+    /// The first clusters, with what is done in each; `None` if there are none.
+    fn describe_clusters(&self) -> Option<String> {
+        let clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        let describe = |(name, step): (&ClusterName, &ClusterProgress)| match step {
+            ClusterProgress::Applying { done, of } => format!("{name} (applying, {done} of {of})"),
+            ClusterProgress::Waiting { open } => {
+                format!("{name} (waiting for {})", format_count(*open, "object"))
+            }
+            _ => format!("{name} (reading)"),
+        };
+        let shown: Vec<String> = clusters.iter().take(MAX_FAILING_CLUSTERS).map(describe).collect();
+        let more = clusters.len() - shown.len();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        (!shown.is_empty()).then(|| shown.join(", ") + &more)
+    }
+}

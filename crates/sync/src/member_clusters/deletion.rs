@@ -1,0 +1,261 @@
+//! Deletes what a Sync manages, by its inventory: without the source, and whatever it renders.
+
+use std::collections::BTreeSet;
+
+use federate_engine::actions::apply_set::{ApplySetContents, group_kind};
+use federate_engine::actions::{ApplySet, RepoRef};
+use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::{ReadOptions, Source, normalize_path};
+use federate_session::{Session, SessionOptions};
+use federate_sync_api::inventory::{AppliedCluster, AppliedInventory, InventoryRef};
+use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::member_clusters::selection::selected_clusters;
+use crate::member_clusters::tracker::format_count;
+use crate::outcome::SyncOutcome;
+use crate::plan::sessions::SessionCache;
+use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::source::normalize_folder;
+use crate::state::SyncState;
+
+/// A repo with nothing but recorded clusters and their contexts.
+struct RecordedClusters {
+    clusters: Vec<u8>,
+    config: Vec<u8>,
+}
+
+const CLUSTERS_FILE: &str = "clusters.json";
+const CONFIG_FILE: &str = "federate.yaml";
+
+impl Source for RecordedClusters {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+        let file = |name: &str| TreeEntry { name: name.to_owned(), kind: EntryKind::File };
+        Ok(if folder.is_empty() { vec![file(CLUSTERS_FILE), file(CONFIG_FILE)] } else { Vec::new() })
+    }
+
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+        match path {
+            CLUSTERS_FILE => Ok(self.clusters.clone()),
+            CONFIG_FILE => Ok(self.config.clone()),
+            _ => Err("no such file".to_owned()),
+        }
+    }
+}
+
+impl RecordedClusters {
+    fn new(clusters: &[&AppliedCluster]) -> Self {
+        // A cluster whose object is not known is reached by its name all the same.
+        let plain = InventoryRef {
+            api_version: "cluster.karmada.io/v1alpha1".to_owned(),
+            kind: "Cluster".to_owned(),
+            namespace: None,
+        };
+        let objects = clusters.iter().map(|cluster| {
+            let object = cluster.object.as_ref().unwrap_or(&plain);
+            let mut metadata = json!({"name": cluster.name});
+            if let Some(namespace) = &object.namespace {
+                metadata["namespace"] = namespace.as_str().into();
+            }
+            json!({"apiVersion": object.api_version, "kind": object.kind, "metadata": metadata, "spec": {}})
+        });
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects.collect::<Vec<Value>>()});
+        let contexts =
+            clusters.iter().filter_map(|cluster| Some((cluster.name.clone(), cluster.context.clone()?)));
+        let contexts: serde_json::Map<String, Value> =
+            contexts.map(|(name, context)| (name, context.into())).collect();
+        Self {
+            clusters: list.to_string().into_bytes(),
+            config: json!({"contexts": contexts}).to_string().into_bytes(),
+        }
+    }
+}
+
+impl Reconciliation<'_> {
+    /// Notes in the record where objects are about to be applied, and forgets clusters that people have given up.
+    pub(crate) fn note_inventory(&self, state: &mut SyncState<'_>, session: &Session) {
+        if self.spec.apply.is_none() {
+            return;
+        }
+        let config = &session.repo().config;
+        let objects = session.inventory_objects();
+        let clusters = selected_clusters(self.spec, session).map(|cluster| {
+            let name = cluster.name.to_string();
+            let object = objects.get(&name).map(|known| InventoryRef {
+                api_version: known.object.api_version.clone(),
+                kind: known.object.kind.clone(),
+                namespace: known.object.namespace.clone(),
+            });
+            AppliedCluster { context: config.contexts.get(&name).cloned(), object, name, left: None }
+        });
+        let (namespace, name) = self.loaded.sync.apply_set();
+        let inventory = state.record.status.inventory.get_or_insert_default();
+        inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
+        let sent = session.rendering().manifests.iter().map(|manifest| &manifest.object);
+        inventory.note_objects(sent.map(|object| (group_kind(object), object.namespace.as_deref())));
+        if let Some(meta) = &self.loaded.sync.meta {
+            let left: BTreeSet<String> = inventory.left_clusters().map(str::to_owned).collect();
+            inventory.remove_clusters(|name| meta.forget.contains(name) && left.contains(name));
+        }
+        let left = inventory.left_clusters().map(str::to_owned).collect();
+        state.record.status.orphans.clusters = left;
+        state.record.valid_spec = Some(Box::new(self.spec.clone()));
+    }
+
+    /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
+    /// stays in the inventory, and is tried again at the next round.
+    pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) {
+        if !self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters) {
+            return;
+        }
+        let Some(inventory) = state.record.status.inventory.clone() else { return };
+        let left: Vec<&AppliedCluster> =
+            inventory.clusters.iter().filter(|cluster| cluster.left.is_some()).collect();
+        if left.is_empty() {
+            return;
+        }
+        let limit = self.apply_limit().unwrap_or_default();
+        if limit.is_exceeded(left.len(), inventory.clusters.len()) {
+            let message = format!(
+                "{} of {} have left the inventory, more than `apply.pruneLimit` allows: their objects stay",
+                left.len(),
+                format_count(inventory.clusters.len(), "cluster")
+            );
+            return tracing::warn!(sync = self.name(), "{message}");
+        }
+        let gone = self.delete_in(&left, &inventory, state);
+        for (name, why) in &gone.failed {
+            tracing::warn!(
+                sync = self.name(),
+                cluster = name,
+                why,
+                "the cluster has left, and its objects stay"
+            );
+        }
+        let failed: BTreeSet<&str> = gone.failed.iter().map(|(name, _)| name.as_str()).collect();
+        let done: BTreeSet<String> = left
+            .iter()
+            .map(|cluster| cluster.name.clone())
+            .filter(|name| !failed.contains(name.as_str()))
+            .collect();
+        for name in &done {
+            tracing::info!(
+                sync = self.name(),
+                cluster = name,
+                "deleted everything in a cluster that has left"
+            );
+        }
+        if let Some(inventory) = &mut state.record.status.inventory {
+            inventory.remove_clusters(|name| done.contains(name));
+            state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
+        }
+    }
+
+    /// Deletes what the Sync manages in all clusters of its inventory.
+    pub(crate) fn delete_all(&self, state: &mut SyncState<'_>) -> Result<SyncOutcome, ReconcileError> {
+        self.must_lead()?;
+        let inventory = match state.record.status.inventory.clone() {
+            Some(inventory) => inventory,
+            None => self.planned_inventory(state)?,
+        };
+        let all: Vec<&AppliedCluster> = inventory.clusters.iter().collect();
+        let result = self.delete_in(&all, &inventory, state);
+        if let Some((cluster, why)) = result.failed.first() {
+            let more = match result.failed.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {} more)", format_count(more, "cluster")),
+            };
+            let failing = result.failed.iter().take(MAX_FAILING_CLUSTERS);
+            let failing = failing
+                .map(|(name, message)| FailingCluster { name: name.clone(), message: message.clone() });
+            state.record.status.failing = failing.collect();
+            let message = format!("{cluster}: {why}{more}");
+            return Err(ReconcileError::new(SyncReason::ReconciliationFailed, message));
+        }
+        if result.terminating > 0 {
+            let verb = if result.terminating == 1 { "is" } else { "are" };
+            let message =
+                format!("{} {verb} still being deleted", format_count(result.terminating, "object"));
+            return Err(ReconcileError::new(SyncReason::Progressing, message));
+        }
+        state.record.status.inventory = None;
+        state.record.status.failing.clear();
+        Ok(SyncOutcome::for_success("deleted everything that the Sync managed"))
+    }
+
+    /// The inventory by the scheduler's memory, for a Sync that was applied before inventories were kept.
+    fn planned_inventory(&self, state: &SyncState<'_>) -> Result<AppliedInventory, ReconcileError> {
+        let mut inventory = AppliedInventory::default();
+        let Some(plan) = state.read_plan()? else { return Ok(inventory) };
+        let names: BTreeSet<String> = plan
+            .placements
+            .iter()
+            .flat_map(|row| row.clusters.iter().map(|placed| placed.name.to_string()))
+            .collect();
+        let clusters = names.into_iter().map(|name| AppliedCluster { name, ..AppliedCluster::default() });
+        let (namespace, name) = self.loaded.sync.apply_set();
+        inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
+        let objects = plan.placements.iter().map(|row| &row.object);
+        inventory.note_objects(objects.map(|object| (group_kind(object), object.namespace.as_deref())));
+        Ok(inventory)
+    }
+
+    /// Deletes the objects of all `ApplySet`s of the Sync in some clusters.
+    fn delete_in(
+        &self,
+        clusters: &[&AppliedCluster],
+        inventory: &AppliedInventory,
+        state: &SyncState<'_>,
+    ) -> DeletionResult {
+        let source = RecordedClusters::new(clusters);
+        let session = Session::open(
+            &source,
+            SessionOptions {
+                read: ReadOptions::default(),
+                ..SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options()
+            },
+        );
+        let contents = ApplySetContents {
+            group_kinds: inventory.group_kinds.clone(),
+            namespaces: inventory.namespaces.clone(),
+        };
+        let path = normalize_folder(&self.spec.source.path);
+        let repo = RepoRef::of_url(&self.spec.source.url, &path, None);
+        let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
+        let repo = repo.narrowed_to(&paths.collect::<Vec<_>>());
+        let members = self.member_clusters(&session, Some(repo), state);
+        let known: BTreeSet<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
+        let (names, unknown): (Vec<String>, Vec<String>) = clusters
+            .iter()
+            .map(|cluster| cluster.name.clone())
+            .partition(|name| known.contains(name.as_str()));
+        let mut result = DeletionResult::default();
+        let why = "the record of how it is reached is damaged";
+        result.failed.extend(unknown.into_iter().map(|name| (name, why.to_owned())));
+        for set in &inventory.apply_sets {
+            let Some((namespace, name)) = set.split_once('/') else { continue };
+            let set = ApplySet { namespace: namespace.to_owned(), name: name.to_owned() };
+            match members.delete_apply_set(&set, &contents, &names) {
+                Ok(deleted) => {
+                    result.failed.extend(deleted.failed);
+                    result.terminating += deleted.terminating;
+                }
+                Err(error) => {
+                    let all = names.iter().map(|name| (name.clone(), error.message.clone()));
+                    result.failed.extend(all);
+                }
+            }
+        }
+        result
+    }
+}
+
+/// What became of a deletion.
+#[derive(Debug, Default)]
+pub(crate) struct DeletionResult {
+    /// The clusters in which something is left, and why.
+    pub(crate) failed: Vec<(String, String)>,
+    /// How many objects were asked to go, and may still exist.
+    pub(crate) terminating: usize,
+}

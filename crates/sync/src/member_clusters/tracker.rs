@@ -1,0 +1,305 @@
+//! What a Sync knows of its clusters from one round to the next: which of them fail, and when each is tried again; which
+//! of them drifted; which objects are fought about. A cluster that fails is retried on its own and delays no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use federate_engine::actions::Orphans;
+use federate_sync_api::status::{DriftStatus, OrphanCounts};
+use serde::{Deserialize, Serialize};
+
+use crate::member_clusters::contention::ContentionTracker;
+
+/// What a Sync knows of its clusters.
+#[derive(Debug, Default)]
+pub(crate) struct ClusterTracker {
+    failing: BTreeMap<String, ClusterFailure>,
+    /// The clusters that drifted.
+    drifted: BTreeMap<String, ClusterDrift>,
+    /// The objects that were put back lately.
+    pub(crate) contentions: ContentionTracker,
+    /// When clusters were last compared with what is rendered.
+    compared: Option<Instant>,
+    /// The clusters that were as they are rendered when everything in them was compared, and are watched since.
+    clean: BTreeSet<String>,
+    /// Whether it is time to find out what watches have missed.
+    relist_due: bool,
+    /// What is left behind in clusters.
+    orphans: BTreeMap<String, Orphans>,
+}
+
+/// What drifted in a cluster and is left so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ClusterDrift {
+    /// How many objects.
+    pub(crate) objects: usize,
+    /// The first of them, with its fields and who changed them.
+    pub(crate) first: String,
+}
+
+/// A cluster that fails.
+#[derive(Debug)]
+pub(crate) struct ClusterFailure {
+    /// How many attempts in a row have failed.
+    pub(crate) failures: u32,
+    /// When it is tried again.
+    pub(crate) due: Instant,
+    /// Why the last attempt failed.
+    pub(crate) cause: FailureCause,
+}
+
+/// Why a cluster fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FailureCause {
+    /// How it fails.
+    pub(crate) kind: FailureKind,
+    /// The message of the first failure.
+    pub(crate) message: String,
+}
+
+/// How a cluster fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum FailureKind {
+    /// Something failed.
+    Failed,
+    /// Something was skipped.
+    Skipped,
+    /// Everything was applied, but something is not healthy yet.
+    Unhealthy,
+}
+
+impl FailureKind {
+    /// The state of the cluster, as the status names it.
+    pub(crate) fn state_name(self) -> &'static str {
+        match self {
+            Self::Failed => "errApplied",
+            Self::Skipped => "outOfSync",
+            Self::Unhealthy => "notReady",
+        }
+    }
+}
+
+impl ClusterTracker {
+    /// Whether a cluster may be tried now.
+    pub(crate) fn is_due(&self, cluster: &str, now: Instant) -> bool {
+        self.failing.get(cluster).is_none_or(|failing| failing.due <= now)
+    }
+
+    /// Notes whether a cluster fails. The first failure is retried after `retry`, and each further one after twice as
+    /// long, up to `most`.
+    pub(crate) fn record_attempt(
+        &mut self,
+        cluster: &str,
+        cause: Option<FailureCause>,
+        (retry, max_pause): (Duration, Duration),
+    ) {
+        let Some(cause) = cause else { return drop(self.failing.remove(cluster)) };
+        self.clean.remove(cluster);
+        let failures = self.failing.get(cluster).map_or(0, |failing| failing.failures) + 1;
+        let due = Instant::now() + compute_backoff(retry, max_pause, failures);
+        self.failing.insert(cluster.to_owned(), ClusterFailure { failures, due, cause });
+    }
+
+    /// Forgets clusters that are no longer in the inventory.
+    pub(crate) fn retain_clusters(&mut self, known: &BTreeSet<&str>) {
+        self.failing.retain(|cluster, _| known.contains(cluster.as_str()));
+        self.drifted.retain(|cluster, _| known.contains(cluster.as_str()));
+        self.orphans.retain(|cluster, _| known.contains(cluster.as_str()));
+    }
+
+    /// Notes what is left behind in a cluster.
+    pub(crate) fn note_orphans(&mut self, cluster: &str, orphans: Orphans) {
+        self.orphans.insert(cluster.to_owned(), orphans);
+    }
+
+    /// What is left behind in each cluster, as far as that was looked at.
+    pub(crate) fn orphans_by_cluster(&self) -> impl Iterator<Item = (&String, Orphans)> {
+        self.orphans.iter().map(|(cluster, orphans)| (cluster, *orphans))
+    }
+
+    /// Counts what is left behind in all clusters.
+    pub(crate) fn count_orphans(&self, counts: &mut OrphanCounts) {
+        let sum = |number: fn(&Orphans) -> usize| self.orphans.values().map(number).sum();
+        (counts.objects, counts.apply_sets) = (sum(|of| of.objects), sum(|of| of.apply_sets));
+    }
+
+    /// Notes what drifted in a cluster; `None` if nothing did.
+    pub(crate) fn note_drift(&mut self, cluster: &str, drifted: Option<ClusterDrift>) {
+        match drifted {
+            Some(drifted) => {
+                self.clean.remove(cluster);
+                self.drifted.insert(cluster.to_owned(), drifted);
+            }
+            None => drop(self.drifted.remove(cluster)),
+        }
+    }
+
+    /// How many clusters drifted and do not fail.
+    pub(crate) fn count_modified(&self) -> usize {
+        self.drifted.keys().filter(|cluster| !self.failing.contains_key(*cluster)).count()
+    }
+
+    /// All that drifted, in a sentence.
+    pub(crate) fn describe_drift(&self) -> Option<String> {
+        let (cluster, ClusterDrift { first, .. }) = self.drifted.first_key_value()?;
+        let objects: usize = self.drifted.values().map(|drifted| drifted.objects).sum();
+        let (objects, clusters) =
+            (format_count(objects, "object"), format_count(self.drifted.len(), "cluster"));
+        Some(format!("{objects} in {clusters} drifted: {first} in {cluster}"))
+    }
+
+    /// All that drifted, for the status.
+    pub(crate) fn summarize_drift(&self) -> Option<DriftStatus> {
+        let (cluster, ClusterDrift { first, .. }) = self.drifted.first_key_value()?;
+        let objects = self.drifted.values().map(|drifted| drifted.objects).sum();
+        Some(DriftStatus { objects, clusters: self.drifted.len(), first: format!("{first} in {cluster}") })
+    }
+
+    /// What drifted in each cluster that drifted.
+    pub(crate) fn drifted_clusters(&self) -> impl Iterator<Item = (&String, &ClusterDrift)> {
+        self.drifted.iter()
+    }
+
+    /// The clusters that fail.
+    pub(crate) fn failing_clusters(&self) -> impl Iterator<Item = (&String, &ClusterFailure)> {
+        self.failing.iter()
+    }
+
+    /// The clusters that fail, and why.
+    pub(crate) fn failure_causes(&self) -> impl Iterator<Item = (&String, &FailureCause)> {
+        self.failing.iter().map(|(cluster, failing)| (cluster, &failing.cause))
+    }
+
+    /// When the next cluster is due; `None` if none fails.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.failing.values().map(|failing| failing.due).min()
+    }
+
+    /// Whether a cluster was due before a time and was not tried, and when the next one is due after it.
+    pub(crate) fn due_after(&self, time: Instant) -> (bool, Option<Instant>) {
+        let (later, missed): (Vec<_>, Vec<_>) =
+            self.failing.values().map(|one| one.due).partition(|due| *due > time);
+        (!missed.is_empty(), later.into_iter().min())
+    }
+
+    /// Why a cluster fails.
+    pub(crate) fn find_cause(&self, cluster: &str) -> Option<&FailureCause> {
+        self.failing.get(cluster).map(|failing| &failing.cause)
+    }
+
+    /// Whether everything was applied to a cluster, but something is not healthy yet.
+    pub(crate) fn is_unhealthy(&self, cluster: &str) -> bool {
+        self.find_cause(cluster).is_some_and(|cause| cause.kind == FailureKind::Unhealthy)
+    }
+
+    /// Why a cluster fails, and what drifted in it.
+    pub(crate) fn known_problems(&self, cluster: &str) -> (Option<FailureCause>, Option<ClusterDrift>) {
+        (self.find_cause(cluster).cloned(), self.drifted.get(cluster).cloned())
+    }
+
+    /// Lets a cluster be tried again at once.
+    pub(crate) fn clear_failure(&mut self, cluster: &str) {
+        self.failing.remove(cluster);
+    }
+
+    /// Lets all clusters be tried again at once.
+    pub(crate) fn clear_failures(&mut self) {
+        self.failing.clear();
+    }
+
+    /// Lets everything in all clusters be compared at once.
+    pub(crate) fn forget_comparisons(&mut self) {
+        self.clear_failures();
+        self.clean.clear();
+        self.compared = None;
+    }
+
+    /// Notes that everything in a cluster was compared, and nothing was found.
+    pub(crate) fn note_clean(&mut self, cluster: &str) {
+        if self.known_problems(cluster) == (None, None) {
+            self.clean.insert(cluster.to_owned());
+        }
+    }
+
+    /// Watches begin: what has changed before is not known.
+    pub(crate) fn forget_clean(&mut self) {
+        self.clean.clear();
+    }
+
+    /// Divides clusters into those in which everything is compared at the interval, and those that are watched and had
+    /// nothing to report, where it is enough to find out whether they can be reached and what watches have missed.
+    pub(crate) fn take_open<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> (BTreeSet<String>, BTreeSet<String>) {
+        self.relist_due = true;
+        names.map(str::to_owned).partition(|name| !self.clean.contains(name))
+    }
+
+    /// Whether it is time to find out what watches have missed; if so, that counts as done.
+    pub(crate) fn take_relist_due(&mut self) -> bool {
+        std::mem::take(&mut self.relist_due)
+    }
+
+    /// Whether clusters are to be compared again; if so, that counts as done.
+    pub(crate) fn take_comparison_due(&mut self, interval: Duration) -> bool {
+        let due = self.compared.is_none_or(|compared| compared.elapsed() >= interval);
+        if due {
+            self.compared = Some(Instant::now());
+        }
+        due
+    }
+}
+
+/// A number with its noun.
+pub(crate) fn format_count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// How long to wait after so many failures in a row.
+pub(crate) fn compute_backoff(retry: Duration, max_pause: Duration, failures: u32) -> Duration {
+    retry.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(max_pause.max(retry))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_that_a_round_has_missed_are_known() {
+        let mut backoffs = ClusterTracker::default();
+        let begun = Instant::now();
+        assert_eq!(backoffs.due_after(begun), (false, None));
+        let cause = || Some(FailureCause { kind: FailureKind::Failed, message: "no".to_owned() });
+        backoffs.record_attempt("m1", cause(), (Duration::ZERO, Duration::ZERO));
+        let late = Instant::now() + Duration::from_secs(1);
+        assert_eq!(backoffs.due_after(late), (true, None), "it was due, and was not tried");
+        backoffs.record_attempt("m2", cause(), (Duration::from_mins(1), Duration::from_mins(1)));
+        let (missed, due) = backoffs.due_after(late);
+        assert!(missed && due.is_some_and(|due| due > late));
+        assert!(!backoffs.due_after(begun).0);
+    }
+
+    #[test]
+    fn each_cluster_waits_on_its_own() {
+        let mut backoffs = ClusterTracker::default();
+        let now = Instant::now();
+        let cause = || Some(FailureCause { kind: FailureKind::Failed, message: "no".to_owned() });
+        let times = (Duration::from_secs(10), Duration::from_mins(1));
+        backoffs.record_attempt("m1", cause(), times);
+        assert!(!backoffs.is_due("m1", now) && backoffs.is_due("m2", now));
+        assert!(backoffs.is_due("m1", now + Duration::from_secs(11)));
+        backoffs.record_attempt("m1", cause(), times);
+        assert!(!backoffs.is_due("m1", now + Duration::from_secs(19)));
+        backoffs.record_attempt("m1", None, times);
+        assert!(backoffs.is_due("m1", now) && backoffs.next_due().is_none());
+    }
+
+    #[test]
+    fn waits_double_up_to_the_most() {
+        let seconds =
+            |failures| compute_backoff(Duration::from_secs(10), Duration::from_mins(1), failures).as_secs();
+        assert_eq!([1, 2, 3, 4, 99].map(seconds), [10, 20, 40, 60, 60]);
+    }
+}

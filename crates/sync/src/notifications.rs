@@ -1,0 +1,295 @@
+//! Notifications: how rounds end, for webhooks, Slack, and the statuses of commits.
+//!
+//! Facts: `Provider` and `Event` of Flux's notification controller (`generic-hmac` signs with `X-Signature:
+//! sha256=…`); incoming webhooks of Slack; the APIs for commit statuses of GitHub and GitLab.
+
+use std::time::Duration;
+
+use federate_sync_api::status::SyncReason;
+use federate_sync_api::{Notification, NotificationType};
+use hmac::{Hmac, KeyInit, Mac};
+use http::{HeaderName, HeaderValue, Request, StatusCode, Uri, header};
+use jiff::Timestamp;
+use kube::client::Body;
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::environment::SyncServices;
+use crate::sync_files::ValidSync;
+
+/// How long one attempt may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a notification is sent.
+const MAX_ATTEMPTS: u32 = 3;
+/// Characters of a description that GitHub accepts.
+const MAX_DESCRIPTION_LENGTH: usize = 140;
+
+/// What is sent.
+struct NotificationMessage {
+    address: Uri,
+    headers: Vec<(HeaderName, String)>,
+    body: Value,
+}
+
+/// The outcome of a round.
+struct OutcomeNotification<'n> {
+    sync: String,
+    reason: SyncReason,
+    text: &'n str,
+    revision: Option<&'n str>,
+}
+
+/// What is wrong with a notification by itself.
+pub(crate) fn validate_notification(notification: &Notification) -> Option<String> {
+    let Notification { r#type, address, secret_ref } = notification;
+    let needs_token = !matches!(r#type, NotificationType::Generic | NotificationType::Slack);
+    if secret_ref.is_none() && (needs_token || address.is_none()) {
+        return Some("name a Secret with the `token` (and the `address`) in `secretRef`".to_owned());
+    }
+    address.as_ref().and_then(|address| parse_uri(address).err())
+}
+
+/// Sends an outcome to all that the Sync names, in a thread. Failures are logged, and change nothing else.
+pub(crate) fn send_notifications(
+    loaded: &ValidSync,
+    services: &dyn SyncServices,
+    (reason, text): (SyncReason, &str),
+    revision: Option<&str>,
+) {
+    let sync = loaded.sync.metadata.full_name();
+    let news = OutcomeNotification { sync: sync.clone(), reason, text, revision };
+    let mut messages = Vec::new();
+    for notification in &loaded.sync.spec.notifications {
+        match build_message(loaded, services, notification, &news) {
+            Ok(message) => messages.extend(message),
+            Err(why) => tracing::warn!(sync, why, "a notification cannot be sent"),
+        }
+    }
+    if messages.is_empty() {
+        return;
+    }
+    std::thread::spawn(move || {
+        for message in messages {
+            // Addresses of webhooks are credentials.
+            let host = message.address.host().unwrap_or_default().to_owned();
+            if let Err(why) = deliver_message(&message) {
+                tracing::warn!(sync, host, why, "a notification was not accepted");
+            }
+        }
+    });
+}
+
+/// The message about an outcome; `None` if the service does not take it.
+fn build_message(
+    loaded: &ValidSync,
+    services: &dyn SyncServices,
+    notification: &Notification,
+    news: &OutcomeNotification<'_>,
+) -> Result<Option<NotificationMessage>, String> {
+    let secret = notification.secret_ref.as_ref();
+    let keys =
+        secret.map(|secret| services.read_secret(loaded, &secret.name)).transpose()?.unwrap_or_default();
+    let key = |name: &str| {
+        let text = keys.get(name).and_then(|value| std::str::from_utf8(value).ok());
+        text.map(|text| text.trim().to_owned())
+    };
+    let address = notification.address.clone().or_else(|| key("address"));
+    let address = parse_uri(&address.ok_or("there is no `address`")?)?;
+    let token = key("token");
+    let needed = || token.clone().ok_or("the Secret has no key `token`");
+    let json = || (header::CONTENT_TYPE, "application/json".to_owned());
+    Ok(match notification.r#type {
+        NotificationType::Generic => {
+            Some(NotificationMessage { address, headers: vec![json()], body: news.flux_event() })
+        }
+        NotificationType::GenericHmac => {
+            let body = news.flux_event();
+            let signature = sign_body(&needed()?, body.to_string().as_bytes());
+            let headers = vec![json(), (HeaderName::from_static("x-signature"), signature)];
+            Some(NotificationMessage { address, headers, body })
+        }
+        NotificationType::Slack => {
+            let body = json!({"text": format!("*{}* {}: {}", news.sync, news.reason.name(), news.text)});
+            Some(NotificationMessage { address, headers: vec![json()], body })
+        }
+        NotificationType::Github => {
+            let Some(commit) = news.find_commit() else { return Ok(None) };
+            let address = github_statuses_uri(&address, commit)?;
+            let headers = vec![json(), (header::AUTHORIZATION, format!("Bearer {}", needed()?))];
+            let body = json!({"state": news.choose_state(["pending", "success", "failure"]),
+                "context": news.status_context(), "description": news.short_description()});
+            Some(NotificationMessage { address, headers, body })
+        }
+        NotificationType::Gitlab => {
+            let Some(commit) = news.find_commit() else { return Ok(None) };
+            let project = repository_path(&address).replace('/', "%2F");
+            let address = with_path(&address, &format!("/api/v4/projects/{project}/statuses/{commit}"))?;
+            let headers = vec![json(), (HeaderName::from_static("private-token"), needed()?)];
+            let body = json!({"state": news.choose_state(["running", "success", "failed"]),
+                "name": news.status_context(), "description": news.short_description()});
+            Some(NotificationMessage { address, headers, body })
+        }
+    })
+}
+
+impl OutcomeNotification<'_> {
+    /// An `Event` as Flux writes it.
+    fn flux_event(&self) -> Value {
+        let (namespace, name) = self.sync.split_once('/').unwrap_or_default();
+        let fails = !matches!(self.reason, SyncReason::ReconciliationSucceeded | SyncReason::Progressing);
+        json!({
+            "involvedObject": {
+                "apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "namespace": namespace, "name": name,
+            },
+            "severity": if fails { "error" } else { "info" },
+            "timestamp": format!("{:.0}", Timestamp::now()),
+            "message": self.text,
+            "reason": self.reason.name(),
+            "metadata": {"revision": self.revision},
+            "reportingController": "federate-sync",
+        })
+    }
+
+    /// The commit of the revision, which may follow the name of a reference.
+    fn find_commit(&self) -> Option<&str> {
+        let commit = self.revision?.rsplit_once("sha1:")?.1;
+        commit.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(commit)
+    }
+
+    fn choose_state<'s>(&self, [pending, success, failure]: [&'s str; 3]) -> &'s str {
+        match self.reason {
+            SyncReason::Progressing => pending,
+            SyncReason::ReconciliationSucceeded => success,
+            _ => failure,
+        }
+    }
+
+    fn status_context(&self) -> String {
+        format!("federate/{}", self.sync)
+    }
+
+    fn short_description(&self) -> String {
+        self.text.chars().take(MAX_DESCRIPTION_LENGTH).collect()
+    }
+}
+
+/// An address. Only a server on this machine is reached without encryption.
+pub(crate) fn parse_uri(address: &str) -> Result<Uri, String> {
+    let uri: Uri = address.parse().map_err(|_| "the address is not valid".to_owned())?;
+    match (uri.scheme_str(), uri.host()) {
+        (Some("https"), Some(_)) | (Some("http"), Some("127.0.0.1" | "localhost")) => Ok(uri),
+        _ => Err("the address must start with https://".to_owned()),
+    }
+}
+
+/// The same server at another path.
+fn with_path(address: &Uri, path: &str) -> Result<Uri, String> {
+    let mut parts = address.clone().into_parts();
+    parts.path_and_query = path.parse().ok();
+    Uri::from_parts(parts).map_err(|error| error.to_string())
+}
+
+/// The repository of an address, without `.git`.
+fn repository_path(address: &Uri) -> String {
+    let path = address.path().trim_matches('/');
+    path.strip_suffix(".git").unwrap_or(path).to_owned()
+}
+
+fn github_statuses_uri(address: &Uri, commit: &str) -> Result<Uri, String> {
+    let path = format!("/repos/{}/statuses/{commit}", repository_path(address));
+    if address.host() == Some("github.com") {
+        return with_path(&Uri::from_static("https://api.github.com/"), &path);
+    }
+    with_path(address, &format!("/api/v3{path}"))
+}
+
+fn sign_body(token: &str, body: &[u8]) -> String {
+    // Keys may have any length.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(token.as_bytes()) else { return String::new() };
+    mac.update(body);
+    let digits = mac.finalize().into_bytes();
+    digits.iter().fold("sha256=".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Sends a message, and again if the server does not answer or is busy.
+fn deliver_message(message: &NotificationMessage) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        let server = with_path(&message.address, "/")?;
+        let mut config = kube::Config::new(server);
+        (config.connect_timeout, config.read_timeout) = (Some(REQUEST_TIMEOUT), Some(REQUEST_TIMEOUT));
+        let client = kube::Client::try_from(config).map_err(|error| error.to_string())?;
+        let mut attempt = 1;
+        loop {
+            let why = match tokio::time::timeout(REQUEST_TIMEOUT, client.send(message.to_request()?)).await {
+                Ok(Ok(answer)) if answer.status().is_success() => return Ok(()),
+                Ok(Ok(answer)) if !is_busy(answer.status()) => {
+                    return Err(format!("the server answers {}", answer.status()));
+                }
+                Ok(Ok(answer)) => format!("the server answers {}", answer.status()),
+                Ok(Err(_)) => "the server cannot be reached".to_owned(),
+                Err(_) => "the server does not answer".to_owned(),
+            };
+            if attempt == MAX_ATTEMPTS {
+                return Err(why);
+            }
+            tokio::time::sleep(Duration::from_secs(1 << attempt)).await;
+            attempt += 1;
+        }
+    })
+}
+
+fn is_busy(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
+
+impl NotificationMessage {
+    fn to_request(&self) -> Result<Request<Body>, String> {
+        let path = self.address.path_and_query().map_or("/", |path| path.as_str());
+        let mut request = Request::post(path);
+        for (name, value) in &self.headers {
+            let mut value = HeaderValue::from_str(value).map_err(|_| "the token is not valid".to_owned())?;
+            value.set_sensitive(*name != header::CONTENT_TYPE);
+            request = request.header(name, value);
+        }
+        let agent = concat!("federate-sync/", env!("CARGO_PKG_VERSION"));
+        let body = Body::from(self.body.to_string().into_bytes());
+        request.header(header::USER_AGENT, agent).body(body).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_about_the_commit_of_a_repository() {
+        let statuses =
+            |address: &str| github_statuses_uri(&parse_uri(address).unwrap(), "abc").unwrap().to_string();
+        assert_eq!(
+            statuses("https://github.com/shop/deploy.git"),
+            "https://api.github.com/repos/shop/deploy/statuses/abc"
+        );
+        assert_eq!(
+            statuses("https://git.example.com/shop/deploy"),
+            "https://git.example.com/api/v3/repos/shop/deploy/statuses/abc"
+        );
+        let news = |revision| OutcomeNotification {
+            sync: "a/b".to_owned(),
+            reason: SyncReason::Progressing,
+            text: "",
+            revision,
+        };
+        assert_eq!(news(Some("main@sha1:0af")).find_commit(), Some("0af"));
+        assert_eq!(news(Some("sha256:0af")).find_commit(), None);
+    }
+
+    #[test]
+    fn messages_are_signed_and_sent_encrypted() {
+        // The second test case of RFC 4231.
+        let expected = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(sign_body("Jefe", b"what do ya want for nothing?"), expected);
+        assert!(parse_uri("http://hooks.example.com/x").is_err() && parse_uri("file:///etc/passwd").is_err());
+    }
+}

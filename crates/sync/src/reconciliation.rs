@@ -1,0 +1,595 @@
+//! One round: poll → fetch → verify → render → guard → commit → remember → apply; or compare clusters with what is
+//! rendered, if nothing has changed.
+//!
+//! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The memory is
+//! written before clusters are: a round that was killed decides the same the next time.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use federate_dialect::Plan;
+use federate_engine::actions::RepoRef;
+use federate_engine::change::replicas_moved;
+use federate_kubernetes::ObjectRef;
+use federate_live::Interrupt;
+use federate_repo::normalize_path;
+use federate_session::Session;
+use federate_sync_api::progress::{RolloutState, short_revision};
+use federate_sync_api::record::AcceptedRevision;
+use federate_sync_api::record::SyncRecord;
+use federate_sync_api::rollout::RolloutSpec;
+use federate_sync_api::stage::{Delivery, RoundEffect, RoundEvent, StageInputs, SyncStage, advance_stage};
+use federate_sync_api::status::{BranchStatus, SyncReason, find_commit};
+use federate_sync_api::{ApplySpec, DriftMode, SyncSpec, WindowState};
+
+use crate::environment::Environment;
+use crate::member_clusters::MemberClusters;
+use crate::member_clusters::selection::selected_names;
+pub use crate::outcome::SyncOutcome;
+pub(crate) use crate::outcome::{ReconcileError, single_line};
+use crate::page::count_clusters;
+use crate::plan::sessions::{Checkout, SessionCache};
+use crate::rollout::policies::awaiting_objects;
+use crate::source::poll::SourceState;
+use crate::state::SyncState;
+use crate::sync_files::ValidSync;
+
+/// Does one round, and writes its outcome to the state.
+pub fn reconcile_sync(
+    loaded: &ValidSync,
+    state: &mut SyncState<'_>,
+    cache: &mut SessionCache,
+    env: &Environment<'_>,
+    interrupt: Option<&Interrupt>,
+) -> SyncOutcome {
+    state.record.follow_clock(Timestamp::now());
+    cache.select_paths(&loaded.sync.spec.source.paths);
+    let round = Reconciliation::new(loaded, env, interrupt);
+    round.note_window(state, cache);
+    let ended = round.reconcile_source(state, cache);
+    match &ended {
+        Ok(_) if round.may_correct(state) => round.prune_clusters(state),
+        Ok(_) => {}
+        Err(stop) if stop.reason.is_about_revision() => {
+            if let Err(error) = round.compare_last_good(state, cache) {
+                tracing::warn!(sync = round.name(), %error, "clusters are not compared with the revision before");
+            }
+        }
+        Err(_) => {}
+    }
+    count_clusters(&mut state.record, &cache.clusters);
+    let drift = cache.clusters.describe_drift();
+    let mut outcome = ended.unwrap_or_else(|stop| SyncOutcome {
+        reason: stop.reason,
+        message: single_line(&stop.message),
+        drift: drift.map(|drift| single_line(&drift)),
+    });
+    if loaded.rolls_back && outcome.is_ready() {
+        let name = &loaded.sync.metadata.name;
+        outcome.message = format!(
+            "rolled back: {}; the Sync is suspended until `federate sync resume {name}`",
+            outcome.message
+        );
+    }
+    if let Some(drift) = outcome.drift.as_mut().filter(|_| round.puts_off_correction(state)) {
+        *drift += &format!("; its correction {}", round.describe_wait());
+    }
+    record_outcome(state, outcome)
+}
+
+/// Deletes what a Sync manages in member clusters. The record is not written: the namespace may be going, and its memory
+/// with it.
+pub(crate) fn delete_managed(
+    loaded: &ValidSync,
+    state: &mut SyncState<'_>,
+    env: &Environment<'_>,
+) -> SyncOutcome {
+    let round = Reconciliation::new(loaded, env, None);
+    let outcome = round.delete_all(state).unwrap_or_else(|stop| {
+        let way_out = match stop.reason {
+            SyncReason::Progressing => "",
+            _ => "; `deletionPolicy: Orphan` leaves the objects where they are",
+        };
+        let message = stop.message + way_out;
+        SyncOutcome { reason: stop.reason, message: single_line(&message), drift: None }
+    });
+    let status = &mut state.record.status;
+    status.end_reconciling(outcome.reason, &outcome.message, Timestamp::now());
+    match state.save_status() {
+        Ok(()) => outcome,
+        Err(error) => SyncOutcome::from_state_error(&error),
+    }
+}
+
+/// What a round begins with; `is_blocked` says whether a Sync that it depends on is not ready.
+pub(crate) fn begin(
+    loaded: &ValidSync,
+    state: &SyncState<'_>,
+    env: &Environment<'_>,
+    is_blocked: bool,
+) -> RoundEffect {
+    let inputs = Reconciliation::new(loaded, env, None).inputs(&state.record, RoundEvent::Begun, "");
+    advance_stage(state.record.stage, &StageInputs { is_blocked, ..inputs }).1
+}
+
+/// What follows an event of a deletion.
+pub(crate) fn follow_deletion(
+    loaded: &ValidSync,
+    state: &SyncState<'_>,
+    env: &Environment<'_>,
+    event: RoundEvent,
+) -> RoundEffect {
+    let inputs = Reconciliation::new(loaded, env, None).inputs(&state.record, event, "");
+    advance_stage(SyncStage::Deleting, &inputs).1
+}
+
+/// Puts a round off until another Sync is ready.
+pub(crate) fn await_dependency(state: &mut SyncState<'_>, on: &str) -> SyncOutcome {
+    let message = format!("{on} is not ready");
+    record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift: None })
+}
+
+fn record_outcome(state: &mut SyncState<'_>, outcome: SyncOutcome) -> SyncOutcome {
+    let now = Timestamp::now();
+    let status = &mut state.record.status;
+    status.end_reconciling(outcome.reason, &outcome.message, now);
+    status.record_history(outcome.reason, &outcome.message, now);
+    match state.save_record() {
+        Ok(()) => outcome,
+        Err(error) => SyncOutcome::from_state_error(&error),
+    }
+}
+
+/// A revision that was rendered, passed all checks, and was committed.
+pub(crate) struct RenderedRevision {
+    pub(crate) session: Session,
+    /// Where the branches are that were committed to.
+    branches: Vec<BranchStatus>,
+    /// The scheduler's memory before.
+    kept: Option<Plan>,
+    /// The objects that it changes in clusters that have everything else; `None` for all.
+    changed: Option<BTreeSet<ObjectRef>>,
+}
+
+pub(crate) struct Reconciliation<'r> {
+    pub(crate) loaded: &'r ValidSync,
+    pub(crate) spec: &'r SyncSpec,
+    pub(crate) env: &'r Environment<'r>,
+    /// Whether something waits for the round to end; `None` if nothing can.
+    pub(crate) interrupt: Option<&'r Interrupt>,
+    /// Whether its maintenance windows were open when it began; `None` if it has none.
+    pub(crate) window: Option<WindowState>,
+    /// Whether it only reads: neither the state of the Sync nor clusters change.
+    pub(crate) reads_only: bool,
+}
+
+impl<'r> Reconciliation<'r> {
+    pub(crate) fn new(
+        loaded: &'r ValidSync,
+        env: &'r Environment<'r>,
+        interrupt: Option<&'r Interrupt>,
+    ) -> Self {
+        let round = Self { loaded, spec: &loaded.sync.spec, env, interrupt, window: None, reads_only: false };
+        Self { window: round.find_window(Timestamp::now()), ..round }
+    }
+}
+
+impl Reconciliation<'_> {
+    /// What the next step of the round depends on.
+    pub(crate) fn inputs(&self, record: &SyncRecord, event: RoundEvent, revision: &str) -> StageInputs {
+        let sync = &self.loaded.sync;
+        let meta = sync.meta.as_ref();
+        let ignored = meta.and_then(|meta| meta.ignore_windows.as_deref());
+        let aborted = meta.and_then(|meta| meta.abort.as_deref());
+        let is_aborted =
+            |progress: &RolloutState| progress.aborted || aborted == Some(short_revision(&progress.target));
+        StageInputs {
+            event,
+            is_deleting: sync.is_deleting(),
+            leaves_objects: !sync.deletes_objects() || sync.spec.suspend,
+            rolls_back: self.loaded.rolls_back,
+            is_at_rollback: record.is_at_named_commit(sync),
+            is_blocked: false,
+            window_is_open: self.window.is_none_or(|window| window.is_open),
+            ignores_windows: ignored == Some(short_revision(find_commit(revision))),
+            is_aborted: record.rollout.as_ref().is_some_and(is_aborted),
+        }
+    }
+
+    /// Takes the steps of the round, one after the other.
+    fn reconcile_source(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+    ) -> Result<SyncOutcome, ReconcileError> {
+        let Some(polled) = self.poll_source(state, sessions)? else { return Ok(unchanged_outcome(state)) };
+        self.observe_clusters(state, sessions, &polled.checkout)?;
+        state.record.status.last_attempted_revision = Some(polled.name.clone());
+        let mut event = self.find_revision_event(state, sessions, &polled)?;
+        let mut stage = state.record.stage;
+        let mut rendered = None;
+        let mut ended = Ok(unchanged_outcome(state));
+        loop {
+            let before = stage;
+            let effect;
+            (stage, effect) = advance_stage(before, &self.inputs(&state.record, event, &polled.name));
+            if stage.is_accepted() && stage != before {
+                state.record.enter_stage(stage);
+                if before == SyncStage::Planned {
+                    // The memory and the record are written before the first cluster is changed.
+                    state.save_record()?;
+                }
+            }
+            match effect {
+                RoundEffect::Render => {
+                    rendered = Some(self.render(state, sessions, &polled)?);
+                    event = RoundEvent::Rendered;
+                }
+                RoundEffect::Accept => {
+                    event = RoundEvent::Accepted(self.accept_revision(
+                        state,
+                        sessions,
+                        &polled,
+                        rendered.as_ref(),
+                    )?);
+                }
+                RoundEffect::Apply
+                | RoundEffect::Retry
+                | RoundEffect::RollOut
+                | RoundEffect::RollOutPolicies => {
+                    (event, ended) = self.deliver(effect, state, sessions, &polled, rendered.take())?;
+                }
+                RoundEffect::Finish => {
+                    self.finish(state, sessions, &polled)?;
+                    return ended;
+                }
+                RoundEffect::Compare => return self.compare_all_clusters(state, sessions, &polled.checkout),
+                RoundEffect::CheckRevision => return self.check_revision(state, sessions, &polled),
+                RoundEffect::AwaitWindow => return self.await_window(stage, state, sessions, &polled),
+                RoundEffect::ReturnClusters => {
+                    return self.return_clusters(state, sessions, &polled, rendered);
+                }
+                // The others are what a round begins or ends with.
+                _ => return ended,
+            }
+        }
+    }
+
+    /// Whether the source is at the revision that was accepted last, and the status of the clusters moves nothing.
+    fn find_revision_event(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        SourceState { checkout: opened, tip, branches, .. }: &SourceState,
+    ) -> Result<RoundEvent, ReconcileError> {
+        let accepted = state.record.accepted.as_ref();
+        if !accepted.is_some_and(|accepted| accepted.is_for(tip, branches.as_ref())) {
+            return Ok(RoundEvent::OtherRevision);
+        }
+        if self.moves_placements(state, sessions, opened)? {
+            tracing::info!(sync = self.name(), "the status of the clusters has changed");
+            return Ok(RoundEvent::OtherRevision);
+        }
+        Ok(RoundEvent::SameRevision)
+    }
+
+    /// Checks that no other process has taken over while this one was paused.
+    pub(crate) fn must_lead(&self) -> Result<(), ReconcileError> {
+        if self.env.services.is_leading() {
+            return Ok(());
+        }
+        Err(ReconcileError::new(
+            SyncReason::ReconciliationFailed,
+            "another process may lead: nothing is written",
+        ))
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.loaded.sync.metadata.full_name()
+    }
+
+    pub(crate) fn looks_for_drift(&self) -> bool {
+        self.spec.looks_for_drift()
+    }
+
+    /// Where a source comes from, if that is known.
+    pub(crate) fn find_repo(&self, opened: &Checkout) -> Option<RepoRef> {
+        let repo = opened.find_repo(&self.spec.source.url)?;
+        let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
+        Some(repo.narrowed_to(&paths.collect::<Vec<_>>()))
+    }
+
+    /// The clusters of a session.
+    pub(crate) fn member_clusters<'m>(
+        &'m self,
+        session: &'m Session,
+        repo: Option<RepoRef>,
+        state: &SyncState<'_>,
+    ) -> MemberClusters<'m> {
+        let accepted = state.record.accepted.as_ref();
+        let former = accepted.and_then(|accepted| accepted.repository.as_ref());
+        let moved =
+            former.is_some_and(|former| repo.as_ref().map(RepoRef::to_string).as_ref() != Some(former));
+        let clusters = &state.record.clusters;
+        let inventory = match clusters.len() {
+            0 => selected_names(self.spec, session).count(),
+            known => known,
+        };
+        MemberClusters {
+            loaded: self.loaded,
+            env: self.env,
+            session,
+            repo,
+            cluster_count: inventory,
+            moved,
+            only_objects: None,
+            awaiting: accepted
+                .map(|accepted| awaiting_objects(session, &state.record.policies, &accepted.tip)),
+            corrects: self.spec.drift.mode == DriftMode::Correct && self.may_correct(state),
+            partial: false,
+            interrupt: self.interrupt.cloned(),
+        }
+    }
+
+    /// How clusters are updated in stages, if they are.
+    pub(crate) fn staged_rollout(&self) -> Option<(&RolloutSpec, &ApplySpec)> {
+        self.spec.rollout.as_ref().filter(|rollout| !rollout.by_placements).zip(self.spec.apply.as_ref())
+    }
+
+    /// Renders a revision, checks it and commits it. No cluster is touched.
+    fn render(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        SourceState { checkout: opened, name, .. }: &SourceState,
+    ) -> Result<RenderedRevision, ReconcileError> {
+        sessions.clusters.clear_failures();
+        tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
+        state.record.status.begin_reconciling(&format!("carrying out {name}"), Timestamp::now());
+        state.save_record()?;
+        let kept = state.read_plan()?;
+        self.must_lead()?;
+        sessions.before = None;
+        let (session, branches) = if let Some(commit) = &self.spec.commit {
+            self.commit_rendering(commit, sessions, opened, kept.as_ref())?
+        } else {
+            let (limit, destination) = (self.apply_limit(), self.destination());
+            (Self::render_session(sessions, opened, kept.as_ref(), limit, destination)?, Vec::new())
+        };
+        if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
+            sessions.put_session(opened, session);
+            return Err(ReconcileError::new(
+                SyncReason::BuildFailed,
+                "`spec.clusters` selects no cluster of the inventory",
+            ));
+        }
+        let repo = self.find_repo(opened);
+        let changed =
+            self.find_changed_objects(sessions.before.take(), (&session, repo.as_ref()), &state.record);
+        Ok(RenderedRevision { session, branches, kept, changed })
+    }
+
+    /// Notes a revision, what it renders and its plan, before the first cluster is changed. Returns how clusters are
+    /// brought to it.
+    fn accept_revision(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        SourceState { tip, .. }: &SourceState,
+        rendered: Option<&RenderedRevision>,
+    ) -> Result<Delivery, ReconcileError> {
+        let Some(RenderedRevision { session, branches, kept, .. }) = rendered else {
+            return Err(ReconcileError::new(SyncReason::ReconciliationFailed, "nothing was rendered"));
+        };
+        let kept = kept.as_ref();
+        self.note_inventory(state, session);
+        let before = state.record.accepted.clone();
+        let former = before.as_ref().map(|before| before.tip.as_str());
+        self.start_policies(state, session, (kept, former), tip);
+        let keeps = self.staged_rollout().is_some() || !state.record.policies.is_empty();
+        if let Some(former) = former.filter(|former| keeps && former != tip) {
+            state.keep_former(former)?;
+        }
+        let rendering = self.start_rollout(state, session, tip, before.as_ref())?;
+        state.write_plan(session.plan())?;
+        let unschedulable =
+            session.plan().placements.iter().filter(|row| row.unschedulable.is_some()).count();
+        state.record.status.unschedulable = unschedulable;
+        let moved = kept.map_or(0, |kept| replicas_moved(kept, session.plan()));
+        // A round that was killed has decided already.
+        let is_repeated = state.record.stage != SyncStage::Idle
+            && before.as_ref().is_some_and(|before| before.is_for(tip, None));
+        let earlier = if is_repeated { state.record.status.replicas_moved } else { 0 };
+        state.record.status.replicas_moved = earlier + usize::try_from(moved).unwrap_or_default();
+        state.record.status.branches.clone_from(branches);
+        state.record.accepted = Some(AcceptedRevision {
+            tip: tip.clone(),
+            branches: branches.iter().cloned().map(|branch| (branch.branch, branch.commit)).collect(),
+            // The repository changes when all clusters are at the revision.
+            repository: before.and_then(|accepted| accepted.repository),
+            rendering,
+            inventory: sessions.inventory_digest().cloned(),
+            ..AcceptedRevision::default()
+        });
+        sessions.clusters.retain_clusters(&selected_names(self.spec, session).collect());
+        Ok(match (self.staged_rollout(), &state.record.rollout) {
+            (Some(_), Some(_)) => Delivery::Stages,
+            _ if self.rolls_policies(state) => Delivery::Policies,
+            _ => Delivery::AllAtOnce,
+        })
+    }
+
+    /// Brings clusters to the revision, as far as that is possible now: to one that was just accepted, or to the one that
+    /// was accepted before. Returns what came of it, and how the round ends if nothing follows.
+    fn deliver(
+        &self,
+        effect: RoundEffect,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        polled: &SourceState,
+        rendered: Option<RenderedRevision>,
+    ) -> Result<(RoundEvent, Result<SyncOutcome, ReconcileError>), ReconcileError> {
+        let SourceState { checkout: opened, tip, name, .. } = polled;
+        if effect == RoundEffect::Retry {
+            self.must_lead()?;
+        }
+        let repo = self.find_repo(opened);
+        let is_new = rendered.is_some();
+        let (session, changed) = match rendered {
+            Some(RenderedRevision { session, changed, .. }) => (session, changed),
+            None => (self.accepted_session(state, sessions, opened)?, None),
+        };
+        let rolled_out = match effect {
+            RoundEffect::RollOut => self.roll_out(state, sessions, (&session, repo.clone()), name),
+            RoundEffect::RollOutPolicies => {
+                if !is_new {
+                    self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
+                }
+                let revision = (&session, repo.clone(), changed.as_ref());
+                self.roll_out_policies(state, sessions, revision, (tip, name))
+            }
+            _ => {
+                let members = MemberClusters {
+                    only_objects: changed.as_ref(),
+                    ..self.member_clusters(&session, repo.clone(), state)
+                };
+                let applied = match effect {
+                    RoundEffect::Retry => self.retry_clusters(state, sessions, &members, name),
+                    _ => self.apply(state, sessions, members, (tip, name)),
+                };
+                sessions.put_accepted(opened, session, repo);
+                let event = match &applied {
+                    Ok(_) => RoundEvent::Delivered,
+                    Err(_) => Self::note_failing(state, sessions),
+                };
+                return Ok((event, applied));
+            }
+        };
+        sessions.put_accepted(opened, session, repo);
+        let is_over = rolled_out.as_ref().is_ok_and(|outcome| !outcome.is_progressing());
+        Ok((if is_over { RoundEvent::Delivered } else { RoundEvent::Waiting }, rolled_out))
+    }
+
+    /// Applies a new revision to all clusters.
+    fn apply(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        members: MemberClusters<'_>,
+        (tip, name): (&str, &str),
+    ) -> Result<SyncOutcome, ReconcileError> {
+        let committed =
+            self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
+        let applied = self.spec.apply.as_ref().map(|apply| {
+            let cache = state.cache();
+            let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
+            self.until_revised(&cache, tip, &mut sessions.resume, |interrupt| {
+                MemberClusters { interrupt, ..members }.apply_all(apply, None, tracker, status)
+            })
+        });
+        let message = match (committed, applied.transpose()?) {
+            (Some(committed), Some(clusters)) => format!("{committed}, applied it to {clusters}"),
+            (None, Some(clusters)) => format!("applied {name} to {clusters}"),
+            (Some(committed), None) => committed,
+            (None, None) => format!("read {name}"),
+        };
+        Ok(SyncOutcome { drift: sessions.clusters.describe_drift(), ..SyncOutcome::for_success(&message) })
+    }
+
+    /// Applies to the clusters that have failed and whose turn it is; the others are only compared, at the interval.
+    fn retry_clusters(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        members: &MemberClusters<'_>,
+        name: &str,
+    ) -> Result<SyncOutcome, ReconcileError> {
+        self.note_inventory(state, members.session);
+        let accepted = state.record.accepted.clone().unwrap_or_default();
+        let (cache, pending) = (state.cache(), accepted.pending.unwrap_or_default());
+        let mut ended = match &self.spec.apply {
+            Some(apply) => self.until_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
+                let members = MemberClusters { interrupt, ..members.clone() };
+                members
+                    .update_clusters(apply, &pending, self.spec.health_timeout(apply), &mut sessions.clusters)
+                    .map(drop)
+            }),
+            None => Ok(()),
+        };
+        let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
+        if self.looks_for_drift() && tracker.take_comparison_due(self.spec.interval.0) {
+            ended = ended.and(members.drift_in_turn(tracker, status).1);
+        }
+        ended.and_then(|()| members.update_status(tracker, status))?;
+        let done = SyncOutcome::for_success(&format!("every cluster is at {name}"));
+        Ok(SyncOutcome { drift: tracker.describe_drift(), ..done })
+    }
+
+    /// Notes which clusters are not at the revision yet.
+    fn note_failing(state: &mut SyncState<'_>, sessions: &SessionCache) -> RoundEvent {
+        let failing: BTreeSet<String> =
+            sessions.clusters.failure_causes().map(|(name, _)| name.clone()).collect();
+        let event = if failing.is_empty() { RoundEvent::Interrupted } else { RoundEvent::ClustersFailed };
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.pending = (!failing.is_empty()).then_some(failing);
+        }
+        event
+    }
+
+    /// Notes that all clusters are at the revision. Former revisions are forgotten when that is recorded.
+    fn finish(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        SourceState { checkout: opened, name, .. }: &SourceState,
+    ) -> Result<(), ReconcileError> {
+        let is_staged = self.staged_rollout().is_some();
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.repository = self.find_repo(opened).as_ref().map(RepoRef::to_string);
+            for cluster in state.record.clusters.values_mut() {
+                (cluster.revision, cluster.stale) = (Some(accepted.tip.clone()), false);
+                cluster.former = cluster.former.take().filter(|_| !is_staged);
+            }
+        }
+        state.record.status.last_applied_revision = Some(name.clone());
+        if is_staged {
+            (state.record.rollout, state.record.status.rollout) = (None, None);
+            sessions.formers.clear();
+            state.save_record()?;
+            state.forget_formers(&BTreeSet::new())?;
+        }
+        Ok(())
+    }
+
+    /// The session over what was carried out last.
+    pub(crate) fn accepted_session(
+        &self,
+        state: &SyncState<'_>,
+        sessions: &mut SessionCache,
+        opened: &Checkout,
+    ) -> Result<Session, ReconcileError> {
+        let session = if let Some(session) = sessions.take_accepted(opened) {
+            session
+        } else {
+            let (limit, destination) = (self.apply_limit(), self.destination());
+            Self::render_session(sessions, opened, state.read_plan()?.as_ref(), limit, destination)?
+        };
+        sessions.clusters.retain_clusters(&selected_names(self.spec, &session).collect());
+        Ok(session)
+    }
+}
+
+/// The names of the clusters of a session.
+pub(crate) fn cluster_names(session: &Session) -> impl Iterator<Item = &str> {
+    session.clusters().iter().map(|cluster| cluster.name.as_ref())
+}
+
+/// The outcome of a round in which nothing has changed.
+pub(crate) fn unchanged_outcome(state: &SyncState<'_>) -> SyncOutcome {
+    let at = state.record.status.last_applied_revision.as_deref().unwrap_or("the source");
+    let message = state.record.status.find_condition("Ready").filter(|ready| ready.status == "True");
+    SyncOutcome::for_success(
+        &message.map_or_else(|| format!("everything is at {at}"), |ready| ready.message.clone()),
+    )
+}

@@ -1,0 +1,384 @@
+//! Rollouts that the policies of the repo ask for themselves: `KubeFleet`'s update runs and rolling strategies.
+//!
+//! The control plane says which clusters get the resources of which policy next, and this module sends them and notes what
+//! became of it. Until then, a cluster keeps the objects that the policy sent it by a former revision: they are neither
+//! changed nor pruned, and compared with that revision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use federate_dialect::{
+    ClusterRollout, Plan, PolicyResources, PolicyRollout, RolloutMoment, RolloutProgress, RolloutStep,
+};
+use federate_engine::actions::RepoRef;
+use federate_kubernetes::ObjectRef;
+use federate_session::Session;
+use federate_sync_api::ApplySpec;
+use federate_sync_api::status::{RolloutStatus, SyncReason};
+use jiff::Timestamp;
+
+use super::policies::{digest_resources, group_by_revision, note_results, objects_by_policy, open_clusters};
+use super::staged_rollout::{HEALTH_CHECK_PAUSE, HEALTH_CHECK_TIMEOUT};
+use crate::member_clusters::MemberClusters;
+use crate::member_clusters::selection::selected_names;
+use crate::member_clusters::tracker::{ClusterTracker, format_count};
+use crate::outcome::SyncOutcome;
+use crate::plan::sessions::{FormerSessions, SessionCache};
+use crate::reconciliation::{ReconcileError, Reconciliation};
+use crate::state::SyncState;
+
+/// What is carried out.
+#[derive(Clone)]
+pub(crate) struct PolicyRolloutTarget<'t> {
+    pub(crate) apply: &'t ApplySpec,
+    pub(crate) session: &'t Session,
+    pub(crate) repo: Option<RepoRef>,
+    /// The revision: a commit, a tag object, or the digest of a folder.
+    pub(crate) tip: &'t str,
+    /// The revision, as it is shown to people.
+    pub(crate) name: &'t str,
+    /// The objects that the revision changes in clusters that have everything else; `None` for all.
+    pub(crate) changed: Option<&'t BTreeSet<ObjectRef>>,
+}
+
+impl Reconciliation<'_> {
+    /// How clusters are updated, if policies of the repo may limit that. The flag says whether rolling strategies count.
+    pub(crate) fn by_policies(&self) -> Option<(&ApplySpec, bool)> {
+        let apply = self.spec.apply.as_ref()?;
+        match &self.spec.rollout {
+            None => Some((apply, false)),
+            Some(rollout) => rollout.by_placements.then_some((apply, true)),
+        }
+    }
+
+    /// Whether rollouts of policies are under way.
+    pub(crate) fn rolls_policies(&self, state: &SyncState<'_>) -> bool {
+        self.by_policies().is_some() && !state.record.policies.is_empty()
+    }
+
+    /// Begins the rollouts that a new revision asks for, and forgets those that have no policy any more. `kept` is the
+    /// plan of the revision before, which was `former`.
+    pub(crate) fn start_policies(
+        &self,
+        state: &mut SyncState<'_>,
+        session: &Session,
+        (kept, former): (Option<&Plan>, Option<&str>),
+        tip: &str,
+    ) {
+        let Some((_, rolling)) = self.by_policies() else { return state.record.policies.clear() };
+        // Only policies that have rows of their own can limit anything.
+        let rows = session.plan().placements.iter();
+        let own: Vec<_> = rows.filter(|row| row.policy.as_ref() == Some(&row.object)).collect();
+        if own.is_empty() {
+            return state.record.policies.clear();
+        }
+        let engine = session.build_engine();
+        let limits = |dialect: &str, policy: &ObjectRef| {
+            engine.control_plane(dialect).is_some_and(|plane| plane.controls_updates_of(policy, rolling))
+        };
+        let limited = own.iter().filter(|row| limits(&row.dialect, &row.object));
+        // The version of a policy may change.
+        let limited: BTreeMap<String, &ObjectRef> =
+            limited.map(|row| (row.object.to_string(), &row.object)).collect();
+        let policies = &mut state.record.policies;
+        policies.retain(|key, _| limited.contains_key(key));
+        let known: BTreeSet<&str> = selected_names(self.spec, session).collect();
+        for rollout in policies.values_mut() {
+            rollout.clusters.retain(|name, _| known.contains(&**name));
+        }
+        for (key, policy) in limited {
+            if let Some(rollout) = policies.get_mut(&key) {
+                rollout.policy = policy.clone();
+                continue;
+            }
+            // Without limits, the former revision was sent to all clusters.
+            let mut rollout = PolicyRollout::new(policy.clone());
+            let row = kept.and_then(|kept| kept.placements.iter().find(|row| row.object == *policy));
+            for (placed, former) in
+                row.iter().flat_map(|row| row.clusters.iter()).zip(former.into_iter().cycle())
+            {
+                let cluster = ClusterRollout {
+                    available: Some(Timestamp::now()),
+                    ..ClusterRollout::from_release(former, "", Timestamp::now())
+                };
+                rollout.clusters.insert(placed.name.clone(), ClusterRollout { since: None, ..cluster });
+            }
+            policies.insert(key, rollout);
+        }
+        if let Some((kept, former)) = kept.zip(former.filter(|former| *former != tip)) {
+            let mut sent = objects_by_policy(session, kept);
+            for (key, rollout) in policies {
+                rollout.objects.insert(former.to_owned(), sent.remove(key).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Takes as many steps of all rollouts as can be taken now, and sends everything that no policy limits.
+    pub(crate) fn roll_out_policies(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        (session, repo, changed): (&Session, Option<RepoRef>, Option<&BTreeSet<ObjectRef>>),
+        (tip, name): (&str, &str),
+    ) -> Result<SyncOutcome, ReconcileError> {
+        let Some((apply, rolling)) = self.by_policies() else {
+            return Ok(SyncOutcome::for_success("there is nothing to roll out"));
+        };
+        let target = &PolicyRolloutTarget { apply, session, repo, tip, name, changed };
+        let resources = digest_resources(target.session, &state.record.policies);
+        loop {
+            let steps = self.advance_rollouts(state, target, &resources, rolling);
+            let used: BTreeSet<String> = state
+                .record
+                .policies
+                .values()
+                .flat_map(|r| r.used_revisions().cloned().collect::<Vec<_>>())
+                .collect();
+            state.forget_formers(&used)?;
+            sessions.formers.retain(|revision, _| used.contains(revision));
+            // A process that is killed knows what it was about to send.
+            state.save_record()?;
+            if !self.send_released(state, sessions, target)? {
+                return self.policies_outcome(state, sessions, target, &steps);
+            }
+        }
+    }
+
+    /// Lets control planes continue the rollouts.
+    fn advance_rollouts(
+        &self,
+        state: &mut SyncState<'_>,
+        target: &PolicyRolloutTarget<'_>,
+        resources: &BTreeMap<String, PolicyResources>,
+        rolling: bool,
+    ) -> Vec<RolloutStep> {
+        let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
+        let engine = target.session.build_engine();
+        let none = PolicyResources::default();
+        let mut steps = Vec::new();
+        for row in &target.session.plan().placements {
+            let key = row.object.to_string();
+            let Some(rollout) = state.record.policies.get_mut(&key) else { continue };
+            let moment = RolloutMoment {
+                now: Timestamp::now(),
+                rolling,
+                revision: target.tip,
+                resources: resources.get(&key).unwrap_or(&none),
+                approvals: &approvals,
+            };
+            let step = engine
+                .control_plane(&row.dialect)
+                .and_then(|plane| plane.advance_rollout(row, rollout, &moment));
+            let used: BTreeSet<String> = rollout.used_revisions().cloned().collect();
+            let leaving = rollout.clusters.values().filter(|cluster| cluster.leaving);
+            let leaving: BTreeSet<String> = leaving.map(|cluster| cluster.revision.clone()).collect();
+            rollout.objects.retain(|revision, _| used.contains(revision) || leaving.contains(revision));
+            steps.extend(step);
+        }
+        steps
+    }
+
+    /// Sends what was released to clusters, and everything that no policy limits to those that do not have it yet.
+    /// Returns whether a cluster has got or lost the resources of a policy.
+    fn send_released(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &PolicyRolloutTarget<'_>,
+    ) -> Result<bool, ReconcileError> {
+        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
+        let is_first = pending.is_none();
+        let all = || selected_names(self.spec, target.session).map(str::to_owned).collect();
+        let open = open_clusters(&state.record.policies);
+        let clusters: BTreeSet<String> = pending.unwrap_or_else(all).union(&open).cloned().collect();
+        let now = Instant::now();
+        if !clusters.iter().any(|name| sessions.clusters.is_due(name, now)) {
+            return Ok(false);
+        }
+        self.must_lead()?;
+        // Clusters that have failed may lack more.
+        let target = &PolicyRolloutTarget { changed: target.changed.filter(|_| is_first), ..target.clone() };
+        let changed = self.send_to(state, sessions, target, (&clusters, &open))?;
+        // What was released becomes healthy in its own time.
+        for name in &open {
+            if sessions.clusters.is_unhealthy(name) {
+                sessions.clusters.clear_failure(name);
+            }
+        }
+        let failing: BTreeSet<String> =
+            sessions.clusters.failure_causes().map(|(name, _)| name.clone()).collect();
+        if let Some(accepted) = &mut state.record.accepted {
+            accepted.pending = Some(failing);
+        }
+        state.save_record()?;
+        Ok(changed)
+    }
+
+    /// Sends everything that is released to some clusters, of which these are `open`. Returns whether a cluster has got or
+    /// lost the resources of a policy.
+    pub(crate) fn send_to(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &PolicyRolloutTarget<'_>,
+        (clusters, open): (&BTreeSet<String>, &BTreeSet<String>),
+    ) -> Result<bool, ReconcileError> {
+        let mut changed = self.send_formers(state, sessions, target)?;
+        let members = self.member_clusters(target.session, target.repo.clone(), state);
+        let wait =
+            if open.is_empty() { self.spec.health_timeout(target.apply) } else { Some(HEALTH_CHECK_TIMEOUT) };
+        let (whole, settled): (BTreeSet<String>, BTreeSet<String>) =
+            clusters.iter().cloned().partition(|name| target.changed.is_none() || open.contains(name));
+        if !settled.is_empty() {
+            let members = MemberClusters {
+                only_objects: target.changed,
+                ..self.member_clusters(target.session, target.repo.clone(), state)
+            };
+            members.update_clusters(target.apply, &settled, wait, &mut sessions.clusters)?;
+        }
+        let actions = members.update_clusters(target.apply, &whole, wait, &mut sessions.clusters)?;
+        let sent = objects_by_policy(target.session, target.session.plan());
+        changed |= note_results(&mut state.record.policies, &actions, |key, cluster, rollout| {
+            let of_former = rollout.objects.values().flatten();
+            let objects = match sent.get(key).filter(|_| !cluster.leaving) {
+                Some(sent) => sent.iter().cloned().collect(),
+                None if cluster.leaving => of_former.cloned().collect(),
+                None => BTreeSet::new(),
+            };
+            (cluster.leaving || cluster.revision == target.tip).then_some(objects)
+        });
+        Ok(changed)
+    }
+
+    /// Sends what runs that began with a former revision have released.
+    fn send_formers(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &PolicyRolloutTarget<'_>,
+    ) -> Result<bool, ReconcileError> {
+        let is_open = |cluster: &ClusterRollout| cluster.is_open() && !cluster.leaving;
+        let mut changed = false;
+        for group in group_by_revision(&state.record.policies, target.tip, is_open) {
+            self.open_former(state, &mut sessions.formers, &group.revision)?;
+            let Some((session, repo)) = sessions.formers.get(&group.revision) else { continue };
+            let members = self.member_clusters(session, repo.clone(), state);
+            let awaiting = Some(group.other_objects(session));
+            let members = MemberClusters { awaiting, partial: true, ..members };
+            let actions = members.update_clusters(
+                target.apply,
+                &group.clusters,
+                Some(HEALTH_CHECK_TIMEOUT),
+                &mut sessions.clusters,
+            )?;
+            changed |= note_results(&mut state.record.policies, &actions, |key, cluster, _| {
+                let is_this = *key == group.policy && cluster.revision == group.revision && !cluster.leaving;
+                is_this.then(|| group.objects.clone())
+            });
+        }
+        Ok(changed)
+    }
+
+    /// The outcome of a round after which nothing can be sent for now.
+    fn policies_outcome(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &PolicyRolloutTarget<'_>,
+        steps: &[RolloutStep],
+    ) -> Result<SyncOutcome, ReconcileError> {
+        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+        let members = self.member_clusters(target.session, target.repo.clone(), state);
+        let ended = members.update_status(&sessions.clusters, &mut state.record.status);
+        let shown =
+            |step: &&RolloutStep| !matches!(step.progress, RolloutProgress::Done | RolloutProgress::Idle);
+        let first = steps
+            .iter()
+            .filter(shown)
+            .max_by_key(|step| matches!(step.progress, RolloutProgress::Approval(_)));
+        state.record.status.rollout = first.map(|step| RolloutStatus {
+            revision: step.revision.clone(),
+            object: Some(step.object.to_string()),
+            stage: step.stage.clone(),
+            updated: step.updated,
+            approval: match &step.progress {
+                RolloutProgress::Approval(token) => Some(token.clone()),
+                _ => None,
+            },
+        });
+        let said = |step: &RolloutStep| match &step.progress {
+            RolloutProgress::Done => None,
+            RolloutProgress::Approval(token) => {
+                let name = &self.loaded.sync.metadata.name;
+                let message = &step.message;
+                Some(format!(
+                    "{message}; waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
+                ))
+            }
+            _ => Some(step.message.clone()),
+        };
+        if let Some(halted) = steps.iter().find(|step| step.progress == RolloutProgress::Halted) {
+            return Err(ReconcileError::new(
+                SyncReason::RolloutHalted,
+                format!("the rollout is halted: {}", halted.message),
+            ));
+        }
+        ended?;
+        let messages: Vec<String> = steps.iter().filter_map(said).collect();
+        if first.is_none() {
+            let clusters = format_count(selected_names(self.spec, target.session).count(), "cluster");
+            let all = [vec![format!("applied {} to {clusters}", target.name)], messages].concat();
+            return Ok(SyncOutcome {
+                drift: sessions.clusters.describe_drift(),
+                ..SyncOutcome::for_success(&all.join("; "))
+            });
+        }
+        let now = Timestamp::now();
+        let times = steps.iter().filter_map(|step| step.next);
+        let waits = times.map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
+        let open = state.record.policies.values().flat_map(|rollout| rollout.clusters.values());
+        let look = open.clone().any(ClusterRollout::is_open).then_some(HEALTH_CHECK_PAUSE);
+        sessions.resume = waits.chain(look).min().map(|wait| Instant::now() + wait);
+        let message = format!("rolling out {}: {}", target.name, messages.join("; "));
+        Ok(SyncOutcome {
+            reason: SyncReason::Progressing,
+            message,
+            drift: sessions.clusters.describe_drift(),
+        })
+    }
+
+    /// Compares the objects that clusters have by former revisions with these.
+    pub(crate) fn compare_policies(
+        &self,
+        state: &mut SyncState<'_>,
+        (formers, backoffs): (&mut FormerSessions, &mut ClusterTracker),
+        only: Option<&BTreeSet<String>>,
+    ) -> Result<(), ReconcileError> {
+        let Some(tip) = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()) else {
+            return Ok(());
+        };
+        let mut ended = Ok(());
+        for mut group in group_by_revision(&state.record.policies, &tip, |cluster| !cluster.is_open()) {
+            group.clusters.retain(|name| only.is_none_or(|only| only.contains(name)));
+            if group.clusters.is_empty() {
+                continue;
+            }
+            if let Err(error) = self.open_former(state, formers, &group.revision) {
+                tracing::warn!(sync = self.name(), revision = group.revision, %error, "objects are not compared");
+                continue;
+            }
+            let Some((session, repo)) = formers.get(&group.revision) else { continue };
+            let members = self.member_clusters(session, repo.clone(), state);
+            let members = MemberClusters {
+                only_objects: Some(&group.objects),
+                awaiting: None,
+                partial: true,
+                ..members
+            };
+            let compared =
+                members.compare_clusters(Some(&group.clusters), backoffs, &mut state.record.status);
+            ended = ended.and(compared.map(drop));
+        }
+        ended
+    }
+}

@@ -1,0 +1,397 @@
+//! Carries a rollout out: applies to the clusters of the next step, waits for their health over several rounds, and
+//! compares every cluster with the revision that it has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use federate_dialect::stages::UpdateStage;
+use federate_engine::actions::RepoRef;
+use federate_kubernetes::{Cluster, ObjectRef};
+use federate_session::Session;
+use federate_sync_api::ApplySpec;
+use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};
+use federate_sync_api::rollout::RolloutSpec;
+use federate_sync_api::status::{RolloutStatus, SyncReason};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::member_clusters::selection::{selected_clusters, selected_names};
+use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
+use crate::member_clusters::{ComparedClusters, MemberClusters};
+use crate::outcome::SyncOutcome;
+use crate::page::count_clusters;
+use crate::plan::sessions::{FormerSessions, SessionCache};
+use crate::reconciliation::{ReconcileError, Reconciliation, RenderedRevision};
+use crate::source::poll::SourceState;
+use crate::state::SyncState;
+
+/// How long one look at the health of clusters takes at most.
+pub(crate) const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause between two looks.
+pub(crate) const HEALTH_CHECK_PAUSE: Duration = Duration::from_secs(2);
+
+/// What is rolled out.
+pub(crate) struct RolloutTarget<'t> {
+    rollout: RolloutSpec,
+    stages: Vec<UpdateStage>,
+    apply: &'t ApplySpec,
+    session: &'t Session,
+    repo: Option<RepoRef>,
+    /// The revision, as it is shown to people.
+    name: &'t str,
+    progress: RolloutState,
+}
+
+impl Reconciliation<'_> {
+    /// What is rolled out: the stages with their clusters, and how far it is.
+    fn find_target<'t>(
+        &'t self,
+        state: &mut SyncState<'_>,
+        (session, repo): (&'t Session, Option<RepoRef>),
+        name: &'t str,
+    ) -> Result<RolloutTarget<'t>, ReconcileError> {
+        let invalid = |why: String| ReconcileError::new(SyncReason::BuildFailed, format!("rollout: {why}"));
+        let Some((rollout, apply)) = self.staged_rollout() else {
+            return Err(invalid("the Sync has no stages".to_owned()));
+        };
+        let rollout = rollout.resolve_stages(session.repo()).map_err(invalid)?;
+        let clusters: Vec<&Cluster> = selected_clusters(self.spec, session).collect();
+        let stages = rollout.clusters_by_stage(&clusters).map_err(|why| invalid(why.to_string()))?;
+        let known: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
+        state.record.clusters.retain(|name, _| known.contains(name.as_str()));
+        for name in known {
+            state.record.clusters.entry(name.to_owned()).or_default();
+        }
+        let progress = state.record.rollout.clone().unwrap_or_default();
+        Ok(RolloutTarget { rollout, stages, apply, session, repo, name, progress })
+    }
+
+    /// Takes as many steps of the rollout as can be taken now.
+    pub(crate) fn roll_out(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        revision: (&Session, Option<RepoRef>),
+        name: &str,
+    ) -> Result<SyncOutcome, ReconcileError> {
+        let target = &self.find_target(state, revision, name)?;
+        let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
+        let mut progress = target.progress.clone();
+        loop {
+            let clusters = &mut state.record.clusters;
+            let step = progress.advance_rollout(
+                (&target.rollout, &target.stages),
+                clusters,
+                &approvals,
+                Timestamp::now(),
+            );
+            state.record.rollout = Some(progress.clone());
+            match step {
+                NextRolloutStep::Done => {
+                    let (clusters, stages) = (state.record.clusters.len(), target.rollout.stages.len());
+                    let (clusters, stages) =
+                        (format_count(clusters, "cluster"), format_count(stages, "stage"));
+                    return Ok(SyncOutcome::for_success(&format!(
+                        "rolled {name} out to {clusters} in {stages}"
+                    )));
+                }
+                NextRolloutStep::Update { stage, clusters } => {
+                    // A process that is killed knows what it was about to update.
+                    state.save_record()?;
+                    let healthy = self.update_clusters(state, &mut sessions.clusters, target, &clusters)?;
+                    check_not_halted(&state.record.clusters, &stage, target.name)?;
+                    if !healthy {
+                        sessions.resume = Some(Instant::now() + HEALTH_CHECK_PAUSE);
+                        let what = describe_unhealthy(&state.record.clusters);
+                        return Ok(self.pending_outcome(state, sessions, target, (&stage, None), &what));
+                    }
+                }
+                NextRolloutStep::Approval { stage, token } => {
+                    let name = &self.loaded.sync.metadata.name;
+                    let what = format!(
+                        " waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
+                    );
+                    return Ok(self.pending_outcome(state, sessions, target, (&stage, Some(token)), &what));
+                }
+                NextRolloutStep::Until { stage, time } => {
+                    let wait = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
+                    sessions.resume = Some(Instant::now() + wait);
+                    let what = format!(" waits until {time:.0}");
+                    return Ok(self.pending_outcome(state, sessions, target, (&stage, None), &what));
+                }
+            }
+        }
+    }
+
+    /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
+    /// their time limits begin again then.
+    pub(crate) fn await_window_between_steps(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        revision: (&Session, Option<RepoRef>),
+        name: &str,
+    ) -> Result<SyncOutcome, ReconcileError> {
+        let target = self.find_target(state, revision, name)?;
+        let now = Timestamp::now();
+        for since in state.record.clusters.values_mut().filter_map(|cluster| cluster.updating.as_mut()) {
+            *since = now;
+        }
+        let stage = target.stages.iter().filter(|stage| !stage.clusters.is_empty()).find(|stage| {
+            target.progress.stages.get(&stage.name).is_none_or(|progress| progress.finished.is_none())
+        });
+        let stage = stage.map(|stage| stage.name.clone()).unwrap_or_default();
+        Ok(self.pending_outcome(
+            state,
+            sessions,
+            &target,
+            (&stage, None),
+            &format!(" {}", self.describe_wait()),
+        ))
+    }
+
+    /// Applies to clusters that are being updated. Returns whether one of them has become healthy.
+    fn update_clusters(
+        &self,
+        state: &mut SyncState<'_>,
+        backoffs: &mut ClusterTracker,
+        target: &RolloutTarget<'_>,
+        clusters: &BTreeSet<String>,
+    ) -> Result<bool, ReconcileError> {
+        self.must_lead()?;
+        let members = self.member_clusters(target.session, target.repo.clone(), state);
+        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), backoffs)?;
+        let timeout = SignedDuration::try_from(self.spec.timeout()).unwrap_or(SignedDuration::MAX);
+        let revision = state.record.rollout.as_ref().map(|progress| progress.target.clone());
+        let (now, mut healthy) = (Timestamp::now(), false);
+        for (name, cluster) in state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name)) {
+            let took = cluster.updating.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
+            match backoffs.find_cause(name).cloned() {
+                None => {
+                    (cluster.revision, cluster.stale) = (revision.clone(), false);
+                    (cluster.updating, cluster.applied) = (None, false);
+                    (cluster.failed, cluster.unhealthy) = (None, None);
+                    healthy = true;
+                }
+                Some(cause) if cause.kind == FailureKind::Unhealthy && took < timeout => {
+                    (cluster.applied, cluster.failed) = (true, None);
+                    cluster.unhealthy = Some(without_time(&cause.message));
+                    backoffs.clear_failure(name);
+                }
+                Some(cause) => cluster.failed = Some(with_time_waited(&cause.message, took)),
+            }
+        }
+        // Clusters that fail are reported by the rollout.
+        let _ = members.update_status(backoffs, &mut state.record.status);
+        count_clusters(&mut state.record, backoffs);
+        state.save_record()?;
+        Ok(healthy)
+    }
+
+    /// The outcome of a round that ends before the rollout does.
+    fn pending_outcome(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        target: &RolloutTarget<'_>,
+        (stage, approval): (&str, Option<String>),
+        what: &str,
+    ) -> SyncOutcome {
+        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+        let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
+        let updated = clusters.values().filter(|cluster| cluster.revision.as_ref() == revision).count();
+        state.record.status.rollout = Some(RolloutStatus {
+            revision: revision.cloned().unwrap_or_default(),
+            object: None,
+            stage: stage.to_owned(),
+            updated,
+            approval,
+        });
+        let all = format_count(clusters.len(), "cluster");
+        let message =
+            format!("rolling out {}: {updated} of {all} are at it; stage `{stage}`{what}", target.name);
+        let drift = sessions.clusters.describe_drift();
+        SyncOutcome { reason: SyncReason::Progressing, message, drift }
+    }
+
+    /// Compares clusters at the interval, each with its own revision.
+    pub(crate) fn compare_in_turn(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        current: (&Session, Option<&RepoRef>),
+    ) {
+        if self.looks_for_drift() && sessions.clusters.take_comparison_due(self.spec.interval.0) {
+            let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
+            // Clusters that fail are retried by the next round.
+            let (open, watched) = backoffs.take_open(selected_names(self.spec, current.0));
+            let _ = self
+                .member_clusters(current.0, current.1.cloned(), state)
+                .note_unreachable(&watched, backoffs);
+            let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
+        }
+    }
+
+    /// Returns the clusters that have the revision to their former ones. The revision is not tried again.
+    pub(crate) fn return_clusters(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        SourceState { checkout: opened, name, .. }: &SourceState,
+        rendered: Option<RenderedRevision>,
+    ) -> Result<SyncOutcome, ReconcileError> {
+        let session = match rendered {
+            Some(rendered) => rendered.session,
+            None => self.accepted_session(state, sessions, opened)?,
+        };
+        let repo = self.find_repo(opened);
+        let ended = self.abort_rollout(state, sessions, (&session, repo.clone()), name);
+        sessions.put_accepted(opened, session, repo);
+        ended
+    }
+
+    fn abort_rollout(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        revision: (&Session, Option<RepoRef>),
+        name: &str,
+    ) -> Result<SyncOutcome, ReconcileError> {
+        let mut target = self.find_target(state, revision, name)?;
+        target.progress.aborted = true;
+        let (target, progress) = (&target, &target.progress);
+        state.record.rollout = Some(progress.clone());
+        // The next revision continues from the plan of the former one.
+        let known = state.record.status.find_condition("Stalled");
+        let known = known.is_some_and(|stalled| stalled.reason == SyncReason::RolloutAborted.name());
+        if known {
+            tracing::debug!(sync = self.name(), "the rollout stays aborted");
+        } else if let Some(plan) =
+            progress.former.as_ref().map(|former| state.read_former(former)).transpose()?.flatten()
+        {
+            state.write_plan(&plan)?;
+        }
+        let mut returning: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (name, cluster) in &state.record.clusters {
+            let has_it = cluster.revision.as_ref() == Some(&progress.target) || cluster.updating.is_some();
+            if let Some(former) =
+                cluster.former.as_ref().filter(|former| has_it && **former != progress.target)
+            {
+                returning.entry(former.clone()).or_default().insert(name.clone());
+            }
+        }
+        for (former, clusters) in returning {
+            self.must_lead()?;
+            self.open_former(state, &mut sessions.formers, &former)?;
+            let Some((session, repo)) = sessions.formers.get(&former) else { continue };
+            let members = self.member_clusters(session, repo.clone(), state);
+            let backoffs = &mut sessions.clusters;
+            members.update_clusters(target.apply, &clusters, None, backoffs)?;
+            for (name, cluster) in
+                state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
+            {
+                cluster.failed = backoffs.find_cause(name).map(|cause| cause.message.clone());
+                if cluster.failed.is_none() {
+                    (cluster.revision, cluster.updating) = (Some(former.clone()), None);
+                }
+            }
+            state.save_record()?;
+        }
+        state.record.status.rollout = None;
+        check_not_halted(&state.record.clusters, "abort", target.name)?;
+        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+        let message = format!(
+            "the rollout of {} was aborted, and clusters are at their former revisions: push another revision",
+            target.name
+        );
+        Err(ReconcileError::new(SyncReason::RolloutAborted, message))
+    }
+
+    /// Compares clusters, each with the revision that it has. Those that are being updated are left out.
+    pub(crate) fn compare_revisions(
+        &self,
+        state: &mut SyncState<'_>,
+        (session, repo): (&Session, Option<&RepoRef>),
+        (formers, backoffs): (&mut FormerSessions, &mut ClusterTracker),
+        (only, objects): (Option<&BTreeSet<String>>, Option<&BTreeSet<ObjectRef>>),
+    ) -> Result<ComparedClusters, ReconcileError> {
+        let mut groups: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
+        let target = state.record.rollout.as_ref().map(|progress| progress.target.clone());
+        for cluster in selected_names(self.spec, session).map(str::to_owned) {
+            if only.is_some_and(|only| !only.contains(&cluster)) {
+                continue;
+            }
+            let has = state.record.clusters.get(&cluster).cloned().unwrap_or_default();
+            let revision = match (&target, has.revision) {
+                (Some(_), None) => continue,
+                (Some(_), _) if has.updating.is_some() => continue,
+                (Some(target), Some(revision)) if revision != *target => Some(revision),
+                _ => None,
+            };
+            groups.entry(revision).or_default().insert(cluster);
+        }
+        let mut compared = ComparedClusters::new();
+        let mut ended = Ok(());
+        for (revision, clusters) in groups {
+            let (session, repo) = match &revision {
+                None => (session, repo.cloned()),
+                Some(former) => {
+                    if let Err(error) = self.open_former(state, formers, former) {
+                        tracing::warn!(sync = self.name(), revision = former, %error, "clusters are not compared");
+                        continue;
+                    }
+                    let Some((session, repo)) = formers.get(former) else { continue };
+                    (session, repo.clone())
+                }
+            };
+            let members =
+                MemberClusters { only_objects: objects, ..self.member_clusters(session, repo, state) };
+            match members.compare_clusters(Some(&clusters), backoffs, &mut state.record.status) {
+                Ok(more) => compared.extend(more),
+                Err(error) => ended = Err(error),
+            }
+        }
+        if objects.is_none() {
+            ended = ended.and(self.compare_policies(state, (formers, backoffs), only));
+        }
+        ended.map(|()| compared)
+    }
+}
+
+/// A message about health of which one look says how long it took. The same state has the same message.
+fn without_time(message: &str) -> String {
+    message.replacen(&format!("not healthy after {} s", HEALTH_CHECK_TIMEOUT.as_secs()), "not healthy yet", 1)
+}
+
+/// What the clusters of a stage that are being updated wait for, as the end of a sentence.
+fn describe_unhealthy(clusters: &ClusterRevisions) -> String {
+    let mut waiting = clusters.iter().filter_map(|(name, cluster)| Some((name, cluster.unhealthy.as_ref()?)));
+    let Some((cluster, why)) = waiting.next() else { return String::new() };
+    let more = match waiting.count() {
+        0 => String::new(),
+        more => format!(" (and {} more)", format_count(more, "cluster")),
+    };
+    format!(" waits for {cluster}: {why}{more}")
+}
+
+/// A message about health with the time since the cluster was updated, which took several looks.
+fn with_time_waited(message: &str, took: SignedDuration) -> String {
+    let look = format!("not healthy after {} s", HEALTH_CHECK_TIMEOUT.as_secs());
+    message.replacen(&look, &format!("not healthy after {} s", took.as_secs()), 1)
+}
+
+/// Returns an error if a cluster of a stage has failed.
+fn check_not_halted(clusters: &ClusterRevisions, stage: &str, name: &str) -> Result<(), ReconcileError> {
+    let failed = clusters.iter().find_map(|(name, cluster)| Some((name, cluster.failed.as_ref()?)));
+    let Some((cluster, why)) = failed else { return Ok(()) };
+    let waiting = clusters.values().filter(|cluster| cluster.updating.is_none() && cluster.failed.is_none());
+    let waiting = waiting.filter(|cluster| cluster.revision == cluster.former).count();
+    let message = format!(
+        "the rollout of {name} is halted in stage `{stage}`: {cluster}: {why}; {} former revision",
+        if waiting == 1 {
+            "1 cluster keeps its".to_owned()
+        } else {
+            format!("{waiting} clusters keep their")
+        }
+    );
+    Err(ReconcileError::new(SyncReason::RolloutHalted, message))
+}

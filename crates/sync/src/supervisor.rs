@@ -1,0 +1,146 @@
+//! The loop: a supervisor starts and ends the thread of each Sync, and passes events on to the threads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender};
+
+use crate::environment::Environment;
+use crate::file_watcher::FileWatcher;
+use crate::hub::{self, HubClient, HubStateStore, SyncObjects};
+use crate::registry::SyncRegistry;
+use crate::run::{self, SyncResult};
+use crate::state::{Error as StateError, StateFolder};
+use crate::sync_files::{self, InvalidFiles, ValidSync};
+use crate::telemetry::Telemetry;
+use crate::worker::{SyncWorkers, WorkerContext};
+
+/// An event outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoopEvent {
+    /// The process is to end.
+    End,
+    /// The files with the Syncs may have changed.
+    Files,
+    /// The Sync objects may have changed.
+    Objects,
+    /// The source of a Sync may have changed.
+    Source(String),
+}
+
+/// Runs the Syncs of some files until the process is to end. `invalid` is called if files that have changed are
+/// invalid; the Syncs then go on as before.
+pub fn watch_files(
+    files: &[PathBuf],
+    state: &StateFolder,
+    env: &Environment<'_>,
+    telemetry: &Telemetry,
+    (events, happens): (Sender<LoopEvent>, Receiver<LoopEvent>),
+    invalid: impl Fn(&InvalidFiles),
+) -> Result<(), InvalidFiles> {
+    let first = sync_files::read_files(files)?;
+    let mut watcher = FileWatcher::start(files, events);
+    let registry = SyncRegistry::default();
+    telemetry.metrics.set_leading(true);
+    std::thread::scope(|scope| {
+        let lanes = SyncWorkers {
+            scope,
+            shared: WorkerContext { states: state, env, telemetry, registry: &registry, hub: None },
+        };
+        lanes.set_syncs(first);
+        watcher.watch_folders(registry.source_folders());
+        while let Ok(event) = happens.recv() {
+            match event {
+                LoopEvent::End => break,
+                LoopEvent::Source(name) => registry.wake_sync(&name),
+                LoopEvent::Objects => {}
+                LoopEvent::Files => match sync_files::read_files(files) {
+                    Ok(syncs) => {
+                        lanes.set_syncs(syncs);
+                        watcher.watch_folders(registry.source_folders());
+                    }
+                    Err(found) => invalid(&found),
+                },
+            }
+        }
+        tracing::info!("ending when the rounds that are under way are over");
+        registry.end_threads();
+    });
+    Ok(())
+}
+
+/// Runs the Sync objects of an API server until the process is to end.
+pub fn watch_objects(
+    objects: &SyncObjects,
+    (hub, states): (&HubClient, &HubStateStore),
+    env: &Environment<'_>,
+    telemetry: &Telemetry,
+    happens: &Receiver<LoopEvent>,
+) {
+    let registry = SyncRegistry::default();
+    let mut refused = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let shared = WorkerContext { states, env, telemetry, registry: &registry, hub: Some(hub) };
+        let workers = SyncWorkers { scope, shared };
+        telemetry.metrics.set_leading(true);
+        workers.set_syncs(valid_syncs(objects, states, &mut refused));
+        while let Ok(event) = happens.recv() {
+            match event {
+                LoopEvent::End => break,
+                LoopEvent::Source(name) => registry.wake_sync(&name),
+                LoopEvent::Files => {}
+                LoopEvent::Objects => workers.set_syncs(valid_syncs(objects, states, &mut refused)),
+            }
+        }
+        tracing::info!("ending when the rounds that are under way are over");
+        registry.end_threads();
+    });
+}
+
+/// Does one round of each Sync object.
+pub fn once_objects(
+    objects: &SyncObjects,
+    states: &HubStateStore,
+    env: &Environment<'_>,
+) -> Result<Vec<SyncResult>, StateError> {
+    let mut refused = BTreeMap::new();
+    let syncs = valid_syncs(objects, states, &mut refused);
+    let mut done = run::reconcile_in_order(&syncs, states, env)?;
+    done.extend(refused.into_iter().map(|(name, invalid)| SyncResult::for_invalid(name, &invalid)));
+    Ok(done)
+}
+
+/// The valid Syncs. The status of the others says what is wrong; it is written once.
+fn valid_syncs(
+    objects: &SyncObjects,
+    states: &HubStateStore,
+    refused: &mut BTreeMap<String, hub::InvalidSync>,
+) -> Vec<ValidSync> {
+    let mut syncs = Vec::new();
+    let mut invalid = BTreeMap::new();
+    for read in objects.load_all() {
+        match read {
+            Ok(loaded) => syncs.push(loaded),
+            Err(wrong) => match states.last_valid(&wrong) {
+                Ok(Some(loaded)) => syncs.push(loaded),
+                Ok(None) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),
+                Err(error) => {
+                    tracing::warn!(sync = wrong.metadata.full_name(), %error, "the Sync cannot be deleted yet");
+                    invalid.insert(wrong.metadata.full_name(), wrong);
+                }
+            },
+        }
+    }
+    for wrong in hub::remove_clashing(&mut syncs) {
+        invalid.insert(wrong.metadata.full_name(), wrong);
+    }
+    for (name, wrong) in &invalid {
+        if refused.get(name) != Some(wrong) {
+            tracing::error!(sync = name, "{}", wrong.message);
+            if let Err(error) = states.mark_invalid(wrong) {
+                tracing::warn!(sync = name, %error, "the status could not be written");
+            }
+        }
+    }
+    *refused = invalid;
+    syncs
+}

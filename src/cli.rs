@@ -1,0 +1,234 @@
+//! The command line: parses arguments, calls the library, prints results, and maps outcomes to exit codes.
+//!
+//! Results go to standard output, everything else to standard error.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use anstream::AutoStream;
+use anstream::stream::RawStream;
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
+
+mod access;
+mod apply;
+mod check;
+mod cluster_names;
+mod clusters;
+mod commit;
+mod completers;
+mod completions;
+mod crash;
+mod deletions;
+mod diff;
+mod drift;
+mod exit;
+mod explain;
+mod filter;
+mod import;
+mod init;
+#[cfg(feature = "live")]
+mod install;
+mod man;
+mod members;
+mod output;
+mod page;
+mod plan;
+mod progress;
+mod release;
+mod render;
+mod revision;
+mod selection;
+mod settings;
+mod snapshot;
+mod snapshot_args;
+#[cfg(feature = "live")]
+mod sync;
+mod whatif;
+mod wrapping;
+
+pub use crash::exit_on_panic;
+use exit::CommandError;
+pub use exit::Exit;
+
+/// Render per-cluster Kubernetes manifests by running the multi-cluster scheduler offline
+///
+/// A repo is a folder of templates (plain manifests), a cluster inventory, placement policies and override
+/// policies, in the dialect of Karmada, KubeAdmiral, KubeFleet or KubeFed. federate decides what each cluster
+/// receives as the control plane would, but without a control plane.
+#[derive(Debug, Parser)]
+#[command(name = "federate", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    /// When to use colour
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
+    color: ColorChoice,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  federate check examples/repo                            # errors and likely mistakes
+  federate plan examples/repo                             # where each object is placed
+  federate clusters examples/repo                         # the clusters, and whether they are ready
+  federate explain deployment/worker examples/repo        # why it is placed there
+  federate diff examples/repo --from main                 # what a change causes
+  federate whatif examples/repo --each cluster            # what the loss of a cluster causes
+  federate render examples/repo --out out                 # the manifests of every cluster
+  federate commit examples/repo --branch rendered --push  # publish the manifests with git
+  federate apply examples/repo --dry-run=server           # what applying would do
+  federate drift examples/repo                            # what differs in the clusters
+
+Exit codes: 0 nothing to report · 1 findings or differences · 2 error";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Init(init::InitCommand),
+    Check(check::CheckCommand),
+    Plan(plan::PlanCommand),
+    Clusters(clusters::ClustersCommand),
+    Explain(explain::ExplainCommand),
+    Diff(diff::DiffCommand),
+    #[command(name = "whatif")]
+    WhatIf(whatif::WhatIfCommand),
+    Render(render::RenderCommand),
+    Commit(commit::CommitCommand),
+    Apply(apply::ApplyCommand),
+    Drift(drift::DriftCommand),
+    Import(import::ImportCommand),
+    Snapshot(snapshot::SnapshotCommand),
+    #[cfg(feature = "live")]
+    Sync(sync::SyncCommand),
+    #[cfg(feature = "live")]
+    Install(install::InstallCommand),
+    Completions(completions::CompletionsCommand),
+    Man(man::ManCommand),
+}
+
+/// Runs the command line.
+pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
+    // Answers shells that ask for the values of a word, and ends then.
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
+    let cli = match Cli::try_parse_from(cluster_names::repeat_option(args)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let exit = if error.use_stderr() { Exit::Error } else { Exit::Clean };
+            // If printing fails, there is no other way to report it.
+            let _ = error.print();
+            return exit;
+        }
+    };
+    choose_color(cli.color);
+    let outcome = match cli.command {
+        Command::Init(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Plan(command) => command.run(),
+        Command::Clusters(command) => command.run(),
+        Command::Explain(command) => command.run(),
+        Command::Diff(command) => command.run(),
+        Command::WhatIf(command) => command.run(),
+        Command::Render(command) => command.run(),
+        Command::Commit(command) => command.run(),
+        Command::Apply(command) => command.run(),
+        Command::Drift(command) => command.run(),
+        Command::Import(command) => command.run(),
+        Command::Snapshot(command) => command.run(),
+        #[cfg(feature = "live")]
+        Command::Sync(command) => command.run(),
+        #[cfg(feature = "live")]
+        Command::Install(command) => command.run(),
+        Command::Completions(command) => command.run(&mut Cli::command()),
+        Command::Man(command) => command.run(Cli::command()),
+    };
+    match outcome {
+        Ok(exit) => exit,
+        Err(CommandError::BrokenPipe) => Exit::Clean,
+        Err(CommandError::Failed(message)) => {
+            print_notice(&format!("error: {message}\n"));
+            Exit::Error
+        }
+    }
+}
+
+/// Prints a result for people to standard output: on a terminal, its lines fit the width.
+fn print_text(text: &str) -> Result<(), CommandError> {
+    match terminal_width(&io::stdout()) {
+        Some(width) => print_unchanged(&wrapping::wrap_text(text, width)),
+        None => print_unchanged(text),
+    }
+}
+
+/// The width of the terminal to which a stream goes, if it goes to one.
+fn terminal_width(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = terminal_size::terminal_size_of(stream).filter(|_| stream.is_terminal());
+    size.map(|(columns, _)| usize::from(columns.0))
+}
+
+/// Prints a result for scripts or files to standard output, as it is.
+fn print_unchanged(text: &str) -> Result<(), CommandError> {
+    progress::stop_line();
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Prints the result as JSON or YAML.
+fn print_value<T: serde::Serialize>(value: &T, format: settings::OutputFormat) -> Result<(), CommandError> {
+    if format == settings::OutputFormat::Json {
+        return print_to(|out| {
+            serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
+            out.write_all(b"\n")
+        });
+    }
+    let value = serde_json::to_value(value).map_err(|e| CommandError::Failed(e.to_string()))?;
+    let mut text = String::new();
+    federate_yaml::write_document(&value, &mut text);
+    print_unchanged(&text)
+}
+
+/// Prints what `write` writes, as it comes.
+fn print_to(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> Result<(), CommandError> {
+    progress::stop_line();
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write(&mut out)?;
+    Ok(out.flush()?)
+}
+
+/// Prints to standard error, and ignores that it may be closed.
+fn print_notice(text: &str) {
+    progress::stop_line();
+    let wrapped = terminal_width(&io::stderr()).map(|width| wrapping::wrap_text(text, width));
+    let _ = io::stderr().lock().write_all(wrapped.as_deref().unwrap_or(text).as_bytes());
+}
+
+/// Makes the choice of `--color` that of all streams.
+fn choose_color(choice: ColorChoice) {
+    match choice {
+        ColorChoice::Auto => anstream::ColorChoice::Auto,
+        ColorChoice::Always => anstream::ColorChoice::Always,
+        ColorChoice::Never => anstream::ColorChoice::Never,
+    }
+    .write_global();
+}
+
+/// Whether to use colour on this stream: only on terminals, unless `--color`, `NO_COLOR` or
+/// `CLICOLOR_FORCE` say otherwise.
+fn use_color(stream: &impl RawStream) -> bool {
+    AutoStream::choice(stream) != anstream::ColorChoice::Never
+}
+
+/// A folder in the user's cache, if the environment names one.
+fn cache_folder(name: &str) -> Option<PathBuf> {
+    let folder = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    Some(cache.join("federate").join(name))
+}
