@@ -246,7 +246,7 @@ impl NodeTree {
         }
         let mapping = self.resolve_alias(mapping)?;
         let Kind::Mapping(entries) = &self.nodes.get(mapping)?.kind else { return None };
-        let found = entries.iter().rev().filter(|entry| entry.key.as_deref().is_none_or(|key| key == key));
+        let found = entries.iter().rev().filter(|entry| entry.key.as_deref().is_none_or(|name| name == key));
         for entry in found {
             if entry.key.is_some() {
                 return Some((entry.at, entry.value));
