@@ -60,6 +60,26 @@ struct Answer {
     schedules: bool,
 }
 
+impl Answer {
+    /// Returns the answer of a scheduler that acted on these inputs.
+    fn from_schedule(
+        clusters: PlacedClusters,
+        problem: Option<Unschedulable>,
+        inputs: &SchedulingTriggers,
+    ) -> Self {
+        let state = Some(inputs.clone());
+        Self {
+            clusters,
+            problem,
+            deferred: String::new(),
+            state,
+            stays: false,
+            fails: false,
+            schedules: true,
+        }
+    }
+}
+
 fn unschedulable_because(reason: &str, message: impl Into<String>) -> Unschedulable {
     Unschedulable { reason: reason.to_owned(), message: message.into() }
 }
@@ -126,8 +146,8 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         self.plane.now.is_none() && !self.migration.evicted.is_empty()
     }
 
-    /// Decides, and lets the scheduler look again after it has acted: with four or more clusters it usually notes then that it
-    /// defers a change (see [`trigger`]). A plan of the plan finds the same.
+    /// Decides, and runs the scheduler again if it acted. With four or more clusters, the second run usually defers
+    /// a change (see [`trigger`]). A plan that starts from the result does not change it.
     pub(super) fn place_until_stable(&self) -> TemplateDecision {
         let mut decided = self.place_once(None);
         let mut memory = KubeAdmiralState::from_row(&decided.placement);
@@ -197,9 +217,10 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// The clusters where the last good overrides are in force.
     fn overridden_clusters(&self) -> Vec<ClusterName> {
-        let before =
-            || self.before.iter().flat_map(|clusters| clusters.iter().map(|placed| placed.name.clone()));
-        self.memory.overridden.clone().unwrap_or_else(|| before().collect())
+        match &self.memory.overridden {
+            Some(overridden) => overridden.clone(),
+            None => self.before.iter().flat_map(|clusters| clusters.iter()).map(|p| p.name.clone()).collect(),
+        }
     }
 
     /// What the row remembers after the answer. What other controllers left on the object stays.
@@ -318,14 +339,13 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// The reason why a template without a policy is withdrawn.
     fn missing_policy(policy: Option<&KubeAdmiralPolicy<'_>>) -> Option<Unschedulable> {
-        let why = || {
-            let help = "the template names no policy; add the label";
+        let (label, cluster_label) = (keys::POLICY, keys::CLUSTER_POLICY);
+        policy.is_none().then(|| {
             unschedulable_because(
                 "NoPolicy",
-                format!("{help} `{}` or `{}`", keys::POLICY, keys::CLUSTER_POLICY),
+                format!("the template names no policy; add the label `{label}` or `{cluster_label}`"),
             )
-        };
-        policy.is_none().then(why)
+        })
     }
 
     fn build_triggers(&self, policy: Option<&KubeAdmiralPolicy<'_>>) -> SchedulingTriggers {
@@ -348,17 +368,8 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         now: &SchedulingTriggers,
         trace: Option<&mut ClusterTrace>,
     ) -> Answer {
-        let answer = |clusters, problem| Answer {
-            clusters,
-            problem,
-            deferred: String::new(),
-            state: Some(now.clone()),
-            stays: false,
-            fails: false,
-            schedules: true,
-        };
         let Some(policy) = policy else {
-            return answer(PlacedClusters::default(), Self::missing_policy(None));
+            return Answer::from_schedule(PlacedClusters::default(), Self::missing_policy(None), now);
         };
         let wanted = self.effective_policy(policy);
         let subject = match self.scheduling_unit(policy, &wanted) {
@@ -373,14 +384,12 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             }
         };
         match schedule::schedule_unit(&self.plane.members, plugins, &subject, &wanted, trace) {
-            ScheduleResult::Placed(clusters) => answer(clusters.into(), None),
-            ScheduleResult::NoClusterFits => answer(
-                PlacedClusters::default(),
-                Some(unschedulable_because(
-                    "NoClusterFits",
-                    self.describe_refusals(plugins, &subject, &wanted),
-                )),
-            ),
+            ScheduleResult::Placed(clusters) => Answer::from_schedule(clusters.into(), None, now),
+            ScheduleResult::NoClusterFits => {
+                let refusals = self.describe_refusals(plugins, &subject, &wanted);
+                let problem = unschedulable_because("NoClusterFits", refusals);
+                Answer::from_schedule(PlacedClusters::default(), Some(problem), now)
+            }
             ScheduleResult::Failed(why) => {
                 self.fail_scheduling(unschedulable_because("SchedulingFailed", why))
             }

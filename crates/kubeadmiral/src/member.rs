@@ -99,28 +99,30 @@ fn check_adoption(plane: &KubeAdmiralPlanner<'_>, object: &Object, cluster: &str
     if plane.namespaces.goes_to_every_cluster(object) {
         return Ok(());
     }
-    let annotation = |keys: [&str; 2]| keys.into_iter().find_map(|key| object.annotation(key));
     let [.., resolution] = CONFLICT_RESOLUTION;
-    if annotation(CONFLICT_RESOLUTION) != Some("adopt") {
+    if CONFLICT_RESOLUTION.iter().find_map(|key| object.annotation(key)) != Some("adopt") {
         return Err(format!("its annotation `{resolution}` is not `adopt`"));
     }
     let [.., to_adopt] = CLUSTERS_TO_ADOPT;
-    let Some(text) = annotation(CLUSTERS_TO_ADOPT).filter(|text| !text.is_empty()) else {
+    let text = CLUSTERS_TO_ADOPT.iter().find_map(|key| object.annotation(key));
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Err(format!(
             "it has `{resolution}: adopt`, but no annotation `{to_adopt}`, such as `{{\"clusters\":[\"{cluster}\"]}}`"
         ));
     };
-    let wrong = |why: &dyn std::fmt::Display| format!("its annotation `{to_adopt}` cannot be read: {why}");
-    let named: ToAdopt = serde_json::from_str(text).map_err(|e| wrong(&e))?;
+    let unreadable = format!("its annotation `{to_adopt}` cannot be read");
+    let named: ToAdopt = serde_json::from_str(text).map_err(|e| format!("{unreadable}: {e}"))?;
     if named.clusters.iter().any(|name| name == cluster) {
         return Ok(());
     }
-    let other = || format!("its annotation `{to_adopt}` does not name the cluster {cluster}");
-    if named.regexp.is_empty() {
-        return Err(other());
+    if !named.regexp.is_empty() {
+        let regexp = Regex::new(&named.regexp)
+            .map_err(|_| format!("{unreadable}: `regexp` is not a regular expression"))?;
+        if regexp.is_match(cluster) {
+            return Ok(());
+        }
     }
-    let regexp = Regex::new(&named.regexp).map_err(|_| wrong(&"`regexp` is not a regular expression"))?;
-    if regexp.is_match(cluster) { Ok(()) } else { Err(other()) }
+    Err(format!("its annotation `{to_adopt}` does not name the cluster {cluster}"))
 }
 
 /// An object that is sent to a cluster.

@@ -48,12 +48,9 @@ fn add_clusters(all: &mut ObjectReferences, at: &Cursor<'_>) {
     let listed =
         at.field("placement").items().filter_map(|item| LocatedName::from_cursor(&item.field("cluster")));
     let listed: Vec<String> = listed.map(|name| name.name).collect();
-    let with_names = |term: ClusterTerm| {
-        let names = if term.names.is_empty() { listed.clone() } else { term.names };
-        ClusterTerm { names, ..term }.only_clusters(&at.field("clusters"))
-    };
+    let mut selections = Vec::new();
     if terms.is_empty() {
-        all.cluster_terms.push(with_names(base.clone()));
+        selections.push(base.clone());
     }
     for term in &terms {
         let mut selected = base.clone().with_label_requirements(&term.field("matchExpressions"));
@@ -66,7 +63,13 @@ fn add_clusters(all: &mut ObjectReferences, at: &Cursor<'_>) {
                 _ => {}
             }
         }
-        all.cluster_terms.push(with_names(selected));
+        selections.push(selected);
+    }
+    for mut selected in selections {
+        if selected.names.is_empty() {
+            selected.names.clone_from(&listed);
+        }
+        all.cluster_terms.push(selected.only_clusters(&at.field("clusters")));
     }
     all.add_cluster_labels(&at.field("clusterSelector"));
     for term in at.field("clusterAffinity").items() {
