@@ -258,11 +258,9 @@ impl ManifestApplier<'_> {
 /// Whether only the agent manages fields of the object.
 fn is_sole_owner(live: &Value) -> bool {
     let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let name = |entry: &Value| entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned();
-    managers
-        .into_iter()
-        .flatten()
-        .all(|entry| [FIELD_MANAGER, BEFORE_FIRST_APPLY].contains(&name(entry).as_str()))
+    managers.into_iter().flatten().all(|entry| {
+        [FIELD_MANAGER, BEFORE_FIRST_APPLY].contains(&entry["manager"].as_str().unwrap_or_default())
+    })
 }
 
 /// The agent's error for a request that the API server refuses.

@@ -7,6 +7,11 @@ use super::{RolloutController, first_failure, format_cluster_count};
 use crate::rollout::rolling_update::{self, RollingStep, RolloutBatch};
 use crate::rollout::row::{BindingResources, BindingRow, BindingState};
 
+/// The digest of what the newest revision sends to a cluster; empty if it sends nothing.
+fn resource_digest<'m>(moment: &RolloutMoment<'m>, cluster: &ClusterName) -> &'m str {
+    moment.resources.clusters.get(cluster).map_or("", String::as_str)
+}
+
 impl RolloutController<'_> {
     /// Releases the newest revision to the clusters of the next round, and removes it from those of the round that are not
     /// picked any more.
@@ -15,10 +20,10 @@ impl RolloutController<'_> {
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> Result<RolloutBatch, serde_json::Error> {
-        let digest = |name: &ClusterName| moment.resources.clusters.get(name).map_or("", String::as_str);
         for (name, cluster) in &mut rollout.clusters {
             // The revision changes nothing in this cluster.
-            if cluster.resources == digest(name) && self.row.clusters.contains_cluster(name) {
+            if cluster.resources == resource_digest(moment, name) && self.row.clusters.contains_cluster(name)
+            {
                 moment.revision.clone_into(&mut cluster.revision);
             }
         }
@@ -37,7 +42,8 @@ impl RolloutController<'_> {
             match rollout.clusters.get_mut(name) {
                 Some(cluster) if !is_picked => (cluster.leaving, cluster.since) = (true, Some(moment.now)),
                 _ => {
-                    let released = ClusterRollout::from_release(moment.revision, digest(name), moment.now);
+                    let digest = resource_digest(moment, name);
+                    let released = ClusterRollout::from_release(moment.revision, digest, moment.now);
                     rollout.clusters.insert(name.clone(), released);
                 }
             }
