@@ -108,10 +108,10 @@ impl Builder for ProgramBuilder {
             .into_par_iter()
             .map(|(key, job)| (key, BuildInputs::read_job(source, job).map(Arc::new)))
             .collect();
-        let missing = || Err(error_of_run("its files were not read"));
         jobs.par_iter()
-            .map(|job| {
-                read.get(&inputs::key_of(job)).map_or_else(missing, |inputs| self.build_job(job, inputs))
+            .map(|job| match read.get(&inputs::key_of(job)) {
+                Some(inputs) => self.build_job(job, inputs),
+                None => Err(error_of_run("its files were not read")),
             })
             .collect()
     }

@@ -22,23 +22,19 @@ pub struct WorkTree {
     repository: OnceLock<Option<PathBuf>>,
 }
 
+fn unreadable_root(root: &Path, why: &str) -> Finding {
+    let file: Arc<str> = root.to_string_lossy().into();
+    let message = format!("cannot open the repo {}: {why}", root.display());
+    Finding::in_file(Severity::Error, "unreadable", &file, None, message)
+}
+
 impl WorkTree {
     /// Opens a folder.
     pub fn open(root: &Path) -> Result<Self, Finding> {
-        let error = |why: String| {
-            let file: Arc<str> = root.to_string_lossy().into();
-            Finding::in_file(
-                Severity::Error,
-                "unreadable",
-                &file,
-                None,
-                format!("cannot open the repo {}: {why}", root.display()),
-            )
-        };
-        let canonical = fs::canonicalize(root).map_err(|e| error(describe_error(&e)))?;
+        let canonical = fs::canonicalize(root).map_err(|e| unreadable_root(root, &describe_error(&e)))?;
         if !canonical.is_dir() {
             return Err(
-                error("it is not a folder".to_owned()).with_help("name the folder with the manifests")
+                unreadable_root(root, "it is not a folder").with_help("name the folder with the manifests")
             );
         }
         Ok(Self { root: canonical, missing: Arc::default(), repository: OnceLock::new() })
@@ -64,8 +60,7 @@ impl WorkTree {
 
     /// The root of the git repository's work tree.
     fn repository_root(&self) -> Option<&Path> {
-        let find = || GitLocation::discover_around(&self.root).ok()?.work_tree;
-        self.repository.get_or_init(find).as_deref()
+        self.repository.get_or_init(|| GitLocation::discover_around(&self.root).ok()?.work_tree).as_deref()
     }
 
     /// A canonical path relative to the tree, or from the root of the git repository, unless it is outside of both.
