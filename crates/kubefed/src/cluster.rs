@@ -7,7 +7,7 @@ use federate_kubernetes::{Cluster, Finding, NotReady, Object, schema};
 
 use crate::api::KubeFedClusterStatus;
 
-/// Reads an inventory object; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
+/// Reads an inventory object. [`Dialect::read_cluster`](federate_dialect::Dialect::read_cluster) describes `strict`.
 pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     let reported = object.value_at(&["status"]).is_some_and(|status| !status.is_null());
     let status: KubeFedClusterStatus = schema::read_field(object, "status", "invalid-cluster")?;

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use super::super::federated_object::FederatedObject;
 use super::super::{KubeFedPlanner, explanation};
 use federate_dialect::{Placement, gojson};
+use federate_kubernetes::Object;
 use federate_kubernetes::object::{string_map, value_at};
-use federate_kubernetes::{Labels, Object, ObjectRef};
 
 /// The kinds that record versions: of namespaced objects, and of cluster-scoped ones.
 const KINDS: [&str; 2] = ["PropagatedVersion", "ClusterPropagatedVersion"];
@@ -32,8 +32,9 @@ pub(super) fn recorded_version<'r>(
     let own = &federated.object.id;
     let kind = if own.namespace.is_some() { KINDS[0] } else { KINDS[1] };
     let name = format!("{}-{}", federated.target.kind.to_lowercase(), own.name);
-    let is_its = |id: &ObjectRef| id.kind == kind && id.namespace == own.namespace && id.name == name;
-    let record = plane.sent.iter().find(|object| is_its(&object.id))?;
+    let record = plane.sent.iter().find(|record| {
+        record.id.kind == kind && record.id.namespace == own.namespace && record.id.name == name
+    })?;
     let (template, overrides) = current_versions(row, federated);
     if record.text_at(&["status", "templateVersion"]) != template
         || record.text_at(&["status", "overridesVersion"]) != overrides
@@ -64,20 +65,27 @@ fn object_version(live: &Object) -> String {
 }
 
 fn same_metadata(desired: &Value, live: &Value) -> bool {
-    let text = |value, key| {
-        value_at(value, &["metadata", key]).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let map = |value, key| -> Labels { string_map(value_at(value, &["metadata", key])) };
-    ["name", "namespace"].iter().all(|key| text(desired, key) == text(live, key))
-        && ["labels", "annotations"].iter().all(|key| map(desired, key) == map(live, key))
+    for key in ["name", "namespace"] {
+        let [desired, live] = [desired, live]
+            .map(|object| value_at(object, &["metadata", key]).and_then(Value::as_str).unwrap_or_default());
+        if desired != live {
+            return false;
+        }
+    }
+    ["labels", "annotations"].iter().all(|key| {
+        let [desired, live] = [desired, live].map(|object| string_map(value_at(object, &["metadata", key])));
+        desired == live
+    })
 }
 
 /// The versions of the template and of the overrides, after the scheduler has written them.
 fn current_versions(row: &Placement, federated: &FederatedObject<'_>) -> (String, String) {
     let object = federated.object;
     let scheduled = row.policy.as_ref().is_some_and(|policy| *policy != object.id);
-    let schedule = || row.clusters.iter().map(|p| (p.name.clone(), p.replicas.unwrap_or(0))).collect();
-    let rewritten = scheduled.then(|| explanation::rewrite_federated(federated, &schedule()));
+    let rewritten = scheduled.then(|| {
+        let schedule = row.clusters.iter().map(|p| (p.name.clone(), p.replicas.unwrap_or(0)));
+        explanation::rewrite_federated(federated, &schedule.collect())
+    });
     compute_versions(rewritten.as_ref().unwrap_or(&object.body))
 }
 
@@ -122,11 +130,11 @@ fn encode_entry(entry: &Value) -> String {
 }
 
 fn encode_step(step: &Value) -> String {
-    let given = |key| step.get(key).filter(|value| !value.is_null());
+    let [op, path, value] = ["op", "path", "value"].map(|key| step.get(key).filter(|value| !value.is_null()));
     let mut fields = Vec::new();
-    fields.extend(given("op").filter(|op| *op != "").map(|op| encode_field("op", op)));
-    fields.push(encode_field("path", given("path").unwrap_or(&json!(""))));
-    fields.extend(given("value").map(|value| encode_field("value", &to_floats(value))));
+    fields.extend(op.filter(|op| *op != "").map(|op| encode_field("op", op)));
+    fields.push(encode_field("path", path.unwrap_or(&json!(""))));
+    fields.extend(value.map(|value| encode_field("value", &to_floats(value))));
     format!("{{{}}}", fields.join(","))
 }
 
