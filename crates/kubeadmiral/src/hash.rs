@@ -5,17 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::json::string_at;
-use federate_dialect::gojson;
+use federate_dialect::{compute_fnv1, gojson};
 use federate_kubernetes::{Labels, Taint};
-
-/// The 32-bit FNV-1 hash.
-pub(super) fn compute_fnv(bytes: impl Iterator<Item = u8>) -> u32 {
-    bytes.fold(0x811c_9dc5_u32, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte))
-}
 
 /// The digest of a text.
 fn fnv_digest(text: &str) -> String {
-    compute_fnv(text.bytes()).to_string()
+    compute_fnv1(text.bytes()).to_string()
 }
 
 /// The digest of annotations by name; without any, that of an empty map.

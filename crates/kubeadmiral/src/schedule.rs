@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::effective_policy::EffectivePolicy;
-use super::hash;
 use super::migration::{CapacityEstimates, Migration};
 use super::profile::{FilterPlugin, Plugins};
-use federate_dialect::Placed;
+use federate_dialect::{Placed, compute_fnv1};
 use federate_kubernetes::Cluster;
 
 mod binpack;
@@ -265,7 +264,7 @@ fn divide_replicas(
             .map(|((member, weight), bounds)| spread::SpreadShare {
                 weight: *weight,
                 bounds: *bounds,
-                hash: hash::compute_fnv(member.cluster.name.bytes().chain(subject.key.bytes())),
+                hash: compute_fnv1(member.cluster.name.bytes().chain(subject.key.bytes())),
             })
             .collect();
         if let Some(trace) = trace {

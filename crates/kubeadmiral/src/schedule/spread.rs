@@ -130,7 +130,7 @@ mod tests {
         let share = |(name, weight, min): &(&str, i64, i64)| SpreadShare {
             weight: *weight,
             bounds: Bounds { min: *min, max: None },
-            hash: crate::hash::compute_fnv(name.bytes().chain(key.bytes())),
+            hash: federate_dialect::compute_fnv1(name.bytes().chain(key.bytes())),
         };
         clusters.iter().map(share).collect()
     }
