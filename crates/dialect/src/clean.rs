@@ -86,7 +86,7 @@ fn remove_kind_fields(edits: &mut ImportEdits<'_>) {
         ("", "Pod") => edits.remove_value("/spec/ephemeralContainers"),
         // A volume that the author chose stays; one that the controller bound belongs to one cluster.
         ("", "PersistentVolumeClaim") if is_bound_by_controller(object) => {
-            edits.remove_value("/spec/volumeName")
+            edits.remove_value("/spec/volumeName");
         }
         ("", "PersistentVolume") if is_bound_by_controller(object) => edits.remove_value("/spec/claimRef"),
         ("", "PersistentVolume") => {
@@ -136,7 +136,9 @@ pub fn clean_object(object: &Object) -> (Object, Vec<ImportEdit>) {
     if object.id.group().is_empty() && object.id.kind == "Pod" {
         remove_values(token_volumes(&body), &mut body, &mut done);
     }
-    remove_values(find_null_timestamps(&body), &mut body, &mut done);
+    let mut timestamps = Vec::new();
+    collect_null_timestamps(&body, "", &mut timestamps);
+    remove_values(timestamps, &mut body, &mut done);
     for place in REMOVED_WHEN_EMPTY {
         if body.pointer(place).is_some_and(is_empty) {
             remove_values(vec![place.to_owned()], &mut body, &mut done);
@@ -222,13 +224,7 @@ fn token_volumes(pod: &Value) -> Vec<String> {
     found
 }
 
-/// The `creationTimestamp` that API servers write into templates.
-fn find_null_timestamps(value: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    collect_null_timestamps(value, "", &mut found);
-    found
-}
-
+/// Collects the `creationTimestamp` that API servers write into templates.
 fn collect_null_timestamps(value: &Value, pointer: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

@@ -23,7 +23,7 @@ pub(super) fn ignored_annotations(template: &Object, decision: &TemplateDecider<
     let unreadable = unreadable_annotations(template).into_iter();
     let mut findings: Vec<Finding> =
         unreadable.map(|(key, why)| ignored_annotation(template, key, &why)).collect();
-    if let Some(why) = decision.migration_error() {
+    if let Some(why) = &decision.unclear_migration {
         findings.push(ignored_annotation(template, keys::MIGRATION, why));
     }
     if decision.lacks_clock() {

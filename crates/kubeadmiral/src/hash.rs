@@ -41,7 +41,7 @@ pub(super) fn hash_taints(taints: &[Taint]) -> String {
 pub(super) fn hash_api_types(types: &[Value]) -> String {
     const KEYS: [&str; 5] = ["group", "version", "kind", "pluralName", "scope"];
     let mut types: Vec<[&str; 5]> = types.iter().map(|api| KEYS.map(|key| string_at(api, &[key]))).collect();
-    types.sort();
+    types.sort_unstable();
     let list = types.into_iter().map(|values| {
         let mut map: Map<String, Value> =
             KEYS.iter().zip(values).map(|(key, value)| ((*key).to_owned(), value.into())).collect();

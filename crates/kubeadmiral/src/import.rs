@@ -17,7 +17,7 @@ use federate_kubernetes::{Finding, Object};
 
 /// The importer.
 pub(super) const IMPORTER: Importer =
-    Importer { import_object: import_object, unnamed: None, wraps: false, note: None, retain: None };
+    Importer { import_object, unnamed: None, wraps: false, note: None, retain: None };
 
 const CLUSTERS_TO_ADOPT_ANNOTATION: &str = "kubeadmiral.io/clusters-to-adopt";
 

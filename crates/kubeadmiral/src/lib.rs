@@ -128,7 +128,8 @@ impl Dialect for KubeAdmiral {
         let mut lost = cluster.clone();
         self.mark_unreachable(&mut lost);
         let what = format!("{}: Offline is True, Ready is Unknown", cluster.name);
-        vec![OutageStep { seconds: PROBE_PERIOD + STATUS_THRESHOLD, what, cluster: lost }]
+        let capacity::StatusFlags { period, threshold } = capacity::StatusFlags::default();
+        vec![OutageStep { seconds: (period + threshold).as_secs(), what, cluster: lost }]
     }
 
     fn mark_as_managed(&self, live: &mut Object) {
@@ -176,11 +177,6 @@ impl Dialect for KubeAdmiral {
         Box::new(KubeAdmiralPlanner::new(input))
     }
 }
-
-/// The seconds between two probes of a cluster (`--cluster-health-check-period`).
-const PROBE_PERIOD: i64 = 30;
-/// The seconds for which a change must be observed (`--cluster-status-threshold`).
-const STATUS_THRESHOLD: i64 = 100;
 
 /// `KubeAdmiral`'s control plane over one repo.
 struct KubeAdmiralPlanner<'a> {

@@ -12,7 +12,7 @@ use super::overrides;
 use super::state::KubeAdmiralState;
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, keys, manifest, source};
-use federate_dialect::{ControlPlaneAction, DeleteOptions, Placement, SyncOp};
+use federate_dialect::{ControlPlaneAction, Placement, SyncOp};
 use federate_kubernetes::object::value_at;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Cluster, Object};
@@ -45,9 +45,10 @@ pub(super) fn reconcile_member(
     let placed = placement.clusters.find_cluster(&cluster.name);
     let Some(placed) = placed.filter(|_| !cluster.deleting) else {
         managed?;
-        let removable = cluster.ready && is_propagated(placement, &cluster.name);
+        let propagated = KubeAdmiralState::from_row(placement).propagated.unwrap_or_default();
+        let removable = cluster.ready && propagated.contains(&cluster.name);
         return removable.then_some(ControlPlaneAction {
-            op: SyncOp::Delete(background_deletion()),
+            op: SyncOp::Delete([("propagationPolicy".to_owned(), "Background".into())].into_iter().collect()),
             adopts: false,
             status: "WaitingForRemoval",
             hint: None,
@@ -73,16 +74,6 @@ pub(super) fn reconcile_member(
             Ok(()) => sending.update_action(live, true),
         },
     })
-}
-
-/// The options of a background deletion.
-fn background_deletion() -> DeleteOptions {
-    DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())])
-}
-
-/// Whether the object was sent to the cluster.
-fn is_propagated(placement: &Placement, cluster: &str) -> bool {
-    KubeAdmiralState::from_row(placement).propagated.iter().flatten().any(|name| name.as_ref() == cluster)
 }
 
 #[derive(Deserialize, Default)]

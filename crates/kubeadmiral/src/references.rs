@@ -48,17 +48,22 @@ fn add_clusters(all: &mut ObjectReferences, at: &Cursor<'_>) {
     let listed =
         at.field("placement").items().filter_map(|item| LocatedName::from_cursor(&item.field("cluster")));
     let listed: Vec<String> = listed.map(|name| name.name).collect();
+    all.add_cluster_labels(&at.field("clusterSelector"));
     let mut selections = Vec::new();
     if terms.is_empty() {
         selections.push(base.clone());
     }
     for term in &terms {
+        all.add_label_requirements(&term.field("matchExpressions"));
         let mut selected = base.clone().with_label_requirements(&term.field("matchExpressions"));
         for field in
             term.field("matchFields").items().filter(|one| one.field("key").as_text() == "metadata.name")
         {
             match field.field("operator").as_text() {
-                "In" => selected = selected.only_clusters(&field.field("values")),
+                "In" => {
+                    selected = selected.only_clusters(&field.field("values"));
+                    all.add_cluster_list(&field.field("values"));
+                }
                 "NotIn" => selected = selected.except_clusters(&field.field("values")),
                 _ => {}
             }
@@ -70,14 +75,6 @@ fn add_clusters(all: &mut ObjectReferences, at: &Cursor<'_>) {
             selected.names.clone_from(&listed);
         }
         all.cluster_terms.push(selected.only_clusters(&at.field("clusters")));
-    }
-    all.add_cluster_labels(&at.field("clusterSelector"));
-    for term in at.field("clusterAffinity").items() {
-        all.add_label_requirements(&term.field("matchExpressions"));
-        let names = term.field("matchFields").items().filter(|field| {
-            field.field("key").as_text() == "metadata.name" && field.field("operator").as_text() == "In"
-        });
-        names.for_each(|field| all.add_cluster_list(&field.field("values")));
     }
 }
 

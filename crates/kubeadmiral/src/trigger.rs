@@ -36,7 +36,7 @@ pub(super) struct SchedulingTriggers {
     /// The policy's name; empty without one.
     policy: String,
     /// A digest of its content.
-    content: String,
+    pub(super) content: String,
     /// The digest of the clusters in the shared memory.
     clusters: String,
 }
@@ -186,11 +186,6 @@ impl SchedulingTriggers {
             content: subject.content.to_owned(),
             clusters: clusters.to_owned(),
         }
-    }
-
-    /// The digest of the policy's content.
-    pub(super) fn policy_content(&self) -> &str {
-        &self.content
     }
 
     /// Reads the text that the scheduler writes to a federated object.

@@ -15,16 +15,12 @@ pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Fin
     Ok(Cluster {
         region: status.region,
         zones: status.zones,
-        kubernetes: reported_version(object),
+        kubernetes: Some(object.text_at(&["status", "kubernetesVersion"]).to_owned())
+            .filter(|version| !version.is_empty()),
         ready: if reported { ready } else { !strict },
         unready_condition: NotReady::from_conditions(object.value_at(&["status", "conditions"]), "Ready"),
         ..Cluster::from_object(object)
     })
-}
-
-/// The version of Kubernetes that the cluster reports.
-fn reported_version(object: &Object) -> Option<String> {
-    Some(object.text_at(&["status", "kubernetesVersion"]).to_owned()).filter(|version| !version.is_empty())
 }
 
 #[cfg(test)]

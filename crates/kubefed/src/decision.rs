@@ -337,31 +337,22 @@ pub(super) fn inactive_refusal(
 ) -> Option<PlacementRefusal> {
     let (config, kind, id) = (&plane.config, &federated.kind, &federated.object.id);
     if !config.pushes {
+        let message = "the feature `PushReconciler` is disabled";
         let help = "enable it in the KubeFedConfig";
-        return Some(PlacementRefusal::new(
-            PROPAGATION_DISABLED,
-            "the feature `PushReconciler` is disabled",
-            help,
-        ));
+        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help));
     }
     if !kind.enabled {
         let message = format!("the FederatedTypeConfig `{}` says `propagation: Disabled`", kind.name);
-        return Some(PlacementRefusal::new(
-            PROPAGATION_DISABLED,
-            message,
-            "enable it there to propagate this type",
-        ));
+        let help = "enable it there to propagate this type";
+        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help));
     }
     if config.namespaced && (kind.scope == Scope::Cluster || federated.namespace() != config.namespace) {
         let message = format!(
             "this control plane has the scope `Namespaced`: it federates objects of namespace `{}` only",
             config.namespace
         );
-        return Some(PlacementRefusal::new(
-            "OutOfScope",
-            message,
-            "move it there, or give the control plane the scope `Cluster`",
-        ));
+        let help = "move it there, or give the control plane the scope `Cluster`";
+        return Some(PlacementRefusal::new("OutOfScope", message, help));
     }
     if !kind.is_namespace() {
         return None;

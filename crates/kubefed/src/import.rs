@@ -13,7 +13,7 @@ const FEDERATED: (&str, &str) = ("types.kubefed.io", "v1beta1");
 
 /// The importer.
 pub(super) const IMPORTER: Importer = Importer {
-    import_object: import_object,
+    import_object,
     unnamed: Some(
         "KubeFed has neither policies nor cluster lists for adoption: a federated object contains its placement",
     ),

@@ -21,7 +21,7 @@ pub(super) mod version;
 pub(super) use version::is_record;
 
 /// The status of an action without problems.
-const OK_STATUS: &str = "OK";
+pub(super) const OK_STATUS: &str = "OK";
 
 /// The status of an object that is being deleted.
 const WAITING_STATUS: &str = "WaitingForRemoval";

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::manifest;
 use super::state::KubeFedState;
 use federate_dialect::Placement;
 use federate_kubernetes::selector::LabelSelector;
@@ -150,7 +151,7 @@ fn is_unschedulable(condition: &Value) -> bool {
 
 /// Whether a live object is managed by the control plane.
 pub(super) fn is_managed(object: &Object) -> bool {
-    object.label("kubefed.io/managed") == Some("true")
+    object.label(manifest::MANAGED_LABEL) == Some("true")
 }
 
 fn number_at(object: &Object, path: &[&str]) -> i64 {

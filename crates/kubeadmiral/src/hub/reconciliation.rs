@@ -50,7 +50,7 @@ pub fn reconcile_federated(input: PlannerInput<'_>, federated: &Object) -> Optio
     let scheduled = memory.trigger != before;
     let policy = placement.policy.as_ref().and_then(|id| plane.policies.get(id)).map(|p| &p.spec);
     let mut draft = Draft::new(federated);
-    draft.set_annotation(keys::APPLIED_MIGRATION, decision.applied_migration().map(str::to_owned));
+    draft.set_annotation(keys::APPLIED_MIGRATION, decision.applied.clone());
     draft.set_annotation(keys::DEFERRED, Some(memory.deferred.clone()).filter(|text| !text.is_empty()));
     if scheduled {
         let triggers = memory.trigger.map(|state| state.to_annotation(&plane.snapshot));

@@ -54,10 +54,10 @@ fn merge_maps(body: &mut Value, live: &Value, field: &str, sent: &str) {
 fn retain_by_kind(template: &Object, body: &mut Value, live: &Value) -> Result<(), FieldRetentionFailure> {
     match (template.id.group(), template.id.kind.as_str()) {
         ("", "Service") => retain_service(body, live),
-        ("", "ServiceAccount") => {
-            if array_at(body, &["secrets"]).is_empty() && !array_at(live, &["secrets"]).is_empty() {
-                body["secrets"] = live["secrets"].clone();
-            }
+        ("", "ServiceAccount")
+            if array_at(body, &["secrets"]).is_empty() && !array_at(live, &["secrets"]).is_empty() =>
+        {
+            body["secrets"] = live["secrets"].clone();
         }
         ("batch", "Job") if value_at(body, &["spec", "manualSelector"]) != Some(&Value::Bool(true)) => {
             copy_live(body, live, &["spec", "selector"]);

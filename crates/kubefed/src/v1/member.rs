@@ -6,14 +6,12 @@
 use serde_json::Value;
 
 use super::super::KubeFedPlanner;
+use super::super::member::OK_STATUS;
 use super::manifest;
 use federate_dialect::{ControlPlaneAction, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::object::{string_map, value_at};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
-
-/// The status of an action without problems.
-const OK_STATUS: &str = "OK";
 
 /// Decides what to do in a cluster; `None` where the cluster is not handled.
 pub(in super::super) fn reconcile_member(
