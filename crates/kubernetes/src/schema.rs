@@ -162,7 +162,7 @@ impl Checker<'_> {
             match fields.clone().find(|field| field.name == key) {
                 Some(_) if value.is_null() => {}
                 Some(field) => {
-                    self.check_below(field.name, |c| c.check_value(value, &field.shape, field.required))
+                    self.check_below(field.name, |c| c.check_value(value, &field.shape, field.required));
                 }
                 None => {
                     let known: Vec<&str> = fields.clone().map(|field| field.name).collect();

@@ -51,7 +51,7 @@ pub(super) fn find_causes(kind: &str, object: &Value) -> Vec<StatusCause> {
             causes.extend(negative_causes(object, &["revisionHistoryLimit"]));
         }
         "CronJob" => {
-            causes.extend(negative_causes(object, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"]))
+            causes.extend(negative_causes(object, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"]));
         }
         _ => {}
     }
