@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
         for (pointer, written) in file.list_paths() {
             let place = file.locate_pointer(&pointer);
-            let path = file.resolve_path(&written, &place)?;
+            let path = resolve_repo_path(file.folder, &written, &place)?;
             let may_be_folder = RESOURCE_LISTS
                 .iter()
                 .chain(&PLUGIN_LISTS)
@@ -329,10 +329,6 @@ impl KustomizationFile<'_, '_> {
     fn locate_pointer(&mut self, pointer: &str) -> Reference {
         let at = self.positions.locate_nearest(self.document, pointer);
         Reference { file: self.file.to_owned(), line: at.map_or(0, |at| at.line) }
-    }
-
-    fn resolve_path(&self, written: &str, place: &Reference) -> Result<String, BuildError> {
-        resolve_repo_path(self.folder, written, place)
     }
 
     fn list_items<'v>(&'v self, key: &'v str) -> impl Iterator<Item = (String, &'v Value)> {

@@ -35,7 +35,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// The API server of a member, which computes the result of a write.
 pub trait MemberApi {
-    /// The result of a server-side apply as [`MANAGER`].
+    /// The result of a server-side apply as [`FIELD_MANAGER`].
     fn compute_apply(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, ApiError>;
 
     /// The result of a create, or of an update of `live`.

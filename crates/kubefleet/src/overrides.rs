@@ -46,7 +46,7 @@ impl<'a> KubeFleetOverride<'a> {
     }
 
     /// Reads the override of a snapshot.
-    pub(crate) fn of_snapshot(object: &'a Object) -> Result<Self, serde_json::Error> {
+    pub(crate) fn from_snapshot(object: &'a Object) -> Result<Self, serde_json::Error> {
         Self::from_spec(object, object.value_at(&["spec", "overrideSpec"]).unwrap_or(&Value::Null))
     }
 
@@ -329,7 +329,7 @@ impl<'a> OverrideChanges<'a> {
         for (one, step) in &self.steps {
             let paths = step.apply_to(&mut body).map_err(|(operation, why)| FailedOverride {
                 over: one,
-                pointer: step.operation_pointer(operation),
+                pointer: format!("/spec/policy/overrideRules/{}/jsonPatchOverrides/{operation}", step.rule),
                 why,
             })?;
             let policy = &one.id;
@@ -371,10 +371,6 @@ impl Step {
             patch::apply_operation(body, operation).map_err(|why| (index, OverrideFailure::Patch(why)))?;
         }
         Ok(patch::find_differences(&before, body))
-    }
-
-    fn operation_pointer(&self, operation: usize) -> String {
-        format!("/spec/policy/overrideRules/{}/jsonPatchOverrides/{operation}", self.rule)
     }
 }
 

@@ -107,7 +107,9 @@ impl PropertyName {
                     CapacityType::Allocatable => &capacity.allocatable,
                     CapacityType::Available => &capacity.available,
                 };
-                Ok(amounts.get(resource).map(|exact| PropertyAmount::from_quantity(*exact)))
+                Ok(amounts
+                    .get(resource)
+                    .map(|exact| PropertyAmount { exact: *exact, approximate: exact.as_approximate_f64() }))
             }
             Self::Malformed(name) => {
                 let message = format!("`{name}` is not of the form `{RESOURCES}<usage>-<resource>`");
@@ -121,10 +123,6 @@ impl PropertyAmount {
     fn parse(text: &str) -> Option<Self> {
         let exact = Quantity::parse(text)?;
         Some(Self { exact, approximate: parse_scaled(text).unwrap_or_else(|| exact.as_approximate_f64()) })
-    }
-
-    fn from_quantity(exact: Quantity) -> Self {
-        Self { exact, approximate: exact.as_approximate_f64() }
     }
 }
 

@@ -79,11 +79,6 @@ impl WorkTree {
         }
     }
 
-    /// The entries that a folder lacks, although git tracks them.
-    fn missing_from(&self, folder: &str) -> Option<&Vec<TreeEntry>> {
-        self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder)
-    }
-
     fn entry_kind(&self, path: &Path) -> EntryKind {
         match fs::symlink_metadata(path) {
             Ok(meta) if meta.is_symlink() => self.resolve_link(path),
@@ -115,7 +110,7 @@ impl WorkTree {
 impl Source for WorkTree {
     fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
         let path = self.file_path(folder);
-        let missing = self.missing_from(folder);
+        let missing = self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder);
         let read = match (fs::read_dir(&path), missing) {
             (Err(e), Some(missing)) if e.kind() == io::ErrorKind::NotFound => return Ok(missing.clone()),
             (read, _) => read.map_err(|e| describe_error(&e))?,

@@ -298,7 +298,7 @@ impl AzureProvider {
 
     fn current_costs(&mut self, now: Timestamp) -> Option<&Costs> {
         let prices = self.config.prices.as_ref()?;
-        if self.costs.as_ref().is_none_or(|costs| costs.is_outdated(prices)) {
+        if self.costs.as_ref().is_none_or(|costs| prices.updated > costs.computed) {
             self.compute_costs(now);
         }
         self.costs.as_ref()

@@ -309,13 +309,13 @@ impl HubPlacement {
     }
 }
 
-/// The key by which rows are sorted to remove some.
 /// Sorts clusters by their scores, the best first. Of equal ones, those with an obsolete row come first, then those
 /// with the greater index.
 fn sort_by_rank(clusters: &mut [(usize, Scores)], obsolete: &[bool]) {
     clusters.sort_by_key(|(at, scores)| Reverse((*scores, obsolete.get(*at) == Some(&true), *at)));
 }
 
+/// The key by which rows are sorted to remove some.
 fn removal_key(binding: &HubBinding) -> (Option<(i64, i64)>, &str) {
     (binding.decision.score.map(|score| (score.topology, score.affinity)), &binding.cluster)
 }

@@ -2,7 +2,7 @@
 //!
 //! The loop keeps which clusters have the resources of which revision. From that, the bindings are made that the rollout
 //! controller and update runs read; what these write to bindings is noted for the loop. So the rules are those of
-//! [`rolling`](super::rolling) and [`run`](super::run).
+//! [`rolling_update`](super::rolling_update) and [`run`](super::run).
 
 use federate_dialect::{PolicyRollout, RolloutMoment, RolloutStep};
 use federate_kubernetes::condition::Condition;

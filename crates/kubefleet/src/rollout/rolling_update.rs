@@ -18,7 +18,7 @@ pub(crate) const CLEANUP_WAIT: SignedDuration = SignedDuration::from_secs(5);
 /// What a rolling update does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RollingStep {
-    /// Nothing until a row that is being deleted is gone. The next check is after [`CLEANUP`].
+    /// Nothing until a row that is being deleted is gone. The next check is after [`CLEANUP_WAIT`].
     Cleanup,
     /// A round.
     Round(RolloutBatch),

@@ -4,7 +4,7 @@
 //! (`GIT_SSH_COMMAND`, `GIT_ASKPASS`, `GIT_CONFIG_COUNT`, …) and the configuration of the system and the user
 //! (credential helpers, `core.hooksPath`, `gpg.program`, `gpg.ssh.allowedSignersFile`, `core.sshCommand`,
 //! proxies, …). What belongs to the *repository* never runs, and never weakens verification: git does not read
-//! its configuration at all; federate reads the keys in [`ALLOWED`] and passes them on.
+//! its configuration at all; federate reads the keys in [`ALLOWED_KEYS`] and passes them on.
 //!
 //! For this, git gets a separate *common folder* (`GIT_COMMON_DIR`), where it looks for `config`, `hooks` and
 //! `info`, with links to the repository's refs in it. Settings are allowed by a list, so a setting with which a
@@ -148,7 +148,7 @@ impl Isolation {
     }
 }
 
-/// The repository's settings with the keys in [`ALLOWED`], in their order.
+/// The repository's settings with the keys in [`ALLOWED_KEYS`], in their order.
 fn allowed_settings(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
     let config = repository.config()?;
     let entries = config.entries(None)?;

@@ -8,7 +8,6 @@ use super::hub::{approval_token, open_requests};
 use super::memory::RunMemory;
 use super::{RolloutController, first_failure, format_cluster_count};
 use crate::rollout::run::RunRequeue;
-use crate::rollout::run::status::StageStatus;
 
 /// How far a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +66,7 @@ impl RunReport {
         moment: &RolloutMoment<'_>,
     ) -> RolloutStep {
         let status = &known.status;
-        let stage = status.stages.iter().find(|stage| !is_finished(stage));
+        let stage = status.stages.iter().find(|stage| stage.find_condition("Succeeded").is_none());
         let clusters = status.stages.iter().flat_map(|stage| &stage.clusters);
         let total = clusters.clone().count();
         let updated = clusters.filter(|cluster| cluster.is_true("Succeeded")).count();
@@ -114,8 +113,4 @@ impl RunReport {
             ..carrying.progress_step(rollout, &known.revision)
         }
     }
-}
-
-fn is_finished(stage: &StageStatus) -> bool {
-    condition::find_condition(&stage.conditions, "Succeeded").is_some()
 }

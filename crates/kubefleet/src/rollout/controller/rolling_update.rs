@@ -7,14 +7,9 @@ use super::{RolloutController, first_failure, format_cluster_count};
 use crate::rollout::rolling_update::{self, RollingStep, RolloutBatch};
 use crate::rollout::row::{BindingResources, BindingRow, BindingState};
 
-/// The digest of what the newest revision sends to a cluster; empty if it sends nothing.
-fn resource_digest<'m>(moment: &RolloutMoment<'m>, cluster: &ClusterName) -> &'m str {
-    moment.resources.clusters.get(cluster).map_or("", String::as_str)
-}
-
 impl RolloutController<'_> {
-    /// Releases the newest revision to the clusters of the next round, and removes it from those of the round that are not
-    /// picked any more.
+    /// Releases the newest revision to the clusters of the next batch. Clusters of the batch that are no longer picked
+    /// are marked as leaving.
     pub(in crate::rollout) fn release_next_batch(
         &self,
         rollout: &mut PolicyRollout,
@@ -111,4 +106,9 @@ impl RolloutController<'_> {
         rows.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         rows
     }
+}
+
+/// The digest of what the newest revision sends to a cluster; empty if it sends nothing.
+fn resource_digest<'m>(moment: &RolloutMoment<'m>, cluster: &ClusterName) -> &'m str {
+    moment.resources.clusters.get(cluster).map_or("", String::as_str)
 }

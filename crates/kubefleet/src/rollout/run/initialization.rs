@@ -263,7 +263,7 @@ impl Run<'_> {
         for kind in ["ClusterResourceOverrideSnapshot", "ResourceOverrideSnapshot"] {
             let all = self.hub.of_kind(kind).filter(|o| crate::hub::snapshot::is_latest(o));
             for snapshot in all {
-                let one = KubeFleetOverride::of_snapshot(snapshot)?;
+                let one = KubeFleetOverride::from_snapshot(snapshot)?;
                 if one.applies_to_objects(&placement, &selected) {
                     found.push(one);
                 }

@@ -153,7 +153,7 @@ macro_rules! conditions_of {
                 condition::set_condition(&mut self.conditions, Condition::new(kind, status, reason, message), now);
             }
 
-            pub(super) fn find_condition(&self, kind: &str) -> Option<&Condition> {
+            pub(in crate::rollout) fn find_condition(&self, kind: &str) -> Option<&Condition> {
                 condition::find_condition(&self.conditions, kind)
             }
 
