@@ -228,7 +228,8 @@ fn use_color(stream: &impl RawStream) -> bool {
 
 /// A folder in the user's cache, if the environment names one.
 fn cache_folder(name: &str) -> Option<PathBuf> {
-    let folder = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    let [cache, home] = ["XDG_CACHE_HOME", "HOME"]
+        .map(|variable| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute()));
+    let cache = cache.or_else(|| home.map(|home| home.join(".cache")))?;
     Some(cache.join("federate").join(name))
 }

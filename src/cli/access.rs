@@ -65,16 +65,13 @@ impl AccessArgs {
 
     /// The connection details: the flags, the contexts in federate.yaml, and the repo's inventory.
     pub(super) fn build_access(&self, session: &federate_session::Session) -> federate_live::Access {
-        let hub = |context: &String| federate_live::HubAccess {
+        let hub = self.hub_context.as_ref().map(|context| federate_live::HubAccess {
             context: context.clone(),
             inventory: session.inventory_objects(),
             user: None,
-        };
-        federate_live::Access {
-            contexts: session.repo().config.contexts.clone(),
-            hub: self.hub_context.as_ref().map(hub),
-            ..self.without_repo()
-        }
+        });
+        let contexts = session.repo().config.contexts.clone();
+        federate_live::Access { contexts, hub, ..self.without_repo() }
     }
 
     /// The connection details of the flags alone.

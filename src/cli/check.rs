@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::filter::FilterArgs;
 use super::settings::{OutputFormat, RepoArgs};
@@ -10,6 +10,7 @@ use super::{CommandError, Exit, completers, print_notice, print_text, print_valu
 use federate_apiserver::served_versions::{NEWEST, OLDEST, parse_release};
 use federate_kubernetes::Finding;
 use federate_kubernetes::schema::find_nearest;
+use federate_repo::Repo;
 use federate_report::table::format_count;
 use federate_report::{annotations, findings};
 use federate_source::git::GitLocation;
@@ -91,17 +92,6 @@ impl CheckCommand {
             found.retain(Finding::is_error);
         }
         let repo = session.repo();
-        let rows = || findings::build_rows(repo, &found);
-        let document = || {
-            json!({
-                "apiVersion": federate_dialect::plan::API_VERSION,
-                "kind": "Findings",
-                "findings": rows(),
-            })
-        };
-        // From the root of the git repository.
-        let folder =
-            || GitLocation::discover_around(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
         match self.output {
             Output::Table => {
                 let most = if self.args.verbose { usize::MAX } else { findings::MAX_FINDINGS };
@@ -114,11 +104,19 @@ impl CheckCommand {
                     }
                 }
             }
-            Output::Json => print_value(&document(), OutputFormat::Json)?,
-            Output::Yaml => print_value(&document(), OutputFormat::Yaml)?,
-            Output::Github => print_text(&annotations::format_github(&rows(), &folder()))?,
-            Output::Sarif => print_value(&annotations::format_sarif(&rows(), &folder()), OutputFormat::Json)?,
-            Output::Junit => print_text(&annotations::format_junit(&rows(), &folder()))?,
+            Output::Json => print_value(&findings_document(repo, &found), OutputFormat::Json)?,
+            Output::Yaml => print_value(&findings_document(repo, &found), OutputFormat::Yaml)?,
+            Output::Github | Output::Sarif | Output::Junit => {
+                let rows = findings::build_rows(repo, &found);
+                // Annotations name files from the root of the git repository.
+                let location = GitLocation::discover_around(&self.args.repo);
+                let folder = location.map(|location| location.prefix).unwrap_or_default();
+                match self.output {
+                    Output::Github => print_text(&annotations::format_github(&rows, &folder))?,
+                    Output::Junit => print_text(&annotations::format_junit(&rows, &folder))?,
+                    _ => print_value(&annotations::format_sarif(&rows, &folder), OutputFormat::Json)?,
+                }
+            }
         }
         Ok(match (federate_engine::any_error(&found), found.is_empty()) {
             (true, _) => Exit::Error,
@@ -130,8 +128,7 @@ impl CheckCommand {
 
 /// Parses a version of Kubernetes.
 fn parse_kubernetes_version(text: &str) -> Result<u32, String> {
-    let known = |release: &u32| (OLDEST..=NEWEST).contains(release);
-    parse_release(text).filter(known).ok_or_else(|| {
+    parse_release(text).filter(|release| (OLDEST..=NEWEST).contains(release)).ok_or_else(|| {
         format!("expected a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}, such as 1.31")
     })
 }
@@ -158,6 +155,14 @@ fn find_explanation(code: &str) -> Result<String, CommandError> {
     };
     let section: Vec<&str> = lines.take_while(|line| !line.starts_with("##")).collect();
     Ok(format!("{}\n\n{}\n", heading.trim_start_matches("### "), section.join("\n").trim()))
+}
+
+fn findings_document(repo: &Repo, found: &[Finding]) -> Value {
+    json!({
+        "apiVersion": federate_dialect::plan::API_VERSION,
+        "kind": "Findings",
+        "findings": findings::build_rows(repo, found),
+    })
 }
 
 fn format_summary(found: &[Finding], templates: usize, clusters: usize) -> String {

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::deletions::{self, DeletionArgs};
 use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
 use super::{CommandError, Exit, print_notice, print_text, print_value};
-use federate_dialect::Plan;
 use federate_engine::deletions::ExcessiveDeletions;
 use federate_publish::branch::{self, BranchFolder, BranchLayout, GitRemote, Identity};
 use federate_session::Destination;
@@ -105,18 +104,21 @@ impl CommitCommand {
             keep_going: self.args.keep_going,
             prune_limit: self.deletions.prune_limit(),
         };
-        let open = |kept: Option<&Plan>| {
-            let opened = self.args.open_repo()?;
-            let session = self.args.session_of(opened.source(), None, self.args.read_memory(kept)?)?;
-            Ok((session, opened.find_provenance(&place)))
-        };
-        let retrying = |error: &branch::Error| {
-            if !self.args.quiet {
-                print_notice(&format!("{error}; trying again\n"));
-            }
-        };
-        let CommittedSession { session, outcome: committed } =
-            commit.commit_rendering(open, retrying).map_err(|error| match error {
+        let CommittedSession { session, outcome: committed } = commit
+            .commit_rendering(
+                |kept| {
+                    let opened = self.args.open_repo()?;
+                    let session =
+                        self.args.session_of(opened.source(), None, self.args.read_memory(kept)?)?;
+                    Ok((session, opened.find_provenance(&place)))
+                },
+                |error| {
+                    if !self.args.quiet {
+                        print_notice(&format!("{error}; trying again\n"));
+                    }
+                },
+            )
+            .map_err(|error| match error {
                 Error::Open(fault) => fault,
                 error => CommandError::Failed(error.to_string()),
             })?;
@@ -190,12 +192,10 @@ fn format_branch(branch: &CommittedBranch, remote: Option<&str>) -> String {
         Some(remote) => format!(", pushed to {}", git::program::without_credentials(remote)),
         None => String::new(),
     };
-    let short = |id: &String| id.chars().take(8).collect::<String>();
+    // Eight characters of a commit are enough to name it.
     match (&branch.commit, &branch.base) {
-        (Some(commit), _) => format!("{}: {} {}{pushed}\n", branch.branch, short(commit), branch.summary),
-        (None, Some(base)) => {
-            format!("{}: nothing to commit since {}{pushed}\n", branch.branch, short(base))
-        }
+        (Some(commit), _) => format!("{}: {commit:.8} {}{pushed}\n", branch.branch, branch.summary),
+        (None, Some(base)) => format!("{}: nothing to commit since {base:.8}{pushed}\n", branch.branch),
         (None, None) => format!("{}: nothing to commit\n", branch.branch),
     }
 }

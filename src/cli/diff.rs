@@ -181,7 +181,7 @@ impl DiffCommand {
         }
         match self.output {
             Output::Table => {
-                print_text(&text::format_diff(&report, text::DiffDetail::Manifests, self.args.text_style()))?
+                print_text(&text::format_diff(&report, text::DiffDetail::Manifests, self.args.text_style()))?;
             }
             Output::Markdown => {
                 print_unchanged(&markdown::format_comment(
@@ -257,10 +257,8 @@ impl DiffCommand {
     /// Reports the errors of both sides: those of the later side in full, because they must be fixed now;
     /// those of the earlier side in one line each, because this change may fix them.
     fn report_errors(&self, earlier_name: &str, from: &Session, to: &Session) {
-        let errors = |session: &Session| -> Vec<Finding> {
-            session.findings().into_iter().filter(Finding::is_error).collect()
-        };
-        let (earlier, later) = (errors(from), errors(to));
+        let [earlier, later] = [from, to]
+            .map(|session| session.findings().into_iter().filter(Finding::is_error).collect::<Vec<_>>());
         let new = findings::build_rows(to.repo(), &later);
         for row in findings::build_rows(from.repo(), &earlier).iter().filter(|row| !new.contains(row)) {
             let at = row.format_place().map(|place| format!("{place}: ")).unwrap_or_default();

@@ -128,14 +128,16 @@ impl DriftCommand {
     }
 
     fn choose_source(&self) -> Result<LiveSource<'_>, CommandError> {
-        let failed = |why: &str| Err(CommandError::Failed(why.to_owned()));
         if self.prune.is_given() && !self.correct {
-            return failed("prune flags need --correct: without it, drift deletes nothing");
+            let why = "prune flags need --correct: without it, drift deletes nothing";
+            return Err(CommandError::Failed(why.to_owned()));
         }
         match (self.args.observed_folder(), self.correct) {
-            (Some(_), true) => failed(
-                "--observed reads a dump, so --correct has no cluster to write to: leave out one of them",
-            ),
+            (Some(_), true) => {
+                let why =
+                    "--observed reads a dump, so --correct has no cluster to write to: leave out one of them";
+                Err(CommandError::Failed(why.to_owned()))
+            }
             (_, false) if self.args.has_observed()? => Ok(LiveSource::Dump),
             (_, correct) => Ok(LiveSource::Servers(ServerAccess {
                 access: &self.access,
@@ -149,8 +151,11 @@ impl DriftCommand {
 
     /// Whether drift remains at the end of the run.
     fn has_remaining(&self, actions: &[Action]) -> bool {
-        let stays = |action: &Action| matches!(action.action, ActionKind::Skip | ActionKind::Conflict);
-        !actions.is_empty() && (!self.correct || actions.iter().any(stays))
+        !actions.is_empty()
+            && (!self.correct
+                || actions
+                    .iter()
+                    .any(|action| matches!(action.action, ActionKind::Skip | ActionKind::Conflict)))
     }
 
     fn print_result(&self, done: MemberRunResult) -> Result<(), CommandError> {

@@ -8,8 +8,8 @@ use clap_complete::ArgValueCompleter;
 use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
 use super::{CommandError, Exit, completers, plan, print_text, print_value};
 use federate_dialect::Plan;
+use federate_kubernetes::ObjectRef;
 use federate_kubernetes::schema::find_nearest;
-use federate_kubernetes::{Finding, ObjectRef};
 use federate_report::clusters;
 use federate_report::explanation::{self, ExplainedPolicy};
 use federate_report::table::TextStyle;
@@ -128,11 +128,9 @@ impl ExplainCommand {
         let mut found = session.plan_findings_with_overrides();
         let explained = session.explain_object(id);
         // An override that fails may be the object of the finding.
-        let fails = |finding: &Finding| {
-            let mut changed = explained.iter().flat_map(|explained| &explained.manifests);
-            changed.any(|changed| changed.failed.as_ref() == Some(&finding.message))
-        };
-        found.retain(|finding| finding.object.as_ref() == Some(id) || fails(finding));
+        let manifests = explained.iter().flat_map(|explained| &explained.manifests);
+        let failures: Vec<&String> = manifests.filter_map(|changed| changed.failed.as_ref()).collect();
+        found.retain(|finding| finding.object.as_ref() == Some(id) || failures.contains(&&finding.message));
         let Some(mut explained) = explained else {
             let unplaced = session.explain_unplaced(id, &found);
             match self.output {
@@ -144,7 +142,7 @@ impl ExplainCommand {
         explained.explanation.clusters.retain(|row| self.args.selects_cluster(&row.cluster));
         match self.output {
             OutputFormat::Table => {
-                print_text(&explanation::format_explanation(&explained, self.args.text_style()))?
+                print_text(&explanation::format_explanation(&explained, self.args.text_style()))?;
             }
             format => print_value(&explained, format)?,
         }

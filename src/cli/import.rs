@@ -155,14 +155,14 @@ impl ImportCommand {
         let known = self.live.context.is_some() || GitLocation::discover_around(repo).is_ok();
         let tree = WorkTree::open(repo).ok().filter(|_| known);
         let session = tree.map(|tree| Session::open(&tree, SessionOptions::new(DIALECTS)));
-        let of = |is_inventory: bool| -> BTreeSet<&str> {
-            let claimed = session.iter().flat_map(|session| &session.repo().claimed);
-            claimed
-                .filter(|one| one.role != Role::ControlPlane && (one.role == Role::Inventory) == is_inventory)
-                .map(|one| one.dialect)
-                .collect()
-        };
-        let (policies, inventory) = (of(false), of(true));
+        let (mut policies, mut inventory) = (BTreeSet::new(), BTreeSet::new());
+        for claimed in session.iter().flat_map(|session| &session.repo().claimed) {
+            match claimed.role {
+                Role::ControlPlane => false,
+                Role::Inventory => inventory.insert(claimed.dialect),
+                _ => policies.insert(claimed.dialect),
+            };
+        }
         let names: Vec<&str> = if policies.is_empty() { inventory } else { policies }.into_iter().collect();
         match names.as_slice() {
             [] => Ok("kubeadmiral".to_owned()),
@@ -190,22 +190,23 @@ impl ImportCommand {
     fn validate_options(&self, importer: &Importer) -> Result<(), CommandError> {
         let wraps = importer.wraps;
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
-        let failed = |message: &str| Err(CommandError::Failed(message.to_owned()));
         if let Some(why) = importer.unnamed.filter(|_| marks) {
             return Err(CommandError::Failed(format!(
                 "{why}: leave out --policy, --cluster-policy and --cluster, or name another control plane with --as"
             )));
         }
         if wraps && self.in_place {
-            return failed(
-                "KubeFed imports generate new objects, so there is no file to change: leave out --in-place",
-            );
+            return Err(CommandError::Failed(
+                "KubeFed imports generate new objects, so there is no file to change: leave out --in-place"
+                    .to_owned(),
+            ));
         }
         if !wraps && self.enable {
-            return failed("--enable works only for KubeFed: add --as kubefed");
+            return Err(CommandError::Failed("--enable works only for KubeFed: add --as kubefed".to_owned()));
         }
         if importer.unnamed.is_none() && self.policy.is_none() && self.cluster_policy.is_none() {
-            return failed("name the policy that places the objects: --policy NAME or --cluster-policy NAME");
+            let why = "name the policy that places the objects: --policy NAME or --cluster-policy NAME";
+            return Err(CommandError::Failed(why.to_owned()));
         }
         for name in self.policy.iter().chain(&self.cluster_policy) {
             if !is_label_value(name) {
@@ -216,7 +217,8 @@ impl ImportCommand {
             }
         }
         if self.in_place && self.files.iter().any(|path| path == Path::new(STDIN)) {
-            return failed("federate cannot write back to standard input: leave out --in-place");
+            let why = "federate cannot write back to standard input: leave out --in-place";
+            return Err(CommandError::Failed(why.to_owned()));
         }
         Ok(())
     }
@@ -273,38 +275,38 @@ pub(super) fn read_file(path: &Path) -> Result<SourceFile, CommandError> {
 
 /// Whether the text is a valid label value.
 fn is_label_value(text: &str) -> bool {
-    let edge = |byte: Option<u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric());
-    text.len() <= 63
-        && edge(text.bytes().next())
-        && edge(text.bytes().last())
+    (1..=63).contains(&text.len())
+        && !text.starts_with(['-', '_', '.'])
+        && !text.ends_with(['-', '_', '.'])
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 /// All files, or all generated objects, as one YAML stream.
 fn format_documents(taken: &FileImportResult) -> String {
-    let mut out = String::new();
-    let mut append = |document: &str| {
-        if !out.is_empty() {
-            out.push_str(if out.ends_with('\n') { "" } else { "\n" });
-            out.push_str(if document.starts_with("---") { "" } else { "---\n" });
-        }
-        out.push_str(document);
-    };
+    let mut documents = Vec::new();
     for file in &taken.files {
         let mut made = file.objects.iter().filter_map(|taken| match &taken.imported {
             ImportOutcome::Objects(objects) => Some(objects),
             ImportOutcome::Edits(_) => None,
         });
         match made.next() {
-            None => append(&String::from_utf8_lossy(&file.text)),
+            None => documents.push(String::from_utf8_lossy(&file.text).into_owned()),
             Some(first) => {
                 for object in std::iter::once(first).chain(made).flatten() {
                     let mut document = String::new();
                     federate_yaml::write_document(object, &mut document);
-                    append(&document);
+                    documents.push(document);
                 }
             }
         }
+    }
+    let mut out = String::new();
+    for document in documents {
+        if !out.is_empty() {
+            out.push_str(if out.ends_with('\n') { "" } else { "\n" });
+            out.push_str(if document.starts_with("---") { "" } else { "---\n" });
+        }
+        out.push_str(&document);
     }
     out
 }
@@ -330,6 +332,6 @@ fn format_row(taken: &ImportedObject) -> Value {
 
 fn add_changes(edits: &[ImportEdit], row: &mut Value) {
     row["removed"] = edits.iter().filter(|e| e.value.is_none()).map(|e| json!(e.pointer)).collect();
-    let set = |e: &ImportEdit| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}));
-    row["added"] = edits.iter().filter_map(set).collect();
+    row["added"] =
+        edits.iter().filter_map(|e| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}))).collect();
 }

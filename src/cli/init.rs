@@ -161,9 +161,9 @@ impl InitCommand {
             Some(dialect) => Some(dialect.clone()),
             None => used_dialect(session)?,
         };
-        let places = |role| matches!(role, Role::Placement | Role::Bundle);
-        let has_policies = session.repo().claimed.iter().any(|claimed| places(claimed.role));
-        let claims_inventory = session.repo().claimed.iter().any(|one| one.role == Role::Inventory);
+        let roles: Vec<Role> = session.repo().claimed.iter().map(|claimed| claimed.role).collect();
+        let has_policies = roles.contains(&Role::Placement) || roles.contains(&Role::Bundle);
+        let claims_inventory = roles.contains(&Role::Inventory);
         let has_clusters = !session.clusters().is_empty() || claims_inventory;
         Ok(Situation { session, dialect, has_clusters, has_policies })
     }
@@ -353,11 +353,10 @@ fn used_dialect(session: &Session) -> Result<Option<String>, CommandError> {
 
 /// Writes a file that does not exist yet.
 fn write_new_file(file: &NewFile) -> Result<(), CommandError> {
-    let write = || {
-        if let Some(folder) = file.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder)?;
-        }
-        OpenOptions::new().write(true).create_new(true).open(&file.path)?.write_all(file.text.as_bytes())
-    };
-    write().map_err(|e| CommandError::Failed(format!("cannot write {}: {e}", file.path.display())))
+    let folder = file.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| OpenOptions::new().write(true).create_new(true).open(&file.path))
+        .and_then(|mut opened| opened.write_all(file.text.as_bytes()))
+        .map_err(|e| CommandError::Failed(format!("cannot write {}: {e}", file.path.display())))
 }

@@ -51,7 +51,6 @@ Examples:
 
 impl InstallCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
-        let failed = |error: federate_sync::hub::Error| CommandError::Failed(error.to_string());
         let manifests = self.build_manifests();
         if self.export {
             let mut text = String::new();
@@ -67,9 +66,10 @@ impl InstallCommand {
             self.context.as_deref(),
             &MetricCounters::default(),
         )
-        .map_err(failed)?;
+        .map_err(|error| CommandError::Failed(error.to_string()))?;
         for manifest in &manifests {
-            let name = hub.install_object(manifest).map_err(failed)?;
+            let name = hub.install_object(manifest);
+            let name = name.map_err(|error| CommandError::Failed(error.to_string()))?;
             print_notice(&format!("applied {name}\n"));
         }
         Ok(Exit::Clean)

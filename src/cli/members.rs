@@ -13,7 +13,7 @@ use super::progress as progress_line;
 use super::settings::RepoArgs;
 use super::{CommandError, Exit, print_notice, print_text};
 use federate_engine::actions::cluster::PruneOptions;
-use federate_engine::actions::{Action, ActionKind, Actions, ApplySet, RepoRef};
+use federate_engine::actions::{ActionKind, Actions, ApplySet, RepoRef};
 use federate_engine::deletions::PruneLimit;
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
@@ -52,13 +52,15 @@ pub(super) struct ApplySetArgs {
 impl ApplySetArgs {
     /// The `ApplySet` named with `--applyset`, or the default one of the repo.
     pub(super) fn choose_applyset(&self, repo: Option<&RepoRef>, paths: &[String]) -> ApplySet {
-        let name = || match (repo, paths) {
+        if let Some(set) = &self.applyset {
+            return set.clone();
+        }
+        let name = match (repo, paths) {
             (Some(repo), _) => repo.set_name(),
             (None, []) => "federate".to_owned(),
             (None, paths) => RepoRef::default().narrowed_to(paths).set_name(),
         };
-        let of_repo = || ApplySet { namespace: "default".to_owned(), name: name() };
-        self.applyset.clone().unwrap_or_else(of_repo)
+        ApplySet { namespace: "default".to_owned(), name }
     }
 }
 
@@ -239,7 +241,7 @@ impl MemberRun<'_> {
         let failed = incomplete || !errors.is_empty() || (dry_run && self.has_conflicts(&actions));
         let recorder = recorder.filter(|_| !failed);
         let recording = recorder
-            .and_then(|it| it.prepare_recording(&session, traced.to_trace(), (&inventory, &actions), stderr));
+            .and_then(|it| it.prepare_recording(&session, traced.to_trace(), &inventory, &actions, stderr));
         Ok(ControlFlow::Continue(MemberRunResult { actions, failed, recording }))
     }
 
@@ -265,8 +267,9 @@ impl MemberRun<'_> {
             }
             LiveSource::Servers(servers) => {
                 let remember = Some(surveyed).filter(|_| self.remember);
-                let memory = (remember, !self.remember && !self.args.names_memory());
-                let actions = servers.reconcile_clusters(session, reconciler, memory, early)?;
+                let without_memory = !self.remember && !self.args.names_memory();
+                let actions =
+                    servers.reconcile_clusters(session, reconciler, remember, without_memory, early)?;
                 (actions, servers.dry_run.is_some())
             }
         })
@@ -274,8 +277,8 @@ impl MemberRun<'_> {
 
     /// Whether applying would fail because an object differs and is not adopted. The table shows it.
     fn has_conflicts(&self, actions: &Actions) -> bool {
-        let differs = |one: &Action| one.action == ActionKind::Conflict && !one.diffs.is_empty();
-        matches!(self.purpose, Purpose::Apply { .. }) && actions.actions.iter().any(differs)
+        matches!(self.purpose, Purpose::Apply { .. })
+            && actions.actions.iter().any(|one| one.action == ActionKind::Conflict && !one.diffs.is_empty())
     }
 
     /// Shows what the command does, also after warnings were printed.

@@ -157,15 +157,17 @@ pub(super) fn format_plan_table(
     style: TextStyle,
 ) -> String {
     let dialects = session.dialects();
-    let is_policy =
-        |id: &ObjectRef| dialects.iter().any(|one| one.role_of_kind(&id.api_version, &id.kind).is_some());
     let findings = session.plan_findings();
     let unschedulable: BTreeSet<&ObjectRef> = findings
         .iter()
         .filter(|finding| finding.code == "unschedulable")
         .filter_map(|finding| finding.object.as_ref())
         .collect();
-    let follows_nowhere = |id: &ObjectRef| unschedulable.contains(id);
-    let (clusters, is_policy, follows_nowhere) = (session.clusters().len(), &is_policy, &follows_nowhere);
-    report::format_table(plan, report::PlanContext { clusters, is_policy, follows_nowhere, wide }, style)
+    let context = report::PlanContext {
+        clusters: session.clusters().len(),
+        is_policy: &|id| dialects.iter().any(|one| one.role_of_kind(&id.api_version, &id.kind).is_some()),
+        follows_nowhere: &|id| unschedulable.contains(id),
+        wide,
+    };
+    report::format_table(plan, context, style)
 }

@@ -20,14 +20,13 @@ impl FromStr for DialectRelease {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = || RELEASES_BY_DIALECT.map(|(dialect, _)| dialect).join(" and ");
-        let (name, version) = text.split_once('=').ok_or_else(|| {
-            format!("expected NAME=VERSION, such as karmada=1.16, where NAME is {}", known())
-        })?;
+        let known = RELEASES_BY_DIALECT.map(|(dialect, _)| dialect).join(" and ");
+        let (name, version) = text
+            .split_once('=')
+            .ok_or_else(|| format!("expected NAME=VERSION, such as karmada=1.16, where NAME is {known}"))?;
         let found = RELEASES_BY_DIALECT.into_iter().find(|(dialect, _)| *dialect == name);
-        let (dialect, releases) = found.ok_or_else(|| {
-            format!("unknown control plane `{name}`; releases can be chosen for {}", known())
-        })?;
+        let (dialect, releases) = found
+            .ok_or_else(|| format!("unknown control plane `{name}`; releases can be chosen for {known}"))?;
         Ok(Self { dialect, version: releases.parse_release(version)?.to_string() })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::mem::ManuallyDrop;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -17,7 +17,6 @@ use federate_engine::deletions::Deletions;
 use federate_engine::{Manifest, Rendering, previous};
 use federate_kubernetes::Cluster;
 use federate_publish::dir::{self, LockedOutputFolder};
-use federate_publish::summary::ClusterSummary;
 use federate_publish::{OutputFolder, OutputTree, Summary};
 use federate_report::diff::{Diff as Report, text};
 use federate_session::{Destination, RenderedState, Session, UpdateScope};
@@ -70,12 +69,13 @@ impl RenderCommand {
 
     /// Renders whenever files change. Returns only on an error that editing the repo cannot fix.
     fn keep_rendering(&self) -> Result<Exit, CommandError> {
-        let real = |path: &Path| {
-            std::fs::canonicalize(path)
-                .map_err(|e| CommandError::Failed(format!("cannot watch {}: {e}", path.display())))
-        };
         let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.observed_folder());
-        let folders = folders.map(real).collect::<Result<_, _>>()?;
+        let folders = folders
+            .map(|path| {
+                std::fs::canonicalize(path)
+                    .map_err(|e| CommandError::Failed(format!("cannot watch {}: {e}", path.display())))
+            })
+            .collect::<Result<_, _>>()?;
         let out = std::path::absolute(&self.out)?;
         let mut last: Option<RenderedState> = None;
         let mut session = None;
@@ -120,9 +120,9 @@ impl RenderCommand {
     ) -> Result<(Exit, Option<RenderedState>), CommandError> {
         let here = std::env::current_dir()?;
         check_output(&self.out, &self.args.repo)?;
-        let waiting =
-            || print_notice("waiting for another federate process that writes to the same folder\n");
-        let folder = OutputFolder::lock_path(&self.out, &[&self.args.repo, &here], waiting)?;
+        let folder = OutputFolder::lock_path(&self.out, &[&self.args.repo, &here], || {
+            print_notice("waiting for another federate process that writes to the same folder\n");
+        })?;
         let (folder, session) = if let (Some(session), Some(changed)) = (kept.take(), changed) {
             let folder = folder.read_plan(cache_folder("index"))?;
             let session = self.update_session(session, &changed, folder.previous_plan())?;
@@ -172,8 +172,10 @@ impl RenderCommand {
 
     /// Reads the output folder and the repo at the same time.
     fn read_inputs(&self, folder: LockedOutputFolder) -> Result<(OutputFolder, Session), CommandError> {
-        let session = || self.args.without_memory(Some(&self.out));
-        let (folder, session) = rayon::join(|| folder.read_plan(cache_folder("index")), session);
+        let (folder, session) = rayon::join(
+            || folder.read_plan(cache_folder("index")),
+            || self.args.without_memory(Some(&self.out)),
+        );
         let (folder, mut session) = (folder?, session?);
         session.remember_plan(self.args.read_memory(folder.previous_plan())?);
         Ok((folder, session))
@@ -203,9 +205,10 @@ impl RenderCommand {
 
     /// Refuses `--cluster` for a folder that holds other clusters: replacing the folder would remove them.
     fn keeps_other_clusters(&self, clusters: &[Cluster]) -> Result<(), CommandError> {
-        let there =
-            |c: &&Cluster| !self.args.selects_cluster(&c.name) && self.out.join(c.name.as_ref()).is_dir();
-        match clusters.iter().find(there) {
+        match clusters
+            .iter()
+            .find(|c| !self.args.selects_cluster(&c.name) && self.out.join(c.name.as_ref()).is_dir())
+        {
             Some(other) => Err(CommandError::Failed(format!(
                 "{} also contains cluster `{}`, which --cluster would remove: choose another folder",
                 self.out.display(),
@@ -262,17 +265,20 @@ struct Changed<'s> {
 
 impl<'s> Changes<'s> {
     fn from_summary(summary: &'s Summary) -> Self {
-        let cluster = |c: &'s ClusterSummary| Changed {
-            name: &c.cluster,
-            created: &c.created,
-            updated: &c.updated,
-            removed: &c.removed,
-            unchanged: c.unchanged,
-        };
         Self {
             api_version: federate_dialect::plan::API_VERSION,
             kind: "RenderSummary",
-            clusters: summary.clusters.iter().map(cluster).collect(),
+            clusters: summary
+                .clusters
+                .iter()
+                .map(|c| Changed {
+                    name: &c.cluster,
+                    created: &c.created,
+                    updated: &c.updated,
+                    removed: &c.removed,
+                    unchanged: c.unchanged,
+                })
+                .collect(),
         }
     }
 }

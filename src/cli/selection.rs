@@ -62,8 +62,10 @@ impl SelectionArgs {
     ) -> Result<[SelectedSource<'s>; 2], CommandError> {
         let given = self.paths.iter().map(|path| within_repo("--path", repo, path));
         let paths = given.collect::<Result<Vec<_>, _>>()?;
-        let lacks = |source: &dyn Source, path: &str| !path.is_empty() && !has_path(source, path);
-        if let Some(path) = paths.iter().find(|path| sources.iter().all(|source| lacks(*source, path))) {
+        let missing = paths
+            .iter()
+            .find(|path| !path.is_empty() && sources.iter().all(|source| !has_path(*source, path)));
+        if let Some(path) = missing {
             return Err(missing_path_error("--path", repo, path));
         }
         let config = sources.map(|source| self.config_choice(repo, source));
@@ -73,7 +75,8 @@ impl SelectionArgs {
         };
         let [before, after] = config;
         Ok([(sources[0], before), (sources[1], after)].map(|(source, config)| {
-            let there: Vec<String> = paths.iter().filter(|path| !lacks(source, path)).cloned().collect();
+            let there = paths.iter().filter(|path| path.is_empty() || has_path(source, path));
+            let there: Vec<String> = there.cloned().collect();
             // No paths stand for the whole source.
             let source = if there.is_empty() && !paths.is_empty() { &EmptySource } else { source };
             SelectedSource { source, read: ReadOptions { output: None, paths: there, config } }
@@ -128,19 +131,21 @@ fn missing_path_error(option: &str, repo: &Path, path: &str) -> CommandError {
 
 /// A path relative to the repo.
 fn within_repo(option: &str, repo: &Path, path: &str) -> Result<String, CommandError> {
-    let absolute = || WorkTree::open(repo).ok()?.relative_path(Path::new(path));
-    let is_repo =
-        || Path::new(path).is_absolute() && fs::canonicalize(path).ok() == fs::canonicalize(repo).ok();
+    let is_absolute = Path::new(path).is_absolute();
     match normalize_path(path) {
         Ok(normal) => Ok(normal),
-        Err(_) if is_repo() => Ok(String::new()),
-        Err(why) => match absolute().filter(|_| Path::new(path).is_absolute()) {
-            Some(normal) => Ok(normal),
-            None => Err(CommandError::Failed(format!(
-                "{option} {path} is refused: {why}. Paths are relative to REPO ({}): name the folder above as REPO, and \
-                 both folders with {option}",
-                repo.display()
-            ))),
-        },
+        Err(_) if is_absolute && fs::canonicalize(path).ok() == fs::canonicalize(repo).ok() => {
+            Ok(String::new())
+        }
+        Err(why) => {
+            let tree = WorkTree::open(repo).ok().filter(|_| is_absolute);
+            tree.and_then(|tree| tree.relative_path(Path::new(path))).ok_or_else(|| {
+                CommandError::Failed(format!(
+                    "{option} {path} is refused: {why}. Paths are relative to REPO ({}): name the folder above as REPO, \
+                     and both folders with {option}",
+                    repo.display()
+                ))
+            })
+        }
     }
 }

@@ -338,23 +338,25 @@ impl RepoArgs {
     }
 
     fn read_plan(&self, path: &Path) -> Result<Plan, CommandError> {
-        let failed = |why: &dyn std::fmt::Display| {
-            CommandError::Failed(format!("cannot read the plan {}: {why}", path.display()))
-        };
         let spec = path.to_str().unwrap_or_default();
         let bytes = match self.revision.read_file(&self.repo, spec) {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => fs::read(path).map_err(|e| failed(&e))?,
-            Err(CommandError::Failed(why)) => return Err(failed(&why)),
+            Ok(Some(bytes)) => Ok(bytes),
+            Ok(None) => fs::read(path).map_err(|error| error.to_string()),
+            Err(CommandError::Failed(why)) => Err(why),
             Err(fault) => return Err(fault),
         };
-        previous::read_plan(&bytes).map_err(|e| failed(&e))
+        bytes
+            .and_then(|bytes| previous::read_plan(&bytes).map_err(|error| error.to_string()))
+            .map_err(|why| CommandError::Failed(format!("cannot read the plan {}: {why}", path.display())))
     }
 
     /// Whether the objects that run are read from `--observed` or from the snapshot, so that no cluster is reached.
     pub(super) fn has_observed(&self) -> Result<bool, CommandError> {
-        let in_snapshot = |stored: &StoredSnapshot| stored.observed.clusters().next().is_some();
-        Ok(self.observed.is_some() || self.read_snapshot()?.as_deref().is_some_and(in_snapshot))
+        Ok(self.observed.is_some()
+            || self
+                .read_snapshot()?
+                .as_deref()
+                .is_some_and(|stored| stored.observed.clusters().next().is_some()))
     }
 
     /// Adds to an error about missing access to clusters that the snapshot could not stand in for them.
@@ -387,17 +389,10 @@ impl RepoArgs {
 
     fn read_hosts(&self) -> Result<HostAddresses, CommandError> {
         let Some(path) = &self.hosts else { return Ok(HostAddresses::new()) };
-        let failed = |why: String| {
+        let hosts = fs::read(path).map_err(|error| error.to_string()).and_then(|bytes| parse_hosts(&bytes));
+        hosts.map_err(|why| {
             CommandError::Failed(format!("cannot read the hosts file {}: {why}", path.display()))
-        };
-        let bytes = fs::read(path).map_err(|e| failed(e.to_string()))?;
-        let mut stream = federate_yaml::read_stream(&bytes);
-        if let Some(error) = stream.errors.first() {
-            return Err(failed(format!("line {}: {}", error.at.line, error.message)));
-        }
-        let Some(document) = stream.documents.pop() else { return Ok(HostAddresses::new()) };
-        serde_path_to_error::deserialize(document.value)
-            .map_err(|e| failed(format!("`{}`: {}; write `HOST: [ADDRESS, …]`", e.path(), e.inner())))
+        })
     }
 
     /// Refuses names in `--cluster` that no cluster has.
@@ -496,10 +491,9 @@ impl RepoArgs {
     /// What [`report`](Self::report) prints: errors and what the repo lacks in full, and several other warnings in one line
     /// unless `-v` asks for them.
     pub(super) fn report_text(&self, session: &Session, found: &[Finding]) -> String {
-        let is_full = |finding: &&Finding| {
+        let (mut full, mut folded): (Vec<&Finding>, Vec<&Finding>) = found.iter().partition(|finding| {
             finding.is_error() || (!self.quiet && (self.verbose || findings::is_about_repo(finding.code)))
-        };
-        let (mut full, mut folded): (Vec<&Finding>, Vec<&Finding>) = found.iter().partition(is_full);
+        });
         if self.quiet {
             folded.clear();
         }
@@ -518,6 +512,17 @@ impl RepoArgs {
 /// `Exit::Error` if there is an error, `Exit::Clean` otherwise.
 pub(super) fn exit_for_findings(found: &[Finding]) -> Exit {
     if federate_engine::any_error(found) { Exit::Error } else { Exit::Clean }
+}
+
+/// Reads the addresses of host names from a file.
+fn parse_hosts(bytes: &[u8]) -> Result<HostAddresses, String> {
+    let mut stream = federate_yaml::read_stream(bytes);
+    if let Some(error) = stream.errors.first() {
+        return Err(format!("line {}: {}", error.at.line, error.message));
+    }
+    let Some(document) = stream.documents.pop() else { return Ok(HostAddresses::new()) };
+    serde_path_to_error::deserialize(document.value)
+        .map_err(|error| format!("`{}`: {}; write `HOST: [ADDRESS, …]`", error.path(), error.inner()))
 }
 
 /// Builds kustomizations and charts with the programs of this machine. What one session has built, others take.

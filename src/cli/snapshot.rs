@@ -161,66 +161,66 @@ fn format_summary(control_plane: &str, contents: &ControlPlaneContents, out: &Pa
     text
 }
 
-/// The objects that record a placement and are not part of the snapshot, a line for each reason.
+/// The objects that record a placement and are not part of the snapshot, with one line per reason.
 fn left_out(control_plane: &str, objects: &[Object]) -> String {
     let mut reasons: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
     let dialect = DIALECTS.get(control_plane);
     for (object, reason) in dialect.map(|dialect| dialect.unread_hub_objects(objects)).unwrap_or_default() {
         reasons.entry(reason).or_default().push(object);
     }
-    let line = |(reason, objects): (&str, Vec<&ObjectRef>)| {
+    let mut text = String::new();
+    for (reason, objects) in reasons {
         let first = objects.first().map(ToString::to_string).unwrap_or_default();
         let others = match objects.len() - 1 {
             0 => String::new(),
             others => format!(" and {others} more"),
         };
-        format!("{control_plane}: left out {first}{others}: {reason}\n")
-    };
-    reasons.into_iter().map(line).collect()
+        text += &format!("{control_plane}: left out {first}{others}: {reason}\n");
+    }
+    text
 }
 
 /// Writes the snapshot next to the folder, then renames it into place.
 fn write_snapshot(out: &Path, snapshot: &snapshot::SnapshotFiles) -> Result<(), CommandError> {
-    let failed = |doing: &str, path: &Path| {
-        let place = format!("cannot {doing} {}", path.display());
-        move |error: std::io::Error| CommandError::Failed(format!("{place}: {error}"))
-    };
     let replaces = is_replaceable(out)?;
     let [new, old] = ["federate-new", "federate-old"].map(|suffix| sibling_path(out, suffix));
     for left in [&new, &old] {
         if left.exists() {
-            fs::remove_dir_all(left).map_err(failed("remove", left))?;
+            fs::remove_dir_all(left).map_err(|error| write_error("remove", left, &error))?;
         }
     }
     for (path, text) in &snapshot.files {
         let path = new.join(path);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).map_err(failed("make", folder))?;
+            fs::create_dir_all(folder).map_err(|error| write_error("make", folder, &error))?;
         }
-        fs::write(&path, text).map_err(failed("write", &path))?;
+        fs::write(&path, text).map_err(|error| write_error("write", &path, &error))?;
     }
     if replaces {
-        fs::rename(out, &old).map_err(failed("replace", out))?;
+        fs::rename(out, &old).map_err(|error| write_error("replace", out, &error))?;
     }
-    fs::rename(&new, out).map_err(failed("write", out))?;
+    fs::rename(&new, out).map_err(|error| write_error("write", out, &error))?;
     if replaces {
-        fs::remove_dir_all(&old).map_err(failed("remove", &old))?;
+        fs::remove_dir_all(&old).map_err(|error| write_error("remove", &old, &error))?;
     }
     Ok(())
 }
 
+fn write_error(doing: &str, path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::Failed(format!("cannot {doing} {}: {error}", path.display()))
+}
+
 /// Whether `out` exists and can be replaced. A folder that is neither empty nor a snapshot is refused.
 fn is_replaceable(out: &Path) -> Result<bool, CommandError> {
-    let refused =
-        |why: &str| CommandError::Failed(format!("cannot write a snapshot to {}: {why}", out.display()));
     if fs::symlink_metadata(out).is_err() {
         return Ok(false);
     }
-    let mut entries = fs::read_dir(out).map_err(|_| refused("it is not a readable folder"))?;
-    if out.join(DESCRIPTION_FILE).is_file() || entries.next().is_none() {
-        return Ok(true);
-    }
-    Err(refused("it contains files that are not part of a snapshot; choose a new or empty folder"))
+    let why = match fs::read_dir(out).map(|mut entries| entries.next().is_none()) {
+        Ok(is_empty) if is_empty || out.join(DESCRIPTION_FILE).is_file() => return Ok(true),
+        Ok(_) => "it contains files that are not part of a snapshot; choose a new or empty folder",
+        Err(_) => "it is not a readable folder",
+    };
+    Err(CommandError::Failed(format!("cannot write a snapshot to {}: {why}", out.display())))
 }
 
 fn sibling_path(out: &Path, suffix: &str) -> PathBuf {

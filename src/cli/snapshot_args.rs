@@ -61,17 +61,20 @@ impl SnapshotArgs {
             return Ok(Some(stored.clone()));
         }
         let Some(path) = &self.snapshot else { return Ok(None) };
-        let failed =
-            |why: String| CommandError::Failed(format!("cannot read the snapshot {}: {why}", path.display()));
         let opened = match revision.open_folder(repo, path.to_str().unwrap_or_default())? {
-            Some(opened) => opened,
-            None => RepoSource::WorkTree(WorkTree::open(path).map_err(|finding| failed(finding.message))?),
+            Some(opened) => Ok(opened),
+            None => WorkTree::open(path).map(RepoSource::WorkTree).map_err(|finding| finding.message),
         };
-        let stored = StoredSnapshot::read_folder(DIALECTS, opened.source(), &path.to_string_lossy())
-            .map_err(failed)?;
-        if let Some(limit) = self.max_age {
-            check_age(&stored, limit, now.unwrap_or_else(Timestamp::now)).map_err(failed)?;
-        }
+        let stored = opened.and_then(|opened| {
+            let stored = StoredSnapshot::read_folder(DIALECTS, opened.source(), &path.to_string_lossy())?;
+            if let Some(limit) = self.max_age {
+                check_age(&stored, limit, now.unwrap_or_else(Timestamp::now))?;
+            }
+            Ok(stored)
+        });
+        let stored = stored.map_err(|why| {
+            CommandError::Failed(format!("cannot read the snapshot {}: {why}", path.display()))
+        })?;
         Ok(Some(self.read.get_or_init(|| Arc::new(stored)).clone()))
     }
 

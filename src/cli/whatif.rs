@@ -247,22 +247,21 @@ impl WhatIfCommand {
     fn check_scenarios(&self, scenarios: &Scenarios<'_>) -> Result<Exit, CommandError> {
         let mut results = Vec::new();
         for path in &self.scenario {
-            let failed =
-                |why: &dyn std::fmt::Display| CommandError::Failed(format!("{}: {why}", path.display()));
-            let bytes = fs::read(path).map_err(|e| failed(&e))?;
+            let file = path.display();
+            let bytes = fs::read(path).map_err(|why| CommandError::Failed(format!("{file}: {why}")))?;
             let read = federate_engine::whatif::read_scenarios(&bytes);
             if read.is_empty() {
                 let why = "it has no document with `apiVersion: federate.dev/v1alpha1` and `kind: Scenario`";
-                return Err(failed(&why));
+                return Err(CommandError::Failed(format!("{file}: {why}")));
             }
             for scenario in read {
-                let at = |line: u32, why: String| {
-                    CommandError::Failed(format!("{}:{line}: {why}", path.display()))
-                };
-                let scenario = scenario.map_err(|(line, why)| at(line, why))?;
-                let violations =
-                    scenarios.find_violations(&scenario).map_err(|why| at(scenario.line, why))?;
-                results.push(whatif::ScenarioResult { name: scenario.name, violations });
+                let violations = scenario.and_then(|scenario| {
+                    let violations = scenarios.find_violations(&scenario);
+                    Ok((scenario.name, violations.map_err(|why| (scenario.line, why))?))
+                });
+                let (name, violations) = violations
+                    .map_err(|(line, why)| CommandError::Failed(format!("{file}:{line}: {why}")))?;
+                results.push(whatif::ScenarioResult { name, violations });
             }
         }
         let report = whatif::ScenarioResults {
@@ -338,8 +337,8 @@ impl Events {
     fn read_scenario(&self, scenarios: &Scenarios<'_>) -> Result<Scenario, CommandError> {
         let mut events = Vec::new();
         for path in &self.add {
-            let failed = |e: std::io::Error| CommandError::Failed(format!("{}: {e}", path.display()));
-            let bytes = fs::read(path).map_err(failed)?;
+            let bytes =
+                fs::read(path).map_err(|e| CommandError::Failed(format!("{}: {e}", path.display())))?;
             let clusters =
                 scenarios.clusters_of(&path.to_string_lossy(), bytes).map_err(CommandError::Failed)?;
             events.extend(clusters.into_iter().map(|cluster| ScenarioEvent::Add(Box::new(cluster))));

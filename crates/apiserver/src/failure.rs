@@ -27,7 +27,7 @@ pub struct StatusCause {
     pub reason: &'static str,
     /// What is wrong.
     pub message: String,
-    /// Where.
+    /// The path of the field.
     pub field: String,
 }
 
@@ -80,8 +80,8 @@ impl StatusCause {
 /// The longest value that a message repeats.
 const MAX_VALUE_LENGTH: usize = 80;
 
-/// The message of a refusal without long values: of an immutable field, such as the template of a Job, servers repeat all
-/// of it. `details` are those of the refusal.
+/// Removes long values from the message of a refusal: servers repeat the whole value of an immutable field, such as the
+/// template of a Job. `details` are those of the refusal.
 pub fn shorten_message(message: &str, details: &Map<String, Value>) -> String {
     let causes = details.get("causes").and_then(Value::as_array).into_iter().flatten();
     let causes = causes.filter_map(|cause| cause.get("message")?.as_str());

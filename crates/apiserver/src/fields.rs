@@ -17,7 +17,7 @@ pub(super) use element::{compare_values, element_of};
 pub struct FieldSet {
     /// Whether the value itself is in the set.
     own: bool,
-    /// The elements below it, sorted: most values have few parts.
+    /// The elements below it, sorted. Most values have few of them.
     below: Vec<(PathElement, FieldSet)>,
 }
 
@@ -69,7 +69,7 @@ impl FieldSet {
     }
 
     fn find_index(&self, element: &PathElement) -> Result<usize, usize> {
-        // Most come in order.
+        // Most elements are inserted in order.
         match self.below.last() {
             Some((last, _)) if last < element => Err(self.below.len()),
             _ => self.below.binary_search_by(|(other, _)| other.cmp(element)),
@@ -155,11 +155,11 @@ impl FieldSet {
 
     /// Whether it is a subset of the other.
     pub fn is_within(&self, other: &Self) -> bool {
-        let within = |(element, below): &(PathElement, Self)| match other.find_below(element) {
-            Some(theirs) => below.is_within(theirs),
-            None => below.is_empty(),
-        };
-        (!self.own || other.own) && self.below.iter().all(within)
+        (!self.own || other.own)
+            && self.below.iter().all(|(element, below)| match other.find_below(element) {
+                Some(theirs) => below.is_within(theirs),
+                None => below.is_empty(),
+            })
     }
 
     /// The paths as text, as messages about conflicts name them.

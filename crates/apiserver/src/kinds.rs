@@ -48,9 +48,10 @@ impl ResourceKind {
     /// A built-in kind.
     ///
     /// ```
-    /// use federate_apiserver::Kind;
-    /// assert!(Kind::builtin("apps/v1", "Deployment").is_some_and(|k| k.plural == "deployments"));
-    /// assert!(Kind::builtin("apps/v1beta1", "Deployment").is_none());
+    /// use federate_apiserver::ResourceKind;
+    /// let kind = ResourceKind::find_builtin("apps/v1", "Deployment");
+    /// assert!(kind.is_some_and(|kind| kind.plural == "deployments"));
+    /// assert!(ResourceKind::find_builtin("apps/v1beta1", "Deployment").is_none());
     /// ```
     pub fn find_builtin(api_version: &str, kind: &str) -> Option<&'static Self> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -114,8 +115,9 @@ impl ResourceKind {
 
     /// Whether it is the built-in kind of this name.
     pub fn is_builtin(&self, kind: &str) -> bool {
-        let own = |row: &Row| (row.0, row.2) == (self.group.as_str(), kind);
-        self.kind == kind && self.custom.is_none() && KINDS.iter().any(own)
+        self.kind == kind
+            && self.custom.is_none()
+            && KINDS.iter().any(|row| (row.0, row.2) == (self.group.as_str(), kind))
     }
 
     /// The fields that a request to the object (`None`) or to one of its subresources resets, so that its manager

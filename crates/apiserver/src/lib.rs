@@ -8,39 +8,40 @@
 //!              (patches)                               defaults)     validated, or unchanged)
 //! ```
 //!
-//! - [`Kind`] has the names and the schema of a kind: [`Kind::builtin`], or [`Kind::from_definition`] from a
-//!   `CustomResourceDefinition`. Its [`schema`] says which lists are merged and how.
+//! - [`ResourceKind`] has the names and the schema of a kind: [`ResourceKind::find_builtin`], or
+//!   [`ResourceKind::from_definition`] from a `CustomResourceDefinition`. Its [`schema`] says which lists are merged and how.
 //! - [`merge_applied`] is server-side apply: it merges what is applied into the live object, removes fields
 //!   that the manager applied before and no other manager owns, and refuses on conflicts.
 //! - [`update_managers`] tracks field ownership after any other write; [`patches`] computes such writes.
 //! - [`complete_object`] writes the object as the server does and fills in defaults.
-//! - [`strategy::prepare_for_create`] and [`strategy::prepare_for_update`] prepare the object for storing. The latter returns the live object where
-//!   nothing has changed.
-//! - [`applied`] does all of it: it returns the object after an apply.
+//! - [`strategy::prepare_for_create`] and [`strategy::prepare_for_update`] prepare the object for storing. The latter
+//!   returns the live object if nothing has changed.
+//! - [`apply_object`] does all of it: it returns the object after an apply.
 //! - [`fields::FieldSet`] is the arithmetic of `managedFields`; [`typed`] merges, compares and removes
 //!   by a schema.
 //! - [`lists`] reads the answers to lists.
 //!
 //! Known to differ: a real server raises the generation of a `NetworkPolicy` whenever empty lists are sent
-//! for it, and lets a Job's labels follow its template when it is replaced; `validate` has the rules that objects in a
+//! for it, and lets a Job's labels follow its template when it is replaced; `validation` has the rules that objects in a
 //! repository are likely to break.
 //!
-//! Nothing here reads a clock or random numbers: the time is a parameter ([`Write::now`]), and the caller sets uids,
-//! resource versions and addresses of Services.
+//! Nothing here reads a clock or random numbers: the time is a parameter ([`WriteOptions::now`]), and the caller sets
+//! uids, resource versions and addresses of Services.
 //!
 //! ```
-//! use federate_apiserver::{Kind, Write, applied};
+//! use federate_apiserver::{ResourceKind, WriteOptions, apply_object};
 //! use serde_json::json;
 //!
-//! let kind = Kind::builtin("v1", "ConfigMap").unwrap();
-//! let write = Write { kind: &kind, manager: "me", subresource: None, force: false, now: "2026-01-01T00:00:00Z" };
+//! let kind = ResourceKind::find_builtin("v1", "ConfigMap").unwrap();
+//! let now = "2026-01-01T00:00:00Z";
+//! let write = WriteOptions { kind, manager: "me", subresource: None, force: false, now };
 //! let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}});
-//! let live = applied(None, &object, &write).unwrap();
+//! let live = apply_object(None, &object, &write).unwrap();
 //! assert_eq!(live["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {"f:k": {}}}));
 //!
-//! let other = Write { manager: "other", ..write };
+//! let other = WriteOptions { manager: "other", ..write };
 //! let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "w"}});
-//! let refused = applied(Some(&live), &object, &other).unwrap_err();
+//! let refused = apply_object(Some(&live), &object, &other).unwrap_err();
 //! assert_eq!(refused.message, "Apply failed with 1 conflict: conflict with \"me\": .data.k");
 //! ```
 
@@ -69,6 +70,7 @@ pub mod strategy;
 mod tests;
 pub mod typed;
 mod validation;
+pub mod values;
 mod versions;
 
 use serde_json::Value;
@@ -84,8 +86,8 @@ pub use kinds::ResourceKind;
 pub use validation::invalid_name;
 pub use versions::{Conversion, convert_object};
 
-/// The object after an apply; the live object itself where the apply changes nothing. A new object has no uid and no
-/// resource version.
+/// Applies an object, and returns the object that is stored: the live object itself if the apply changes nothing. A new
+/// object has no uid and no resource version.
 pub fn apply_object(
     live: Option<&Value>,
     object: &Value,

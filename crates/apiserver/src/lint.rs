@@ -17,6 +17,7 @@ use super::fields::{PathElement, element_of};
 use super::kinds::ResourceKind;
 use super::schema::{ListType, Type};
 use super::strategy;
+use super::values::{has_flag, list_at, text_at, text_below};
 use super::{WriteOptions, normalization};
 
 mod misplaced_fields;
@@ -44,6 +45,14 @@ pub struct Problem {
     pub message: String,
     /// The probable correction.
     pub help: Option<String>,
+}
+
+impl Problem {
+    /// A problem of the field at a pointer; the message is the field and `why`.
+    fn about_field(pointer: &str, effect: ProblemEffect, why: &str, help: Option<String>) -> Self {
+        let message = format!("{} {why}", words::format_field(pointer));
+        Self { pointer: pointer.to_owned(), effect, message, help }
+    }
 }
 
 /// What an API server does about a problem.
@@ -88,8 +97,8 @@ pub fn find_problems(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
     found
 }
 
-/// Whether a change at a pointer of an object can be no problem, whatever else is in the object: one text for another
-/// in a field whose text is not validated.
+/// Whether a change at a pointer of an object cannot be a problem, whatever else is in the object: a text replaces
+/// another one in a field whose text is not validated.
 pub fn is_plain(kind: &ResourceKind, pointer: &str, before: &Value, after: &Value) -> bool {
     let (Some(Value::String(_)), Some(Value::String(after))) =
         (before.pointer(pointer), after.pointer(pointer))
@@ -99,7 +108,7 @@ pub fn is_plain(kind: &ResourceKind, pointer: &str, before: &Value, after: &Valu
     kind.custom.is_none() && pods::is_plain(&kind.kind, pointer, after)
 }
 
-/// Problems by what follows from them.
+/// The problems that are known, to leave out those that only follow from them.
 struct KnownProblems {
     pointers: BTreeSet<String>,
     /// By mapping, the fields that unknown fields in it, such as `contaners`, probably mean.
@@ -121,17 +130,15 @@ impl KnownProblems {
 
     /// Whether what is refused is known, or only follows from an unknown field next to it.
     fn is_known(&self, new: &Problem) -> bool {
-        let follows = || {
-            let mut named = new.message.split('`').skip(1).step_by(2);
-            self.meant.get(&new.pointer).is_some_and(|meant| named.any(|field| meant.contains(field)))
-        };
-        self.pointers.contains(&new.pointer) || follows()
+        let mut named = new.message.split('`').skip(1).step_by(2);
+        self.pointers.contains(&new.pointer)
+            || self.meant.get(&new.pointer).is_some_and(|meant| named.any(|field| meant.contains(field)))
     }
 }
 
-/// The unknown fields of an object for which the right ones are searched. Who has more of them has no typo.
+/// The most unknown fields of an object for which a suggestion is searched. An object with more of them has no typos.
 const MAX_SUGGESTIONS: usize = 20;
-/// The declared fields of a mapping among which they are searched.
+/// The most declared fields of a mapping among which a suggestion is searched.
 const MAX_DECLARED_FIELDS: usize = 1000;
 
 struct Lint<'k> {
@@ -139,7 +146,7 @@ struct Lint<'k> {
     found: Vec<Problem>,
     /// The current place.
     pointer: String,
-    /// How many unknown fields there were.
+    /// The number of unknown fields so far.
     suggestions: usize,
 }
 
@@ -172,7 +179,7 @@ impl Lint<'_> {
         });
     }
 
-    /// Reports an unknown field. Without the `known` ones, the right one is not searched.
+    /// Reports an unknown field. Without the `known` fields, it is reported without a suggestion.
     fn report_unknown_field(&mut self, key: &str, known: Option<&[&str]>) {
         let parent = self.pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
         let place = if parent.is_empty() { "the object".to_owned() } else { words::format_field(parent) };
@@ -186,19 +193,32 @@ impl Lint<'_> {
         }
         let message = format!("{place} has no field `{key}`");
         let Some(known) = known else { return self.add_problem(ProblemEffect::Dropped, message, None) };
-        let renamed = || misplaced_fields::find_renamed(key).filter(|_| self.kind.custom.is_none());
-        let belongs = |path: Option<String>| path.map(|path| format!("the field belongs to `{path}`"));
-        let meant = |name: &str| format!("did you mean `{name}`?");
-        let help = find_nearest(key, known)
-            .map(meant)
-            .or_else(|| renamed().map(|new| format!("write it as `{new}`")))
-            .or_else(|| belongs(misplaced_fields::find_deeper(&self.kind.schema, parent, key)))
-            // `configMap` for `configMapRef`, `name` for `secretName`.
-            .or_else(|| misplaced_fields::find_longer_name(key, known).map(meant))
-            .or_else(|| belongs(misplaced_fields::find_anywhere(&self.kind.schema, key)));
-        let help =
-            help.or_else(|| (known.len() <= 12).then(|| format!("its fields are {}", known.join(", "))));
+        let help = self.suggest_field(parent, key, known);
         self.add_problem(ProblemEffect::Dropped, message, help);
+    }
+
+    /// The probable correction of an unknown field in the mapping at `parent`, whose fields are `known`.
+    fn suggest_field(&self, parent: &str, key: &str, known: &[&str]) -> Option<String> {
+        let schema = &self.kind.schema;
+        if let Some(name) = find_nearest(key, known) {
+            return Some(format!("did you mean `{name}`?"));
+        }
+        if self.kind.custom.is_none()
+            && let Some(new) = misplaced_fields::find_renamed(key)
+        {
+            return Some(format!("write it as `{new}`"));
+        }
+        if let Some(path) = misplaced_fields::find_deeper(schema, parent, key) {
+            return Some(format!("the field belongs to `{path}`"));
+        }
+        // `configMap` for `configMapRef`, `name` for `secretName`.
+        if let Some(name) = misplaced_fields::find_longer_name(key, known) {
+            return Some(format!("did you mean `{name}`?"));
+        }
+        if let Some(path) = misplaced_fields::find_anywhere(schema, key) {
+            return Some(format!("the field belongs to `{path}`"));
+        }
+        (known.len() <= 12).then(|| format!("its fields are {}", known.join(", ")))
     }
 
     fn lint_value(&mut self, ty: &Type, value: &Value) {
@@ -231,18 +251,17 @@ impl Lint<'_> {
 
     /// The type that a value should have, if it has another one.
     fn expected_type(&self, ty: &Type, value: &Value) -> Option<&'static str> {
-        let whole = |value: &Value| value.as_f64().is_some_and(|number| number.fract() == 0.0);
         let (fits, wanted) = match ty {
             Type::Any | Type::Atomic | Type::Named(_) => return None,
             Type::Text | Type::Time => (value.is_string(), "text"),
             // The built-in kinds have no fractions, but definitions of custom ones have in their schemas.
             Type::Number if self.kind.custom.is_some() => (value.is_number(), "a number"),
-            Type::Number => (whole(value), "a whole number"),
+            Type::Number => (is_whole_number(value), "a whole number"),
             Type::Boolean => (value.is_boolean(), "true or false"),
             Type::Quantity => {
                 (normalization::normalize_quantity(value).is_some(), "a quantity such as `500m` or `2Gi`")
             }
-            Type::IntOrString => (value.is_string() || whole(value), "a whole number or text"),
+            Type::IntOrString => (value.is_string() || is_whole_number(value), "a whole number or text"),
             Type::Struct(_) | Type::Map { .. } => (value.is_object(), "a mapping"),
             Type::List { .. } => (value.is_array(), "a list"),
         };
@@ -272,16 +291,19 @@ impl Lint<'_> {
     }
 }
 
+fn is_whole_number(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
 /// Data of a Secret that is not encoded.
 fn find_unencoded_data(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
     let data = object.get("data").and_then(Value::as_object).filter(|_| kind.is_builtin("Secret"));
     let wrong = data.into_iter().flatten().filter(|(_, value)| !value.as_str().is_none_or(words::is_base64));
     wrong
-        .map(|(key, _)| Problem {
-            pointer: format!("/data/{}", escape(key)),
-            effect: ProblemEffect::Refused,
-            message: format!("{} is not base64", words::format_field(&format!("/data/{}", escape(key)))),
-            help: Some("encode the value, or write it under `stringData`".to_owned()),
+        .map(|(key, _)| {
+            let help = "encode the value, or write it under `stringData`".to_owned();
+            let pointer = format!("/data/{}", escape(key));
+            Problem::about_field(&pointer, ProblemEffect::Refused, "is not base64", Some(help))
         })
         .collect()
 }
@@ -292,17 +314,14 @@ fn lint_definition(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
     if !kind.is_builtin("CustomResourceDefinition") {
         return found;
     }
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let mut refuse = |pointer: &str, effect, why: String, help: Option<String>| {
-        let message = format!("{} {why}", words::format_field(pointer));
-        found.push(Problem { pointer: pointer.to_owned(), effect, message, help });
-    };
-    let (plural, group, scope) = (text("/spec/names/plural"), text("/spec/group"), text("/spec/scope"));
-    let name = format!("{plural}.{group}");
-    if !plural.is_empty() && text("/metadata/name") != name {
-        let why = "must be the plural name and the group of the kind".to_owned();
-        refuse("/metadata/name", ProblemEffect::BadName, why, Some(format!("did you mean `{name}`?")));
+    let plural = text_at(object, "/spec/names/plural");
+    let name = format!("{plural}.{}", text_at(object, "/spec/group"));
+    if !plural.is_empty() && text_at(object, "/metadata/name") != name {
+        let why = "must be the plural name and the group of the kind";
+        let help = Some(format!("did you mean `{name}`?"));
+        found.push(Problem::about_field("/metadata/name", ProblemEffect::BadName, why, help));
     }
+    let scope = text_at(object, "/spec/scope");
     let scopes = ["Cluster", "Namespaced"];
     if !scopes.contains(&scope) {
         let why = format!("must be one of {}", scopes.join(", "));
@@ -311,17 +330,12 @@ fn lint_definition(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
             .find(|s| !scope.is_empty() && s.starts_with(scope))
             .or_else(|| find_nearest(scope, &scopes));
         let help = near.map(|near| format!("did you mean `{near}`?"));
-        refuse("/spec/scope", ProblemEffect::Refused, why, help);
+        found.push(Problem::about_field("/spec/scope", ProblemEffect::Refused, &why, help));
     }
-    let versions = object.pointer("/spec/versions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let stored = versions.iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).count();
-    if stored != 1 {
-        refuse(
-            "/spec/versions",
-            ProblemEffect::Refused,
-            "must have one version with `storage: true`".to_owned(),
-            None,
-        );
+    let stored = list_at(object, "/spec/versions").iter().filter(|version| has_flag(version, "storage"));
+    if stored.count() != 1 {
+        let why = "must have one version with `storage: true`";
+        found.push(Problem::about_field("/spec/versions", ProblemEffect::Refused, why, None));
     }
     found
 }
@@ -341,14 +355,13 @@ fn find_refusals(kind: &ResourceKind, object: &Value) -> Vec<Problem> {
 /// The causes of a failure, each once.
 fn unique_causes(failure: &ApiError) -> Vec<StatusCause> {
     let listed = failure.details.get("causes").and_then(Value::as_array);
-    let text =
-        |cause: &Value, key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let mut causes: Vec<StatusCause> = Vec::new();
     let mut seen = BTreeSet::new();
     for cause in listed.into_iter().flatten() {
-        let reason = if text(cause, "reason") == "FieldValueRequired" { "FieldValueRequired" } else { "" };
-        let cause = StatusCause::new(reason, text(cause, "field"), text(cause, "message"));
-        // Rules that are not evaluated here are no mistakes.
+        let is_required = text_below(cause, "reason") == "FieldValueRequired";
+        let reason = if is_required { "FieldValueRequired" } else { "" };
+        let cause = StatusCause::new(reason, text_below(cause, "field"), text_below(cause, "message"));
+        // Rules that are not evaluated here are not mistakes.
         let key = (cause.reason, cause.field.clone(), cause.message.clone());
         if cause.field != "<nil>" && seen.insert(key) {
             causes.push(cause);

@@ -1,8 +1,8 @@
-//! The answers to lists: their items as text, or as values that take little memory. Whoever lists the objects of a
-//! cluster reads many of them and looks at few fields of each.
+//! The answers to list requests: their items as text, or as values that take little memory. A client that lists the
+//! objects of a cluster reads many objects and few fields of each.
 //!
-//! Field sets of `managedFields` are half of most objects, and most of them are of other managers: they stay text
-//! ([`crate::managed::fields_of`]). Maps have the capacity that they need.
+//! Field sets of `managedFields` are half of most objects, and most of them belong to other managers, so they stay text
+//! ([`crate::managed_fields::fields_of`]). Maps have the capacity that they need.
 
 use std::fmt;
 
@@ -50,7 +50,7 @@ impl<'t> ListPage<'t> {
     }
 }
 
-/// An item as a value, whose field sets are strings of JSON.
+/// Reads an item as a value whose field sets are strings of JSON.
 ///
 /// # Errors
 ///

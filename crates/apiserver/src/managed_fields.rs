@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::fields::FieldSet;
+use super::values::text_below;
 
 /// The operation by which a manager came to own its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,27 +68,26 @@ impl ManagedFields {
         let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
         let mut managed = Self::default();
         for entry in entries.into_iter().flatten() {
-            let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-            let operation = match text("operation")? {
+            let operation = match text_below(entry, "operation") {
                 "Apply" => ManagedFieldsOperation::Apply,
                 "Update" => ManagedFieldsOperation::Update,
                 _ => return None,
             };
-            let api_version = text("apiVersion").unwrap_or_default().to_owned();
+            let api_version = text_below(entry, "apiVersion").to_owned();
             let owner = ManagerEntry {
-                manager: text("manager").unwrap_or_default().to_owned(),
+                manager: text_below(entry, "manager").to_owned(),
                 operation,
                 api_version: (operation == ManagedFieldsOperation::Update).then(|| api_version.clone()),
-                subresource: text("subresource").map(str::to_owned),
+                subresource: optional_text(entry, "subresource"),
             };
             let fields = FieldSet::parse(&fields_of(entry)).unwrap_or_default();
-            let time = text("time").map(str::to_owned);
+            let time = optional_text(entry, "time");
             managed.0.insert(owner, OwnedFields { api_version, time, fields });
         }
         Some(managed)
     }
 
-    /// The entries, in the server's order. Managers without fields have none.
+    /// The entries of `metadata.managedFields`, in the server's order, without managers that own no fields.
     pub fn to_entries(&self) -> Vec<Value> {
         let mut entries: Vec<(&ManagerEntry, &OwnedFields)> =
             self.0.iter().filter(|(_, owned)| !owned.fields.is_empty()).collect();
@@ -151,8 +151,13 @@ impl ManagedFields {
     }
 }
 
-/// The field set of an entry of `managedFields`, which may be JSON text: objects of long lists keep it so, because most
-/// field sets are never looked at.
+/// The text below a key; `None` if it is absent or empty.
+fn optional_text(entry: &Value, key: &str) -> Option<String> {
+    Some(text_below(entry, key)).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The field set of an entry of `managedFields`. It may be JSON text: the objects of long lists keep it as text, because
+/// most field sets are never read.
 pub fn fields_of(entry: &Value) -> Cow<'_, Value> {
     match entry.get("fieldsV1") {
         Some(Value::String(text)) => Cow::Owned(serde_json::from_str(text).unwrap_or_default()),
@@ -161,7 +166,7 @@ pub fn fields_of(entry: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// Replaces field sets that are JSON text by their values, as the API server returned them.
+/// Replaces field sets that are JSON text by their values.
 pub fn read_fields(object: &mut Value) {
     let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
     for fields in entries.into_iter().flatten().filter_map(|entry| entry.get_mut("fieldsV1")) {

@@ -76,7 +76,7 @@ fn normalize_below(ty: &Type, value: &mut Value, form: Form) {
     }
 }
 
-/// A mapping; `None` for any other value.
+/// The value as a mapping; any other value is replaced by an empty one.
 fn as_mapping(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -105,7 +105,7 @@ fn normalize_field(field: &StructField, value: &mut Value, form: Form) -> bool {
     }
 }
 
-/// The zero value of a type, as a new object has it.
+/// Whether Go's `omitempty` leaves a value out.
 fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -117,7 +117,7 @@ fn is_empty_value(value: &Value) -> bool {
     }
 }
 
-/// Whether a value, in the server's form, is [`zero`].
+/// Whether a value, in the server's form, is the [zero value](zero_value) of its type.
 fn is_zero(ty: &Type, value: &Value) -> bool {
     match (ty, value) {
         (Type::Named(_), Value::Object(map)) => map.iter().all(|(key, value)| {
@@ -161,13 +161,13 @@ pub(super) fn zero_value(ty: &Type) -> Value {
 /// A quantity in the form that the server writes: `1024Mi` as `1Gi`, `1000m` as `1`, `0.5` as `500m`.
 ///
 /// ```
-/// use federate_apiserver::normalize::quantity;
+/// use federate_apiserver::normalization::normalize_quantity;
 /// use serde_json::json;
-/// assert_eq!(quantity(&json!("1024Mi")).as_deref(), Some("1Gi"));
-/// assert_eq!(quantity(&json!("0.5")).as_deref(), Some("500m"));
-/// assert_eq!(quantity(&json!(1500)).as_deref(), Some("1500"));
-/// assert_eq!(quantity(&json!("1.5Gi")).as_deref(), Some("1536Mi"));
-/// assert_eq!(quantity(&json!("many")), None);
+/// assert_eq!(normalize_quantity(&json!("1024Mi")).as_deref(), Some("1Gi"));
+/// assert_eq!(normalize_quantity(&json!("0.5")).as_deref(), Some("500m"));
+/// assert_eq!(normalize_quantity(&json!(1500)).as_deref(), Some("1500"));
+/// assert_eq!(normalize_quantity(&json!("1.5Gi")).as_deref(), Some("1536Mi"));
+/// assert_eq!(normalize_quantity(&json!("many")), None);
 /// ```
 pub fn normalize_quantity(value: &Value) -> Option<String> {
     let text = match value {
@@ -212,10 +212,10 @@ pub fn normalize_quantity(value: &Value) -> Option<String> {
 /// amount below 1024 and one that is not whole is decimal either way.
 ///
 /// ```
-/// use federate_apiserver::normalize::amount;
-/// assert_eq!(amount(1_610_612_736_000_000_000, true), "1536Mi");
-/// assert_eq!(amount(2_500_000_000, true), "2500m");
-/// assert_eq!(amount(2_000_000_000_000, false), "2k");
+/// use federate_apiserver::normalization::format_amount;
+/// assert_eq!(format_amount(1_610_612_736_000_000_000, true), "1536Mi");
+/// assert_eq!(format_amount(2_500_000_000, true), "2500m");
+/// assert_eq!(format_amount(2_000_000_000_000, false), "2k");
 /// ```
 pub fn format_amount(nano: i128, is_binary: bool) -> String {
     const NANO: i128 = 1_000_000_000;

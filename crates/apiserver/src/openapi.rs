@@ -11,29 +11,30 @@ use serde_json::{Map, Value};
 
 use super::ResourceKind;
 use super::schema::{ListType, Struct, StructField, Type, WhenWritten};
+use super::values::{has_flag, list_at, text_below};
 
 impl ResourceKind {
-    /// The kind with the types of an `OpenAPI` document, where that has them. What the API server fills in stays unknown.
+    /// The kind with its types from an `OpenAPI` document, if the document has them. Defaults that the API server sets stay
+    /// unknown.
     #[must_use]
     pub fn with_openapi(self, document: &Value) -> Self {
         let schemas = document.pointer("/components/schemas").or_else(|| document.get("definitions"));
         let schemas = schemas.and_then(Value::as_object);
         let schema = schemas.and_then(|schemas| {
-            let own = schemas.values().find(|schema| is_of(schema, &self))?;
+            let own = schemas.values().find(|schema| describes_kind(schema, &self))?;
             Some(Schemas(schemas).read_root(own))
         });
         Self { schema: schema.unwrap_or(self.schema), ..self }
     }
 }
 
-/// Whether a type is that of a kind.
-fn is_of(schema: &Value, kind: &ResourceKind) -> bool {
-    let kinds = schema.get("x-kubernetes-group-version-kind").and_then(Value::as_array);
-    let is = |named: &Value| {
-        let has = |key: &str, value: &str| named.get(key).and_then(Value::as_str) == Some(value);
-        has("group", &kind.group) && has("version", &kind.version) && has("kind", &kind.kind)
-    };
-    kinds.is_some_and(|kinds| kinds.iter().any(is))
+/// Whether a schema describes the objects of a kind.
+fn describes_kind(schema: &Value, kind: &ResourceKind) -> bool {
+    list_at(schema, "/x-kubernetes-group-version-kind").iter().any(|named| {
+        [("group", &kind.group), ("version", &kind.version), ("kind", &kind.kind)]
+            .iter()
+            .all(|(key, value)| named.get(*key).is_some_and(|named| named == value.as_str()))
+    })
 }
 
 /// The types of a document, by name.
@@ -66,31 +67,20 @@ impl<'d> Schemas<'d> {
             open.pop();
             return ty;
         }
-        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
-        if schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true))
-            || text("format") == "int-or-string"
-        {
+        if has_flag(schema, "x-kubernetes-int-or-string") || text_below(schema, "format") == "int-or-string" {
             return Type::IntOrString;
         }
-        match text("type") {
+        match text_below(schema, "type") {
             "string" => Type::Text,
             "integer" | "number" => Type::Number,
             "boolean" => Type::Boolean,
-            "array" => self.read_list(schema, open),
-            "object" => self.read_map(schema, text("x-kubernetes-map-type") == "atomic", open),
+            "array" => {
+                let item = schema.get("items").map_or(Type::Any, |items| self.read_type(items, open));
+                Type::List { item: Box::new(item), list_type: ListType::from_schema(schema) }
+            }
+            "object" => self.read_map(schema, text_below(schema, "x-kubernetes-map-type") == "atomic", open),
             _ => Type::Any,
         }
-    }
-
-    fn read_list(&self, schema: &'d Value, open: &mut Vec<&'d str>) -> Type {
-        let keys = schema.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
-        let list_type = match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
-            Some("set") => ListType::Set,
-            Some("map") => ListType::Keys(keys.filter_map(|key| key.as_str().map(str::to_owned)).collect()),
-            _ => ListType::Atomic,
-        };
-        let item = schema.get("items").map_or(Type::Any, |items| self.read_type(items, open));
-        Type::List { item: Box::new(item), list_type }
     }
 
     fn read_map(&self, schema: &'d Value, atomic: bool, open: &mut Vec<&'d str>) -> Type {
@@ -119,13 +109,11 @@ impl<'d> Schemas<'d> {
 
 /// The name of the type that a schema refers to.
 fn referenced_name(schema: &Value) -> Option<&str> {
-    let named = |schema: &'_ Value| schema.get("$ref").is_some();
-    let schema = if named(schema) {
-        schema
-    } else {
-        schema.get("allOf")?.as_array()?.iter().find(|schema| named(schema))?
+    let reference = match schema.get("$ref") {
+        Some(reference) => reference,
+        None => schema.get("allOf")?.as_array()?.iter().find_map(|schema| schema.get("$ref"))?,
     };
-    schema.get("$ref")?.as_str()?.rsplit('/').next()
+    reference.as_str()?.rsplit('/').next()
 }
 
 #[cfg(test)]

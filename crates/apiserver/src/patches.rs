@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::schema::{ListType, Type};
 
-/// The document after a merge patch (RFC 7386): null removes, mappings are merged, all else replaces.
+/// Applies a merge patch (RFC 7386): null removes a field, mappings are merged, other values are replaced.
 pub fn apply_merge_patch(document: &Value, patch: &Value) -> Value {
     let Value::Object(changes) = patch else { return patch.clone() };
     let mut merged = document.as_object().cloned().unwrap_or_default();
@@ -22,13 +22,15 @@ pub fn apply_merge_patch(document: &Value, patch: &Value) -> Value {
     Value::Object(merged)
 }
 
-/// The document after a strategic merge patch: lists of items with keys are merged by key.
+/// Applies a strategic merge patch, which merges lists of items with keys by key.
 ///
-/// `Err` says what is wrong with a directive.
+/// # Errors
+///
+/// A directive is invalid.
 pub fn apply_strategic_patch(ty: &Type, document: &Value, patch: &Value) -> Result<Value, String> {
     let Value::Object(changes) = patch else { return Ok(patch.clone()) };
     let mut merged = document.as_object().cloned().unwrap_or_default();
-    match changes.get("$patch").and_then(Value::as_str) {
+    match find_directive(patch) {
         Some("replace") => {
             let mut replaced = changes.clone();
             replaced.shift_remove("$patch");
@@ -80,6 +82,11 @@ pub fn apply_strategic_patch(ty: &Type, document: &Value, patch: &Value) -> Resu
     Ok(Value::Object(merged))
 }
 
+/// The directive of a mapping in a patch: `merge`, `replace` or `delete`.
+fn find_directive(change: &Value) -> Option<&str> {
+    change.get("$patch")?.as_str()
+}
+
 /// Whether a field is replaced although it could be merged.
 fn is_replaced(ty: &Type, key: &str) -> bool {
     matches!(ty, Type::Named("PodDisruptionBudgetSpec")) && key == "selector"
@@ -98,15 +105,11 @@ fn patch_field(ty: &Type, old: &Value, change: &Value, order: Option<&Vec<Value>
                     items.push(change.clone());
                 }
             }
-            sort_by_order(&mut items, old, order.unwrap_or(changes), &|item| Some(item.clone()));
+            sort_by_order(&mut items, old, order.unwrap_or(changes), None);
             Ok(Value::Array(items))
         }
-        (_, Value::Object(map)) => {
-            if map.get("$patch").and_then(Value::as_str) == Some("delete") {
-                return Ok(Value::Null);
-            }
-            apply_strategic_patch(ty, old, change)
-        }
+        (_, Value::Object(_)) if find_directive(change) == Some("delete") => Ok(Value::Null),
+        (_, Value::Object(_)) => apply_strategic_patch(ty, old, change),
         _ => Ok(change.clone()),
     }
 }
@@ -118,9 +121,8 @@ fn patch_list(
     changes: &[Value],
     order: Option<&Vec<Value>>,
 ) -> Result<Value, String> {
-    let directive = |change: &Value| change.get("$patch").and_then(Value::as_str).map(str::to_owned);
-    if changes.iter().any(|c| directive(c).as_deref() == Some("replace")) {
-        let rest = changes.iter().filter(|c| directive(c).is_none()).cloned();
+    if changes.iter().any(|change| find_directive(change) == Some("replace")) {
+        let rest = changes.iter().filter(|change| find_directive(change).is_none()).cloned();
         return Ok(rest.collect());
     }
     let mut items = old.as_array().cloned().unwrap_or_default();
@@ -128,7 +130,7 @@ fn patch_list(
         let Some(mark) = change.get(key) else {
             return Err(format!("map: {change} does not contain declared merge key: {key}"));
         };
-        if directive(change).as_deref() == Some("delete") {
+        if find_directive(change) == Some("delete") {
             items.retain(|item| item.get(key) != Some(mark));
             continue;
         }
@@ -137,31 +139,38 @@ fn patch_list(
             None => items.push(apply_strategic_patch(ty, &Value::Null, change)?),
         }
     }
-    let given: Vec<Value> = changes.iter().filter(|c| directive(c).is_none()).cloned().collect();
-    sort_by_order(&mut items, old, order.unwrap_or(&given), &|item| item.get(key).cloned());
+    let given: Vec<Value> =
+        changes.iter().filter(|change| find_directive(change).is_none()).cloned().collect();
+    sort_by_order(&mut items, old, order.unwrap_or(&given), Some(key));
     Ok(Value::Array(items))
+}
+
+/// What identifies an item of a list: its value below `key`, or the item itself without a key.
+fn merge_key<'v>(item: &'v Value, key: Option<&str>) -> Option<&'v Value> {
+    match key {
+        Some(key) => item.get(key),
+        None => Some(item),
+    }
+}
+
+/// The index of the first item with the same merge key.
+fn position_of(item: &Value, list: &[Value], key: Option<&str>) -> Option<usize> {
+    list.iter().position(|other| merge_key(other, key) == merge_key(item, key))
 }
 
 /// Sorts the items that an order names. An item that it does not name precedes the first item that it preceded in the
 /// old list.
-fn sort_by_order(
-    items: &mut Vec<Value>,
-    old: &Value,
-    order: &[Value],
-    mark: &dyn Fn(&Value) -> Option<Value>,
-) {
-    let place = |item: &Value| order.iter().position(|o| mark(o).is_some() && mark(o) == mark(item));
-    let was = |item: &Value| {
-        let old = old.as_array().map_or(&[][..], Vec::as_slice);
-        old.iter().position(|o| mark(o) == mark(item))
-    };
-    let (mut named, others): (Vec<Value>, Vec<Value>) =
-        items.drain(..).partition(|item| place(item).is_some());
-    named.sort_by_key(&place);
+fn sort_by_order(items: &mut Vec<Value>, old: &Value, order: &[Value], key: Option<&str>) {
+    let old = old.as_array().map_or(&[][..], Vec::as_slice);
+    let (mut named, others): (Vec<Value>, Vec<Value>) = items
+        .drain(..)
+        .partition(|item| merge_key(item, key).is_some() && position_of(item, order, key).is_some());
+    named.sort_by_key(|item| position_of(item, order, key));
     let mut others = others.into_iter().peekable();
     for item in named {
-        while let (Some(other), Some(mine)) = (others.peek(), was(&item)) {
-            if was(other).is_none_or(|other| other > mine) {
+        let before = position_of(&item, old, key);
+        while let (Some(other), Some(before)) = (others.peek(), before) {
+            if position_of(other, old, key).is_none_or(|place| place > before) {
                 break;
             }
             items.extend(others.next());

@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use super::values::{text_below, texts_at};
+
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
@@ -92,6 +94,17 @@ pub enum ListType {
     Set,
     /// Items are merged by the values of these fields.
     Keys(Vec<String>),
+}
+
+impl ListType {
+    /// Reads `x-kubernetes-list-type` and `-list-map-keys` of the schema of a list.
+    pub(super) fn from_schema(schema: &Value) -> Self {
+        match text_below(schema, "x-kubernetes-list-type") {
+            "set" => Self::Set,
+            "map" => Self::Keys(texts_at(schema, "/x-kubernetes-list-map-keys")),
+            _ => Self::Atomic,
+        }
+    }
 }
 
 /// The shape of a value of a type, for merging.

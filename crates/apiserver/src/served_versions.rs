@@ -91,10 +91,10 @@ pub const OLDEST: Minor = 16;
 /// The release in a version such as `1.31`, `v1.31.4` or `v1.31.4-gke.100`; `None` if it is not one of Kubernetes 1.
 ///
 /// ```
-/// use federate_apiserver::served::release;
-/// assert_eq!(release("v1.31.4+k3s1"), Some(31));
-/// assert_eq!(release("1.31"), Some(31));
-/// assert_eq!(release("31"), None);
+/// use federate_apiserver::served_versions::parse_release;
+/// assert_eq!(parse_release("v1.31.4+k3s1"), Some(31));
+/// assert_eq!(parse_release("1.31"), Some(31));
+/// assert_eq!(parse_release("31"), None);
 /// ```
 pub fn parse_release(version: &str) -> Option<Minor> {
     let minor = version.trim().trim_start_matches('v').strip_prefix("1.")?;
@@ -102,7 +102,7 @@ pub fn parse_release(version: &str) -> Option<Minor> {
     minor.get(..end)?.parse().ok()
 }
 
-/// What a release serves of a kind.
+/// Whether a release serves a version of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VersionSupport {
     /// It serves this version.
@@ -120,29 +120,30 @@ pub enum VersionSupport {
 /// Whether a release serves a kind in an API version.
 ///
 /// ```
-/// use federate_apiserver::served::{NEWEST, Served, served};
-/// assert_eq!(served("batch/v1beta1", "CronJob", NEWEST), Served::Removed(25));
-/// assert_eq!(served("batch/v1beta1", "CronJob", 24), Served::Yes);
-/// assert_eq!(served("apps/v2", "Deployment", NEWEST), Served::Never);
+/// use federate_apiserver::served_versions::{NEWEST, VersionSupport, check_version};
+/// assert_eq!(check_version("batch/v1beta1", "CronJob", NEWEST), VersionSupport::Removed(25));
+/// assert_eq!(check_version("batch/v1beta1", "CronJob", 24), VersionSupport::Yes);
+/// assert_eq!(check_version("apps/v2", "Deployment", NEWEST), VersionSupport::Never);
 /// ```
 pub fn check_version(api_version: &str, kind: &str, release: Minor) -> VersionSupport {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let of_kind = |row: &&Row| row.0 == group && has_kind(row, kind);
-    match ROWS.iter().filter(of_kind).find(|row| row.1 == version) {
+    let mut rows = ROWS.iter().filter(|row| row.0 == group && has_kind(row, kind)).peekable();
+    let has_versions = rows.peek().is_some();
+    match rows.find(|row| row.1 == version) {
         Some(&(.., added, _)) if added > release => VersionSupport::Added(added),
         Some(&(.., removed)) if removed != 0 && removed <= release => VersionSupport::Removed(removed),
         Some(_) => VersionSupport::Yes,
         // Alpha and beta versions come and go.
         None if version.contains("alpha") || version.contains("beta") => VersionSupport::Unknown,
-        None if ROWS.iter().any(|row| of_kind(&row)) => VersionSupport::Never,
+        None if has_versions => VersionSupport::Never,
         None => VersionSupport::Unknown,
     }
 }
 
 /// The API version in which a release serves a kind, in any group.
 pub fn preferred_version(kind: &str, release: Minor) -> Option<String> {
-    let serves = |row: &&Row| has_kind(row, kind) && row.3 <= release && (row.4 == 0 || row.4 > release);
-    let row = ROWS.iter().find(serves)?;
+    let row =
+        ROWS.iter().find(|row| has_kind(row, kind) && row.3 <= release && (row.4 == 0 || row.4 > release))?;
     Some(if row.0.is_empty() { row.1.to_owned() } else { format!("{}/{}", row.0, row.1) })
 }
 

@@ -4,9 +4,7 @@
 
 use serde_json::{Value, json};
 
-fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-}
+use super::values::{list_at, text_at};
 
 /// Whether the Service gets an address.
 fn has_address(object: &Value) -> bool {
@@ -81,26 +79,29 @@ pub(super) fn keep_allocated(live: &Value, object: &mut Value) {
             object["spec"][key] = old.clone();
         }
     }
-    let exposed = |object: &Value| matches!(text_at(object, "/spec/type"), "NodePort" | "LoadBalancer");
-    if !exposed(object) {
-        if exposed(live) {
+    if !has_node_ports(object) {
+        if has_node_ports(live) {
             drop_node_ports(live, object);
         }
         return;
     }
-    let old: Vec<Value> = live.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let old = list_at(live, "/spec/ports");
     for port in object["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-        let same = |old: &&Value| old["port"] == port["port"] && old["protocol"] == port["protocol"];
-        let given = old.iter().find(same).and_then(|old| old.get("nodePort")).cloned();
-        if let (None, Some(number)) = (port.get("nodePort"), given) {
-            port["nodePort"] = number;
+        let same = old.iter().find(|old| old["port"] == port["port"] && old["protocol"] == port["protocol"]);
+        if let (None, Some(number)) = (port.get("nodePort"), same.and_then(|old| old.get("nodePort"))) {
+            port["nodePort"] = number.clone();
         }
     }
 }
 
-/// Releases the node ports of a Service that is no longer exposed.
+/// Whether the Service has node ports.
+fn has_node_ports(object: &Value) -> bool {
+    matches!(text_at(object, "/spec/type"), "NodePort" | "LoadBalancer")
+}
+
+/// Releases the node ports of a Service whose type no longer has any.
 fn drop_node_ports(live: &Value, object: &mut Value) {
-    let old: Vec<Value> = live.pointer("/spec/ports").and_then(Value::as_array).cloned().unwrap_or_default();
+    let old = list_at(live, "/spec/ports");
     for port in object["spec"].get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
         let kept = old.iter().any(|old| old.get("nodePort") == port.get("nodePort"));
         if let (true, Some(port)) = (kept, port.as_object_mut()) {

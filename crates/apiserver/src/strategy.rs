@@ -1,5 +1,5 @@
 //! The strategies of kinds: what the server does to an object before it is stored. It sets fields of its own, keeps
-//! fields that must not change, counts generations, and stores nothing where nothing has changed.
+//! fields that must not change, counts generations, and keeps the live object if nothing has changed.
 //!
 //! Facts: the strategies of the built-in kinds and of custom ones.
 
@@ -11,9 +11,10 @@ use super::failure::ApiError;
 use super::kinds::ResourceKind;
 use super::normalization::blank_value;
 use super::typed::are_equal;
+use super::values::{has_flag, list_at, text_at};
 use super::{services, validation};
 
-/// A new object, ready to be stored. `metadata.uid` and `creationTimestamp` have been set.
+/// Prepares a new object, whose `metadata.uid` and `creationTimestamp` are set, for storing.
 pub fn prepare_for_create(mut object: Value, write: &WriteOptions<'_>) -> Result<Value, ApiError> {
     let kind = write.kind;
     set_generation(&mut object, kind.generation.then_some(1));
@@ -39,7 +40,7 @@ pub fn prepare_for_create(mut object: Value, write: &WriteOptions<'_>) -> Result
     Ok(object)
 }
 
-/// The live object after an update with this one; the live object itself where the update changes nothing.
+/// Prepares an object for replacing the live one; returns the live object itself if the update changes nothing.
 pub fn prepare_for_update(
     live: &Value,
     mut object: Value,
@@ -58,42 +59,44 @@ pub fn prepare_for_update(
 
 /// Whether two objects differ only in their versions and in the times of `managedFields`.
 pub fn is_unchanged(live: &Value, object: &Value) -> bool {
-    let timeless = |a: &Value, b: &Value| are_equal_except(a, b, &[("time", None)]);
-    let owners = |a: &Value, b: &Value| match (a.as_array(), b.as_array()) {
-        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| timeless(a, b)),
-        _ => are_equal(a, b),
-    };
-    let metadata = |a: &Value, b: &Value| {
-        are_equal_except(a, b, &[("resourceVersion", None), ("managedFields", Some(&owners))])
-    };
-    are_equal_except(live, object, &[("metadata", Some(&metadata))])
+    are_equal_by(live, object, None, |key, live, new| match key {
+        "metadata" => has_same_metadata(live, new),
+        _ => are_equal(live, new),
+    })
 }
 
-/// How the values of a field are compared; `None` where it is ignored.
-type Compared<'c> = (&'static str, Option<&'c dyn Fn(&Value, &Value) -> bool>);
+/// Whether metadata differs only in the version and in the times of `managedFields`.
+fn has_same_metadata(live: &Value, new: &Value) -> bool {
+    are_equal_by(live, new, Some("resourceVersion"), |key, live, new| {
+        match (key, live.as_array(), new.as_array()) {
+            ("managedFields", Some(live), Some(new)) => {
+                live.len() == new.len()
+                    && live.iter().zip(new).all(|(live, new)| {
+                        are_equal_by(live, new, Some("time"), |_, live, new| are_equal(live, new))
+                    })
+            }
+            _ => are_equal(live, new),
+        }
+    })
+}
 
-/// Whether two values are equal where these fields are compared differently.
-fn are_equal_except(a: &Value, b: &Value, fields: &[Compared<'_>]) -> bool {
+/// Whether two values are equal without the field `ignored`. `compare` compares the values of the other fields.
+fn are_equal_by(
+    a: &Value,
+    b: &Value,
+    ignored: Option<&str>,
+    compare: fn(&str, &Value, &Value) -> bool,
+) -> bool {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return are_equal(a, b) };
-    let of = |key: &str| fields.iter().find(|(name, _)| *name == key).map(|(_, compared)| compared);
-    let counts = |key: &&String| !matches!(of(key), Some(None));
-    let both = |key: &String| match (a.get(key), b.get(key), of(key)) {
-        (Some(a), Some(b), Some(Some(compared))) => compared(a, b),
-        (Some(a), Some(b), _) => are_equal(a, b),
-        _ => false,
-    };
-    a.keys().filter(counts).all(both) && b.keys().filter(counts).all(|key| a.contains_key(key))
+    let mut fields = a.iter().filter(|(key, _)| Some(key.as_str()) != ignored);
+    let mut others = b.keys().filter(|key| Some(key.as_str()) != ignored);
+    fields.all(|(key, value)| b.get(key).is_some_and(|other| compare(key, value, other)))
+        && others.all(|key| a.contains_key(key))
 }
 
 /// Keeps the fields that an update cannot change; the server does not report them.
 fn keep_immutable(live: &Value, object: &mut Value, write: &WriteOptions<'_>) {
     let kind = write.kind;
-    let carry = |object: &mut Value, key: &str| match live.get(key) {
-        Some(value) => object[key] = value.clone(),
-        None => {
-            object.as_object_mut().map(|map| map.shift_remove(key));
-        }
-    };
     if write.subresource == Some("status") {
         let managed = object.pointer("/metadata/managedFields").cloned();
         let keys: Vec<String> =
@@ -101,7 +104,7 @@ fn keep_immutable(live: &Value, object: &mut Value, write: &WriteOptions<'_>) {
         let old = live.as_object().into_iter().flatten().map(|(key, _)| key.clone());
         for key in old.chain(keys) {
             if key != "status" && (key != "metadata" || kind.custom.is_some()) {
-                carry(object, &key);
+                keep_field(live, object, &key);
             }
         }
         if kind.custom.is_none() && kind.group == "apps" {
@@ -110,7 +113,7 @@ fn keep_immutable(live: &Value, object: &mut Value, write: &WriteOptions<'_>) {
         }
         set_metadata(object, "managedFields", managed);
     } else if kind.status {
-        carry(object, "status");
+        keep_field(live, object, "status");
     }
     for key in [
         "uid",
@@ -131,7 +134,16 @@ fn keep_immutable(live: &Value, object: &mut Value, write: &WriteOptions<'_>) {
         count_template_generation(live, object);
     }
     if kind.is_builtin("Namespace") {
-        carry(object, "spec");
+        keep_field(live, object, "spec");
+    }
+}
+
+/// Gives a field the value that it has in the live object, or removes it.
+fn keep_field(live: &Value, object: &mut Value, key: &str) {
+    if let Some(value) = live.get(key) {
+        object[key] = value.clone();
+    } else if let Some(map) = object.as_object_mut() {
+        map.shift_remove(key);
     }
 }
 
@@ -160,21 +172,20 @@ fn set_generation(object: &mut Value, generation: Option<i64>) {
 
 /// Whether a change counts as a new generation.
 fn raises_generation(kind: &ResourceKind, live: &Value, object: &Value) -> bool {
-    let differs = |key: &str| {
-        !are_equal(live.get(key).unwrap_or(&Value::Null), object.get(key).unwrap_or(&Value::Null))
-    };
     if kind.custom.is_none() && kind.kind == "Deployment" {
-        return differs("spec") || validation::differs_at(live, object, "/metadata/annotations");
+        return validation::differs_at(live, object, "/spec")
+            || validation::differs_at(live, object, "/metadata/annotations");
     }
     if kind.custom.is_none() && (live.get("spec").is_some() || object.get("spec").is_some()) {
-        return differs("spec");
+        return validation::differs_at(live, object, "/spec");
     }
     if kind.is_builtin("PriorityClass") {
         return false;
     }
     let keys = live.as_object().into_iter().chain(object.as_object()).flat_map(|map| map.keys());
     keys.filter(|key| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata"))
-        .any(|key| !(kind.status && key == "status") && differs(key))
+        .filter(|key| !(kind.status && *key == "status"))
+        .any(|key| !are_equal(live.get(key).unwrap_or(&Value::Null), object.get(key).unwrap_or(&Value::Null)))
 }
 
 fn set_initial_status(kind: &ResourceKind, object: &mut Value) {
@@ -192,8 +203,7 @@ fn set_initial_status(kind: &ResourceKind, object: &mut Value) {
         object["status"] = status;
     }
     if kind.is_builtin("CustomResourceDefinition") {
-        let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-        let stored = versions.filter(|v| v.get("storage") == Some(&Value::Bool(true)));
+        let stored = list_at(object, "/spec/versions").iter().filter(|version| has_flag(version, "storage"));
         let names: Vec<Value> = stored.filter_map(|v| v.get("name").cloned()).collect();
         object["status"]["storedVersions"] = Value::Array(names);
     }
@@ -210,20 +220,16 @@ fn set_initial_status(kind: &ResourceKind, object: &mut Value) {
 
 /// The `QoS` class of a pod, by the requests and limits of its containers.
 fn qos_class(pod: &Value) -> &'static str {
-    let containers = pod.pointer("/spec/containers").and_then(Value::as_array);
-    let containers: Vec<&Value> = containers.into_iter().flatten().collect();
-    let amount = |c: &Value, list: &str, name: &str| c.pointer(&format!("/resources/{list}/{name}")).cloned();
-    let names = ["cpu", "memory"];
-    let any = containers
-        .iter()
-        .any(|c| names.iter().any(|n| amount(c, "requests", n).or(amount(c, "limits", n)).is_some()));
-    let all = containers.iter().all(|c| {
-        names.iter().all(|n| {
-            let limit = amount(c, "limits", n);
-            limit.is_some() && amount(c, "requests", n).is_none_or(|request| Some(request) == limit)
-        })
-    });
-    match (any, all) {
+    let (mut any, mut all_limited) = (false, true);
+    for container in list_at(pod, "/spec/containers") {
+        for name in ["cpu", "memory"] {
+            let request = container.pointer(&format!("/resources/requests/{name}"));
+            let limit = container.pointer(&format!("/resources/limits/{name}"));
+            any |= request.is_some() || limit.is_some();
+            all_limited &= limit.is_some() && (request.is_none() || request == limit);
+        }
+    }
+    match (any, all_limited) {
         (false, _) => "BestEffort",
         (true, true) => "Guaranteed",
         (true, false) => "Burstable",
@@ -247,8 +253,8 @@ fn set_job_labels(object: &mut Value) {
     if object.pointer("/spec/manualSelector") == Some(&Value::Bool(true)) {
         return copy_template_labels(object);
     }
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (uid, name) = (text("/metadata/uid"), text("/metadata/name"));
+    let uid = text_at(object, "/metadata/uid").to_owned();
+    let name = text_at(object, "/metadata/name").to_owned();
     let labels = [
         ("batch.kubernetes.io/controller-uid", &uid),
         ("batch.kubernetes.io/job-name", &name),

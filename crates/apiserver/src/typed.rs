@@ -26,9 +26,8 @@ pub use removal::{keep_fields, remove_fields};
 pub fn are_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
-            let both =
-                |(key, value): (&String, &Value)| b.get(key).is_some_and(|other| are_equal(value, other));
-            a.len() == b.len() && a.iter().all(both)
+            a.len() == b.len()
+                && a.iter().all(|(key, value)| b.get(key).is_some_and(|other| are_equal(value, other)))
         }
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| are_equal(a, b))
@@ -71,7 +70,7 @@ pub fn collect_fields(ty: &Type, value: &Value) -> FieldSet {
     set
 }
 
-/// Whether all items of all lists have keys; there may be duplicates.
+/// Whether all items of all lists have keys, which need not be unique.
 pub(super) fn is_separable(ty: &Type, value: &Value) -> bool {
     match ty.merge_shape(value) {
         MergeShape::Leaf => true,
@@ -98,8 +97,8 @@ pub(super) fn is_empty_value(value: &Value) -> bool {
     }
 }
 
-/// The set with every declared field of which it has some part: a manager that owns a part of a declared field also
-/// owns the field.
+/// Adds the declared fields that contain fields of the set: a manager that owns a part of a declared field also owns the
+/// field.
 pub(super) fn with_declared_fields(ty: &Type, set: &FieldSet) -> FieldSet {
     let mut all = FieldSet::default();
     if set.has_own() {

@@ -1,13 +1,14 @@
 //! Validation: names and labels, ranges of values, immutable fields.
 //!
-//! Facts: the validation of Kubernetes 1.36, as far as objects in a repository are
-//! likely to break it. What is not checked here passes.
+//! Facts: the validation of Kubernetes 1.36, as far as objects in a repository are likely to break it. Other rules are
+//! not checked.
 
 use serde_json::{Value, json};
 
 use super::failure::{ApiError, StatusCause};
 use super::kinds::ResourceKind;
 use super::typed::are_equal;
+use super::values::{has_flag, integer_at, list_at, present_at, text_at, text_below};
 
 mod custom;
 mod definition;
@@ -55,7 +56,7 @@ pub(super) fn validate_update(
     object: &Value,
     subresource: Option<&str>,
 ) -> Result<(), ApiError> {
-    let mut causes = metadata::find_change_causes(kind, live, object);
+    let mut causes = metadata::find_change_causes(live, object);
     let mut content = if subresource != Some("status") || kind.custom.is_some() {
         content_causes(kind, object, Some(live))
     } else {
@@ -109,52 +110,46 @@ fn change_causes(kind: &ResourceKind, live: &Value, object: &Value) -> Vec<Statu
         return Vec::new();
     }
     let mut causes = Vec::new();
-    let mut fixed = |pointers: &[&str]| {
-        for pointer in pointers {
-            if differs_at(live, object, pointer) {
-                let value = object.pointer(pointer).cloned().unwrap_or_default();
-                causes.push(StatusCause::invalid(to_dotted(pointer), &value, IMMUTABLE));
-            }
-        }
-    };
     match kind.kind.as_str() {
-        "Deployment" | "DaemonSet" | "ReplicaSet" => fixed(&["/spec/selector"]),
+        "Deployment" | "DaemonSet" | "ReplicaSet" => {
+            causes.extend(fixed_field_causes(live, object, &["/spec/selector"]));
+        }
         "Job" => {
             let indexed = text_at(object, "/spec/completionMode") == "Indexed";
-            let suspended = live.pointer("/spec/suspend") == Some(&Value::Bool(true));
-            fixed(if indexed { &["/spec/selector"] } else { &["/spec/completions", "/spec/selector"] });
-            if !suspended {
-                fixed(&["/spec/template"]);
-            }
-            let pods = if suspended { workloads::suspended_change(live, object) } else { None };
-            causes.extend(pods);
-            if indexed {
-                causes.splice(0..0, workloads::completions_change(live, object));
-            }
-            for pointer in ["/spec/completionMode", "/spec/podFailurePolicy", "/spec/managedBy"] {
-                if differs_at(live, object, pointer) {
-                    let value = object.pointer(pointer).cloned().unwrap_or_default();
-                    causes.push(StatusCause::invalid(to_dotted(pointer), &value, IMMUTABLE));
-                }
-            }
             // The server validates the whole Job twice.
-            causes.splice(0..0, workloads::find_causes("Job", object));
+            causes.extend(workloads::find_causes("Job", object));
+            if indexed {
+                causes.extend(workloads::completions_change(live, object));
+            } else {
+                causes.extend(fixed_field_causes(live, object, &["/spec/completions"]));
+            }
+            causes.extend(fixed_field_causes(live, object, &["/spec/selector"]));
+            if live.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
+                causes.extend(workloads::suspended_change(live, object));
+            } else {
+                causes.extend(fixed_field_causes(live, object, &["/spec/template"]));
+            }
+            let fixed = ["/spec/completionMode", "/spec/podFailurePolicy", "/spec/managedBy"];
+            causes.extend(fixed_field_causes(live, object, &fixed));
         }
         "Secret" => {
-            fixed(&["/type"]);
+            causes.extend(fixed_field_causes(live, object, &["/type"]));
             causes.extend(immutable_causes(live, object));
         }
         "ConfigMap" => causes.extend(immutable_causes(live, object)),
         "RoleBinding" | "ClusterRoleBinding" if differs_at(live, object, "/roleRef") => {
-            let role = |key: &str| text_at(object, &format!("/roleRef/{key}")).to_owned();
-            let value = json!({"APIGroup": role("apiGroup"), "Kind": role("kind"), "Name": role("name")});
+            let value = json!({
+                "APIGroup": text_at(object, "/roleRef/apiGroup"),
+                "Kind": text_at(object, "/roleRef/kind"),
+                "Name": text_at(object, "/roleRef/name"),
+            });
             causes.push(StatusCause::invalid("roleRef", &value, "cannot change roleRef"));
         }
         "Service" => causes.extend(services::find_change_causes(live, object)),
         "StatefulSet" => causes.extend(workloads::stateful_set_change(live, object)),
         "PersistentVolumeClaim" => causes.extend(claim_change(live, object)),
         "StorageClass" => {
-            fixed(&["/volumeBindingMode"]);
+            causes.extend(fixed_field_causes(live, object, &["/volumeBindingMode"]));
             for key in ["parameters", "provisioner", "reclaimPolicy"] {
                 if differs_at(live, object, &format!("/{key}")) {
                     causes.push(StatusCause::forbidden(key, &format!("updates to {key} are forbidden.")));
@@ -165,10 +160,7 @@ fn change_causes(kind: &ResourceKind, live: &Value, object: &Value) -> Vec<Statu
             if differs_at(live, object, "/value") {
                 causes.push(StatusCause::forbidden("value", "may not be changed in an update."));
             }
-            if differs_at(live, object, "/preemptionPolicy") {
-                let value = object.get("preemptionPolicy").cloned().unwrap_or_default();
-                causes.push(StatusCause::invalid("preemptionPolicy", &value, IMMUTABLE));
-            }
+            causes.extend(fixed_field_causes(live, object, &["/preemptionPolicy"]));
         }
         "Pod" => causes.extend(pods::find_change_cause(live, object)),
         _ => {}
@@ -176,13 +168,25 @@ fn change_causes(kind: &ResourceKind, live: &Value, object: &Value) -> Vec<Statu
     causes
 }
 
+/// The changes of fields that are immutable.
+fn fixed_field_causes(live: &Value, object: &Value, pointers: &[&str]) -> Vec<StatusCause> {
+    let changed = pointers.iter().filter(|pointer| differs_at(live, object, pointer));
+    changed
+        .map(|pointer| {
+            let value = object.pointer(pointer).unwrap_or(&Value::Null);
+            StatusCause::invalid(to_dotted(pointer), value, IMMUTABLE)
+        })
+        .collect()
+}
+
+/// The changes of a ConfigMap or Secret that is immutable.
 fn immutable_causes(live: &Value, object: &Value) -> Vec<StatusCause> {
-    if live.get("immutable") != Some(&Value::Bool(true)) {
+    if !has_flag(live, "immutable") {
         return Vec::new();
     }
     let why = "field is immutable when `immutable` is set";
     let mut causes = Vec::new();
-    if object.get("immutable") != Some(&Value::Bool(true)) {
+    if !has_flag(object, "immutable") {
         causes.push(StatusCause::forbidden("immutable", why));
     }
     for key in ["data", "binaryData"] {
@@ -203,39 +207,36 @@ fn claim_causes(object: &Value) -> Vec<StatusCause> {
     }
     let unknown = modes.iter().filter(|mode| !mode.as_str().is_some_and(|mode| MODES.contains(&mode)));
     causes.extend(unknown.map(|mode| StatusCause::unsupported("spec.accessModes", mode, &MODES)));
-    let storage = object.pointer("/spec/resources/requests/storage");
-    if storage.is_none_or(Value::is_null) {
+    if present_at(object, "/spec/resources/requests/storage").is_none() {
         causes.push(StatusCause::required("spec.resources[storage]", ""));
     }
     causes
 }
 
 fn claim_change(live: &Value, object: &Value) -> Option<StatusCause> {
-    // A class may be set once.
-    let unnamed = live.pointer("/spec/storageClassName").is_none_or(Value::is_null);
-    let fixed = |object: &Value| {
-        let mut spec = object.get("spec").cloned().unwrap_or_default();
-        if let Some(spec) = spec.as_object_mut() {
-            if unnamed {
-                spec.shift_remove("storageClassName");
-            }
-            spec.shift_remove("volumeAttributesClassName");
-            spec.shift_remove("volumeName");
-        }
-        if text_at(live, "/status/phase") == "Bound"
-            && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
-        {
-            resources.shift_remove("requests");
-        }
-        spec
-    };
     let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName \
                for bound claims";
-    (!are_equal(&fixed(live), &fixed(object))).then(|| StatusCause::forbidden("spec", why))
+    (!are_equal(&fixed_claim_spec(live, live), &fixed_claim_spec(live, object)))
+        .then(|| StatusCause::forbidden("spec", why))
 }
 
-fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+/// The spec of a `PersistentVolumeClaim` without the fields that may change in an update of the live one.
+fn fixed_claim_spec(live: &Value, object: &Value) -> Value {
+    let mut spec = object.get("spec").cloned().unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        // A class may be set once.
+        if present_at(live, "/spec/storageClassName").is_none() {
+            spec.shift_remove("storageClassName");
+        }
+        spec.shift_remove("volumeAttributesClassName");
+        spec.shift_remove("volumeName");
+    }
+    if text_at(live, "/status/phase") == "Bound"
+        && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
+    {
+        resources.shift_remove("requests");
+    }
+    spec
 }
 
 /// Whether two objects differ at a pointer.
@@ -245,8 +246,4 @@ pub(super) fn differs_at(live: &Value, object: &Value, pointer: &str) -> bool {
 
 fn to_dotted(pointer: &str) -> String {
     pointer.trim_start_matches('/').replace('/', ".")
-}
-
-fn list_at<'v>(value: &'v Value, pointer: &str) -> &'v [Value] {
-    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

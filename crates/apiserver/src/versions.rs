@@ -2,17 +2,19 @@
 //! another version than the one that was sent.
 //!
 //! Facts: `pkg/apis/*/conversion.go` of Kubernetes. The versions of most kinds that were served together have the same
-//! fields, and become one another by their names. A `HorizontalPodAutoscaler` of `autoscaling/v1` has one metric, the
+//! fields, so that only the name of the version changes. A `HorizontalPodAutoscaler` of `autoscaling/v1` has one metric, the
 //! use of CPU, as a field of its own; other metrics and the behaviour are JSON in annotations.
 
 use serde_json::{Map, Value, json};
 
-/// What becomes of an object in another version of its kind.
+use super::values::text_below;
+
+/// The result of converting an object to another version of its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Conversion {
     /// The object in that version.
     Done(Value),
-    /// The versions have different fields, and it is not known here how one becomes the other.
+    /// The versions have different fields, and their conversion is not known.
     Unknown,
 }
 
@@ -38,8 +40,7 @@ const CURRENT: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 
 /// An object of a built-in kind in another version of its group.
 pub fn convert_object(object: &Value, api_version: &str) -> Conversion {
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (from, kind) = (text("apiVersion"), text("kind"));
+    let (from, kind) = (text_below(object, "apiVersion"), text_below(object, "kind"));
     let (group, old) = from.split_once('/').unwrap_or(("", from));
     let (_, new) = api_version.split_once('/').unwrap_or(("", api_version));
     let converted = match (group, kind, old, new) {
@@ -49,11 +50,10 @@ pub fn convert_object(object: &Value, api_version: &str) -> Conversion {
         ("autoscaling", "HorizontalPodAutoscaler", "v2" | "v2beta2", "v1") => Some(old_autoscaler(object)),
         ("autoscaling", "HorizontalPodAutoscaler", "v1", "v2" | "v2beta2") => Some(new_autoscaler(object)),
         _ => {
-            let differs = |row: &&(&str, &str, &[&str])| {
-                (row.0, row.1) == (group, kind) && (row.2.contains(&old) || row.2.contains(&new))
-            };
-            let other = DIFFERENT.iter().any(|row| differs(&row));
-            (!other).then(|| object.clone())
+            let differs = DIFFERENT.iter().any(|(of_group, of_kind, versions)| {
+                (*of_group, *of_kind) == (group, kind) && (versions.contains(&old) || versions.contains(&new))
+            });
+            (!differs).then(|| object.clone())
         }
     };
     match converted {

@@ -43,6 +43,11 @@ struct Memory {
     written: u64,
 }
 
+/// An environment variable, if it is an absolute path.
+fn absolute_path_variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 impl BuildCache {
     /// A cache in memory only.
     pub fn in_memory() -> Self {
@@ -56,11 +61,9 @@ impl BuildCache {
 
     /// The cache of the user: in `FEDERATE_CACHE_DIR`, else below `XDG_CACHE_HOME` or `HOME`.
     pub fn from_environment() -> Self {
-        let variable =
-            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let folder = variable("FEDERATE_CACHE_DIR")
-            .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("federate")))
-            .or_else(|| Some(variable("HOME")?.join(".cache/federate")));
+        let folder = absolute_path_variable("FEDERATE_CACHE_DIR")
+            .or_else(|| Some(absolute_path_variable("XDG_CACHE_HOME")?.join("federate")))
+            .or_else(|| Some(absolute_path_variable("HOME")?.join(".cache/federate")));
         folder.map_or_else(Self::in_memory, |folder| Self::in_folder(&folder.join("builds")))
     }
 

@@ -17,19 +17,18 @@ pub(crate) fn list_arguments(
     let mut args: Vec<OsString> = vec!["template".into()];
     args.push(release_of(job, inputs).into());
     args.push(folder.path_of(&job.path).into());
-    let mut add = |name: &str, value: OsString| args.extend([OsString::from(name), value]);
-    add("--namespace", job.namespace.clone().into());
+    args.extend(["--namespace".into(), job.namespace.clone().into()]);
     if let Some(version) = &job.kubernetes {
-        add("--kube-version", version.into());
+        args.extend(["--kube-version".into(), version.into()]);
     }
     for api in job.apis.iter() {
-        add("--api-versions", api.into());
+        args.extend(["--api-versions".into(), api.into()]);
     }
     for path in &job.values {
-        add("--values", folder.path_of(path).into());
+        args.extend(["--values".into(), folder.path_of(path).into()]);
     }
     if !job.set.is_empty() {
-        add("--values", folder.write_extra("set.json", job.set.as_bytes())?.into());
+        args.extend(["--values".into(), folder.write_extra("set.json", job.set.as_bytes())?.into()]);
     }
     args.push("--skip-tests".into());
     if !job.skips_crds {
@@ -46,23 +45,14 @@ fn release_of(job: &ChartJob, inputs: &BuildInputs) -> String {
     if let Some(release) = &job.release {
         return release.clone();
     }
-    let below =
-        |name: &str| if job.path.is_empty() { name.to_owned() } else { format!("{}/{name}", job.path) };
-    let chart = inputs.files.get(&below("Chart.yaml"));
+    let chart_file =
+        if job.path.is_empty() { "Chart.yaml".to_owned() } else { format!("{}/Chart.yaml", job.path) };
+    let chart = inputs.files.get(&chart_file);
     let name = chart.and_then(|text| {
         let document = federate_yaml::read_stream(text).documents.into_iter().next()?;
         document.value.get("name")?.as_str().map(str::to_owned)
     });
-    // A packaged chart is named `NAME-VERSION.tgz`.
-    let packaged = || {
-        let file = job.path.rsplit('/').next()?.strip_suffix(".tgz")?;
-        let at = file.match_indices('-').map(|(at, _)| at);
-        let is_version = |at: &usize| {
-            file.get(at + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        };
-        at.filter(is_version).map(|at| file.get(..at)).next().unwrap_or(Some(file)).map(str::to_owned)
-    };
-    let name = name.or_else(packaged).unwrap_or_default();
+    let name = name.or_else(|| packaged_chart_name(&job.path)).unwrap_or_default();
     if federate_repo::config::is_release_name(&name) { name } else { "release".to_owned() }
 }
 
@@ -98,4 +88,16 @@ fn find_place(job: &ChartJob, message: &str) -> Option<(String, u32)> {
         let file = if job.path.is_empty() { below.to_owned() } else { format!("{}/{below}", job.path) };
         Some((file, line))
     })
+}
+
+/// The name of a packaged chart, whose file is named `NAME-VERSION.tgz`.
+fn packaged_chart_name(path: &str) -> Option<String> {
+    let file = path.rsplit('/').next()?.strip_suffix(".tgz")?;
+    let version = file.match_indices('-').find(|(at, _)| {
+        file.get(at + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    });
+    match version {
+        Some((at, _)) => file.get(..at).map(str::to_owned),
+        None => Some(file.to_owned()),
+    }
 }

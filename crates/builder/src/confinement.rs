@@ -1,7 +1,7 @@
 //! Confines a program before it starts: limits, no network, no processes that outlive it, and no files but its own.
 //!
 //! A process can only give up rights by itself, between its start and that of the program. So the executable of federate starts
-//! itself with [`ARGUMENT`]: it enters new namespaces, starts itself once more inside of them, sets limits, restricts the access
+//! itself with [`CONFINE_ARGUMENT`]: it enters new namespaces, starts itself once more inside of them, sets limits, restricts access
 //! to files (Landlock), and becomes the program. Where the system has no user namespaces or no Landlock, that step is left out.
 //!
 //! Facts: `namespaces(7)`, `user_namespaces(7)`, `pid_namespaces(7)`, `setrlimit(2)`, the kernel's documentation of Landlock.

@@ -251,7 +251,7 @@ impl Reader<'_> {
         }
         for (pointer, written) in file.list_paths() {
             let place = file.locate_pointer(&pointer);
-            let path = file.resolve_path(&written, &place)?;
+            let path = resolve_repo_path(file.folder, &written, &place)?;
             let may_be_folder = RESOURCE_LISTS
                 .iter()
                 .chain(&PLUGIN_LISTS)
@@ -331,10 +331,6 @@ impl KustomizationFile<'_, '_> {
         Reference { file: self.file.to_owned(), line: at.map_or(0, |at| at.line) }
     }
 
-    fn resolve_path(&self, written: &str, place: &Reference) -> Result<String, BuildError> {
-        resolve_repo_path(self.folder, written, place)
-    }
-
     fn list_items<'v>(&'v self, key: &'v str) -> impl Iterator<Item = (String, &'v Value)> {
         let items = self.value.get(key).and_then(Value::as_array).into_iter().flatten();
         items.enumerate().map(move |(index, item)| (format!("/{key}/{index}"), item))
@@ -342,28 +338,22 @@ impl KustomizationFile<'_, '_> {
 
     /// The files and folders that the kustomization names, with their pointers.
     fn list_paths(&self) -> Vec<(String, String)> {
-        let mut paths: Vec<(String, String)> = Vec::new();
-        let mut add = |pointer: String, path: &str| {
-            // Patches and plugins may be written in place of a path.
-            if !path.contains('\n') && !path.is_empty() {
-                paths.push((pointer, path.to_owned()));
-            }
-        };
+        let mut paths: Vec<(String, &str)> = Vec::new();
         let plain = ["patchesStrategicMerge", "crds", "configurations"];
         for key in RESOURCE_LISTS.into_iter().chain(PLUGIN_LISTS).chain(plain) {
             for (pointer, item) in self.list_items(key) {
-                let is_inline = |text: &str| text.contains(": ") || text.starts_with('{');
-                if let Some(path) =
-                    item.as_str().filter(|text| RESOURCE_LISTS.contains(&key) || !is_inline(text))
-                {
-                    add(pointer, path);
+                let path = item.as_str().filter(|text| {
+                    RESOURCE_LISTS.contains(&key) || !(text.contains(": ") || text.starts_with('{'))
+                });
+                if let Some(path) = path {
+                    paths.push((pointer, path));
                 }
             }
         }
         for key in ["patches", "patchesJson6902", "replacements"] {
             for (pointer, item) in self.list_items(key) {
                 if let Some(path) = item.get("path").and_then(Value::as_str) {
-                    add(format!("{pointer}/path"), path);
+                    paths.push((format!("{pointer}/path"), path));
                 }
             }
         }
@@ -373,19 +363,21 @@ impl KustomizationFile<'_, '_> {
                     let listed = item.get(files).and_then(Value::as_array).into_iter().flatten();
                     for (index, path) in listed.enumerate() {
                         if let Some(path) = path.as_str() {
-                            add(format!("{pointer}/{files}/{index}"), without_key(path));
+                            paths.push((format!("{pointer}/{files}/{index}"), without_key(path)));
                         }
                     }
                 }
                 if let Some(path) = item.get("env").and_then(Value::as_str) {
-                    add(format!("{pointer}/env"), path);
+                    paths.push((format!("{pointer}/env"), path));
                 }
             }
         }
         if let Some(path) = self.value.pointer("/openapi/path").and_then(Value::as_str) {
-            add("/openapi/path".to_owned(), path);
+            paths.push(("/openapi/path".to_owned(), path));
         }
-        paths
+        // Patches and plugins may be written in place of a path.
+        paths.retain(|(_, path)| !path.contains('\n') && !path.is_empty());
+        paths.into_iter().map(|(pointer, path)| (pointer, path.to_owned())).collect()
     }
 
     /// The plugins that are written in the kustomization.
@@ -433,11 +425,9 @@ fn resolve_repo_path(folder: &str, written: &str, place: &Reference) -> Result<S
             Some(help),
         ));
     }
-    let outside = || refuse_build(Some(place), format!("`{written}` is outside of the repo"), None);
-    if written.starts_with('/') {
-        return Err(outside());
-    }
-    normalize_path(&format!("./{folder}/{written}").replace("//", "/")).map_err(|_| outside())
+    let path = Some(format!("./{folder}/{written}")).filter(|_| !written.starts_with('/'));
+    path.and_then(|path| normalize_path(&path.replace("//", "/")).ok())
+        .ok_or_else(|| refuse_build(Some(place), format!("`{written}` is outside of the repo"), None))
 }
 
 /// Whether kustomize would fetch a resource.

@@ -3,7 +3,7 @@
 //! The files of a repo may be a stranger's. A program gets a copy of exactly the files that a build names, without links, in a
 //! folder of its own; what is remote or outside of the repo is refused before anything starts. It runs with a cleared
 //! environment, limits, and where the system has them, without network and without access to other files ([`confinement`]).
-//! What it gives is kept by a digest of everything that it depends on ([`Cache`]), so that nothing is built twice.
+//! What it gives is kept by a digest of everything that it depends on ([`BuildCache`]), so that nothing is built twice.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -108,10 +108,10 @@ impl Builder for ProgramBuilder {
             .into_par_iter()
             .map(|(key, job)| (key, BuildInputs::read_job(source, job).map(Arc::new)))
             .collect();
-        let missing = || Err(error_of_run("its files were not read"));
         jobs.par_iter()
-            .map(|job| {
-                read.get(&inputs::key_of(job)).map_or_else(missing, |inputs| self.build_job(job, inputs))
+            .map(|job| match read.get(&inputs::key_of(job)) {
+                Some(inputs) => self.build_job(job, inputs),
+                None => Err(error_of_run("its files were not read")),
             })
             .collect()
     }

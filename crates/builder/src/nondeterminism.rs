@@ -79,14 +79,13 @@ pub(crate) fn list_warnings(job: &BuildJob, inputs: &BuildInputs, differs: bool)
 
 fn find_calls(inputs: &BuildInputs, names: &[&'static str]) -> Vec<TemplateCall> {
     let mut calls: Vec<TemplateCall> = Vec::new();
-    let is_template = |path: &str| path.contains("/templates/") || path.starts_with("templates/");
     for (path, bytes) in &inputs.files {
         if is_packaged_chart(path) {
             let mut unpacked = Vec::new();
             // A chart that cannot be unpacked is an error of Helm.
             let _ = GzDecoder::new(bytes.as_slice()).take(MAX_UNPACKED_BYTES).read_to_end(&mut unpacked);
             add_calls(path, &String::from_utf8_lossy(&unpacked), names, false, &mut calls);
-        } else if is_template(path) {
+        } else if path.contains("/templates/") || path.starts_with("templates/") {
             add_calls(path, &String::from_utf8_lossy(bytes), names, true, &mut calls);
         }
     }

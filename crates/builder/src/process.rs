@@ -130,27 +130,27 @@ impl BuildFolder {
 
     /// The environment of the program.
     fn list_variables(&self) -> Vec<(&'static str, OsString)> {
-        let below = |name: &str| self.real.join(name).into_os_string();
+        let home = self.real.join("home").into_os_string();
+        let homes = [
+            "HOME",
+            "XDG_CACHE_HOME",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "HELM_PLUGINS",
+            "KUSTOMIZE_PLUGIN_HOME",
+            "TMPDIR",
+        ];
+        let mut variables: Vec<_> = homes.into_iter().map(|name| (name, home.clone())).collect();
         // Nothing listens there: what has no network namespace of its own fails at once.
-        let proxy = || OsString::from("http://127.0.0.1:9");
-        vec![
-            ("HOME", below("home")),
-            ("XDG_CACHE_HOME", below("home")),
-            ("XDG_CONFIG_HOME", below("home")),
-            ("XDG_DATA_HOME", below("home")),
-            ("HELM_PLUGINS", below("home")),
-            ("KUSTOMIZE_PLUGIN_HOME", below("home")),
-            ("TMPDIR", below("home")),
-            ("PATH", below("path")),
-            ("KUBECONFIG", below("home/none")),
-            ("HTTP_PROXY", proxy()),
-            ("HTTPS_PROXY", proxy()),
-            ("ALL_PROXY", proxy()),
-            ("http_proxy", proxy()),
-            ("https_proxy", proxy()),
+        let proxies = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"];
+        variables.extend(proxies.map(|name| (name, "http://127.0.0.1:9".into())));
+        variables.extend([
+            ("PATH", self.real.join("path").into_os_string()),
+            ("KUBECONFIG", self.real.join("home/none").into_os_string()),
             ("GOMEMLIMIT", "768MiB".into()),
             ("TZ", "UTC".into()),
-        ]
+        ]);
+        variables
     }
 
     /// The message of a program that failed, without the paths of the copy.

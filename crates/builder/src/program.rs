@@ -84,9 +84,9 @@ impl ProgramPaths {
                 )
             });
         }
-        let in_folder = |folder: &PathBuf, name: &str| Program::open_executable(&folder.join(name));
-        let found =
-            names.iter().find_map(|name| self.folders.iter().find_map(|folder| in_folder(folder, name)));
+        let mut candidates =
+            names.iter().flat_map(|name| self.folders.iter().map(move |folder| folder.join(name)));
+        let found = candidates.find_map(|path| Program::open_executable(&path));
         found.ok_or_else(|| {
             let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
             missing_program(&format!("there is no program {}", names.join(" or ")), tool)
@@ -121,14 +121,13 @@ impl Program {
     /// A digest of everything that the output of a job depends on.
     pub(crate) fn compute_key(&self, job: &BuildJob, inputs: &BuildInputs) -> String {
         let mut sha = Sha256::new();
-        let mut add = |bytes: &[u8]| {
-            sha.update((bytes.len() as u64).to_be_bytes());
-            sha.update(bytes);
-        };
-        add(env!("CARGO_PKG_VERSION").as_bytes());
-        add(self.identity.as_bytes());
-        add(format!("{job:?}").as_bytes());
-        add(&inputs.digest);
+        let job = format!("{job:?}");
+        for part in
+            [env!("CARGO_PKG_VERSION").as_bytes(), self.identity.as_bytes(), job.as_bytes(), &inputs.digest]
+        {
+            sha.update((part.len() as u64).to_be_bytes());
+            sha.update(part);
+        }
         sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
     }
 }

@@ -21,7 +21,7 @@ impl ControlPlaneAction {
         Self { op: SyncOp::Nothing, adopts: false, status, hint: None }
     }
 
-    /// The same, with the setting that keeps the control plane from adopting the object.
+    /// Sets the setting that keeps the control plane from adopting the object.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

@@ -86,7 +86,7 @@ fn remove_kind_fields(edits: &mut ImportEdits<'_>) {
         ("", "Pod") => edits.remove_value("/spec/ephemeralContainers"),
         // A volume that the author chose stays; one that the controller bound belongs to one cluster.
         ("", "PersistentVolumeClaim") if is_bound_by_controller(object) => {
-            edits.remove_value("/spec/volumeName")
+            edits.remove_value("/spec/volumeName");
         }
         ("", "PersistentVolume") if is_bound_by_controller(object) => edits.remove_value("/spec/claimRef"),
         ("", "PersistentVolume") => {
@@ -133,23 +133,27 @@ pub fn clean_object(object: &Object) -> (Object, Vec<ImportEdit>) {
     let mut body = object.body.clone();
     let mut done = edits.into_edits();
     apply_edits(&done, &mut body);
-    let mut then = |pointers: Vec<String>, body: &mut Value| {
-        for pointer in pointers {
-            let edit = ImportEdit { pointer, value: None };
-            edit.apply_to(body);
-            done.push(edit);
-        }
-    };
     if object.id.group().is_empty() && object.id.kind == "Pod" {
-        then(token_volumes(&body), &mut body);
+        remove_values(token_volumes(&body), &mut body, &mut done);
     }
-    then(find_null_timestamps(&body), &mut body);
+    let mut timestamps = Vec::new();
+    collect_null_timestamps(&body, "", &mut timestamps);
+    remove_values(timestamps, &mut body, &mut done);
     for place in REMOVED_WHEN_EMPTY {
         if body.pointer(place).is_some_and(is_empty) {
-            then(vec![place.to_owned()], &mut body);
+            remove_values(vec![place.to_owned()], &mut body, &mut done);
         }
     }
     (Object { body, ..object.clone() }, done)
+}
+
+/// Removes values of an object and records the edits.
+fn remove_values(pointers: Vec<String>, body: &mut Value, edits: &mut Vec<ImportEdit>) {
+    for pointer in pointers {
+        let edit = ImportEdit { pointer, value: None };
+        edit.apply_to(body);
+        edits.push(edit);
+    }
 }
 
 /// Node ports that no client asked for.
@@ -200,31 +204,27 @@ fn remove_generated_job_fields(edits: &mut ImportEdits<'_>) {
 
 /// The volumes with the token of the service account, and their mounts.
 fn token_volumes(pod: &Value) -> Vec<String> {
-    let list =
-        |pointer: &str| pod.pointer(pointer).and_then(Value::as_array).into_iter().flatten().enumerate();
-    let is_token =
-        |item: &Value| item["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-"));
-    let mut found = Vec::new();
+    let mut lists = Vec::new();
     for containers in ["/spec/containers", "/spec/initContainers"] {
-        for (index, _) in list(containers) {
-            let mounts = format!("{containers}/{index}/volumeMounts");
-            found.extend(list(&mounts).filter(|(_, m)| is_token(m)).map(|(at, _)| format!("{mounts}/{at}")));
+        let count = pod.pointer(containers).and_then(Value::as_array).map_or(0, Vec::len);
+        lists.extend((0..count).map(|index| format!("{containers}/{index}/volumeMounts")));
+    }
+    lists.push("/spec/volumes".to_owned());
+    let mut found = Vec::new();
+    for list in lists {
+        let items = pod.pointer(&list).and_then(Value::as_array).into_iter().flatten();
+        for (at, item) in items.enumerate() {
+            if item["name"].as_str().is_some_and(|name| name.starts_with("kube-api-access-")) {
+                found.push(format!("{list}/{at}"));
+            }
         }
     }
-    let volumes = list("/spec/volumes").filter(|(_, volume)| is_token(volume));
-    found.extend(volumes.map(|(at, _)| format!("/spec/volumes/{at}")));
     // Each list from its end, so that the indexes of the other items stay valid.
     found.reverse();
     found
 }
 
-/// The `creationTimestamp` that API servers write into templates.
-fn find_null_timestamps(value: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    collect_null_timestamps(value, "", &mut found);
-    found
-}
-
+/// Collects the `creationTimestamp` that API servers write into templates.
 fn collect_null_timestamps(value: &Value, pointer: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

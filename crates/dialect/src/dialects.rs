@@ -33,9 +33,8 @@ impl Dialects {
 
     /// Whether Kubernetes or a dialect has a kind of that name, in any API group.
     pub fn is_known(self, kind: &str) -> bool {
-        let own =
-            |dialect: &dyn Dialect| dialect.own_kinds().iter().any(|group| group.find_scope(kind).is_some());
-        kinds::is_known(kind) || self.iter().any(own)
+        kinds::is_known(kind)
+            || self.iter().flat_map(Dialect::own_kinds).any(|group| group.find_scope(kind).is_some())
     }
 
     /// Whether `domain` (an API group, or the part of a label or annotation key before `/`) belongs to a
@@ -44,7 +43,7 @@ impl Dialects {
         self.is_of_control_plane(domain) || is_within(domain, "federate.dev")
     }
 
-    /// The same without federate.
+    /// Whether `domain` belongs to a control plane.
     pub fn is_of_control_plane(self, domain: &str) -> bool {
         self.iter().flat_map(Dialect::own_domains).any(|own| is_within(domain, own))
     }
@@ -76,8 +75,8 @@ impl Claims for Dialects {
     }
 
     fn control_plane(&self, group: &str) -> Option<&'static str> {
-        let has_group = |dialect: &&dyn Dialect| dialect.own_kinds().iter().any(|known| known.group == group);
-        self.iter().find(has_group).map(Dialect::name)
+        let mut dialects = self.iter();
+        dialects.find(|d| d.own_kinds().iter().any(|known| known.group == group)).map(Dialect::name)
     }
 
     fn implied_scopes(&self, object: &Object) -> Vec<ImpliedScope> {

@@ -19,7 +19,7 @@ pub struct OutageStep {
 /// When a cluster got a taint, in seconds; negative if it had the taint before the scenario.
 pub type TaintedSince<'m> = dyn Fn(&str, &Taint) -> i64 + Sync + 'm;
 
-/// When an object was evicted from clusters, in seconds, as far as the evictions are not done.
+/// The clusters from which an object is being evicted, with the time of the eviction in seconds.
 pub type Evictions = BTreeMap<ClusterName, i64>;
 
 /// A moment of a scenario.

@@ -18,9 +18,9 @@ const UNITS: [(&str, i128); 7] = [
 /// Reads Go's notation; `None` when it is malformed.
 ///
 /// ```
-/// use federate_dialect::goduration::{parse, write};
+/// use federate_dialect::goduration::{format_duration, parse};
 /// let duration = parse("1h1m40.5s").unwrap();
-/// assert_eq!((duration.as_secs(), write(duration).as_str()), (3700, "1h1m40.5s"));
+/// assert_eq!((duration.as_secs(), format_duration(duration).as_str()), (3700, "1h1m40.5s"));
 /// assert_eq!(parse("30"), None);
 /// ```
 pub fn parse(text: &str) -> Option<SignedDuration> {
@@ -48,10 +48,13 @@ fn scale_decimal(number: &str, unit: i128) -> Option<i128> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let digits = |text: &str| if text.is_empty() { Some(0) } else { text.parse::<i128>().ok() };
     let power = 10i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let whole = digits(whole)?.checked_mul(unit)?;
-    whole.checked_add(digits(fraction)?.checked_mul(unit)?.checked_div(power)?)
+    let whole = parse_digits(whole)?.checked_mul(unit)?;
+    whole.checked_add(parse_digits(fraction)?.checked_mul(unit)?.checked_div(power)?)
+}
+
+fn parse_digits(text: &str) -> Option<i128> {
+    if text.is_empty() { Some(0) } else { text.parse().ok() }
 }
 
 /// The duration in Go's notation: `1m40s`, `1.5s`, `250ms`, `0s`.
@@ -59,24 +62,26 @@ pub fn format_duration(duration: SignedDuration) -> String {
     let nanos = duration.as_nanos();
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.abs();
-    let decimal = |unit: i128| {
-        let (whole, rest) = (nanos % (60 * NANOS) / unit, nanos % unit);
-        let width = unit.ilog10() as usize;
-        let digits = format!("{rest:0width$}");
-        match digits.trim_end_matches('0') {
-            "" => whole.to_string(),
-            fraction => format!("{whole}.{fraction}"),
-        }
-    };
     let (hours, minutes) = (nanos / (3600 * NANOS), nanos / (60 * NANOS) % 60);
     match nanos {
         0 => "0s".to_owned(),
         1..1_000 => format!("{sign}{nanos}ns"),
-        1_000..1_000_000 => format!("{sign}{}µs", decimal(1_000)),
-        1_000_000..NANOS => format!("{sign}{}ms", decimal(1_000_000)),
-        _ if hours > 0 => format!("{sign}{hours}h{minutes}m{}s", decimal(NANOS)),
-        _ if minutes > 0 => format!("{sign}{minutes}m{}s", decimal(NANOS)),
-        _ => format!("{sign}{}s", decimal(NANOS)),
+        1_000..1_000_000 => format!("{sign}{}µs", format_decimal(nanos, 1_000)),
+        1_000_000..NANOS => format!("{sign}{}ms", format_decimal(nanos, 1_000_000)),
+        _ if hours > 0 => format!("{sign}{hours}h{minutes}m{}s", format_decimal(nanos, NANOS)),
+        _ if minutes > 0 => format!("{sign}{minutes}m{}s", format_decimal(nanos, NANOS)),
+        _ => format!("{sign}{}s", format_decimal(nanos, NANOS)),
+    }
+}
+
+/// The nanoseconds within a minute as a decimal number of units.
+fn format_decimal(nanos: i128, unit: i128) -> String {
+    let (whole, rest) = (nanos % (60 * NANOS) / unit, nanos % unit);
+    let width = unit.ilog10() as usize;
+    let digits = format!("{rest:0width$}");
+    match digits.trim_end_matches('0') {
+        "" => whole.to_string(),
+        fraction => format!("{whole}.{fraction}"),
     }
 }
 

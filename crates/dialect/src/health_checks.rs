@@ -82,10 +82,10 @@ impl HealthChecks {
                 ("failed", check.failed.as_ref()),
             ];
             let [current, in_progress, failed] = sources.map(|(field, source)| {
-                let refuse = |message| {
+                let compiled = compile_expression(source?).map_err(|message| {
                     invalid.push(InvalidHealthCheck { pointer: format!("/{at}/{field}"), message });
-                };
-                compile_expression(source?).map_err(refuse).ok()
+                });
+                compiled.ok()
             });
             let group = check.api_version.split_once('/').map_or("", |(group, _)| group);
             let key = (group.to_owned(), check.kind.clone());
@@ -155,15 +155,15 @@ fn compile_expression(source: &str) -> Result<CompiledExpression, String> {
     if source.chars().count() > MAX_LENGTH {
         return Err(format!("the expression is longer than {MAX_LENGTH} characters"));
     }
-    let too_deep = || format!("the expression is nested more deeply than {MAX_OPEN_BRACKETS} brackets");
+    let too_deep = format!("the expression is nested more deeply than {MAX_OPEN_BRACKETS} brackets");
     if most_open_brackets(source) > MAX_OPEN_BRACKETS {
-        return Err(too_deep());
+        return Err(too_deep);
     }
     let program = Arc::new(Env::stdlib()).compile(source).map_err(|errors| {
         let first = errors.errors.first().map_or_else(|| errors.to_string(), |error| error.msg.clone());
         format!("the expression is not valid CEL: {first}")
     })?;
-    let shape = ExpressionShape::measure_expression(program.expression(), 0).ok_or_else(too_deep)?;
+    let shape = ExpressionShape::measure_expression(program.expression(), 0).ok_or(too_deep)?;
     if shape.comprehensions > MAX_COMPREHENSIONS {
         return Err(format!(
             "the expression has more than {MAX_COMPREHENSIONS} comprehensions inside each other"

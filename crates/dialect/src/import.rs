@@ -152,8 +152,8 @@ impl<'o> ImportEdits<'o> {
 pub fn find_controller(object: &Object) -> Option<String> {
     let owners = object.value_at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
     let controller = owners.into_iter().flatten().find(|owner| owner["controller"] == true)?;
-    let text = |key: &str| controller[key].as_str().unwrap_or_default();
-    Some(format!("{} {}", text("kind"), text("name")))
+    let [kind, name] = ["kind", "name"].map(|key| controller[key].as_str().unwrap_or_default());
+    Some(format!("{kind} {name}"))
 }
 
 /// Why an object cannot be a template: a controller creates it, or it belongs to a control plane.

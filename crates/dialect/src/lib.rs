@@ -1,8 +1,8 @@
 //! The traits that a dialect implements: how the engine asks a control plane for its decisions.
 //!
-//! A [`Dialect`] knows its kinds and reads its inventory into the neutral [`Cluster`]. [`Dialect::open`]
-//! compiles the policies of a repo into a [`ControlPlane`], which decides exactly as the real one. The engine
-//! calls it from all cores and never looks inside.
+//! A [`Dialect`] knows its kinds and reads its inventory into the neutral [`Cluster`]. [`Dialect::compile_policies`]
+//! compiles the policies of a repo into a [`PolicyPlanner`], which decides exactly as the real control plane. The
+//! engine calls it from all cores and never looks inside.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ mod deletion;
 mod dialects;
 mod explanation;
 mod failover;
+mod fnv;
 mod followers;
 pub mod goduration;
 pub mod gojson;
@@ -54,6 +55,7 @@ pub use failover::{
     AwaitedClusters, ClusterReleaseTimes, Evictions, FailoverOutcome, MigrationOutcome, OutageStep, PodCount,
     PodCounts, RolloutOutcome, ScenarioMoment, TaintedSince,
 };
+pub use fnv::compute_fnv1;
 pub use followers::{UnplacedFollower, UnplacedFollowerReason};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
@@ -89,7 +91,7 @@ pub trait Dialect: Sync {
     fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<Role>;
 
     /// The kind that an object declares: some control planes claim kinds by configuration.
-    /// [`role`](Self::role) need not know such a kind.
+    /// [`role_of_kind`](Self::role_of_kind) need not know such a kind.
     fn declared_kind(&self, object: &Object) -> Option<DeclaredKind> {
         let _ = object;
         None
@@ -128,8 +130,8 @@ pub trait Dialect: Sync {
         Ok(Plan::default())
     }
 
-    /// The objects that [`memory`](Self::memory) leaves out although they are of a kind that records a placement, each
-    /// with the reason. By default there are none.
+    /// The objects that [`read_hub_plan`](Self::read_hub_plan) leaves out although they are of a kind that records a
+    /// placement, each with the reason. By default there are none.
     fn unread_hub_objects<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
         let _ = hub;
         Vec::new()
@@ -205,8 +207,8 @@ pub trait Dialect: Sync {
         None
     }
 
-    /// The kinds on the control plane's API server that describe its members and that [`memory`](Self::memory)
-    /// reads.
+    /// The kinds on the control plane's API server that describe its members and that
+    /// [`read_hub_plan`](Self::read_hub_plan) reads.
     fn hub_kinds(&self) -> &'static [HubKinds] {
         &[]
     }
@@ -364,7 +366,7 @@ pub trait PolicyPlanner: Send + Sync {
     /// and each object occurs once.
     fn decision_subjects(&self) -> Vec<DecisionSubject>;
 
-    /// Decides about one of the [`subjects`](Self::subjects). The answer for any other object is empty.
+    /// Decides about one of the [`decision_subjects`](Self::decision_subjects). The answer for any other object is empty.
     fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions;
 
     /// Adds what depends on other placements to the decisions about all subjects. By default, nothing does.
@@ -397,29 +399,29 @@ pub trait PolicyPlanner: Send + Sync {
         None
     }
 
-    /// Whether [`reconcile`](Self::reconcile) surely leaves a managed live object alone that has all rendered fields
-    /// with the rendered values: the object is not held back in the cluster, and no script retains fields of it.
-    /// `false` where only the decision itself shows that.
+    /// Whether [`reconcile_object`](Self::reconcile_object) does nothing about a managed live object whose rendered
+    /// fields all have the rendered values: the object is not held back in the cluster, and no script retains its
+    /// fields. `false` if only the decision itself shows that.
     fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
         let _ = (placement, cluster);
         false
     }
 
-    /// A key of a subject: decisions about subjects with equal keys are equal but for the name of the object, if
-    /// their rows of the previous plan are equal but for that name, too; so none or each of them has findings. Each such decision has no row of another
-    /// object. `None` where the dialect does not know such a key.
+    /// The key of a subject. Decisions about subjects with equal keys differ only in the name of the object, if their
+    /// rows of the previous plan differ only in that name: either all of them have findings, or none has. They contain
+    /// no rows of other objects. `None` if the dialect has no such key.
     fn decision_key(&self, subject: &ObjectRef) -> Option<String> {
         let _ = subject;
         None
     }
 
-    /// Whether [`complete`](Self::complete) adds nothing to the placements, whatever was decided.
+    /// Whether [`add_followers`](Self::add_followers) adds nothing to the placements, whatever was decided.
     fn never_adds_followers(&self) -> bool {
         false
     }
 
     /// A digest of what all decisions read of the inventory, even those that depend on
-    /// [placed clusters](Depends::Placed) only.
+    /// [placed clusters](ClusterDependency::Placed) only.
     fn inventory_digest(&self) -> String {
         String::new()
     }
@@ -499,13 +501,13 @@ pub trait PolicyPlanner: Send + Sync {
     }
 
     /// Whether an object in a member cluster is healthy by a rule of the repo for its kind; `None` where there
-    /// is no such rule, so that [`Dialect::health`] decides.
+    /// is no such rule, so that [`Dialect::assess_health`] decides.
     fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
         let _ = live;
         None
     }
 
-    /// Findings about policies that are too expensive for [`check`](Self::check), which every run calls.
+    /// Findings about policies that are too expensive for [`check_policies`](Self::check_policies), which every run calls.
     fn check_policies_thoroughly(&self) -> Vec<Finding> {
         Vec::new()
     }
@@ -534,7 +536,7 @@ pub struct ManifestVariant {
 pub struct NotSent {
     /// The control plane's own status, e.g. `ClusterNotReady`.
     pub status: &'static str,
-    /// The finding about this object; `None` where [`ControlPlane::check`] reports it.
+    /// The finding about this object; `None` where [`PolicyPlanner::check_policies`] reports it.
     pub finding: Option<Finding>,
 }
 

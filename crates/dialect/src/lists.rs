@@ -22,38 +22,43 @@ pub struct SharedLists {
 impl SharedLists {
     /// The clusters of a placement, given by their indexes in the inventory, with their replicas.
     pub fn placed_clusters(&self, inventory: &[Cluster], chosen: &[(usize, Option<i64>)]) -> PlacedClusters {
-        let is = |(index, replicas): &(usize, Option<i64>), placed: &Placed| {
-            placed.replicas == *replicas && inventory.get(*index).is_some_and(|c| c.name == placed.name)
-        };
-        let make = |(index, replicas): &(usize, Option<i64>)| {
-            let name = inventory.get(*index)?.name.clone();
-            Some(Placed { name, replicas: *replicas })
-        };
-        PlacedClusters::from_sorted(self.placed.intern_items(chosen, is, make))
+        let list = self.placed.intern_items(
+            chosen,
+            |(index, replicas), placed| {
+                placed.replicas == *replicas && inventory.get(*index).is_some_and(|c| c.name == placed.name)
+            },
+            |(index, replicas)| {
+                Some(Placed { name: inventory.get(*index)?.name.clone(), replicas: *replicas })
+            },
+        );
+        PlacedClusters::from_sorted(list)
     }
 
     /// Clusters by their indexes in the inventory.
     pub fn cluster_names(&self, inventory: &[Cluster], chosen: &[usize]) -> ClusterNames {
-        let is = |index: &usize, name: &ClusterName| inventory.get(*index).is_some_and(|c| c.name == *name);
-        self.names.intern_items(chosen, is, |index| Some(inventory.get(*index)?.name.clone()))
+        self.names.intern_items(
+            chosen,
+            |index, name| inventory.get(*index).is_some_and(|c| c.name == *name),
+            |index| Some(inventory.get(*index)?.name.clone()),
+        )
     }
 
     /// The names of all clusters of a placement.
     pub fn names_of(&self, clusters: &PlacedClusters) -> ClusterNames {
-        let names = || self.share_names(&clusters.iter().map(|placed| placed.name.clone()).collect());
+        let address = list_address(clusters.list());
         // Another list may get the address of one that is not kept here.
-        if !self.contains_list(clusters) {
-            return names();
-        }
-        if let Some(known) = self.lock_names().get(&list_address(clusters.list())) {
+        let is_kept = self.contains_list(clusters);
+        if is_kept && let Some(known) = self.lock_names().get(&address) {
             return Arc::clone(known);
         }
-        let names = names();
-        self.lock_names().insert(list_address(clusters.list()), Arc::clone(&names));
+        let names = self.share_names(&clusters.iter().map(|placed| placed.name.clone()).collect());
+        if is_kept {
+            self.lock_names().insert(address, Arc::clone(&names));
+        }
         names
     }
 
-    /// Whether the list is kept here. No other list gets its [address](PlacedClusters::address) then.
+    /// Whether the list is kept here. No other list gets its [address](PlacedClusters::list_address) then.
     pub fn contains_list(&self, clusters: &PlacedClusters) -> bool {
         self.placed.lock_lists().places.contains(&list_address(clusters.list()))
     }
@@ -111,8 +116,11 @@ impl<T: Clone + Eq + Hash> ListPool<T> {
         is: impl Fn(&K, &T) -> bool,
         make: impl Fn(&K) -> Option<T>,
     ) -> Arc<[T]> {
-        let same = |list: &[T]| list.len() == keys.len() && keys.iter().zip(list).all(|(k, t)| is(k, t));
-        self.find_or_insert(compute_hash(keys), same, || keys.iter().filter_map(make).collect())
+        self.find_or_insert(
+            compute_hash(keys),
+            |list| list.len() == keys.len() && keys.iter().zip(list).all(|(k, t)| is(k, t)),
+            || keys.iter().filter_map(make).collect(),
+        )
     }
 
     fn lock_lists(&self) -> MutexGuard<'_, Lists<T>> {

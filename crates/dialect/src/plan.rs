@@ -114,16 +114,12 @@ pub struct Placement {
     #[schemars(with = "Vec<String>")]
     pub withdrawn: Vec<ClusterName>,
     /// What the dialect's scheduler must remember.
-    #[serde(default, skip_serializing_if = "is_empty")]
+    #[serde(default, skip_serializing_if = "SchedulerState::is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub memory: SchedulerState,
     /// Whether an implicit rule decides, which needs no policy. A policy of another dialect overrides it.
     #[serde(skip)]
     pub implicit: bool,
-}
-
-fn is_empty(memory: &SchedulerState) -> bool {
-    memory.is_empty()
 }
 
 impl Placement {
@@ -142,9 +138,7 @@ impl Placement {
             implicit: false,
         }
     }
-}
 
-impl Placement {
     /// Whether a cluster can have the object by this row.
     pub fn reaches_cluster(&self, cluster: &str) -> bool {
         self.clusters.contains_cluster(cluster) || self.withdrawn.iter().any(|name| name.as_ref() == cluster)

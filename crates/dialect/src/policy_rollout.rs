@@ -34,13 +34,9 @@ pub struct PolicyRollout {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub revisions: BTreeSet<String>,
     /// What the control plane must remember.
-    #[serde(default, skip_serializing_if = "is_empty")]
+    #[serde(default, skip_serializing_if = "SchedulerState::is_empty")]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub memory: SchedulerState,
-}
-
-fn is_empty(memory: &SchedulerState) -> bool {
-    memory.is_empty()
 }
 
 /// What a cluster has of a policy.
@@ -107,10 +103,7 @@ impl PolicyRollout {
 
     /// Writes the memory.
     pub fn write_state<M: Serialize>(&mut self, memory: &M) {
-        self.memory = match serde_json::to_value(memory) {
-            Ok(Value::Object(map)) => map.into(),
-            _ => SchedulerState::new(),
-        };
+        self.memory = SchedulerState::from_memory(memory);
     }
 
     /// The revisions that clusters have or may get.
@@ -167,7 +160,7 @@ pub struct RolloutStep {
     pub object: ObjectRef,
     /// How it goes on.
     pub progress: RolloutProgress,
-    /// The same in words.
+    /// The progress in words.
     pub message: String,
     /// The stage that it is at; empty if it has none.
     pub stage: String,

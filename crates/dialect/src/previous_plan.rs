@@ -55,7 +55,7 @@ impl PreviousPlan {
         Self { rows: Arc::clone(&self.rows), changed, versions: self.versions.clone(), shared }
     }
 
-    /// The row of an object. The name in a row of [`with`](Self::with) may be that of another object.
+    /// The row of an object. The name in a row of [`with_changes`](Self::with_changes) may be that of another object.
     pub fn find_row(&self, object: &ObjectRef) -> Option<&Placement> {
         let index = self.index_of(object);
         if !self.changed.is_empty()
@@ -66,7 +66,7 @@ impl PreviousPlan {
         self.rows.get(index?)
     }
 
-    /// The rows before [`with`](Self::with), sorted by object.
+    /// The rows before [`with_changes`](Self::with_changes), sorted by object.
     pub fn rows(&self) -> &[Placement] {
         &self.rows
     }

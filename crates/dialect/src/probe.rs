@@ -73,15 +73,11 @@ pub struct ClusterCondition {
 impl ClusterCondition {
     /// Reads a condition. Missing fields are empty.
     pub fn from_value(value: &Value) -> Self {
-        let text = |key| value.get(key).and_then(Value::as_str).unwrap_or_default();
-        Self {
-            kind: text("type").to_owned(),
-            status: text("status").to_owned(),
-            reason: text("reason").to_owned(),
-            message: text("message").to_owned(),
-            last_probe_time: text("lastProbeTime").parse().ok(),
-            last_transition_time: text("lastTransitionTime").parse().ok(),
-        }
+        let [kind, status, reason, message] = ["type", "status", "reason", "message"]
+            .map(|key| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
+        let [last_probe_time, last_transition_time] =
+            ["lastProbeTime", "lastTransitionTime"].map(|key| value.get(key)?.as_str()?.parse().ok());
+        Self { kind, status, reason, message, last_probe_time, last_transition_time }
     }
 
     /// The conditions below `status` of an inventory object, in their order.

@@ -59,23 +59,22 @@ fn combine_health(control_plane: Health, object: &Object) -> Health {
 
 /// Why an object will never become healthy, whatever time it is given.
 fn final_failure(object: &Object) -> Option<String> {
-    let message = |kind: &str, status: &str| Some(find_condition(object, kind, status)?.1.to_owned());
-    let why = match (object.id.group(), object.id.kind.as_str()) {
-        ("batch", "Job") => message("Failed", "True"),
-        ("apps", "Deployment") => match find_condition(object, "Progressing", "False") {
-            Some(("ProgressDeadlineExceeded", message)) => Some(message.to_owned()),
-            _ => None,
-        },
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => message("NamesAccepted", "False"),
+    let (_, why) = match (object.id.group(), object.id.kind.as_str()) {
+        ("batch", "Job") => find_condition(object, "Failed", "True")?,
+        ("apps", "Deployment") => find_condition(object, "Progressing", "False")
+            .filter(|(reason, _)| *reason == "ProgressDeadlineExceeded")?,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            find_condition(object, "NamesAccepted", "False")?
+        }
         ("", "Pod") if object.text_at(&["status", "phase"]) == "Failed" => {
-            Some(object.text_at(&["status", "message"]).to_owned())
+            ("Failed", object.text_at(&["status", "message"]))
         }
         ("", "PersistentVolumeClaim") if object.text_at(&["status", "phase"]) == "Lost" => {
-            Some("its volume is lost".to_owned())
+            ("Lost", "its volume is lost")
         }
-        _ => message("Stalled", "True"),
+        _ => find_condition(object, "Stalled", "True")?,
     };
-    why.map(|why| format!("it failed: {why}"))
+    Some(format!("it failed: {why}"))
 }
 
 /// Why the status of an object does not describe its desired state.
@@ -263,10 +262,8 @@ fn read_integer(object: &Object, path: &[&str]) -> Option<i64> {
 /// Reason and message of a condition, if it has that status.
 fn find_condition<'o>(object: &'o Object, kind: &str, status: &str) -> Option<(&'o str, &'o str)> {
     let conditions = object.value_at(&["status", "conditions"]).and_then(Value::as_array)?;
-    let text =
-        |condition: &'o Value, key: &str| condition.get(key).and_then(Value::as_str).unwrap_or_default();
-    let found = conditions.iter().find(|c| text(c, "type") == kind && text(c, "status") == status)?;
-    Some((text(found, "reason"), text(found, "message")))
+    let found = conditions.iter().find(|c| c["type"] == kind && c["status"] == status)?;
+    Some((found["reason"].as_str().unwrap_or_default(), found["message"].as_str().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What decisions look at in the member clusters: whoever reaches clusters reads it before the plan is made.
+//! The objects in member clusters that decisions read. They are listed before the plan is computed.
 
 use std::collections::BTreeSet;
 

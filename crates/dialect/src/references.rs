@@ -12,7 +12,7 @@ pub struct ObjectReferences {
     pub clusters: Vec<LocatedName>,
     /// Requirements on the labels and fields of clusters.
     pub cluster_labels: Vec<ClusterRequirement>,
-    /// The same with what belongs together: what clusters must be like for each selection to find some.
+    /// The selections of clusters. Each of them should select some clusters.
     pub cluster_terms: Vec<ClusterTerm>,
     /// Labels whose values are read of every cluster, by key.
     pub read_cluster_labels: Vec<String>,

@@ -123,7 +123,7 @@ impl ReleaseCatalog {
         read.unwrap_or_else(|| Ok(self.find_latest()))
     }
 
-    /// The same for a repo, with a finding if the name is not known.
+    /// The release that a repo names for a dialect, or the newest, with a finding if the name is not known.
     pub fn resolve_for_repo(&'static self, repo: &Repo, dialect: &str) -> (Release, Option<Finding>) {
         match self.resolve_configured(&repo.config, dialect) {
             Ok(release) => (release, None),
@@ -138,9 +138,8 @@ impl ReleaseCatalog {
 /// The tags of the images with each of some names that Deployments, StatefulSets or Pods run, in the order of the
 /// objects.
 pub fn image_tags<const N: usize>(objects: &[&Object], names: [&str; N]) -> [Vec<String>; N] {
-    let tags = |object: &&Object| names.map(|name| image_tags_of(object, name));
-    let found: Vec<[Vec<String>; N]> =
-        objects.par_iter().map(tags).filter(|all| all.iter().any(|tags| !tags.is_empty())).collect();
+    let found = objects.par_iter().map(|object| names.map(|name| image_tags_of(object, name)));
+    let found: Vec<[Vec<String>; N]> = found.filter(|all| all.iter().any(|tags| !tags.is_empty())).collect();
     let mut all = [const { Vec::new() }; N];
     for tags in found {
         all.iter_mut().zip(tags).for_each(|(all, tags)| all.extend(tags));

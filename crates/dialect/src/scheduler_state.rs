@@ -1,7 +1,8 @@
 //! The memory of a placement: what a scheduler must remember beyond clusters and replicas.
 //!
 //! In a plan the memory is a map, so that the engine carries it without looking inside. Each dialect has one
-//! serde type for its memory, and reads and writes it with [`Placement::recall`] and [`Placement::remember`].
+//! serde type for its memory, and reads and writes it with [`Placement::read_scheduler_state`] and
+//! [`Placement::write_scheduler_state`].
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -21,6 +22,19 @@ impl SchedulerState {
     /// An empty memory.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Writes the memory of a dialect.
+    pub(crate) fn from_memory<M: Serialize>(memory: &M) -> Self {
+        match serde_json::to_value(memory) {
+            Ok(Value::Object(map)) => map.into(),
+            _ => Self::new(),
+        }
+    }
+
+    /// Whether there is nothing to remember.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Sets an entry.
@@ -51,18 +65,16 @@ impl Placement {
 
     /// Writes the memory.
     pub fn write_scheduler_state<M: Serialize>(&mut self, memory: &M) {
-        self.memory = match serde_json::to_value(memory) {
-            Ok(Value::Object(map)) => map.into(),
-            _ => SchedulerState::new(),
-        };
+        self.memory = SchedulerState::from_memory(memory);
     }
 }
 
 /// A short digest of a value, to find out in the next run whether it has changed: 64-bit FNV-1a of its JSON with
 /// sorted keys, in hexadecimal.
 pub fn compute_digest(value: &Value) -> String {
-    let mix = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let hash = gojson::write_sorted(value).bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    let hash = gojson::write_sorted(value).bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
     format!("{hash:016x}")
 }
 

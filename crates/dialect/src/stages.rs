@@ -109,8 +109,9 @@ pub fn compute_stages(
     rules: StageRules,
 ) -> Result<Vec<UpdateStage>, UpdateRunFailure> {
     let stages = compute_partial_stages(strategy, picked, rules)?;
-    let taken = |name: &&str| !stages.iter().any(|stage| stage.clusters.iter().any(|c| **c == **name));
-    let missing: Vec<&str> = picked.iter().map(|c| c.name.as_ref()).filter(taken).collect();
+    let picked = picked.iter().map(|cluster| &cluster.name);
+    let missing = picked.filter(|name| !stages.iter().any(|stage| stage.clusters.contains(name)));
+    let missing: Vec<&str> = missing.map(AsRef::as_ref).collect();
     if missing.is_empty() {
         Ok(stages)
     } else {
@@ -118,7 +119,7 @@ pub fn compute_stages(
     }
 }
 
-/// The same, but allows clusters that are in no stage.
+/// The stages of a strategy, which may leave out some of the picked clusters.
 pub fn compute_partial_stages(
     strategy: &Object,
     picked: &[&Cluster],

@@ -5,6 +5,7 @@
 //! from files: `apply`, its dry runs and `drift` decide by the same code. The result of an apply is computed by the
 //! rules of the API server ([`federate_apiserver`]).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -209,11 +210,11 @@ pub struct Orphans {
 impl ClusterReport {
     /// The report of a cluster with these actions, and with an error of the cluster as a whole.
     pub fn from_actions(name: ClusterName, actions: &[Action], error: Option<String>) -> Self {
-        let outcomes = || actions.iter().map(|action| action.outcome);
-        let outcome = match &error {
-            Some(_) => ActionOutcome::Failed,
-            None if outcomes().any(|outcome| outcome == ActionOutcome::Failed) => ActionOutcome::Failed,
-            None => outcomes().max().unwrap_or(ActionOutcome::Done),
+        let outcomes: BTreeSet<ActionOutcome> = actions.iter().map(|action| action.outcome).collect();
+        let outcome = if error.is_some() || outcomes.contains(&ActionOutcome::Failed) {
+            ActionOutcome::Failed
+        } else {
+            outcomes.last().copied().unwrap_or(ActionOutcome::Done)
         };
         Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None, digest: None }
     }
@@ -261,15 +262,17 @@ fn compare_fields(
 ) -> Vec<FieldDiff> {
     hide_secret_values(&mut [&mut from, &mut to], rules.key);
     let blame = blame::Blame::from_live(live);
-    let diff = |change: crate::change::PathChange| {
-        // `managedFields` does not say who removed a field.
-        let last = change.from.as_ref().and_then(|_| blame.last_writer(&change.path));
-        let (manager, time) = last.unzip();
-        let writer = rules.managers.classify_writer(manager.as_deref(), change.from.is_some());
-        let time = time.flatten();
-        FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time, writer }
-    };
-    diff_paths(&from, &to).into_iter().map(diff).collect()
+    diff_paths(&from, &to)
+        .into_iter()
+        .map(|change| {
+            // `managedFields` does not say who removed a field.
+            let last = change.from.as_ref().and_then(|_| blame.last_writer(&change.path));
+            let (manager, time) = last.unzip();
+            let writer = rules.managers.classify_writer(manager.as_deref(), change.from.is_some());
+            let time = time.flatten();
+            FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time, writer }
+        })
+        .collect()
 }
 
 /// The difference without the label of the `ApplySet`.
@@ -296,10 +299,8 @@ fn without_key(mut diff: FieldDiff, map: &str, key: &str) -> Option<FieldDiff> {
                 map.remove(key);
             }
         }
-        let none = |map: &Option<Value>| {
-            map.as_ref().and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
-        };
-        if none(&diff.desired) && none(&diff.live) {
+        let mut maps = [&diff.desired, &diff.live].into_iter().flatten().filter_map(Value::as_object);
+        if maps.all(serde_json::Map::is_empty) {
             return None;
         }
     }

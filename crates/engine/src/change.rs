@@ -189,8 +189,10 @@ type RowVersionsKey<'r> = ([usize; 2], [&'r ObjectReplicas; 2]);
 
 impl RowVersions<'_> {
     fn cache_key(&self) -> RowVersionsKey<'_> {
-        let address = |row: Option<&Placement>| row.map_or(0, |row| std::ptr::from_ref(row).addr());
-        (self.rows.map(address), self.replicas.each_ref().map(AsRef::as_ref))
+        (
+            self.rows.map(|row| row.map_or(0, |row| std::ptr::from_ref(row).addr())),
+            self.replicas.each_ref().map(AsRef::as_ref),
+        )
     }
 
     /// The rows with the replicas that each cluster has.

@@ -40,11 +40,14 @@ pub(crate) fn row_address(row: Option<&Arc<Placement>>) -> usize {
 /// Numbers keys: equal ones have the same number.
 pub(crate) fn number_keys(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
     let mut numbers: HashMap<String, usize> = HashMap::new();
-    let mut number = |key: String| {
-        let next = numbers.len();
-        *numbers.entry(key).or_insert(next)
-    };
-    keys.into_iter().map(|key| key.map(&mut number)).collect()
+    keys.into_iter()
+        .map(|key| {
+            key.map(|key| {
+                let next = numbers.len();
+                *numbers.entry(key).or_insert(next)
+            })
+        })
+        .collect()
 }
 
 /// A subject, with the number of its key and the address of its previous row.
@@ -85,11 +88,14 @@ impl GroupDecision {
     /// The decision about the subject `own`.
     pub(crate) fn for_subject(&self, own: &ObjectRef) -> DialectDecisions {
         let mut decided = self.rest.clone();
-        let row = |row: &Arc<Placement>| {
-            let object = self.row_object(row, own).clone();
-            Placement { object, ..row.as_ref().clone() }
-        };
-        decided.placements = self.rows.iter().map(row).collect();
+        decided.placements = self
+            .rows
+            .iter()
+            .map(|row| {
+                let object = self.row_object(row, own).clone();
+                Placement { object, ..row.as_ref().clone() }
+            })
+            .collect();
         for finding in &mut decided.findings {
             if finding.object.as_ref() == Some(&self.subject) {
                 finding.object = Some(own.clone());
@@ -117,12 +123,16 @@ impl DecisionGroups {
         is_undecided: impl Fn(&DecisionSubject) -> bool + Sync,
     ) -> Self {
         let is_first = |subject: &DecisionSubject| engine.previous.find_row(&subject.object).is_none();
-        let key = |subject: &DecisionSubject| {
-            (is_first(subject) && is_undecided(subject))
-                .then(|| plane.decision_key(&subject.object))
-                .flatten()
-        };
-        let numbers = number_keys(subjects.par_iter().map(key).collect());
+        let numbers = number_keys(
+            subjects
+                .par_iter()
+                .map(|subject| {
+                    (is_first(subject) && is_undecided(subject))
+                        .then(|| plane.decision_key(&subject.object))
+                        .flatten()
+                })
+                .collect(),
+        );
         let mut leaders: Vec<&DecisionSubject> = Vec::new();
         for (subject, number) in subjects.iter().zip(&numbers) {
             if *number == Some(leaders.len()) {
@@ -166,9 +176,11 @@ pub(crate) fn decide_groups(
         }
         leader_of.push(leader);
     }
-    let decision = |subject: &&DecisionSubject| {
-        Arc::new(GroupDecision::new(subject.object.clone(), engine.decide_subject(plane, subject)))
-    };
-    let decided: Vec<Arc<GroupDecision>> = leaders.par_iter().map(decision).collect();
+    let decided: Vec<Arc<GroupDecision>> = leaders
+        .par_iter()
+        .map(|subject| {
+            Arc::new(GroupDecision::new(subject.object.clone(), engine.decide_subject(plane, subject)))
+        })
+        .collect();
     leader_of.into_iter().filter_map(|at| decided.get(at).cloned()).collect()
 }

@@ -25,18 +25,20 @@ pub(crate) fn refuse_changes(
     template: &Object,
     variants: Vec<ManifestVariant>,
 ) -> Vec<ManifestVariant> {
-    let refuse = |variant: ManifestVariant| {
-        let finding =
-            variant.rendered.as_ref().ok().and_then(|rendered| find_change(repo, template, rendered));
-        match finding {
-            None => variant,
-            Some(finding) => {
-                let withheld = NotSent { status: CHANGED, finding: Some(finding) };
-                ManifestVariant { rendered: Err(withheld), ..variant }
+    variants
+        .into_iter()
+        .map(|variant| {
+            let finding =
+                variant.rendered.as_ref().ok().and_then(|rendered| find_change(repo, template, rendered));
+            match finding {
+                None => variant,
+                Some(finding) => {
+                    let withheld = NotSent { status: CHANGED, finding: Some(finding) };
+                    ManifestVariant { rendered: Err(withheld), ..variant }
+                }
             }
-        }
-    };
-    variants.into_iter().map(refuse).collect()
+        })
+        .collect()
 }
 
 fn find_change(repo: &Repo, template: &Object, rendered: &RenderedManifest) -> Option<Finding> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use federate_dialect::Dialects;
-use federate_dialect::import::{self, ImportOutcome, Importer, ObjectImportOptions};
+use federate_dialect::import::{ImportOutcome, Importer, ObjectImportOptions};
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity};
 use federate_repo::SourceFile;
 use federate_yaml::edit;
@@ -113,12 +113,14 @@ fn edit_file(file: &SourceFile, objects: &[ImportedObject], findings: &mut Vec<F
 fn file_edits(source: &ImportedObject) -> Vec<edit::ValueEdit> {
     let ImportOutcome::Edits(edits) = &source.imported else { return Vec::new() };
     let item = source.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
-    let edit = |edit: &import::ImportEdit| edit::ValueEdit {
-        document: source.origin.document,
-        pointer: format!("{item}{}", edit.pointer),
-        value: edit.value.clone(),
-    };
-    edits.iter().map(edit).collect()
+    edits
+        .iter()
+        .map(|edit| edit::ValueEdit {
+            document: source.origin.document,
+            pointer: format!("{item}{}", edit.pointer),
+            value: edit.value.clone(),
+        })
+        .collect()
 }
 
 fn warn_rewritten(file: &SourceFile, objects: &[ImportedObject], document: u32) -> Option<Finding> {

@@ -214,9 +214,10 @@ impl InventoryDraft {
     /// Adds clusters with values that are nearly the value of another one: without them, they would be taken for
     /// mistyped ones.
     fn add_lookalikes(&mut self, terms: &[&ClusterTerm]) {
-        let is_list = |condition: &&PropertyCondition| condition.operator == ClusterOperator::In;
         for term in terms {
-            for condition in term.conditions.iter().filter(is_list) {
+            for condition in
+                term.conditions.iter().filter(|condition| condition.operator == ClusterOperator::In)
+            {
                 for value in &condition.values {
                     let known = self.values_of(&condition.property);
                     let known: Vec<&str> = known.iter().map(String::as_str).collect();
@@ -267,9 +268,12 @@ impl InventoryDraft {
 
     /// Names the clusters, and chooses their values.
     fn finish_draft(mut self, given: &[String]) -> DraftedInventory {
-        let says_nothing =
-            |cluster: &ClusterDraft| cluster.name.is_none() && cluster.property_values().is_empty();
-        if given.is_empty() && self.clusters.iter().all(says_nothing) {
+        if given.is_empty()
+            && self
+                .clusters
+                .iter()
+                .all(|cluster| cluster.name.is_none() && cluster.property_values().is_empty())
+        {
             return DraftedInventory { undrafted: self.undrafted, ..DraftedInventory::default() };
         }
         let mut free: Vec<&String> = given.iter().filter(|name| !self.by_name.contains_key(*name)).collect();
@@ -355,9 +359,14 @@ impl PropertyRange {
         match condition.operator {
             ClusterOperator::In => {
                 self.must_be_set = true;
-                let kept =
-                    |value: &&String| self.allowed.as_ref().is_none_or(|allowed| allowed.contains(*value));
-                self.allowed = Some(condition.values.iter().filter(kept).cloned().collect());
+                self.allowed = Some(
+                    condition
+                        .values
+                        .iter()
+                        .filter(|value| self.allowed.as_ref().is_none_or(|allowed| allowed.contains(*value)))
+                        .cloned()
+                        .collect(),
+                );
             }
             ClusterOperator::NotIn => self.denied.extend(condition.values.iter().cloned()),
             ClusterOperator::Exists => self.must_be_set = true,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use federate_dialect::{Placed, Placement};
+use federate_dialect::Placement;
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
 
@@ -35,8 +35,12 @@ impl Engine<'_> {
 
     /// A previous row, on the clusters that still exist.
     fn kept_row(&self, id: &ObjectRef, row: &Placement) -> Placement {
-        let exists = |placed: &&Placed| self.clusters.iter().any(|cluster| cluster.name == placed.name);
-        let clusters = row.clusters.iter().filter(exists).cloned().collect();
+        let clusters = row
+            .clusters
+            .iter()
+            .filter(|placed| self.clusters.iter().any(|cluster| cluster.name == placed.name))
+            .cloned()
+            .collect();
         Placement { object: id.clone(), clusters, ..row.clone() }
     }
 }

@@ -174,21 +174,25 @@ impl<'a> Engine<'a> {
         clusters: &'a [Cluster],
         settings: &'a EngineSettings,
     ) -> Self {
-        let open = |dialect: &'static dyn Dialect| {
-            let input = PlannerInput {
-                repo,
-                clusters,
-                now: settings.now,
-                live: &settings.live,
-                hosts: &settings.hosts,
-                lists: &settings.lists,
-                previous: &settings.previous,
-                implicit: applies_implicitly(repo, dialect.name()),
-            };
-            (dialect.name(), dialect.compile_policies(input))
-        };
         let dialects_in_order: Vec<&'static dyn Dialect> = dialects.iter().collect();
-        let planes = Arc::new(dialects_in_order.into_par_iter().map(open).collect());
+        let planes = Arc::new(
+            dialects_in_order
+                .into_par_iter()
+                .map(|dialect| {
+                    let input = PlannerInput {
+                        repo,
+                        clusters,
+                        now: settings.now,
+                        live: &settings.live,
+                        hosts: &settings.hosts,
+                        lists: &settings.lists,
+                        previous: &settings.previous,
+                        implicit: applies_implicitly(repo, dialect.name()),
+                    };
+                    (dialect.name(), dialect.compile_policies(input))
+                })
+                .collect(),
+        );
         let EngineSettings { previous, lists, values, .. } = settings;
         let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
         let autoscalers = omits.then(|| Arc::new(Autoscalers::of_repo(repo)));

@@ -109,17 +109,20 @@ impl Engine<'_> {
     pub fn render_plan(&self, planned: PlanResult) -> Rendering {
         let PlanResult { plan, findings } = planned;
         let limit = WorkLimit::for_repo(self.repo);
-        let write = |_, placement: &Placement| {
-            let variants = self.render_variants(placement);
-            work::charge_steps(variants_cost(&variants));
-            let mut written = write_variants(&placement.object, variants, (self.lists, self.values));
-            let encrypted = find_encrypted(self.repo, &placement.object);
-            if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
-                written.manifests.iter_mut().for_each(|manifest| manifest.text = text.clone());
-            }
-            written
-        };
-        let LimitedResults { results: parts, stopped_at } = limit.run_items(&plan.placements, write, |_| 0);
+        let LimitedResults { results: parts, stopped_at } = limit.run_items(
+            &plan.placements,
+            |_, placement| {
+                let variants = self.render_variants(placement);
+                work::charge_steps(variants_cost(&variants));
+                let mut written = write_variants(&placement.object, variants, (self.lists, self.values));
+                let encrypted = find_encrypted(self.repo, &placement.object);
+                if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
+                    written.manifests.iter_mut().for_each(|manifest| manifest.text = text.clone());
+                }
+                written
+            },
+            |_| 0,
+        );
         let stopped = stopped_at.and_then(|at| plan.placements.get(at));
         let exceeded = stopped.map(|row| limit.exceeded_finding("rendering manifests", &row.object));
         let mut all = Rendering { plan, findings, ..Rendering::default() };

@@ -173,9 +173,11 @@ impl Engine<'_> {
             let stopped = limit.exceeded_finding("deciding where objects go", object);
             return DialectDecisions { findings: vec![stopped], ..DialectDecisions::default() };
         }
-        let cost = |(decided, _): &(DialectDecisions, bool)| decision_cost(decided);
-        let LimitedResults { results: decided, stopped_at } =
-            limit.run_items(&subjects, |at, subject| decide((at, subject)), cost);
+        let LimitedResults { results: decided, stopped_at } = limit.run_items(
+            &subjects,
+            |at, subject| decide((at, subject)),
+            |(decided, _)| decision_cost(decided),
+        );
         let mut all = DialectDecisions::default();
         let stopped = stopped_at.and_then(|at| subjects.get(at));
         all.findings.extend(

@@ -142,12 +142,15 @@ fn rows_of_json(text: &str, untyped: bool) -> Option<Plan> {
         return None;
     }
     let lists = SharedLists::default();
-    let row = |text: &&RawValue| -> Option<Placement> {
-        let mut row: Placement = serde_json::from_str(text.get()).ok()?;
-        row.clusters = lists.share_placed(&row.clusters);
-        Some(row)
-    };
-    let placements = document.placements.par_iter().map(row).collect::<Option<_>>()?;
+    let placements = document
+        .placements
+        .par_iter()
+        .map(|text| {
+            let mut row: Placement = serde_json::from_str(text.get()).ok()?;
+            row.clusters = lists.share_placed(&row.clusters);
+            Some(row)
+        })
+        .collect::<Option<_>>()?;
     let RawPlan { versions, unmatched, shared, .. } = document;
     Some(Plan { versions, placements, unmatched, shared, ..Plan::default() })
 }

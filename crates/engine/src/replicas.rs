@@ -46,8 +46,7 @@ impl ObjectReplicas {
     }
 
     fn count_clusters(&self, clusters: &PlacedClusters) -> PlacedClusters {
-        let is_counted = |placed: &Placed| self.replicas_in(placed) == placed.replicas;
-        if clusters.iter().all(is_counted) {
+        if clusters.iter().all(|placed| self.replicas_in(placed) == placed.replicas) {
             return clusters.clone();
         }
         clusters
@@ -168,12 +167,17 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
             let Ok(rendered) = variant.rendered else { continue };
             let object = Object::with_identity(row.object.clone(), rendered.body, "");
             let Some(replicas) = self.engine.stated_replicas(&row.dialect, &object) else { continue };
-            let differs = |name: &&ClusterName| {
-                row.clusters
-                    .find_cluster(name)
-                    .is_some_and(|placed| placed.replicas.or(stated) != Some(replicas))
-            };
-            own.extend(variant.clusters.iter().filter(differs).map(|name| (name.clone(), replicas)));
+            own.extend(
+                variant
+                    .clusters
+                    .iter()
+                    .filter(|name| {
+                        row.clusters
+                            .find_cluster(name)
+                            .is_some_and(|placed| placed.replicas.or(stated) != Some(replicas))
+                    })
+                    .map(|name| (name.clone(), replicas)),
+            );
         }
         own.sort_unstable();
         own

@@ -57,12 +57,16 @@ impl WorkLimit {
         let mut used = 0_u64;
         for (number, batch) in items.chunks(BATCH_ITEMS).enumerate() {
             let budget = work::StepBudget::new(self.steps - used);
-            let measured = |(at, item): (usize, &T)| {
-                let (result, steps) = work::measure_steps(&budget, || work(number * BATCH_ITEMS + at, item));
-                let steps = steps.saturating_add(cost(&result));
-                (result, steps)
-            };
-            let done: Vec<(R, u64)> = batch.par_iter().enumerate().map(measured).collect();
+            let done: Vec<(R, u64)> = batch
+                .par_iter()
+                .enumerate()
+                .map(|(at, item)| {
+                    let (result, steps) =
+                        work::measure_steps(&budget, || work(number * BATCH_ITEMS + at, item));
+                    let steps = steps.saturating_add(cost(&result));
+                    (result, steps)
+                })
+                .collect();
             used = done.iter().fold(used, |used, (_, steps)| used.saturating_add(*steps));
             if used > self.steps {
                 // What was done with too much work does not count, nor does what was done at the same time: how much of it

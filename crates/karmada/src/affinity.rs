@@ -2,7 +2,7 @@
 //!
 //! Facts: releases differ in how `zone In` matches a cluster in several zones.
 
-use super::api::{FieldSelector, KarmadaClusterAffinity};
+use super::api::{AffinityTerm, FieldSelector, KarmadaClusterAffinity, KarmadaPlacement};
 use super::version::{KarmadaBehaviour, ZoneMatch};
 use federate_kubernetes::selector::SelectorRequirement;
 use federate_kubernetes::{Cluster, work};
@@ -35,6 +35,23 @@ impl KarmadaClusterAffinity {
     }
 }
 
+impl AffinityTerm {
+    /// Whether its affinity or an overflow affinity selects the cluster.
+    fn selects_cluster(&self, cluster: &Cluster) -> bool {
+        self.affinity.selects_cluster(cluster)
+            || self.overflow_affinities.iter().any(|one| one.affinity.selects_cluster(cluster))
+    }
+}
+
+impl KarmadaPlacement {
+    /// Whether its cluster affinity and its affinity terms, where they exist, select the cluster.
+    pub(super) fn selects_cluster(&self, cluster: &Cluster) -> bool {
+        self.cluster_affinity.as_ref().is_none_or(|affinity| affinity.selects_cluster(cluster))
+            && (self.cluster_affinities.is_empty()
+                || self.cluster_affinities.iter().any(|term| term.selects_cluster(cluster)))
+    }
+}
+
 impl FieldSelector {
     fn selects_cluster(&self, cluster: &Cluster) -> bool {
         self.match_expressions.iter().all(|requirement| {
@@ -50,11 +67,11 @@ impl FieldSelector {
 
     /// Whether the zones of a cluster meet a requirement.
     fn selects_zones(&self, requirement: &SelectorRequirement, zones: &[String]) -> bool {
-        let is_named = |zone: &String| requirement.values.contains(zone);
+        let named = zones.iter().filter(|zone| requirement.values.contains(zone)).count();
         match requirement.operator.as_str() {
-            "In" if self.zones == ZoneMatch::All => !zones.is_empty() && zones.iter().all(is_named),
-            "In" => zones.iter().any(is_named),
-            "NotIn" => !zones.iter().any(is_named),
+            "In" if self.zones == ZoneMatch::All => !zones.is_empty() && named == zones.len(),
+            "In" => named > 0,
+            "NotIn" => named == 0,
             "Exists" => !zones.is_empty(),
             "DoesNotExist" => zones.is_empty(),
             _ => false,
@@ -62,13 +79,13 @@ impl FieldSelector {
     }
 }
 
-/// Whether the value of a cluster's field meets a requirement, as the value of a label does. An empty value is none.
+/// Whether the value of a cluster's field meets a requirement, as the value of a label does. An empty value counts as absent.
 fn selects_field(requirement: &SelectorRequirement, value: &str) -> bool {
-    let is_named = || requirement.values.iter().any(|one| one == value);
+    let is_named = requirement.values.iter().any(|one| one == value);
     requirement.find_mistake().is_none()
         && match requirement.operator.as_str() {
-            "In" => !value.is_empty() && is_named(),
-            "NotIn" => value.is_empty() || !is_named(),
+            "In" => !value.is_empty() && is_named,
+            "NotIn" => value.is_empty() || !is_named,
             "Exists" => !value.is_empty(),
             "DoesNotExist" => value.is_empty(),
             _ => false,

@@ -3,8 +3,6 @@
 //! Facts: only the kinds below have replicas, as far as the release interprets them; the API server fills in 1
 //! where a workload names none.
 
-use serde_json::Value;
-
 use super::thirdparty;
 use super::version::KarmadaBehaviour;
 use super::workload::{Requirements, Workload};
@@ -48,20 +46,27 @@ pub(super) fn interpret_workload(
 }
 
 fn interpret_known_kind(object: &Object, behaviour: &KarmadaBehaviour) -> Result<Workload, BuiltInFailure> {
-    let integer = |field| object.value_at(&["spec", field]).and_then(Value::as_i64);
-    let template = || object.value_at(&["spec", "template", "spec"]).and_then(Requirements::of_pod);
     Ok(match (object.id.api_version.as_str(), object.id.kind.as_str()) {
-        ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => {
-            Workload { replicas: integer("replicas").unwrap_or(1), requirements: template() }
-        }
+        ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => Workload {
+            replicas: read_count(object, "replicas").unwrap_or(1),
+            requirements: read_pod_template(object),
+        },
         ("batch/v1", "Job") => {
-            let parallelism = integer("parallelism").unwrap_or(1);
-            let replicas = integer("completions").map_or(parallelism, |c| c.min(parallelism));
-            Workload { replicas, requirements: template() }
+            let parallelism = read_count(object, "parallelism").unwrap_or(1);
+            let replicas = read_count(object, "completions").map_or(parallelism, |c| c.min(parallelism));
+            Workload { replicas, requirements: read_pod_template(object) }
         }
         ("v1", "Pod") => {
             Workload { replicas: 1, requirements: object.value_at(&["spec"]).and_then(Requirements::of_pod) }
         }
         _ => return Ok(thirdparty::interpret_thirdparty(object, behaviour)?.unwrap_or_default()),
     })
+}
+
+fn read_count(object: &Object, field: &str) -> Option<i64> {
+    object.value_at(&["spec", field])?.as_i64()
+}
+
+fn read_pod_template(object: &Object) -> Option<Requirements> {
+    Requirements::of_pod(object.value_at(&["spec", "template", "spec"])?)
 }

@@ -19,7 +19,7 @@ pub mod taints;
 
 use federate_kubernetes::formatted_quantity::FormattedQuantity;
 
-pub(crate) use pods::is_counted_resource;
+pub(crate) use pods::{format_of, is_counted_resource};
 
 /// An answer of a member's API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,17 +162,22 @@ pub fn cluster_status(cluster: &Object, seen: &ObservedMember<'_>) -> CollectedC
     }
 }
 
-/// The status of a cluster in what federate observes of it.
+impl From<&Healthz> for EndpointAnswer {
+    fn from(answer: &Healthz) -> Self {
+        match answer {
+            Healthz::Unreachable(_) => Self::None,
+            Healthz::Answered { code, .. } => Self::Status(*code),
+        }
+    }
+}
+
+/// The status of a cluster by what federate observes of it.
 pub(crate) fn status_from_observation(cluster: &Object, seen: &ClusterObservation) -> Option<Value> {
-    let answer = |answer: &Healthz| match answer {
-        Healthz::Unreachable(_) => EndpointAnswer::None,
-        Healthz::Answered { code, .. } => EndpointAnswer::Status(*code),
-    };
     let discovery = seen.discovery.iter().map(|(version, found)| (version.clone(), found.clone().ok()));
     let discovery = discovery.collect();
     let observed = ObservedMember {
-        readyz: answer(&seen.readyz),
-        healthz: answer(&seen.healthz),
+        readyz: (&seen.readyz).into(),
+        healthz: (&seen.healthz).into(),
         version: seen.version.as_deref(),
         discovery: &discovery,
         nodes: &seen.nodes,
@@ -189,15 +194,20 @@ pub(crate) fn status_from_observation(cluster: &Object, seen: &ClusterObservatio
 fn collect_api_enablements(
     discovery: &BTreeMap<String, Option<Vec<Value>>>,
 ) -> (Vec<CollectedApiEnablement>, Condition) {
-    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    let kept = discovery.iter().filter_map(|(group_version, resources)| {
-        let all = resources.as_ref()?.iter();
-        let all = all.map(|r| CollectedApiResource { name: text(r, "name"), kind: text(r, "kind") });
-        let mut resources: Vec<CollectedApiResource> = all.filter(|r| !r.name.contains('/')).collect();
+    let mut kept = Vec::new();
+    for (group_version, resources) in discovery {
+        let Some(resources) = resources else { continue };
+        let mut resources: Vec<CollectedApiResource> = resources
+            .iter()
+            .map(|resource| CollectedApiResource {
+                name: resource["name"].as_str().unwrap_or_default().to_owned(),
+                kind: resource["kind"].as_str().unwrap_or_default().to_owned(),
+            })
+            .filter(|resource| !resource.name.contains('/'))
+            .collect();
         resources.sort();
-        Some(CollectedApiEnablement { group_version: group_version.clone(), resources })
-    });
-    let kept: Vec<CollectedApiEnablement> = kept.collect();
+        kept.push(CollectedApiEnablement { group_version: group_version.clone(), resources });
+    }
     let (status, reason, message) = if kept.is_empty() {
         ("False", "Empty", "collected empty APIEnablements from the cluster".to_owned())
     } else if kept.len() < discovery.len() {

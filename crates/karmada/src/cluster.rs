@@ -108,11 +108,8 @@ fn apis_from_enablements(enablements: Vec<ApiEnablement>) -> Apis {
 }
 
 fn capacity_from_summary(summary: ResourceSummary, models: &[ResourceModel]) -> Capacity {
-    let read = |map: BTreeMap<String, Value>| -> BTreeMap<String, Quantity> {
-        map.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
-    };
-    let (allocatable, used) =
-        (read(summary.allocatable), [read(summary.allocated), read(summary.allocating)]);
+    let allocatable = read_amounts(&summary.allocatable);
+    let used = [read_amounts(&summary.allocated), read_amounts(&summary.allocating)];
     let mut available = allocatable.clone();
     for (name, amount) in &mut available {
         for taken in used.iter().filter_map(|u| u.get(name)) {
@@ -124,14 +121,17 @@ fn capacity_from_summary(summary: ResourceSummary, models: &[ResourceModel]) -> 
     Capacity { allocatable, available, shapes, ..Capacity::default() }
 }
 
+fn read_amounts(list: &BTreeMap<String, Value>) -> BTreeMap<String, Quantity> {
+    list.iter().filter_map(|(name, value)| Some((name.clone(), Quantity::from_json(value)?))).collect()
+}
+
 /// The nodes of each grade: `count` nodes with the grade's minimum of every resource.
 fn build_node_shapes(models: &[ResourceModel], counts: &[AllocatableModeling]) -> Vec<NodeShape> {
-    let count = |grade| counts.iter().rfind(|m| m.grade == grade).map_or(0, |m| m.count.max(0));
     models
         .iter()
         .enumerate()
         .map(|(at, model)| NodeShape {
-            count: count(model.grade),
+            count: counts.iter().rfind(|m| m.grade == model.grade).map_or(0, |m| m.count.max(0)),
             listed: counts.get(at).map_or(0, |m| m.count.max(0)),
             resources: read_minimums(model),
         })
@@ -169,11 +169,12 @@ fn default_models() -> Vec<ResourceModel> {
         (7, "64", "512Gi"),
         (8, "128", "1024Gi"),
     ];
-    let range = |name: &str, min: &str| ResourceRange { name: name.to_owned(), min: Value::from(min) };
     GRADES
         .map(|(grade, cpu, memory)| ResourceModel {
             grade,
-            ranges: vec![range("cpu", cpu), range("memory", memory)],
+            ranges: [("cpu", cpu), ("memory", memory)]
+                .map(|(name, min)| ResourceRange { name: name.to_owned(), min: Value::from(min) })
+                .to_vec(),
         })
         .to_vec()
 }

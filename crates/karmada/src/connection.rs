@@ -34,8 +34,8 @@ pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
 }
 
 fn read_secret_name(object: &Object, field: &str) -> Option<SecretName> {
-    let text = |key: &str| object.text_at(&["spec", field, key]).to_owned();
-    let (namespace, name) = (text("namespace"), text("name"));
+    let namespace = object.text_at(&["spec", field, "namespace"]).to_owned();
+    let name = object.text_at(&["spec", field, "name"]).to_owned();
     (!namespace.is_empty() && !name.is_empty()).then_some(SecretName { namespace, name })
 }
 

@@ -325,7 +325,6 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         // A row that only others need has not been scheduled.
         let previous = previous.filter(|row| row.required_by.is_empty() || is_scheduled(row));
         let memory = previous.map(|p| SchedulerMemory::from_memory(&p.memory)).unwrap_or_default();
-        let index = |name: &str| schedule::index_of(plane.clusters, name);
         let held: Vec<&Placed> =
             previous.iter().flat_map(|p| &p.clusters).filter(|p| memory.has_chosen(&p.name)).collect();
         let seen = plane.as_scripts_see(template, Some(&claim.policy().object.id));
@@ -334,11 +333,8 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             Claim::Outlived(_) => false,
             Claim::Applied(PolicyMatch { policy, .. }) => {
                 let claimed = previous.and_then(|row| row.policy.as_ref()) == Some(&policy.object.id);
-                let changed = || {
-                    let last = memory.template_digest.as_deref();
-                    last.is_some_and(|last| last != template_digest(template))
-                };
-                !(policy.is_lazy() && claimed) || changed()
+                !(policy.is_lazy() && claimed)
+                    || memory.template_digest.as_deref().is_some_and(|last| last != template_digest(template))
             }
         };
         let applied = memory.applied_placement.as_ref().filter(|_| !applies);
@@ -351,9 +347,15 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
                 _ => replicas.sum(),
             };
         }
+        let (mut present, mut departed) = (Vec::new(), Vec::new());
+        for placed in held {
+            let replicas = placed.replicas.unwrap_or(0);
+            match schedule::index_of(plane.clusters, &placed.name) {
+                Some(index) => present.push((index, replicas)),
+                None => departed.push((placed.name.clone(), replicas)),
+            }
+        }
         let leaves = plane.behaviour.deleting == DeletingClusters::Never;
-        let departed = held.iter().filter(|p| index(&p.name).is_none());
-        let departed: Vec<_> = departed.map(|p| (p.name.clone(), p.replicas.unwrap_or(0))).collect();
         Ok(Self {
             plane,
             template,
@@ -362,11 +364,15 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             applies,
             workload,
             kind: format!("{} {}", template.id.api_version, template.id.kind),
-            held: held.iter().filter_map(|p| Some((index(&p.name)?, p.replicas.unwrap_or(0)))).collect(),
+            held: present,
             lost_cluster: leaves && !departed.is_empty(),
             departed: if leaves { Vec::new() } else { departed },
-            order: memory.order.iter().filter_map(|name| index(name)).collect(),
-            evicting: memory.evicting.iter().filter_map(|name| index(name)).collect(),
+            order: memory.order.iter().filter_map(|name| schedule::index_of(plane.clusters, name)).collect(),
+            evicting: memory
+                .evicting
+                .iter()
+                .filter_map(|name| schedule::index_of(plane.clusters, name))
+                .collect(),
             fresh: previous.is_some()
                 && (memory.reschedule || plane.rebalancers.is_requested(&template.id, &memory.rebalanced)),
             previous,
@@ -489,29 +495,36 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
 
     /// The previous clusters, with a number of replicas on each for workloads only.
     fn carried_over(&self) -> PlacedClusters {
-        let counted = |replicas: Option<i64>| self.workload.is_workload().then(|| replicas.unwrap_or(0));
         let Some(previous) = self.previous.map(|p| &p.clusters) else { return PlacedClusters::default() };
-        let as_it_is = |p: &Placed| p.replicas.is_some() == self.workload.is_workload();
+        let is_counted = self.workload.is_workload();
         let all_stay = !self.lost_cluster && self.memory.required_on.is_empty();
-        if all_stay && previous.iter().all(as_it_is) {
+        if all_stay && previous.iter().all(|placed| placed.replicas.is_some() == is_counted) {
             return previous.clone();
         }
-        let stays = |p: &&Placed| {
-            let lost = self.lost_cluster && schedule::index_of(self.plane.clusters, &p.name).is_none();
-            self.memory.has_chosen(&p.name) && !lost
-        };
-        let staying = previous.iter().filter(stays);
-        staying.map(|p| Placed { name: p.name.clone(), replicas: counted(p.replicas) }).collect()
+        previous
+            .iter()
+            .filter(|placed| self.memory.has_chosen(&placed.name))
+            .filter(|placed| {
+                !self.lost_cluster || schedule::index_of(self.plane.clusters, &placed.name).is_some()
+            })
+            .map(|placed| Placed {
+                name: placed.name.clone(),
+                replicas: is_counted.then(|| placed.replicas.unwrap_or(0)),
+            })
+            .collect()
     }
 
     /// The clusters that the object has left, which keep their copy until the eviction is done.
     fn left_over(&self, clusters: &PlacedClusters, memory: &SchedulerMemory) -> Vec<ClusterName> {
-        let stays = |name: &&ClusterName| {
-            memory.evicting.iter().any(|evicting| **evicting == ***name)
-                && schedule::index_of(self.plane.clusters, name).is_some()
-                && !clusters.contains_cluster(name)
-        };
-        self.previous.iter().flat_map(|row| &row.withdrawn).filter(stays).cloned().collect()
+        let withdrawn = self.previous.iter().flat_map(|row| &row.withdrawn);
+        withdrawn
+            .filter(|name| {
+                memory.evicting.iter().any(|evicting| **evicting == ***name)
+                    && schedule::index_of(self.plane.clusters, name).is_some()
+                    && !clusters.contains_cluster(name)
+            })
+            .cloned()
+            .collect()
     }
 
     /// Why the object is scheduled; `None` if the previous placement is kept.
@@ -564,9 +577,8 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         if order.is_sorted() || !self.workload.is_workload() {
             return Vec::new();
         }
-        let name =
-            |index: &usize| schedule::cluster_name_at(self.plane.clusters, &self.departed, *index).clone();
-        order.iter().map(name).collect()
+        let (inventory, departed) = (self.plane.clusters, &self.departed);
+        order.iter().map(|index| schedule::cluster_name_at(inventory, departed, *index).clone()).collect()
     }
 
     /// The clusters with their names; only in old releases may some of them have left the inventory.
@@ -575,9 +587,11 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         if clusters.last().is_none_or(|(last, _)| *last < inventory.len()) {
             return self.plane.lists.placed_clusters(inventory, clusters);
         }
-        let name = |index| schedule::cluster_name_at(inventory, &self.departed, index).clone();
-        let placed = |(index, replicas): &(usize, _)| Placed { name: name(*index), replicas: *replicas };
-        self.plane.lists.share_placed(&clusters.iter().map(placed).collect())
+        let placed = clusters.iter().map(|(index, replicas)| Placed {
+            name: schedule::cluster_name_at(inventory, &self.departed, *index).clone(),
+            replicas: *replicas,
+        });
+        self.plane.lists.share_placed(&placed.collect())
     }
 
     fn record_failure(&self, row: &mut Placement, memory: &mut SchedulerMemory, failure: &SchedulingFailure) {

@@ -19,10 +19,9 @@ pub(super) fn propagation_spec(
             selector.namespace.clone_from(namespace);
         }
     }
-    let imports = |s: &super::api::KarmadaResourceSelector| {
-        s.api_version == "multicluster.x-k8s.io/v1alpha1" && s.kind == "ServiceImport"
-    };
-    spec.propagate_deps |= spec.resource_selectors.iter().any(imports);
+    spec.propagate_deps |= spec.resource_selectors.iter().any(|selector| {
+        selector.api_version == "multicluster.x-k8s.io/v1alpha1" && selector.kind == "ServiceImport"
+    });
     fill_defaults(&mut spec.placement, behaviour);
     let written = spec.placement.cluster_tolerations.len();
     add_default_tolerations(&mut spec.placement, behaviour);

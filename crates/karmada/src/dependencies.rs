@@ -6,7 +6,6 @@
 //! pods without a name are skipped instead.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use super::builtin_workload::BuiltInFailure;
 use super::version::KarmadaBehaviour;
 use federate_kubernetes::pods::PodReferences;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Labels, Object};
+use federate_kubernetes::{Labels, Object, ObjectRef};
 
 mod thirdparty;
 
@@ -31,15 +30,28 @@ pub(super) struct DependentObjectReference {
 impl DependentObjectReference {
     /// Reads a `DependentObjectReference`.
     pub(super) fn from_json(reference: &Value) -> Option<Self> {
-        let text = |key: &str| reference.get(key).and_then(Value::as_str).map(str::to_owned);
-        let target = match text("name") {
+        let target = match owned_text(reference, "name") {
             Some(name) => DependencyTarget::Name(name),
             None => {
                 DependencyTarget::Labels(LabelSelector::deserialize(reference.get("labelSelector")?).ok()?)
             }
         };
-        let (api_version, kind) = (text("apiVersion")?.into(), text("kind")?.into());
-        Some(Self { api_version, kind, namespace: text("namespace"), target })
+        Some(Self {
+            api_version: owned_text(reference, "apiVersion")?.into(),
+            kind: owned_text(reference, "kind")?.into(),
+            namespace: owned_text(reference, "namespace"),
+            target,
+        })
+    }
+
+    /// The object with this name that the reference would select.
+    pub(super) fn object_named(&self, name: &str) -> ObjectRef {
+        ObjectRef {
+            api_version: self.api_version.to_string(),
+            kind: self.kind.to_string(),
+            namespace: self.namespace.clone(),
+            name: name.to_owned(),
+        }
     }
 
     /// Writes it as a `DependentObjectReference`.
@@ -160,17 +172,23 @@ fn list_named_references(
     references: PodReferences,
     namespace: Option<&str>,
 ) -> Vec<DependentObjectReference> {
-    let of_kind = |kind: &'static str, names: BTreeSet<String>| {
-        names.into_iter().map(move |name| DependentObjectReference {
+    let by_kind = [
+        ("ConfigMap", references.config_maps),
+        ("PersistentVolumeClaim", references.claims),
+        ("Secret", references.secrets),
+        ("ServiceAccount", references.service_accounts),
+    ];
+    let named = by_kind.into_iter().flat_map(|(kind, names)| names.into_iter().map(move |name| (kind, name)));
+    named
+        .map(|(kind, name)| DependentObjectReference {
             api_version: "v1".into(),
             kind: kind.into(),
             namespace: namespace.map(str::to_owned),
             target: DependencyTarget::Name(name),
         })
-    };
-    of_kind("ConfigMap", references.config_maps)
-        .chain(of_kind("PersistentVolumeClaim", references.claims))
-        .chain(of_kind("Secret", references.secrets))
-        .chain(of_kind("ServiceAccount", references.service_accounts))
         .collect()
+}
+
+fn owned_text(value: &Value, key: &str) -> Option<String> {
+    value.get(key)?.as_str().map(str::to_owned)
 }

@@ -11,8 +11,7 @@ use super::dependencies::{DependencyTarget, DependentObjectReference};
 use super::memory::{SchedulerMemory, is_scheduled};
 use super::{KarmadaPlanner, NAME, schedule};
 use federate_dialect::{
-    DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, UnplacedFollower,
-    UnplacedFollowerReason,
+    DialectDecisions, Placed, Placement, PreviousPlan, UnplacedFollower, UnplacedFollowerReason,
 };
 use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
 
@@ -35,8 +34,10 @@ impl Needed {
 
     /// The clusters, in name order.
     fn required_clusters<'n>(&self, names: &'n [ClusterName]) -> impl Iterator<Item = &'n ClusterName> {
-        let has = |at: usize| self.on.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
-        names.iter().enumerate().filter(move |(at, _)| has(*at)).map(|(_, name)| name)
+        let named = names.iter().enumerate();
+        named
+            .filter(|(at, _)| self.on.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1))
+            .map(|(_, name)| name)
     }
 }
 
@@ -97,11 +98,13 @@ fn required_on(
     let own = placements.get(row).map(|row| &row.clusters);
     let added =
         needed.required_clusters(names).filter(|name| own.is_none_or(|own| !own.contains_cluster(name)));
-    let replicas = |name: &ClusterName| {
-        let referrers = needed.by.values().filter_map(|at| placements.get(*at)?.clusters.find_cluster(name));
-        referrers.map(|placed| placed.replicas.unwrap_or(0)).next().unwrap_or(0)
-    };
-    added.map(|name| (name.clone(), replicas(name))).collect()
+    added
+        .map(|name| {
+            let mut held =
+                needed.by.values().filter_map(|at| placements.get(*at)?.clusters.find_cluster(name));
+            (name.clone(), held.next().and_then(|placed| placed.replicas).unwrap_or(0))
+        })
+        .collect()
 }
 
 /// Whether the objects that a placed object refers to follow it.
@@ -117,34 +120,32 @@ pub(super) fn find_unfollowed(
 ) -> BTreeMap<ObjectRef, UnplacedFollower> {
     let requested: BTreeSet<&ObjectRef> = templates.iter().collect();
     let namespaces: BTreeSet<&str> = templates.iter().filter_map(|id| id.namespace.as_deref()).collect();
-    let refers = |placement: &Placement| {
-        let namespace = placement.object.namespace.as_deref()?;
-        if !namespaces.contains(namespace) || is_followed(plane, placement) {
-            return None;
+    let mut all = BTreeMap::new();
+    for placement in placements {
+        let namespace = placement.object.namespace.as_deref();
+        if !namespace.is_some_and(|namespace| namespaces.contains(namespace)) || is_followed(plane, placement)
+        {
+            continue;
         }
-        let spec = &plane.find_policy(placement)?.spec;
-        let reason = if spec.propagate_deps {
-            UnplacedFollowerReason::LeaderNowhere
-        } else {
-            UnplacedFollowerReason::NotPropagated {
-                policy: placement.policy.clone()?,
+        let Some(spec) = plane.find_policy(placement).map(|policy| &policy.spec) else { continue };
+        let reason = match &placement.policy {
+            Some(policy) if !spec.propagate_deps => UnplacedFollowerReason::NotPropagated {
+                policy: policy.clone(),
                 setting: "propagateDeps: true",
-            }
+            },
+            _ => UnplacedFollowerReason::LeaderNowhere,
         };
         let unfollowed = UnplacedFollower { leader: placement.object.clone(), reason };
-        let dependencies =
-            plane.interpreter.needed_by(&plane.find_template(&placement.object)?.object).ok()?;
+        let Some(leader) = plane.find_template(&placement.object) else { continue };
+        let dependencies = plane.interpreter.needed_by(&leader.object).unwrap_or_default();
         let objects = dependencies.iter().flat_map(|dependency| find_templates(plane, dependency));
-        let objects = objects.filter(|object| requested.contains(&object.id));
-        Some(objects.map(|object| (object.id.clone(), unfollowed.clone())).collect::<Vec<_>>())
-    };
-    let mut all = BTreeMap::new();
-    for (object, unfollowed) in placements.iter().filter_map(refers).flatten() {
-        let known = all.entry(object).or_insert_with(|| unfollowed.clone());
-        if known.reason != UnplacedFollowerReason::LeaderNowhere
-            && unfollowed.reason == UnplacedFollowerReason::LeaderNowhere
-        {
-            *known = unfollowed;
+        for object in objects.filter(|object| requested.contains(&object.id)) {
+            let known = all.entry(object.id.clone()).or_insert_with(|| unfollowed.clone());
+            if known.reason != UnplacedFollowerReason::LeaderNowhere
+                && unfollowed.reason == UnplacedFollowerReason::LeaderNowhere
+            {
+                *known = unfollowed.clone();
+            }
         }
     }
     all
@@ -164,14 +165,15 @@ fn collect_cluster_names(
 ) -> Vec<ClusterName> {
     let mut seen = HashSet::new();
     let mut names: BTreeSet<&ClusterName> = BTreeSet::new();
-    let mut add = |clusters: &'_ PlacedClusters| seen.insert(clusters.list_address());
     for placement in placements {
-        if (is_followed(plane, placement) || is_unclaimed(placement)) && add(&placement.clusters) {
+        if (is_followed(plane, placement) || is_unclaimed(placement))
+            && seen.insert(placement.clusters.list_address())
+        {
             names.extend(placement.clusters.iter().map(|placed| &placed.name));
         }
     }
     for row in previous.rows().iter().filter(|row| row.dialect == NAME && !row.required_by.is_empty()) {
-        if add(&row.clusters) {
+        if seen.insert(row.clusters.list_address()) {
             let known = row.clusters.iter().map(|placed| &placed.name);
             names.extend(known.filter(|name| schedule::index_of(plane.clusters, name).is_some()));
         }
@@ -237,16 +239,16 @@ fn keep_dependencies(
         let id = &template.object.id;
         let Some(row) = previous.find_row(id).filter(|row| row.dialect == NAME) else { continue };
         let memory = is_scheduled(row).then(|| SchedulerMemory::from_memory(&row.memory));
-        let is_required = |name: &str| memory.as_ref().is_none_or(|memory| !memory.has_chosen(name));
-        let required = || row.clusters.iter().map(|placed| &placed.name).filter(|name| is_required(name));
         let all_stale = row.required_by.iter().all(|referrer| stale.contains_key(referrer));
         for (referrer, at) in row.required_by.iter().filter_map(|referrer| stale.get_key_value(referrer)) {
             let entry = needed.entry(id.clone()).or_default();
             entry.by.insert((*referrer).clone(), *at);
             let there = previous.find_row(referrer).map(|row| &row.clusters);
-            let has =
-                |name: &&ClusterName| all_stale || there.is_none_or(|there| there.contains_cluster(name));
-            entry.add_clusters(&encode_clusters(names, required().filter(has)));
+            let required = row.clusters.iter().map(|placed| &placed.name).filter(|name| {
+                memory.as_ref().is_none_or(|memory| !memory.has_chosen(name))
+                    && (all_stale || there.is_none_or(|there| there.contains_cluster(name)))
+            });
+            entry.add_clusters(&encode_clusters(names, required));
         }
     }
 }
@@ -256,28 +258,18 @@ fn find_templates<'p>(
     plane: &'p KarmadaPlanner<'_>,
     dependency: &DependentObjectReference,
 ) -> Vec<&'p Object> {
-    let id = |name: &str| ObjectRef {
-        api_version: dependency.api_version.to_string(),
-        kind: dependency.kind.to_string(),
-        namespace: dependency.namespace.clone(),
-        name: name.to_owned(),
-    };
     match &dependency.target {
         DependencyTarget::Name(name) => {
-            plane.find_template(&id(name)).map(|t| &t.object).into_iter().collect()
+            plane.find_template(&dependency.object_named(name)).map(|t| &t.object).into_iter().collect()
         }
         DependencyTarget::Labels(selector) => {
-            let kind = id("");
-            let from = plane.templates.partition_point(|t| t.object.id < kind);
+            let first = dependency.object_named("");
+            let kind = (&first.api_version, &first.kind, &first.namespace);
+            let from = plane.templates.partition_point(|t| t.object.id < first);
             plane.templates[from..]
                 .iter()
                 .map(|t| &t.object)
-                .take_while(|o| {
-                    let same = |a: &ObjectRef, b: &ObjectRef| {
-                        (&a.api_version, &a.kind, &a.namespace) == (&b.api_version, &b.kind, &b.namespace)
-                    };
-                    same(&o.id, &kind)
-                })
+                .take_while(|o| (&o.id.api_version, &o.id.kind, &o.id.namespace) == kind)
                 .filter(|o| selector.matches(&o.labels()))
                 .collect()
         }

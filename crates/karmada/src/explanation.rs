@@ -3,7 +3,7 @@
 
 use super::decision::SchedulingDecision;
 use super::memory::{SchedulerMemory, is_scheduled};
-use super::policies::{self, Claim, PolicyMatch};
+use super::policies::{self, Claim, PolicyMatch, PropagationPolicy};
 use super::schedule::{DivisionStrategy, SchedulingTrace};
 use super::selector::ImplicitPriority;
 use super::{KarmadaPlanner, NAME, RELEASES, manifest};
@@ -89,8 +89,9 @@ fn explain_uninterpreted(
 
 /// Explains Namespaces, and objects that others refer to.
 fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanation {
-    let needed = |by: &federate_kubernetes::ObjectRef| format!("no policy selects it; {by} refers to it");
-    let mut policy: Vec<String> = placement.required_by.iter().map(needed).collect();
+    let referrers = placement.required_by.iter();
+    let mut policy: Vec<String> =
+        referrers.map(|by| format!("no policy selects it; {by} refers to it")).collect();
     let unclaimed = SchedulerMemory::from_memory(&placement.memory).unclaimed_from;
     if let Some(former) = unclaimed {
         policy.push(format!(
@@ -105,7 +106,7 @@ fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanat
         };
         policy.push(rule.to_owned());
     }
-    let row = |cluster: &federate_kubernetes::Cluster| {
+    let verdicts = plane.clusters.iter().map(|cluster| {
         let chosen = placement.clusters.contains_cluster(&cluster.name);
         let why = match (chosen, placement.required_by.is_empty()) {
             (true, _) if is_scheduled(placement) => "it stays where it was placed",
@@ -121,12 +122,12 @@ fn without_policy(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Explanat
             replicas: None,
             why: why.to_owned(),
         }
-    };
+    });
     Explanation {
         dialect: NAME,
         policy,
         steps: resolved_by_chance(plane, placement).into_iter().collect(),
-        clusters: plane.clusters.iter().map(row).collect(),
+        clusters: verdicts.collect(),
         placement: placement.clone(),
         fulfilled: None,
         rewritten: None,
@@ -146,16 +147,16 @@ fn resolved_by_chance(plane: &KarmadaPlanner<'_>, placement: &Placement) -> Opti
 }
 
 fn policy_words(matches: &[PolicyMatch<'_, '_>]) -> Vec<String> {
-    let words = |m: &PolicyMatch<'_, '_>| {
-        let how = match m.implicit_priority {
+    let mut lines = Vec::new();
+    for found in matches {
+        let how = match found.implicit_priority {
             ImplicitPriority::Name => "by name",
             ImplicitPriority::Label => "by labels",
             ImplicitPriority::All => "by kind",
         };
-        let object = m.policy.object;
-        format!("{} ({}) matches {how}, priority {}", object.id, object.origin, m.policy.spec.priority)
-    };
-    let mut lines: Vec<String> = matches.iter().map(words).collect();
+        let PropagationPolicy { object, spec, .. } = found.policy;
+        lines.push(format!("{} ({}) matches {how}, priority {}", object.id, object.origin, spec.priority));
+    }
     if lines.len() > 1
         && let Some(first) = lines.first_mut()
     {

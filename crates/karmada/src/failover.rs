@@ -11,9 +11,10 @@
 
 use std::collections::BTreeMap;
 
-use federate_kubernetes::{Cluster, Condition, Finding, Object};
+use federate_kubernetes::{Cluster, Condition, Finding, Object, Taint};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::cluster;
@@ -122,14 +123,10 @@ pub struct FailoverReport {
 
 impl FailoverMember {
     fn from_object(object: &Object) -> Result<Self, Finding> {
-        let list = |path: &[&str]| object.value_at(path).filter(|list| !list.is_null());
-        let unreadable = |e: serde_json::Error| Finding::error("invalid-cluster", object, e.to_string());
-        let conditions = list(&["status", "conditions"]).map_or(Ok(Vec::new()), Vec::deserialize);
-        let taints = list(&["spec", "taints"]).map_or(Ok(Vec::new()), Vec::deserialize);
         Ok(Self {
             cluster: cluster::read_cluster(object, true)?,
-            conditions: conditions.map_err(unreadable)?,
-            taints: taints.map_err(unreadable)?,
+            conditions: read_list(object, &["status", "conditions"])?,
+            taints: read_list(object, &["spec", "taints"])?,
             changed: true,
         })
     }
@@ -165,18 +162,22 @@ impl FailoverMember {
 impl FailoverModel {
     /// A control plane with these objects: clusters, taint policies, bindings.
     pub fn new(objects: &[Object], options: FailoverOptions) -> Result<Self, Finding> {
-        let of = |kind: &'static str| objects.iter().filter(move |object| object.id.kind == kind);
-        let unreadable =
-            |object: &Object, e: serde_json::Error| Finding::error("invalid-policy", object, e.to_string());
-        let mut members = of("Cluster").map(FailoverMember::from_object).collect::<Result<Vec<_>, _>>()?;
+        let mut members =
+            with_kind(objects, "Cluster").map(FailoverMember::from_object).collect::<Result<Vec<_>, _>>()?;
         members.sort_by(|a, b| a.cluster.name.cmp(&b.cluster.name));
-        let policies =
-            of("ClusterTaintPolicy").map(|o| TaintPolicy::from_object(o).map_err(|e| unreadable(o, e)));
-        let mut policies = policies.collect::<Result<Vec<_>, _>>()?;
+        let mut policies = Vec::new();
+        for object in with_kind(objects, "ClusterTaintPolicy") {
+            policies.push(TaintPolicy::from_object(object).map_err(|error| invalid_policy(object, &error))?);
+        }
         policies.sort_by_key(TaintPolicy::sort_key);
-        let bindings = of("ResourceBinding").chain(of("ClusterResourceBinding"));
-        let bindings = bindings.map(|o| ResourceBinding::from_object(o).map_err(|e| unreadable(o, e)));
-        Ok(Self { options, members, policies, bindings: bindings.collect::<Result<_, _>>()? })
+        let mut bindings = Vec::new();
+        for object in
+            with_kind(objects, "ResourceBinding").chain(with_kind(objects, "ClusterResourceBinding"))
+        {
+            bindings
+                .push(ResourceBinding::from_object(object).map_err(|error| invalid_policy(object, &error))?);
+        }
+        Ok(Self { options, members, policies, bindings })
     }
 
     /// The clusters, by name.
@@ -256,12 +257,22 @@ impl FailoverOptions {
 
 /// A cluster as the scheduler sees it.
 fn to_scheduler_cluster(member: &FailoverMember) -> Cluster {
-    let taint = |taint: &ClusterTaint| federate_kubernetes::Taint {
-        key: taint.key.clone(),
-        value: taint.value.clone(),
-        effect: taint.effect.clone(),
-    };
-    Cluster { taints: member.taints.iter().map(taint).collect(), ..member.cluster.clone() }
+    let taints = member.taints.iter().map(Taint::from).collect();
+    Cluster { taints, ..member.cluster.clone() }
+}
+
+fn with_kind<'o>(objects: &'o [Object], kind: &'static str) -> impl Iterator<Item = &'o Object> {
+    objects.iter().filter(move |object| object.id.kind == kind)
+}
+
+/// The list at a path of a cluster; empty if it is missing or null.
+fn read_list<T: DeserializeOwned>(cluster: &Object, path: &[&str]) -> Result<Vec<T>, Finding> {
+    let Some(list) = cluster.value_at(path).filter(|list| !list.is_null()) else { return Ok(Vec::new()) };
+    Vec::deserialize(list).map_err(|error| Finding::error("invalid-cluster", cluster, error.to_string()))
+}
+
+fn invalid_policy(object: &Object, error: &serde_json::Error) -> Finding {
+    Finding::error("invalid-policy", object, error.to_string())
 }
 
 #[cfg(test)]

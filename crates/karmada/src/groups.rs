@@ -9,7 +9,6 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use federate_dialect::{ClusterNames, PlacedClusters};
-use federate_kubernetes::Cluster;
 
 use super::KarmadaPlanner;
 use super::overrides::CompiledOverridePolicy;
@@ -58,18 +57,27 @@ impl ClusterGroups {
         clusters: &PlacedClusters,
         revises: bool,
     ) -> Arc<[(Option<ReplicaRevision>, ClusterGroup)]> {
-        let replicas = |replicas| ReplicaRevision { replicas, completions: None };
-        let make = || {
-            let revisions = clusters.iter().map(|placed| placed.replicas.filter(|_| revises).map(replicas));
-            ClusterGroup::for_placement(plane, clusters).group_by_keys(plane, revisions)
-        };
         // The address of a list that is not kept may become that of another one.
         if plane.lists.contains_list(clusters) {
-            self.0.get_or_compute((clusters.list_address(), revises), make)
+            let key = (clusters.list_address(), revises);
+            self.0.get_or_compute(key, || group_by_replicas(plane, clusters, revises))
         } else {
-            make()
+            group_by_replicas(plane, clusters, revises)
         }
     }
+}
+
+/// The clusters of a list by the numbers that are written for them.
+fn group_by_replicas(
+    plane: &KarmadaPlanner<'_>,
+    clusters: &PlacedClusters,
+    revises: bool,
+) -> Arc<[(Option<ReplicaRevision>, ClusterGroup)]> {
+    let revisions = clusters.iter().map(|placed| {
+        let replicas = placed.replicas.filter(|_| revises)?;
+        Some(ReplicaRevision { replicas, completions: None })
+    });
+    ClusterGroup::for_placement(plane, clusters).group_by_keys(plane, revisions)
 }
 
 /// Some clusters of a placement.
@@ -86,14 +94,15 @@ impl ClusterGroup {
     /// All clusters of a placement. The inventory has the same order.
     pub(super) fn for_placement(plane: &KarmadaPlanner<'_>, clusters: &PlacedClusters) -> Self {
         let mut rest = plane.clusters.iter().enumerate().peekable();
-        let index = |name: &Arc<str>| {
+        let mut indexes = Vec::with_capacity(clusters.len());
+        for placed in clusters {
+            let name = &placed.name;
             // A placement mostly shares its names with the inventory.
-            let is = |c: &Cluster| Arc::ptr_eq(&c.name, name) || c.name == *name;
-            while rest.next_if(|(_, c)| !is(c) && c.name < *name).is_some() {}
-            rest.peek().filter(|(_, c)| is(c)).map(|(index, _)| *index)
-        };
-        let indexes = clusters.iter().map(|placed| &placed.name).map(index).collect();
-        Self { names: plane.lists.names_of(clusters), indexes, parts: Kept::default() }
+            while rest.next_if(|(_, c)| !Arc::ptr_eq(&c.name, name) && c.name < *name).is_some() {}
+            let next = rest.peek().filter(|(_, c)| Arc::ptr_eq(&c.name, name) || c.name == *name);
+            indexes.push(next.map(|(index, _)| *index));
+        }
+        Self { names: plane.lists.names_of(clusters), indexes: indexes.into(), parts: Kept::default() }
     }
 
     /// One of the clusters, by its place among them.
@@ -122,17 +131,18 @@ impl ClusterGroup {
         self.parts.get_or_compute(addresses, || {
             let mut parts = vec![(RuleIds::new(), (0..self.indexes.len()).collect::<Vec<usize>>())];
             for (at, policy) in policies.iter().enumerate() {
-                let class = |place: usize| {
-                    let index = self.indexes.get(place).copied().flatten();
-                    (policy.find_class(plane.clusters, index), place)
-                };
-                let split = |(rules, places): (RuleIds, Vec<usize>)| {
-                    collect_by_key(places.into_iter().map(class)).into_iter().map(move |(class, places)| {
+                let mut refined = Vec::new();
+                for (rules, places) in parts {
+                    let classes = places.into_iter().map(|place: usize| {
+                        let index = self.indexes.get(place).copied().flatten();
+                        (policy.find_class(plane.clusters, index), place)
+                    });
+                    for (class, places) in collect_by_key(classes) {
                         let more = policy.rules_of(plane.clusters, class).iter().map(|rule| (at, *rule));
-                        (rules.iter().copied().chain(more).collect(), places)
-                    })
-                };
-                parts = parts.into_iter().flat_map(split).collect();
+                        refined.push((rules.iter().copied().chain(more).collect(), places));
+                    }
+                }
+                parts = refined;
             }
             parts.into_iter().map(|(rules, places)| (rules, self.take_subset(plane, &places))).collect()
         })

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::version::KarmadaBehaviour;
 use federate_dialect::Health;
 use federate_kubernetes::Object;
-use federate_kubernetes::object::value_at;
 
 mod thirdparty;
 
@@ -92,9 +91,10 @@ fn daemon_set(live: &Object) -> Health {
 
 fn check_address(live: &Object) -> Health {
     let entries = live.value_at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
-    let filled =
-        |entry: &Value, key| value_at(entry, &[key]).and_then(Value::as_str).is_some_and(|s| !s.is_empty());
-    let found = entries.into_iter().flatten().any(|entry| filled(entry, "hostname") || filled(entry, "ip"));
+    let found = entries
+        .into_iter()
+        .flatten()
+        .any(|entry| !read_text(entry, "hostname").is_empty() || !read_text(entry, "ip").is_empty());
     Health::healthy_if(found, "the load balancer has no address yet")
 }
 

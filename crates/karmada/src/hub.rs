@@ -103,9 +103,9 @@ struct Status {
 pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
     let mut rows = Vec::new();
     for binding in filter_bindings(objects).filter(|binding| !binding.is_deleting()) {
-        let error = |error| Error(binding.id.clone(), error);
-        let spec: Spec = read_section(binding, "spec").map_err(error)?;
-        let status: Status = read_section(binding, "status").map_err(error)?;
+        let spec: Spec = read_section(binding, "spec").map_err(|error| Error(binding.id.clone(), error))?;
+        let status: Status =
+            read_section(binding, "status").map_err(|error| Error(binding.id.clone(), error))?;
         if spec.placement.is_some() {
             rows.push(row_from_binding(binding, spec, &status));
         }
@@ -123,14 +123,15 @@ fn filter_bindings(objects: &[Object]) -> impl Iterator<Item = &Object> {
 
 /// The bindings that [`memory_of`] leaves out, each with the reason.
 pub fn without_memory(objects: &[Object]) -> Vec<(&ObjectRef, &'static str)> {
-    let reason = |binding: &Object| {
+    let mut left_out = Vec::new();
+    for binding in filter_bindings(objects) {
         if binding.is_deleting() {
-            return Some("being deleted");
+            left_out.push((&binding.id, "being deleted"));
+        } else if binding.value_at(&["spec", "placement"]).is_none_or(Value::is_null) {
+            left_out.push((&binding.id, "without `spec.placement`, as for objects that follow others"));
         }
-        let placement = binding.value_at(&["spec", "placement"]).filter(|placement| !placement.is_null());
-        placement.is_none().then_some("without `spec.placement`, as for objects that follow others")
-    };
-    filter_bindings(objects).filter_map(|binding| Some((&binding.id, reason(binding)?))).collect()
+    }
+    left_out
 }
 
 fn read_section<T: Default + for<'de> Deserialize<'de>>(
@@ -147,9 +148,11 @@ fn row_from_binding(binding: &Object, spec: Spec, status: &Status) -> Placement 
     let workload = spec.replicas > 0
         || spec.replica_requirements.is_some_and(|r| !r.is_null())
         || !spec.components.is_empty();
-    let placed =
-        |target: Target| Placed { name: target.name.into(), replicas: workload.then_some(target.replicas) };
-    let mut clusters: Vec<Placed> = spec.clusters.into_iter().map(placed).collect();
+    let placed = spec
+        .clusters
+        .into_iter()
+        .map(|target| Placed { name: target.name.into(), replicas: workload.then_some(target.replicas) });
+    let mut clusters: Vec<Placed> = placed.collect();
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = clusters.into_iter().collect();
     row.unschedulable = read_unschedulable(&status.conditions);
@@ -181,17 +184,27 @@ fn row_from_binding(binding: &Object, spec: Spec, status: &Status) -> Placement 
 
 /// The policy that claims a binding.
 fn claiming_policy(binding: &Object) -> Option<ObjectRef> {
-    let of = |key: &str| binding.annotation(key).filter(|name| !name.is_empty());
-    let id = |kind: &str, namespace: Option<&str>, name: &str| ObjectRef {
-        api_version: "policy.karmada.io/v1alpha1".to_owned(),
-        kind: kind.to_owned(),
-        namespace: namespace.map(str::to_owned),
-        name: name.to_owned(),
-    };
-    if let Some(name) = of("propagationpolicy.karmada.io/name") {
-        return Some(id("PropagationPolicy", of("propagationpolicy.karmada.io/namespace"), name));
-    }
-    of("clusterpropagationpolicy.karmada.io/name").map(|name| id("ClusterPropagationPolicy", None, name))
+    const CLAIMS: [(&str, &str, Option<&str>); 2] = [
+        (
+            "PropagationPolicy",
+            "propagationpolicy.karmada.io/name",
+            Some("propagationpolicy.karmada.io/namespace"),
+        ),
+        ("ClusterPropagationPolicy", "clusterpropagationpolicy.karmada.io/name", None),
+    ];
+    CLAIMS.into_iter().find_map(|(kind, name, namespace)| {
+        Some(ObjectRef {
+            api_version: "policy.karmada.io/v1alpha1".to_owned(),
+            kind: kind.to_owned(),
+            name: filled_annotation(binding, name)?,
+            namespace: namespace.and_then(|key| filled_annotation(binding, key)),
+        })
+    })
+}
+
+/// The value of an annotation, unless it is empty.
+fn filled_annotation(object: &Object, key: &str) -> Option<String> {
+    object.annotation(key).filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
 /// Why the last scheduling failed, if it did.

@@ -9,7 +9,7 @@ use federate_kubernetes::schema::{Cursor, find_similar};
 use federate_kubernetes::{Cluster, Finding, Object, finding};
 
 use super::KarmadaPlanner;
-use super::api::{AffinityTerm, KarmadaImageOverrider};
+use super::api::KarmadaImageOverrider;
 use super::overrides::{CompiledOverridePolicy, change_images, containers_path};
 use super::policies::PropagationPolicy;
 use super::validation::REFUSED_OVERRIDERS;
@@ -85,11 +85,12 @@ fn ignored_overriders(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
     let overriders = spec.field("overriders");
     let keys = overriders.value().as_object().into_iter().flatten().map(|(key, _)| key.as_str());
     let ignored = keys.filter(|key| !REFUSED_OVERRIDERS.contains(key) && overriders.field(key).has_items());
-    let finding = |key: &str| {
-        let message = format!("`spec.overriders.{key}` is ignored, because `overrideRules` is set");
-        no_effect(object, &overriders.field(key), message, "move it into one of the `overrideRules`")
-    };
-    ignored.map(finding).collect()
+    ignored
+        .map(|key| {
+            let message = format!("`spec.overriders.{key}` is ignored, because `overrideRules` is set");
+            no_effect(object, &overriders.field(key), message, "move it into one of the `overrideRules`")
+        })
+        .collect()
 }
 
 /// The findings about image overriders that change no image of the selected templates.
@@ -123,20 +124,15 @@ fn check_images(
     }
     let has_containers = selected.iter().any(|template| containers_path(template).is_some());
     // Another policy may change the images first.
-    let changes_images = |other: &CompiledOverridePolicy<'_>| {
-        let spec = Cursor::new(&other.object.body).field("spec");
-        let mut rules = spec.field("overrideRules").items().chain([spec]);
-        let is_other = other.object.id != policy.object.id;
-        is_other
-            && rules.any(|rule| {
-                let overriders = rule.field("overriders");
-                overriders.field("imageOverrider").has_items() || overriders.field("plaintext").has_items()
-            })
-    };
-    if has_containers && plane.overrides.iter().any(changes_images) {
+    let mut others = plane.overrides.iter().filter(|other| other.object.id != policy.object.id);
+    if has_containers && others.any(changes_images) {
         return Vec::new();
     }
-    let finding = |(at, overrider): &(Cursor<'_>, KarmadaImageOverrider)| {
+    let mut found = Vec::new();
+    for ((at, overrider), works) in all.iter().zip(&works) {
+        if *works {
+            continue;
+        }
         let (why, help) = match (overrider.component.as_str(), overrider.operator.as_str()) {
             _ if overrider.predicate.is_none() && !has_containers => (
                 "none of the selected objects has containers".to_owned(),
@@ -155,9 +151,18 @@ fn check_images(
             "`imageOverrider` ({} {}) changes no image: {why}",
             overrider.operator, overrider.component
         );
-        no_effect(policy.object, at, message, help)
-    };
-    all.iter().zip(&works).filter(|(_, works)| !**works).map(|(one, _)| finding(one)).collect()
+        found.push(no_effect(policy.object, at, message, help));
+    }
+    found
+}
+
+/// Whether a policy may change images.
+fn changes_images(policy: &CompiledOverridePolicy<'_>) -> bool {
+    let spec = Cursor::new(&policy.object.body).field("spec");
+    spec.field("overrideRules").items().chain([spec]).any(|rule| {
+        let overriders = rule.field("overriders");
+        overriders.field("imageOverrider").has_items() || overriders.field("plaintext").has_items()
+    })
 }
 
 fn no_effect(
@@ -182,15 +187,21 @@ fn selects_all(object: &Object, affinity: &Cursor<'_>) -> Option<Finding> {
 
 /// The findings about overriders that set a field to null, because they have no value.
 fn without_value(object: &Object, plaintext: &Cursor<'_>) -> Vec<Finding> {
-    let sets = |one: &Cursor<'_>| ["add", "replace"].contains(&one.field("operator").as_text());
-    let nulls = plaintext.items().filter(|one| sets(one) && !one.field("value").is_present());
-    let finding = |one: Cursor<'_>| {
+    let mut found = Vec::new();
+    for one in plaintext.items() {
         let (operator, path) = (one.field("operator"), one.field("path"));
+        if !["add", "replace"].contains(&operator.as_text()) || one.field("value").is_present() {
+            continue;
+        }
         let message = format!("`{}` without `value` sets `{}` to null", operator.as_text(), path.as_text());
         let help = "add `value`, or use `operator: remove`";
-        Finding::warning("invalid-override", object, message).with_pointer(operator.pointer()).with_help(help)
-    };
-    nulls.map(finding).collect()
+        found.push(
+            Finding::warning("invalid-override", object, message)
+                .with_pointer(operator.pointer())
+                .with_help(help),
+        );
+    }
+    found
 }
 
 /// The findings about weights that no replica is divided by.
@@ -208,20 +219,11 @@ fn check_weights(
         let help = "set `replicaSchedulingType: Divided` and `replicaDivisionPreference: Weighted`";
         return vec![no_effect(policy.object, &preference, message, help)];
     }
-    let of_term = |term: &AffinityTerm, cluster: &Cluster| {
-        let mut overflow = term.overflow_affinities.iter();
-        term.affinity.selects_cluster(cluster) || overflow.any(|one| one.affinity.selects_cluster(cluster))
-    };
-    let terms = &placement.cluster_affinities;
-    let selected = |cluster: &Cluster| {
-        placement.cluster_affinity.as_ref().is_none_or(|affinity| affinity.selects_cluster(cluster))
-            && (terms.is_empty() || terms.iter().any(|term| of_term(term, cluster)))
-    };
     let mut found = Vec::new();
     for (weight, at) in weights.static_weight_list.iter().zip(preference.field("staticWeightList").items()) {
         let targets: Vec<&Cluster> =
             clusters.iter().filter(|cluster| weight.target_cluster.selects_cluster(cluster)).collect();
-        if !targets.is_empty() && !targets.iter().any(|cluster| selected(cluster)) {
+        if !targets.is_empty() && !targets.iter().any(|cluster| placement.selects_cluster(cluster)) {
             let names: Vec<&str> = targets.iter().map(|cluster| cluster.name.as_ref()).collect();
             let message = format!(
                 "the weight is for {}, which the cluster affinity of the policy does not select",

@@ -105,8 +105,9 @@ impl<'a> Interpreter<'a> {
         let not_run = if cfg!(feature = "lua") { Vec::new() } else { customizations.clone() };
         let mut scripts: BTreeMap<&str, BTreeMap<&str, Vec<Script<'a>>>> = BTreeMap::new();
         for customization in customizations {
-            let target = |key| customization.text_at(&["spec", "target", key]);
-            let all = scripts.entry(target("apiVersion")).or_default().entry(target("kind")).or_default();
+            let version = customization.text_at(&["spec", "target", "apiVersion"]);
+            let kind = customization.text_at(&["spec", "target", "kind"]);
+            let all = scripts.entry(version).or_default().entry(kind).or_default();
             all.extend(CustomizationRule::ALL.into_iter().filter_map(|rule| {
                 let text = customization.text_at(&["spec", "customizations", rule.field_name(), "luaScript"]);
                 (!text.is_empty()).then_some(Script { customization, rule, text })

@@ -1,6 +1,7 @@
 //! Karmada's own kinds, with their scopes and versions.
 
 use federate_kubernetes::kinds::GroupKinds;
+use serde_json::Value;
 
 pub(super) const KINDS: [GroupKinds; 10] = [
     GroupKinds::new("apps.karmada.io", "WorkloadRebalancer", "").with_versions("v1alpha1"),
@@ -26,3 +27,8 @@ pub(super) const KINDS: [GroupKinds; 10] = [
     GroupKinds::new("work.karmada.io", "ClusterResourceBinding", "ResourceBinding Work")
         .with_versions("v1alpha2 v1alpha1"),
 ];
+
+/// The API version and the kind of an object; empty if they are missing.
+pub(super) fn version_and_kind(body: &Value) -> (&str, &str) {
+    (body["apiVersion"].as_str().unwrap_or_default(), body["kind"].as_str().unwrap_or_default())
+}

@@ -293,8 +293,11 @@ impl<'a> KarmadaPlanner<'a> {
             return Vec::new();
         }
         let (group, namespace) = (id.group(), id.namespace.as_deref());
-        let of = |cluster: &Cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name);
-        self.clusters.iter().filter_map(of).filter(|object| object.id == *id).collect()
+        self.clusters
+            .iter()
+            .filter_map(|cluster| self.live.get(&cluster.name, group, &id.kind, namespace, &id.name))
+            .filter(|object| object.id == *id)
+            .collect()
     }
 
     /// A template as scripts see it, where there are scripts for its kind: with its defaults, and with the label and the
@@ -363,15 +366,11 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
     }
 
     fn decision_subjects(&self) -> Vec<DecisionSubject> {
-        let subject = |template: &Template| DecisionSubject {
-            object: template.object.id.clone(),
-            reads: TemplateReads::Subject,
-        };
-        let quotas = self
-            .quotas
-            .iter()
-            .map(|quota| DecisionSubject { object: quota.quota.id.clone(), reads: TemplateReads::Subject });
-        self.templates.iter().map(subject).chain(quotas).collect()
+        let templates = self.templates.iter().map(|template| &template.object.id);
+        templates
+            .chain(self.quotas.iter().map(|quota| &quota.quota.id))
+            .map(|object| DecisionSubject { object: object.clone(), reads: TemplateReads::Subject })
+            .collect()
     }
 
     fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {

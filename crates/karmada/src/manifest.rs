@@ -46,9 +46,11 @@ pub(super) fn render_variants(
         }
     } else {
         // Each cluster has its own rendering of a `*.j2` file.
-        let own = |placed: &'_ Placed| template.per_cluster.is_some().then(|| placed.name.clone());
-        let keys = compute_revisions(plane, placement, &template.object).into_iter();
-        let keys = keys.zip(placement.clusters.iter().map(own));
+        let revisions = compute_revisions(plane, placement, &template.object).into_iter();
+        let keys = revisions.zip(
+            (placement.clusters.iter())
+                .map(|placed| template.per_cluster.is_some().then(|| placed.name.clone())),
+        );
         for ((revision, _), group) in
             ClusterGroup::for_placement(plane, &placement.clusters).group_by_keys(plane, keys).iter()
         {
@@ -141,12 +143,14 @@ fn compute_revisions(
     let completions = cluster_completions(plane, placement, template);
     let revises = writes_replicas(plane, placement);
     let required = required_replicas(plane, placement, template);
-    let revision = |(at, placed): (usize, &Placed)| {
-        let completions = completions.as_ref().and_then(|all| all.get(at).copied());
-        let replicas = placed.replicas.or_else(|| required.get(&placed.name).copied());
-        replicas.filter(|_| revises).map(|replicas| ReplicaRevision { replicas, completions })
-    };
-    placement.clusters.iter().enumerate().map(revision).collect()
+    let placed = placement.clusters.iter().enumerate();
+    placed
+        .map(|(at, placed)| {
+            let completions = completions.as_ref().and_then(|all| all.get(at).copied());
+            let replicas = placed.replicas.or_else(|| required.get(&placed.name).copied());
+            replicas.filter(|_| revises).map(|replicas| ReplicaRevision { replicas, completions })
+        })
+        .collect()
 }
 
 /// The step that says what chance decides about the completions of a Job in old releases.
@@ -187,13 +191,16 @@ pub(super) fn allows_overwrite(plane: &KarmadaPlanner<'_>, placement: &Placement
 
 /// Whether the object stays in its clusters when its policy is deleted.
 pub(super) fn is_preserved(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
-    let preserves = |spec: &PropagationSpec| spec.preserve_resources_on_deletion == Some(true);
     if plane.behaviour.conflict_resolution == ConflictResolution::OneReferrer
         && let Some(last) = placement.required_by.last()
     {
-        return of_referrer(plane, last).is_some_and(preserves);
+        return of_referrer(plane, last).is_some_and(preserves_resources);
     }
-    has_setting(plane, placement, preserves)
+    has_setting(plane, placement, preserves_resources)
+}
+
+fn preserves_resources(spec: &PropagationSpec) -> bool {
+    spec.preserve_resources_on_deletion == Some(true)
 }
 
 /// Whether the object's policy has a setting; without a policy, that of any referrer.
@@ -221,11 +228,10 @@ fn of_referrer<'p>(plane: &'p KarmadaPlanner<'_>, referrer: &ObjectRef) -> Optio
 /// Whether chance decides in this release how conflicts about an object that several refer to are resolved, or
 /// whether it is preserved. Here the last referrer by name decides.
 pub(super) fn is_random_resolution(plane: &KarmadaPlanner<'_>, placement: &Placement) -> bool {
-    let says = |referrer: &ObjectRef| {
+    let mut all = placement.required_by.iter().map(|referrer| {
         let spec = of_referrer(plane, referrer)?;
-        Some((spec.conflict_resolution.clone(), spec.preserve_resources_on_deletion))
-    };
-    let mut all = placement.required_by.iter().map(says);
+        Some((&spec.conflict_resolution, spec.preserve_resources_on_deletion))
+    });
     let first = all.next();
     plane.behaviour.conflict_resolution == ConflictResolution::OneReferrer
         && all.any(|other| Some(other) != first)
@@ -277,7 +283,7 @@ impl<'a> Render<'_, 'a> {
             .as_deref()
             .map(|own| self.plane.overrides.matching_policies(Some(own), &object));
         if wide.is_empty() && own.is_none_or(|own| own.is_empty()) {
-            variants.push(self.finish_variant((object, Vec::new()), group, None));
+            variants.push(self.finish_variant(OverriddenObject::new(object), group, None));
             return;
         }
         // Overrides see the object with its defaults.
@@ -293,37 +299,48 @@ impl<'a> Render<'_, 'a> {
                 server_defaults::add_metadata_maps(body);
             }
         }
-        let bodies = (&written, &defaulted);
-        let own = |former: Former<'_>, group: &ClusterGroup, variants: &mut Vec<ManifestVariant>| {
-            // The cluster-wide policies may have renamed the object.
-            let renamed = Object::from_manifest(former.0.body.clone(), "");
-            let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-            let own = namespace.map(|own| self.plane.overrides.matching_policies(Some(own), &renamed));
-            let finish = |former: Former<'_>, group: &ClusterGroup, variants: &mut Vec<ManifestVariant>| {
-                variants.push(self.finish_variant(former, group, Some(bodies)));
-            };
-            self.apply_policies((former, group), &own.unwrap_or_default(), variants, finish);
-        };
-        self.apply_policies(((Cow::Owned(seen), Vec::new()), group), &wide, variants, own);
+        let seen = OverriddenObject::new(Cow::Owned(seen));
+        self.apply_policies(seen, group, &wide, variants, |former, group, variants| {
+            self.apply_own_overrides(former, group, (&written, &defaulted), variants);
+        });
+    }
+
+    /// Applies the overrides of the namespace, after those that are cluster-wide.
+    fn apply_own_overrides(
+        &self,
+        former: OverriddenObject<'_>,
+        group: &ClusterGroup,
+        bodies: (&Value, &Value),
+        variants: &mut Vec<ManifestVariant>,
+    ) {
+        // The cluster-wide policies may have renamed the object.
+        let renamed = Object::from_manifest(former.object.body.clone(), "");
+        let namespace = renamed.id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let own = namespace.map(|own| self.plane.overrides.matching_policies(Some(own), &renamed));
+        self.apply_policies(former, group, &own.unwrap_or_default(), variants, |former, group, variants| {
+            variants.push(self.finish_variant(former, group, Some(bodies)));
+        });
     }
 
     /// Applies the rules of policies, and calls `next` with the result for each part of the clusters. If a rule fails, the
     /// clusters receive nothing, which is added to `variants`.
     fn apply_policies(
         &self,
-        ((object, changes), group): (Former<'_>, &ClusterGroup),
+        former: OverriddenObject<'_>,
+        group: &ClusterGroup,
         policies: &[&CompiledOverridePolicy<'a>],
         variants: &mut Vec<ManifestVariant>,
-        next: impl Fn(Former<'_>, &ClusterGroup, &mut Vec<ManifestVariant>),
+        next: impl Fn(OverriddenObject<'_>, &ClusterGroup, &mut Vec<ManifestVariant>),
     ) {
         let parts = group.split_by_rules(self.plane, policies);
         if let [(rules, group)] = &*parts
             && rules.is_empty()
         {
-            return next((object, changes), group, variants);
+            return next(former, group, variants);
         }
         for (rules, group) in parts.iter() {
-            let former = (Cow::Borrowed(&*object), changes.clone());
+            let former =
+                OverriddenObject { object: Cow::Borrowed(&*former.object), changes: former.changes.clone() };
             match apply_rules(policies, rules, former, &group.names) {
                 Ok(result) => next(result, group, variants),
                 Err(finding) => {
@@ -337,11 +354,11 @@ impl<'a> Render<'_, 'a> {
     /// The variant of an object. `bodies` are the object as it is written and with its defaults, if overrides have seen it.
     fn finish_variant(
         &self,
-        (object, changes): Former<'_>,
+        former: OverriddenObject<'_>,
         group: &ClusterGroup,
         bodies: Option<(&Value, &Value)>,
     ) -> ManifestVariant {
-        let mut body = match object {
+        let mut body = match former.object {
             Cow::Owned(object) => object.body,
             Cow::Borrowed(object) => object.body.clone(),
         };
@@ -350,12 +367,22 @@ impl<'a> Render<'_, 'a> {
                 server_defaults::without_defaults(Some(written), Some(defaulted), body).unwrap_or_default();
         }
         pruning::prune_manifest(&mut body, self.overwrite);
-        ManifestVariant { clusters: group.names.clone(), rendered: Ok(RenderedManifest { body, changes }) }
+        let rendered = RenderedManifest { body, changes: former.changes };
+        ManifestVariant { clusters: group.names.clone(), rendered: Ok(rendered) }
     }
 }
 
 /// An object so far, and what overrides changed in it.
-type Former<'o> = (Cow<'o, Object>, Vec<OverrideChange>);
+struct OverriddenObject<'o> {
+    object: Cow<'o, Object>,
+    changes: Vec<OverrideChange>,
+}
+
+impl<'o> OverriddenObject<'o> {
+    fn new(object: Cow<'o, Object>) -> Self {
+        Self { object, changes: Vec::new() }
+    }
+}
 
 /// The variant of clusters whose replicas no script could write.
 fn unrevised_variant(object: &Object, failed: &InterpreterFailure, group: &ClusterGroup) -> ManifestVariant {
@@ -375,35 +402,36 @@ fn list_clusters(clusters: &ClusterNames) -> String {
 fn apply_rules<'o>(
     policies: &[&CompiledOverridePolicy<'_>],
     rules: &RuleIds,
-    (mut object, mut changes): Former<'o>,
+    mut former: OverriddenObject<'o>,
     clusters: &ClusterNames,
-) -> Result<Former<'o>, Finding> {
+) -> Result<OverriddenObject<'o>, Finding> {
     for (policy, rule) in rules {
         let policy = policies[*policy];
         if work::is_exceeded() {
             break;
         }
-        let mut changed = Object::clone(&object);
+        let mut changed = Object::clone(&former.object);
         if let Err(failure) = policy.rules[*rule].apply_to_manifest(&mut changed.body) {
             return Err(override_failed(policy, &failure, &changed, clusters));
         }
-        changes.push(OverrideChange {
+        former.changes.push(OverrideChange {
             policy: policy.object.id.clone(),
             origin: policy.object.origin.to_string(),
-            paths: list_changed_paths(&object.body, &changed.body),
+            paths: list_changed_paths(&former.object.body, &changed.body),
         });
-        object = Cow::Owned(changed);
+        former.object = Cow::Owned(changed);
     }
-    Ok((object, changes))
+    Ok(former)
 }
 
-/// Removes empty maps of labels and annotations.
+/// The differences of two bodies, without empty maps of labels and annotations.
 fn list_changed_paths(before: &Value, after: &Value) -> Vec<String> {
-    let empty = |path: &String| {
-        matches!(path.as_str(), "/metadata/labels" | "/metadata/annotations")
-            && after.pointer(path).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
-    };
-    patch::find_differences(before, after).into_iter().filter(|path| !empty(path)).collect()
+    let mut paths = patch::find_differences(before, after);
+    paths.retain(|path| {
+        !matches!(path.as_str(), "/metadata/labels" | "/metadata/annotations")
+            || !after.pointer(path).and_then(Value::as_object).is_some_and(serde_json::Map::is_empty)
+    });
+    paths
 }
 
 fn override_failed(

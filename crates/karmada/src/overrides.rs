@@ -57,11 +57,10 @@ impl CompiledOverrideRule {
     /// Changes the manifest.
     pub(super) fn apply_to_manifest(&self, manifest: &mut Value) -> Result<()> {
         work::charge_steps(STEPS_OF_RULE);
-        let at = |list: &str, index: usize| format!("{}/{list}/{index}", self.pointer);
         let o = &self.overriders;
         for (index, overrider) in o.image_overrider.iter().enumerate() {
             image::override_images(overrider, manifest)
-                .map_err(|message| OverrideRuleFailure { pointer: at("imageOverrider", index), message })?;
+                .map_err(|message| self.failure_at("imageOverrider", index, message))?;
         }
         for overrider in &o.command_overrider {
             lists::override_list(overrider, "command", manifest);
@@ -82,13 +81,17 @@ impl CompiledOverrideRule {
         }
         for (index, overrider) in o.field_overrider.iter().enumerate() {
             field::override_field(overrider, manifest)
-                .map_err(|message| OverrideRuleFailure { pointer: at("fieldOverrider", index), message })?;
+                .map_err(|message| self.failure_at("fieldOverrider", index, message))?;
         }
         for (index, overrider) in o.plaintext.iter().enumerate() {
             apply_plaintext(overrider, manifest)
-                .map_err(|message| OverrideRuleFailure { pointer: at("plaintext", index), message })?;
+                .map_err(|message| self.failure_at("plaintext", index, message))?;
         }
         Ok(())
+    }
+
+    fn failure_at(&self, list: &str, index: usize, message: String) -> OverrideRuleFailure {
+        OverrideRuleFailure { pointer: format!("{}/{list}/{index}", self.pointer), message }
     }
 }
 
@@ -112,12 +115,12 @@ struct Classes {
 impl Classes {
     fn new(rules: &[CompiledOverrideRule], clusters: &[Cluster]) -> Self {
         let mut numbers = BTreeMap::from([(Vec::new(), 0)]);
-        let mut class = |cluster: &Cluster| {
+        let mut of = Vec::with_capacity(clusters.len());
+        for cluster in clusters {
             let meant = rules.iter().enumerate().filter(|(_, rule)| rule.targets_cluster(cluster));
             let next = numbers.len();
-            *numbers.entry(meant.map(|(number, _)| number).collect::<Vec<_>>()).or_insert(next)
-        };
-        let of = clusters.iter().map(&mut class).collect();
+            of.push(*numbers.entry(meant.map(|(number, _)| number).collect::<Vec<_>>()).or_insert(next));
+        }
         let mut rules: Vec<(usize, Vec<usize>)> =
             numbers.into_iter().map(|(r, number)| (number, r)).collect();
         rules.sort_unstable();
@@ -155,8 +158,7 @@ impl<'a> CompiledOverridePolicy<'a> {
 
     /// The class of a cluster, which identifies the rules that target it. The inventory is always the same.
     pub(super) fn find_class(&self, inventory: &[Cluster], cluster: Option<usize>) -> usize {
-        let of = |index: usize| self.cluster_classes(inventory).of.get(index).copied();
-        cluster.and_then(of).unwrap_or_default()
+        cluster.and_then(|index| self.cluster_classes(inventory).of.get(index).copied()).unwrap_or_default()
     }
 
     /// The rules of a class, by number.

@@ -6,7 +6,6 @@
 //! as that policy exists and its selectors match. A change of the template's own labels does not end a claim either, but
 //! then nothing is applied to the template any more.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -65,9 +64,8 @@ impl<'a> PropagationPolicy<'a> {
 
     /// The digest of its spec.
     pub(super) fn spec_digest(&self) -> &str {
-        let compute =
-            || scheduler_state::compute_digest(self.object.body.get("spec").unwrap_or(&Value::Null));
-        self.digest.get_or_init(compute)
+        let spec = self.object.body.get("spec");
+        self.digest.get_or_init(|| scheduler_state::compute_digest(spec.unwrap_or(&Value::Null)))
     }
 
     /// The same policy with a placement that it had earlier; `None` if that cannot be read.
@@ -188,9 +186,10 @@ impl<'a> Index<'a> {
             })
             .collect();
         found.sort_by(|a, b| {
-            let key =
-                |m: &PolicyMatch<'_, 'a>| (Reverse(m.policy.spec.priority), Reverse(m.implicit_priority));
-            key(a).cmp(&key(b)).then_with(|| a.policy.object.id.name.cmp(&b.policy.object.id.name))
+            let priorities = (b.policy.spec.priority, b.implicit_priority);
+            priorities
+                .cmp(&(a.policy.spec.priority, a.implicit_priority))
+                .then_with(|| a.policy.object.id.name.cmp(&b.policy.object.id.name))
         });
         found
     }
@@ -237,12 +236,12 @@ impl<'a> PropagationPolicies<'a> {
         let Some(claimant) = claimant.and_then(|id| self.by_id(id)) else {
             return matches.first().copied().map(Claim::Applied);
         };
-        let is_claimant = |found: &&PolicyMatch<'_, 'a>| std::ptr::eq(found.policy, claimant);
-        if let Some(found) = matches.iter().find(is_claimant) {
+        if let Some(found) = matches.iter().find(|found| std::ptr::eq(found.policy, claimant)) {
             return Some(Claim::Applied(*found));
         }
         if claimant.object.id.namespace.is_none()
-            && let Some(found) = self.cluster.find_matches(template).iter().find(is_claimant)
+            && let Some(found) =
+                self.cluster.find_matches(template).iter().find(|found| std::ptr::eq(found.policy, claimant))
         {
             return Some(Claim::Applied(*found));
         }

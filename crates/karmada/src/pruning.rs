@@ -51,8 +51,7 @@ pub(super) fn prune_manifest(manifest: &mut Value, overwrite: bool) {
     resolve_conflicts(metadata, overwrite);
     remove_stamps(metadata);
     for field in ["labels", "annotations"] {
-        let empty = |v: &Value| v.is_null() || v.as_object().is_some_and(Map::is_empty);
-        if metadata.get(field).is_some_and(empty) {
+        if metadata.get(field).is_some_and(|v| v.is_null() || v.as_object().is_some_and(Map::is_empty)) {
             metadata.shift_remove(field);
         }
     }

@@ -76,9 +76,9 @@ fn read_section<T: Default + for<'de> Deserialize<'de>>(
 }
 
 fn read_quantities(list: &ResourceList) -> BTreeMap<String, FormattedQuantity> {
-    let read =
-        |(name, amount): (&String, &Value)| Some((name.clone(), FormattedQuantity::from_json(amount)?));
-    list.iter().filter_map(read).collect()
+    list.iter()
+        .filter_map(|(name, amount)| Some((name.clone(), FormattedQuantity::from_json(amount)?)))
+        .collect()
 }
 
 fn format_list(list: &ResourceList) -> BTreeMap<String, String> {
@@ -118,22 +118,16 @@ pub fn compute_status(
     bindings: Option<&[Object]>,
 ) -> Result<QuotaStatus, serde_json::Error> {
     let spec: Spec = read_section(quota, "spec")?;
-    let list = |report: &Value, key: &str| -> Result<ResourceList, serde_json::Error> {
-        report
-            .get(key)
-            .filter(|list| !list.is_null())
-            .map_or(Ok(ResourceList::new()), ResourceList::deserialize)
-    };
     let mut used: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
     let mut aggregated_status = Vec::new();
     for (cluster_name, report) in reports {
-        let of_member = read_quantities(&list(report, "used")?);
+        let of_member = read_quantities(&read_list(report, "used")?);
         for (name, amount) in &of_member {
             used.entry(name.clone()).or_default().add(*amount);
         }
         aggregated_status.push(ClusterQuota {
             cluster_name: cluster_name.clone(),
-            hard: format_list(&list(report, "hard")?),
+            hard: format_list(&read_list(report, "hard")?),
             used: format_quantities(&of_member),
         });
     }
@@ -152,4 +146,10 @@ pub fn compute_status(
         overall_used: format_quantities(&used),
         aggregated_status,
     })
+}
+
+/// A list of a member's report; empty if it is missing or null.
+fn read_list(report: &Value, key: &str) -> Result<ResourceList, serde_json::Error> {
+    let list = report.get(key).filter(|list| !list.is_null());
+    list.map_or(Ok(ResourceList::new()), ResourceList::deserialize)
 }

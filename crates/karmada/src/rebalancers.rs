@@ -65,7 +65,7 @@ impl<'a> Rebalancers<'a> {
 
     /// Whether a rebalancer lists an object and is not among those that have been `obeyed`.
     pub(super) fn is_requested(&self, object: &ObjectRef, obeyed: &[String]) -> bool {
-        let new = |name: &&str| !obeyed.iter().any(|known| known == name);
-        self.find_names(object).is_some_and(|names| names.iter().any(new))
+        self.find_names(object)
+            .is_some_and(|names| names.iter().any(|name| !obeyed.iter().any(|known| known == name)))
     }
 }

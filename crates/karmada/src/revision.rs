@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::interpreter::{Interpreter, InterpreterFailure};
 use super::schedule::compute_shares;
-use super::server_defaults;
 use super::version::DivisionMethod;
+use super::{kinds, server_defaults};
 use federate_kubernetes::Object;
 
 /// The numbers for one cluster.
@@ -43,10 +43,10 @@ pub(super) fn write_revision(
 
 /// Writes a number of replicas into an object of a built-in kind.
 pub(super) fn revise_replicas(manifest: &mut Value, replicas: i64) {
-    let text = |key: &str| manifest.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let all = replicas;
     let replicas = Value::from(replicas);
-    let (version, kind) = (text("apiVersion"), text("kind"));
+    let (version, kind) = kinds::version_and_kind(manifest);
+    let (version, kind) = (version.to_owned(), kind.to_owned());
     match (version.as_str(), kind.as_str()) {
         ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => {
             replace_number(manifest, "replicas", replicas)
@@ -122,7 +122,8 @@ fn worker_shares(workers: i64, current: &[i64]) -> Vec<i64> {
     }
     let mut left = workers;
     let last = current.len() - 1;
-    let share = |(at, replicas): (usize, &i64)| {
+    let mut shares = Vec::with_capacity(current.len());
+    for (at, replicas) in current.iter().enumerate() {
         #[expect(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,
@@ -131,9 +132,9 @@ fn worker_shares(workers: i64, current: &[i64]) -> Vec<i64> {
         let rounded = (workers as f64 * (*replicas as f64 / sum as f64) + 0.5).floor() as i64;
         let share = if at == last { left } else { rounded };
         left -= share;
-        share
-    };
-    current.iter().enumerate().map(share).collect()
+        shares.push(share);
+    }
+    shares
 }
 
 /// Each cluster's share of a Job's completions, in the order of `replicas` (clusters by name).

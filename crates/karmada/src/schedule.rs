@@ -6,8 +6,6 @@
 //!
 //! Every cluster is known by its index in the inventory, which is in name order.
 
-use std::cmp::Reverse;
-
 use super::api::{KarmadaPlacement, ReplicaScheduling};
 use super::version::{CapacityReason, DeletingClusters, KarmadaBehaviour, Reschedule};
 use super::workload::Workload;
@@ -116,8 +114,7 @@ pub(super) struct Candidate {
 impl Candidate {
     /// Candidate order: tier, score, available replicas, name.
     fn candidate_order(a: &Self, b: &Self) -> std::cmp::Ordering {
-        let key = |c: &Self| (c.overflow, Reverse(c.score), Reverse(c.available), c.index);
-        key(a).cmp(&key(b))
+        (a.overflow, b.score, b.available, a.index).cmp(&(b.overflow, a.score, a.available, b.index))
     }
 }
 
@@ -270,14 +267,17 @@ impl Scheduler<'_> {
     ) -> Vec<Option<(&'static str, String)>> {
         let taken =
             eligibility.terms.iter().find(|t| t.name.as_deref() == affinity).or(eligibility.terms.first());
-        let refusal = |(index, cluster): (usize, &Cluster)| {
-            if self.behaviour.deleting == DeletingClusters::Never && cluster.deleting {
-                return Some(("deleting", "it is being deleted".to_owned()));
-            }
-            let filter = eligibility.find_tier(taken?, subject, index).err()?;
-            Some((filter.name(), eligibility::refusal_reason(filter, placement, cluster, subject.kind)))
-        };
-        self.clusters.iter().enumerate().map(refusal).collect()
+        let clusters = self.clusters.iter().enumerate();
+        clusters
+            .map(|(index, cluster)| {
+                if self.behaviour.deleting == DeletingClusters::Never && cluster.deleting {
+                    return Some(("deleting", "it is being deleted".to_owned()));
+                }
+                let filter = eligibility.find_tier(taken?, subject, index).err()?;
+                let reason = eligibility::refusal_reason(filter, placement, cluster, subject.kind);
+                Some((filter.name(), reason))
+            })
+            .collect()
     }
 
     /// The available replicas for the workload, by cluster index.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::api::KarmadaResourceSelector;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Object, work};
+use federate_kubernetes::{Object, ObjectRef, work};
 
 /// How specifically a policy selects a template. The more specific policy wins, or is applied last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,22 +52,20 @@ impl SelectorIndex {
         for selector in selectors {
             let namespace = Some(selector.namespace.as_str()).filter(|namespace| !namespace.is_empty());
             let namespace = namespace.or(default_namespace).unwrap_or_default();
-            let key = |name: &str| -> SelectorKey<'static> {
-                let owned = |text: &str| Cow::Owned(text.to_owned());
-                (owned(&selector.api_version), owned(&selector.kind), owned(namespace), owned(name))
-            };
             let Some(labels) = selector.label_selector.as_ref().filter(|_| selector.name.is_empty()) else {
-                let policies = self.plain.entry(key(&selector.name)).or_default();
+                let key = owned_key(selector, namespace, &selector.name);
+                let policies = self.plain.entry(key).or_default();
                 if policies.last() != Some(&policy) {
                     policies.push(policy);
                 }
                 continue;
             };
             // A selector that is written several times is one.
-            if labels.find_mistake().is_some() || !known.insert((key(""), format!("{labels:?}"))) {
+            let key = owned_key(selector, namespace, "");
+            if labels.find_mistake().is_some() || !known.insert((key.clone(), format!("{labels:?}"))) {
                 continue;
             }
-            let place = self.labelled.entry(key("")).or_default();
+            let place = self.labelled.entry(key).or_default();
             match labels.match_labels.iter().next() {
                 Some((name, value)) => {
                     let label = (name.clone(), value.clone());
@@ -82,33 +80,46 @@ impl SelectorIndex {
     pub(super) fn find_matches(&self, object: &Object) -> BTreeMap<usize, ImplicitPriority> {
         let id = &object.id;
         let mut found: BTreeMap<usize, ImplicitPriority> = BTreeMap::new();
-        let mut note = |policy: usize, priority: ImplicitPriority| {
-            let known = found.entry(policy).or_insert(priority);
-            *known = (*known).max(priority);
-        };
         let own = id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let labels = (!self.labelled.is_empty()).then(|| object.labels());
         for namespace in [Some(""), own].into_iter().flatten() {
-            let key = |name| -> SelectorKey<'_> {
-                (Cow::from(&*id.api_version), Cow::from(&*id.kind), Cow::from(namespace), Cow::from(name))
-            };
             for (name, priority) in [(&*id.name, ImplicitPriority::Name), ("", ImplicitPriority::All)] {
-                let policies = self.plain.get(&key(name)).into_iter().flatten();
-                policies.for_each(|policy| note(*policy, priority));
+                for policy in self.plain.get(&key_of(id, namespace, name)).into_iter().flatten() {
+                    raise_priority(&mut found, *policy, priority);
+                }
             }
-            let (Some(place), Some(labels)) = (self.labelled.get(&key("")), &labels) else { continue };
+            let place = self.labelled.get(&key_of(id, namespace, ""));
+            let (Some(place), Some(labels)) = (place, &labels) else { continue };
             let by_label =
                 labels.iter().filter_map(|(name, value)| place.by_label.get(&(name.clone(), value.clone())));
             let candidates = by_label.flatten().chain(&place.others);
             for (policy, selector) in candidates {
                 work::charge_steps(STEPS_OF_SELECTOR);
                 if selector.matches(labels) {
-                    note(*policy, ImplicitPriority::Label);
+                    raise_priority(&mut found, *policy, ImplicitPriority::Label);
                 }
             }
         }
         found
     }
+}
+
+/// What an object must have so that a selector selects it.
+fn owned_key(selector: &KarmadaResourceSelector, namespace: &str, name: &str) -> SelectorKey<'static> {
+    let [version, kind, namespace, name] =
+        [&selector.api_version, &selector.kind, namespace, name].map(|text| Cow::Owned(text.to_owned()));
+    (version, kind, namespace, name)
+}
+
+/// The key of the selectors with this namespace and name that may select an object.
+fn key_of<'k>(id: &'k ObjectRef, namespace: &'k str, name: &'k str) -> SelectorKey<'k> {
+    (Cow::from(&*id.api_version), Cow::from(&*id.kind), Cow::from(namespace), Cow::from(name))
+}
+
+/// Records a match of a policy, unless a more specific one is known.
+fn raise_priority(found: &mut BTreeMap<usize, ImplicitPriority>, policy: usize, priority: ImplicitPriority) {
+    let known = found.entry(policy).or_insert(priority);
+    *known = (*known).max(priority);
 }
 
 /// The steps of comparing labels with a selector.

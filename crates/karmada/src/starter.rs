@@ -24,7 +24,8 @@ pub(super) fn build_starter(clusters: &[ConfiguredCluster], templates: &[&Object
         "metadata": {"name": "everywhere"},
         "spec": {"resourceSelectors": selectors, "placement": {"clusterAffinity": {}}},
     });
-    let cluster = |cluster: &ConfiguredCluster| {
+    let mut inventory = Vec::with_capacity(clusters.len());
+    for cluster in clusters {
         let mut spec = json!({"syncMode": "Push", "region": cluster.region});
         if !cluster.provider.is_empty() {
             spec["provider"] = json!(cluster.provider);
@@ -32,12 +33,12 @@ pub(super) fn build_starter(clusters: &[ConfiguredCluster], templates: &[&Object
         if !cluster.zones.is_empty() {
             spec["zones"] = json!(cluster.zones);
         }
-        json!({
+        inventory.push(json!({
             "apiVersion": "cluster.karmada.io/v1alpha1",
             "kind": "Cluster",
             "metadata": {"name": cluster.name, "labels": starter_labels(cluster)},
             "spec": spec,
-        })
-    };
-    Starter { inventory: clusters.iter().map(cluster).collect(), policy: Some(policy), note: None }
+        }));
+    }
+    Starter { inventory, policy: Some(policy), note: None }
 }

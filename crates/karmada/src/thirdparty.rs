@@ -23,9 +23,10 @@ pub(super) fn interpret_thirdparty(
         ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")
         | ("apps.kruise.io/v1beta1", "StatefulSet") => {
             let requirements = read_pod(object)?;
-            let replicas = read_count(object, "replicas")?;
-            let lacking = || BuiltInFailure::wrong_type("`spec.replicas` is missing, and it has no default");
-            Workload { replicas: replicas.ok_or_else(lacking)?, requirements }
+            let replicas = read_count(object, "replicas")?.ok_or_else(|| {
+                BuiltInFailure::wrong_type("`spec.replicas` is missing, and it has no default")
+            })?;
+            Workload { replicas, requirements }
         }
         ("apps.kruise.io/v1alpha1", "BroadcastJob") => Workload {
             replicas: read_count(object, "parallelism")?.unwrap_or(1),
@@ -102,24 +103,27 @@ fn ray_service(object: &Object) -> Workload {
 
 /// Job managers and task managers, each of which may need the larger of both.
 fn interpret_flink(object: &Object) -> Workload {
-    let integer = |path: &[&str]| object.value_at(path).and_then(Value::as_i64);
     let slots = object.value_at(&["spec", "flinkConfiguration", "taskmanager.numberOfTaskSlots"]);
     let slots = slots.and_then(|v| v.as_i64().or_else(|| v.as_str()?.parse().ok())).filter(|s| *s != 0);
-    let by_slots = || integer(&["spec", "job", "parallelism"]).zip(slots);
-    let task_managers = integer(&["spec", "taskManager", "replicas"])
-        .or_else(|| by_slots().map(|(parallelism, slots)| (parallelism + slots - 1) / slots))
-        .unwrap_or(1);
-    let job_managers = integer(&["spec", "jobManager", "replicas"]).unwrap_or(1);
+    let parallelism = integer_at(object, &["spec", "job", "parallelism"]);
+    let by_slots = parallelism.zip(slots).map(|(parallelism, slots)| (parallelism + slots - 1) / slots);
+    let task_managers = integer_at(object, &["spec", "taskManager", "replicas"]).or(by_slots).unwrap_or(1);
+    let job_managers = integer_at(object, &["spec", "jobManager", "replicas"]).unwrap_or(1);
     let mut requests = BTreeMap::new();
     for resource in ["cpu", "memory"] {
-        let amount =
-            |manager| object.value_at(&["spec", manager, "resource", resource]).and_then(Quantity::from_json);
-        let most = amount("taskManager").into_iter().chain(amount("jobManager")).max();
+        let amounts = ["taskManager", "jobManager"].into_iter().filter_map(|manager| {
+            Quantity::from_json(object.value_at(&["spec", manager, "resource", resource])?)
+        });
+        let most = amounts.max();
         if let Some(most) = most.filter(|amount| amount.value() > 0) {
             requests.insert(resource.to_owned(), most);
         }
     }
     Workload { replicas: job_managers + task_managers, requirements: Some(Requirements { requests }) }
+}
+
+fn integer_at(object: &Object, path: &[&str]) -> Option<i64> {
+    object.value_at(path)?.as_i64()
 }
 
 /// The same in old releases: the script fails on missing fields, and compares amounts that are both strings
@@ -137,16 +141,18 @@ fn whole_flink(
         &["spec", "taskManager", "resource", "cpu"],
         &["spec", "taskManager", "resource", "memory"],
     ];
-    let given = |path: &[&str]| object.value_at(path).filter(|value| !value.is_null());
-    if let Some(missing) = REQUIRED_FIELDS.iter().find(|path| given(path).is_none()) {
+    if let Some(missing) =
+        REQUIRED_FIELDS.iter().find(|path| object.value_at(path).is_none_or(Value::is_null))
+    {
         let missing = missing.join(".");
         let why =
             format!("that of FlinkDeployment in Karmada {} fails without `{missing}`", behaviour.release);
         return Err(BuiltInFailure::runtime_error(why));
     }
     for resource in ["cpu", "memory"] {
-        let amount = |manager| given(&["spec", manager, "resource", resource]).and_then(Value::as_str);
-        let larger = amount("taskManager").zip(amount("jobManager")).map(|(one, other)| one.max(other));
+        let [of_task, of_job] = ["taskManager", "jobManager"]
+            .map(|manager| object.value_at(&["spec", manager, "resource", resource])?.as_str());
+        let larger = of_task.zip(of_job).map(|(one, other)| one.max(other));
         let larger = larger.and_then(Quantity::parse).filter(|amount| amount.value() > 0);
         if let (Some(larger), Some(Requirements { requests })) = (larger, &mut flink.requirements) {
             requests.insert(resource.to_owned(), larger);

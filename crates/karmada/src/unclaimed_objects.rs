@@ -52,14 +52,14 @@ pub(super) fn keep_unclaimed(
     if policy.kind == "FederatedResourceQuota" || plane.refused.contains(&policy) {
         return None;
     }
-    let is_own = |name: &str| memory.has_chosen(name) && schedule::index_of(plane.clusters, name).is_some();
-    let clusters: Vec<_> = previous.clusters.iter().filter(|placed| is_own(&placed.name)).cloned().collect();
+    let held = previous.clusters.iter().filter(|placed| is_own_cluster(plane, &memory, &placed.name));
+    let clusters: Vec<_> = held.cloned().collect();
     if clusters.is_empty() {
         return None;
     }
     let mut row = Placement::new(NAME, template.id.clone(), None);
     row.suspended.clone_from(&previous.suspended);
-    row.suspended.retain(|name| is_own(name));
+    row.suspended.retain(|name| is_own_cluster(plane, &memory, name));
     row.clusters = clusters.into();
     row.implicit = true;
     memory.required_on.clear();
@@ -72,6 +72,11 @@ pub(super) fn keep_unclaimed(
         depends: ClusterDependency::Placed,
         ..DialectDecisions::default()
     })
+}
+
+/// Whether an object was scheduled to a cluster of the inventory, and not only required there.
+fn is_own_cluster(plane: &KarmadaPlanner<'_>, memory: &SchedulerMemory, name: &str) -> bool {
+    memory.has_chosen(name) && schedule::index_of(plane.clusters, name).is_some()
 }
 
 /// The finding about an object that stays although no policy claims it.

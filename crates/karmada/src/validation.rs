@@ -24,28 +24,30 @@ pub(super) fn validate_object(object: &Object, behaviour: &KarmadaBehaviour) -> 
 
 fn check_stored_object(object: &Object, behaviour: &KarmadaBehaviour) -> Vec<Finding> {
     match object.id.kind.as_str() {
-        "PropagationPolicy" | "ClusterPropagationPolicy" => {
-            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
-                propagation::check_propagation(refusals, spec, behaviour);
-            };
-            check_by(rules, object, &schema::PROPAGATION, "invalid-policy")
-        }
-        "OverridePolicy" | "ClusterOverridePolicy" => {
-            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
-                overrides::check_overrides(refusals, spec, behaviour)
-            };
-            check_by(rules, object, &schema::OVERRIDE, "invalid-policy")
-        }
+        "PropagationPolicy" | "ClusterPropagationPolicy" => check_by(
+            |refusals, spec| propagation::check_propagation(refusals, spec, behaviour),
+            object,
+            &schema::PROPAGATION,
+            "invalid-policy",
+        ),
+        "OverridePolicy" | "ClusterOverridePolicy" => check_by(
+            |refusals, spec| overrides::check_overrides(refusals, spec, behaviour),
+            object,
+            &schema::OVERRIDE,
+            "invalid-policy",
+        ),
         "Cluster" => check_by(cluster::check_cluster, object, &schema::CLUSTER, "invalid-cluster"),
         "ResourceInterpreterCustomization" => {
             check_by(check_customization, object, &schema::CUSTOMIZATION, "invalid-customization")
         }
-        "ClusterTaintPolicy" => {
-            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
+        "ClusterTaintPolicy" => check_by(
+            |refusals, spec| {
                 cluster_affinity(refusals, &spec.field("targetClusters"), Admission::Refuses);
-            };
-            check_by(rules, object, &schema::TAINT_POLICY, "invalid-policy")
-        }
+            },
+            object,
+            &schema::TAINT_POLICY,
+            "invalid-policy",
+        ),
         "FederatedResourceQuota" => {
             let mut found = crate::quota::validate_quota(object);
             if behaviour.long_quota_names == Admission::Accepts {

@@ -60,10 +60,13 @@ impl Requirements {
 
     /// Writes them as the API does, without node claims.
     pub(super) fn to_json(&self) -> Value {
-        let amount = |(name, amount): (&String, &Quantity)| {
-            (name.clone(), Value::from(normalization::format_amount(amount.as_nanos(), false)))
-        };
-        let requests: Map<String, Value> = self.requests.iter().map(amount).collect();
+        let requests: Map<String, Value> = self
+            .requests
+            .iter()
+            .map(|(name, amount)| {
+                (name.clone(), Value::from(normalization::format_amount(amount.as_nanos(), false)))
+            })
+            .collect();
         if requests.is_empty() { json!({}) } else { json!({"resourceRequest": requests}) }
     }
 

@@ -20,40 +20,41 @@ pub(super) fn unschedulable_finding(template: &Object, why: &Unschedulable) -> F
 
 /// Annotations of a template that are ignored because they cannot be read.
 pub(super) fn ignored_annotations(template: &Object, decision: &TemplateDecider<'_, '_>) -> Vec<Finding> {
-    let warning = |key: &str, why: &str| {
-        let message = format!("the annotation {key} is ignored: {why}");
-        Finding::warning("ignored-annotation", template, message)
-            .with_pointer(format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(key)))
-    };
+    let unreadable = unreadable_annotations(template).into_iter();
     let mut findings: Vec<Finding> =
-        unreadable_annotations(template).into_iter().map(|(key, why)| warning(key, &why)).collect();
-    if let Some(why) = decision.migration_error() {
-        findings.push(warning(keys::MIGRATION, why));
+        unreadable.map(|(key, why)| ignored_annotation(template, key, &why)).collect();
+    if let Some(why) = &decision.unclear_migration {
+        findings.push(ignored_annotation(template, keys::MIGRATION, why));
     }
     if decision.lacks_clock() {
-        findings.push(
-            warning(keys::MIGRATION, "`--now` is not set, so no cluster is evicted")
-                .with_help("set the time with --now"),
-        );
+        let why = "`--now` is not set, so no cluster is evicted";
+        findings
+            .push(ignored_annotation(template, keys::MIGRATION, why).with_help("set the time with --now"));
     }
     findings
+}
+
+fn ignored_annotation(template: &Object, key: &str, why: &str) -> Finding {
+    let message = format!("the annotation {key} is ignored: {why}");
+    Finding::warning("ignored-annotation", template, message).with_pointer(keys::annotation_pointer(key))
 }
 
 /// The annotations of a template that take the place of fields of its policy.
 pub(super) fn find_replaced_policy(template: &Object, policy: Option<&ObjectRef>) -> Vec<Finding> {
     let Some(policy) = policy else { return Vec::new() };
-    let finding = |one: FieldReplacement| {
-        let message = format!(
-            "the annotation {} of {} replaces `{}` of {policy}",
-            one.annotation, template.id, one.field
+    let help =
+        "remove the annotation if the policy should decide, or change the policy for all of its objects";
+    let mut findings = Vec::new();
+    for FieldReplacement { annotation, field } in find_replacements(template) {
+        let message =
+            format!("the annotation {annotation} of {} replaces `{field}` of {policy}", template.id);
+        findings.push(
+            Finding::warning("replaces-policy", template, message)
+                .with_pointer(keys::annotation_pointer(annotation))
+                .with_help(help),
         );
-        let help =
-            "remove the annotation if the policy should decide, or change the policy for all of its objects";
-        Finding::warning("replaces-policy", template, message)
-            .with_pointer(one.annotation_pointer())
-            .with_help(help)
-    };
-    find_replacements(template).into_iter().map(finding).collect()
+    }
+    findings
 }
 
 /// The clusters with unknown free resources among those between which a policy divides replicas by free resources.
@@ -77,29 +78,27 @@ pub(super) fn missing_followers(leader: &Object, templates: &[Template]) -> Vec<
     if leader.annotation(keys::FOLLOWERS).is_none() {
         return Vec::new();
     }
-    let is = |template: &Template, group: &str, kind: &str, name: &str| {
-        let id = &template.object.id;
-        (id.group(), id.kind.as_str(), id.name.as_str()) == (group, kind, name)
-            && id.namespace == leader.id.namespace
-    };
-    let named = followers::read_annotation(leader).unwrap_or_default().into_iter();
-    let missing =
-        named.filter(|(group, kind, name)| !templates.iter().any(|template| is(template, group, kind, name)));
-    missing
-        .map(|(group, kind, name)| {
-            let of = if group.is_empty() { String::new() } else { format!(" of the API group `{group}`") };
-            let message = format!(
-                "the annotation {} names the {kind} `{name}`{of}, which the repo does not contain",
-                keys::FOLLOWERS
-            );
+    let mut findings = Vec::new();
+    for (group, kind, name) in followers::read_annotation(leader).unwrap_or_default() {
+        let exists = templates.iter().any(|template| {
+            let id = &template.object.id;
+            id.kind == kind && id.name == name && id.group() == group && id.namespace == leader.id.namespace
+        });
+        if exists {
+            continue;
+        }
+        let of = if group.is_empty() { String::new() } else { format!(" of the API group `{group}`") };
+        let message = format!(
+            "the annotation {} names the {kind} `{name}`{of}, which the repo does not contain",
+            keys::FOLLOWERS
+        );
+        findings.push(
             Finding::warning("unknown-reference", leader, message)
-                .with_pointer(format!(
-                    "/metadata/annotations/{}",
-                    federate_kubernetes::pointer::escape(keys::FOLLOWERS)
-                ))
-                .with_help("correct the group, the kind or the name, or add the object to the repo")
-        })
-        .collect()
+                .with_pointer(keys::annotation_pointer(keys::FOLLOWERS))
+                .with_help("correct the group, the kind or the name, or add the object to the repo"),
+        );
+    }
+    findings
 }
 
 /// The finding about a policy that weighs free resources which are not known.
@@ -123,19 +122,20 @@ pub(super) fn unreachable_findings(plane: &KubeAdmiralPlanner<'_>, placements: &
     for placed in placements.iter().flat_map(|p| &p.clusters) {
         *waiting.entry(placed.name.as_ref()).or_default() += 1;
     }
-    let finding = |(name, objects): (&str, usize)| {
-        let cluster = plane.find_cluster(name)?;
+    let mut findings = Vec::new();
+    for (name, objects) in waiting {
+        let Some(cluster) = plane.find_cluster(name) else { continue };
         let why = match cluster {
             Cluster { joined: false, .. } => "has not joined",
             Cluster { deleting: true, .. } => "is being deleted",
             Cluster { ready: false, .. } => "is not ready",
-            _ => return None,
+            _ => continue,
         };
         let objects = match objects {
             1 => "an object is".to_owned(),
             n => format!("{n} objects are"),
         };
-        Some(Finding {
+        findings.push(Finding {
             severity: Severity::Warning,
             origin: Some(cluster.origin.clone()),
             pointer: "/status/conditions".to_owned(),
@@ -145,7 +145,7 @@ pub(super) fn unreachable_findings(plane: &KubeAdmiralPlanner<'_>, placements: &
             object: Some(cluster.id.clone()),
             message: format!("{objects} placed on cluster `{name}`, which {why}, so it receives nothing"),
             help: None,
-        })
-    };
-    waiting.into_iter().filter_map(finding).collect()
+        });
+    }
+    findings
 }

@@ -83,16 +83,13 @@ pub(super) fn check_requirement(requirement: &SelectorRequirement) -> Result<(),
 }
 
 fn requirement_holds(requirement: &SelectorRequirement, labels: &Labels) -> bool {
-    let beyond = |compare: fn(&i64, &i64) -> bool| {
-        let label = labels.get(&requirement.key).and_then(|l| l.parse::<i64>().ok());
-        let bound = requirement.values.first().and_then(|v| v.parse::<i64>().ok());
-        label.zip(bound).is_some_and(|(label, bound)| compare(&label, &bound))
-    };
-    match requirement.operator.as_str() {
-        "Gt" => beyond(i64::gt),
-        "Lt" => beyond(i64::lt),
-        _ => requirement.matches(labels),
+    let is_greater = requirement.operator == "Gt";
+    if !is_greater && requirement.operator != "Lt" {
+        return requirement.matches(labels);
     }
+    let label = labels.get(&requirement.key).and_then(|l| l.parse::<i64>().ok());
+    let bound = requirement.values.first().and_then(|v| v.parse::<i64>().ok());
+    label.zip(bound).is_some_and(|(label, bound)| if is_greater { label > bound } else { label < bound })
 }
 
 /// Why a requirement on a field is malformed, if it is.

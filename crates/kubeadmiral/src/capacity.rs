@@ -93,7 +93,7 @@ pub fn cluster_status(
     (Value::Object(status), memory)
 }
 
-/// The status of a cluster in what federate observes of it, which has joined.
+/// The status of a joined cluster, computed from what federate observes in it.
 pub(crate) fn observed_status(cluster: &Object, seen: &ClusterObservation) -> Value {
     let probe = MemberProbe {
         started: seen.now,
@@ -127,30 +127,28 @@ fn probe_conditions(
     seen: &MemberProbe,
     status: &mut Map<String, Value>,
 ) -> [ClusterCondition; 2] {
-    let made = |kind: &str, is: &str, reason: &str, message: &str| {
-        let old = before.iter().find(|c| c.kind == kind && c.status == is);
+    let mut offline = ("False", "ClusterReachable", "Cluster is reachable".to_owned());
+    let ready = if seen.healthz.describe_failure().is_some() {
+        offline = ("True", "ClusterNotReachable", "Cluster is not reachable".to_owned());
+        ("Unknown", offline.1, offline.2.clone())
+    } else if !seen.healthz.is_ok() {
+        ("False", "HealthzNotOK", "/healthz responded without ok".to_owned())
+    } else if let Some((reason, message)) = collect_status(seen, status) {
+        ("False", reason, message)
+    } else {
+        ("True", "ClusterReady", "Cluster is ready".to_owned())
+    };
+    [(OFFLINE, offline), (READY, ready)].map(|(kind, (status, reason, message))| {
+        let old = before.iter().find(|c| c.kind == kind && c.status == status);
         ClusterCondition {
             kind: kind.to_owned(),
-            status: is.to_owned(),
+            status: status.to_owned(),
             reason: reason.to_owned(),
-            message: message.to_owned(),
+            message,
             last_probe_time: Some(seen.started),
             last_transition_time: old.and_then(|c| c.last_transition_time).or(Some(seen.started)),
         }
-    };
-    if seen.healthz.describe_failure().is_some() {
-        let (reason, message) = ("ClusterNotReachable", "Cluster is not reachable");
-        return [made(OFFLINE, "True", reason, message), made(READY, "Unknown", reason, message)];
-    }
-    let offline = made(OFFLINE, "False", "ClusterReachable", "Cluster is reachable");
-    let ready = if !seen.healthz.is_ok() {
-        made(READY, "False", "HealthzNotOK", "/healthz responded without ok")
-    } else if let Some((reason, message)) = collect_status(seen, status) {
-        made(READY, "False", reason, &message)
-    } else {
-        made(READY, "True", "ClusterReady", "Cluster is ready")
-    };
-    [offline, ready]
+    })
 }
 
 /// Writes resources and API types to the status. Returns why some are missing.
@@ -176,17 +174,13 @@ fn apply_threshold(
     seen: &MemberProbe,
     flags: StatusFlags,
 ) -> (bool, StatusHistory) {
-    let status = |kind: &str| before.iter().find(|c| c.kind == kind).map(|c| c.status.clone());
-    let said = status(OFFLINE).zip(status(READY)).map(|(offline, ready)| [offline, ready]);
-    let observed = found.each_ref().map(|c| c.status.clone());
-    let fresh = || StatusHistory { observed: observed.clone(), since: Some(seen.ended) };
-    match (memory, said) {
-        (None, Some(said)) => (true, StatusHistory { observed: said, since: None }),
-        (_, None) => (false, fresh()),
-        (Some(memory), Some(said)) => {
-            let memory = if memory.observed == observed { memory.clone() } else { fresh() };
-            let early = memory.since.is_some_and(|since| seen.ended < since + flags.threshold);
-            (observed != said && early, memory)
-        }
-    }
+    let current =
+        StatusHistory { observed: found.each_ref().map(|c| c.status.clone()), since: Some(seen.ended) };
+    let written = [OFFLINE, READY].map(|kind| before.iter().find(|c| c.kind == kind));
+    let [Some(offline), Some(ready)] = written else { return (false, current) };
+    let written = [offline.status.clone(), ready.status.clone()];
+    let Some(memory) = memory else { return (true, StatusHistory { observed: written, since: None }) };
+    let memory = if memory.observed == current.observed { memory.clone() } else { current };
+    let early = memory.since.is_some_and(|since| seen.ended < since + flags.threshold);
+    (memory.observed != written && early, memory)
 }

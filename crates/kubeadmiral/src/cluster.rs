@@ -9,14 +9,13 @@ use federate_kubernetes::{Apis, Capacity, Cluster, Finding, NotReady, Object, Ta
 
 use super::api::{FederatedClusterResources, FederatedClusterSpec, FederatedClusterStatus};
 
-/// Reads a valid inventory object. Without `status` the cluster is joined, ready and serves every API; with
-/// `strict` it is and does none of that.
+/// Reads a valid inventory object. Without `status`, the cluster has joined, is ready and serves every API, unless
+/// `strict` is set.
 pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     let known = strict || object.value_at(&["status"]).is_some_and(|status| !status.is_null());
     let spec: FederatedClusterSpec = schema::read_field(object, "spec", "invalid-cluster")?;
     let status: FederatedClusterStatus = schema::read_field(object, "status", "invalid-cluster")?;
-    let holds = |kind: &str| status.conditions.iter().any(|c| c.kind == kind && c.status == "True");
-    let (joined, ready) = (!known || holds("Joined"), !known || holds("Ready"));
+    let (joined, ready) = (!known || status.is_true("Joined"), !known || status.is_true("Ready"));
     let served = status.api_resource_types.into_iter().map(|api| {
         let api_version =
             if api.group.is_empty() { api.version } else { format!("{}/{}", api.group, api.version) };
@@ -36,12 +35,13 @@ pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Fin
 
 /// The resources that a `FederatedCluster`'s status states.
 pub(super) fn to_capacity(resources: FederatedClusterResources) -> Capacity {
-    let amounts = |entries: BTreeMap<String, Value>| {
-        entries.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
-    };
     Capacity {
-        allocatable: amounts(resources.allocatable),
-        available: amounts(resources.available),
+        allocatable: parse_amounts(resources.allocatable),
+        available: parse_amounts(resources.available),
         ..Capacity::default()
     }
+}
+
+fn parse_amounts(amounts: BTreeMap<String, Value>) -> BTreeMap<String, Quantity> {
+    amounts.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
 }

@@ -61,12 +61,13 @@ pub(super) struct UsablePreferences {
 
 impl UsablePreferences {
     pub(super) fn from_placement(placement: &[DesiredPlacement]) -> Self {
-        let all = |value: fn(&DesiredPlacement) -> i64| placement.iter().all(|p| value(p) >= 0);
-        Self {
-            min: all(|p| p.preferences.min_replicas),
-            max: all(|p| p.preferences.max_replicas.unwrap_or(0)),
-            weight: all(|p| p.preferences.weight.unwrap_or(0)),
-            priority: all(|p| p.preferences.priority.unwrap_or(0)),
+        let mut usable = Self { min: true, max: true, weight: true, priority: true };
+        for DesiredPlacement { preferences, .. } in placement {
+            usable.min &= preferences.min_replicas >= 0;
+            usable.max &= preferences.max_replicas.is_none_or(|n| n >= 0);
+            usable.weight &= preferences.weight.is_none_or(|n| n >= 0);
+            usable.priority &= preferences.priority.is_none_or(|n| n >= 0);
         }
+        usable
     }
 }

@@ -6,27 +6,26 @@
 //! which federate cannot read.
 
 use super::namespaces::SYSTEM_NAMESPACE;
+use serde_json::Value;
+
 use federate_kubernetes::Object;
 use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
 
 /// Reads a `FederatedCluster`, or returns what is missing.
 pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
-    let text = |path: &[&str], field: &str| match object.text_at(path) {
-        "" => Err(format!("its FederatedCluster has no {field}")),
-        text => Ok(text.to_owned()),
-    };
-    let set = |field: &str| object.value_at(&["spec", field]).is_some_and(|value| value == true);
+    let uses_token = object.value_at(&["spec", "useServiceAccount"]) == Some(&Value::Bool(true));
+    let is_insecure = object.value_at(&["spec", "insecure"]) == Some(&Value::Bool(true));
     let token = CredentialKeys::Token("service-account-token-data");
     let certificate =
         CredentialKeys::Certificate { certificate: "client-certificate-data", key: "client-key-data" };
     Ok(Connection {
-        endpoint: text(&["spec", "apiEndpoint"], "spec.apiEndpoint")?,
+        endpoint: read_text(object, &["spec", "apiEndpoint"])?,
         secret: SecretName {
             namespace: SYSTEM_NAMESPACE.to_owned(),
-            name: text(&["spec", "secretRef", "name"], "spec.secretRef.name")?,
+            name: read_text(object, &["spec", "secretRef", "name"])?,
         },
-        credentials: if set("useServiceAccount") { token } else { certificate },
-        authority: if set("insecure") {
+        credentials: if uses_token { token } else { certificate },
+        authority: if is_insecure {
             Authority::Unverified
         } else {
             Authority::Secret("certificate-authority-data")
@@ -34,4 +33,11 @@ pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
         impersonator: None,
         proxy: None,
     })
+}
+
+fn read_text(object: &Object, path: &[&str]) -> Result<String, String> {
+    match object.text_at(path) {
+        "" => Err(format!("its FederatedCluster has no {}", path.join("."))),
+        text => Ok(text.to_owned()),
+    }
 }

@@ -23,9 +23,9 @@ pub(super) struct TemplateDecider<'d, 'a> {
     remembered: Option<(SchedulingTriggers, TriggerClusters)>,
     migration: Migration,
     /// The text of the migration, where the template asks for one.
-    applied: Option<String>,
+    pub(super) applied: Option<String>,
     /// Why its migration configuration is ignored, if it is.
-    unclear_migration: Option<String>,
+    pub(super) unclear_migration: Option<String>,
     /// The clusters of the last decision.
     last: PlacedClusters,
     /// The clusters of the row of the previous plan; `None` without a row.
@@ -60,6 +60,26 @@ struct Answer {
     schedules: bool,
 }
 
+impl Answer {
+    /// Returns the answer of a scheduler that acted on these inputs.
+    fn from_schedule(
+        clusters: PlacedClusters,
+        problem: Option<Unschedulable>,
+        inputs: &SchedulingTriggers,
+    ) -> Self {
+        let state = Some(inputs.clone());
+        Self {
+            clusters,
+            problem,
+            deferred: String::new(),
+            state,
+            stays: false,
+            fails: false,
+            schedules: true,
+        }
+    }
+}
+
 fn unschedulable_because(reason: &str, message: impl Into<String>) -> Unschedulable {
     Unschedulable { reason: reason.to_owned(), message: message.into() }
 }
@@ -74,7 +94,9 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
     ) -> Self {
         let row = previous.find_row(&template.id);
         let mut memory = row.map(KubeAdmiralState::from_row).unwrap_or_default();
-        let last = row.map(|row| last_scheduled(row, &memory)).unwrap_or_default();
+        let last = row
+            .map(|row| memory.scheduled.clone().unwrap_or_else(|| row.clusters.clone()))
+            .unwrap_or_default();
         let estimates = plane
             .auto_migration(template)
             .zip(plane.now)
@@ -106,32 +128,17 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         }
     }
 
-    /// The text of the migration configuration in force.
-    pub(super) fn applied_migration(&self) -> Option<&str> {
-        self.applied.as_deref()
-    }
-
-    /// The policy that the template's labels name, whether it exists or not.
-    pub(super) fn named_policy(&self) -> Option<ObjectRef> {
-        named_policy(self.template)
-    }
-
-    /// Why the template's migration configuration is ignored, if it is.
-    pub(super) fn migration_error(&self) -> Option<&str> {
-        self.unclear_migration.as_deref()
-    }
-
     /// Whether evictions depend on the time, and the time is not known.
     pub(super) fn lacks_clock(&self) -> bool {
         self.plane.now.is_none() && !self.migration.evicted.is_empty()
     }
 
-    /// Decides, and lets the scheduler look again after it has acted: with four or more clusters it usually notes then that it
-    /// defers a change (see [`trigger`]). A plan of the plan finds the same.
+    /// Decides, and runs the scheduler again if it acted. With four or more clusters, the second run usually defers
+    /// a change (see [`trigger`]). A plan that starts from the result does not change it.
     pub(super) fn place_until_stable(&self) -> TemplateDecision {
         let mut decided = self.place_once(None);
         let mut memory = KubeAdmiralState::from_row(&decided.placement);
-        let policy = self.named_policy().and_then(|id| self.plane.policies.get(&id));
+        let policy = named_policy(self.template).and_then(|id| self.plane.policies.get(&id));
         if let Some(state) = memory.trigger.as_ref().filter(|_| decided.acts && memory.pending.is_none())
             && let seen = (state, &self.plane.snapshot)
             && let TriggerVerdict::Stay(deferred) =
@@ -145,7 +152,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// Decides once.
     pub(super) fn place_once(&self, trace: Option<&mut ClusterTrace>) -> TemplateDecision {
-        let id = self.named_policy();
+        let id = named_policy(self.template);
         let pending = self.pending_controller();
         let answer = match pending {
             // The scheduler does not act while a later controller is pending.
@@ -197,9 +204,10 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// The clusters where the last good overrides are in force.
     fn overridden_clusters(&self) -> Vec<ClusterName> {
-        let before =
-            || self.before.iter().flat_map(|clusters| clusters.iter().map(|placed| placed.name.clone()));
-        self.memory.overridden.clone().unwrap_or_else(|| before().collect())
+        match &self.memory.overridden {
+            Some(overridden) => overridden.clone(),
+            None => self.before.iter().flat_map(|clusters| clusters.iter()).map(|p| p.name.clone()).collect(),
+        }
     }
 
     /// What the row remembers after the answer. What other controllers left on the object stays.
@@ -223,7 +231,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// Whether the template's policy lets no object follow it.
     fn keeps_followers_away(&self) -> bool {
-        let policy = self.named_policy().and_then(|id| self.plane.policies.get(&id));
+        let policy = named_policy(self.template).and_then(|id| self.plane.policies.get(&id));
         policy.is_some_and(|policy| policy.spec.disable_follower_scheduling)
     }
 
@@ -240,18 +248,11 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
     }
 
     fn compute_answer(&self, id: Option<&ObjectRef>, trace: Option<&mut ClusterTrace>) -> Answer {
-        let policy = match id {
-            None => None,
-            Some(id) => match self.plane.policies.get(id) {
-                Some(policy) => Some(policy),
-                None => {
-                    return self.fail_scheduling(unschedulable_because(
-                        "PolicyNotFound",
-                        format!("there is no {id}"),
-                    ));
-                }
-            },
-        };
+        let policy = id.and_then(|id| self.plane.policies.get(id));
+        if let (Some(id), None) = (id, policy) {
+            let message = format!("there is no {id}");
+            return self.fail_scheduling(unschedulable_because("PolicyNotFound", message));
+        }
         let plugins = policy.map(|p| self.plane.policies.select_plugins(p)).transpose();
         if let Err(UnusablePolicy::NoProfile(name)) = &plugins {
             let message = format!("there is no SchedulingProfile `{name}`");
@@ -280,12 +281,8 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
     /// Why the scheduler never acts on the template, if it does not.
     fn scheduling_disabled(&self) -> Option<Unschedulable> {
         let disabled = self.template.annotation(keys::NO_SCHEDULING).is_some_and(|v| !v.is_empty());
-        disabled.then(|| {
-            unschedulable_because(
-                "SchedulingDisabled",
-                format!("the template has the annotation {}", keys::NO_SCHEDULING),
-            )
-        })
+        let message = format!("the template has the annotation {}", keys::NO_SCHEDULING);
+        disabled.then(|| unschedulable_because("SchedulingDisabled", message))
     }
 
     /// Why the template is still not scheduled, although the scheduler has nothing to act on: the control plane states
@@ -294,7 +291,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         if placement.unschedulable.is_some() {
             return None;
         }
-        let policy = self.plane.policies.get(&self.named_policy()?)?;
+        let policy = self.plane.policies.get(&named_policy(self.template)?)?;
         if let Some(disabled) = self.scheduling_disabled() {
             return Some(disabled);
         }
@@ -318,18 +315,17 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
 
     /// The reason why a template without a policy is withdrawn.
     fn missing_policy(policy: Option<&KubeAdmiralPolicy<'_>>) -> Option<Unschedulable> {
-        let why = || {
-            let help = "the template names no policy; add the label";
+        let (label, cluster_label) = (keys::POLICY, keys::CLUSTER_POLICY);
+        policy.is_none().then(|| {
             unschedulable_because(
                 "NoPolicy",
-                format!("{help} `{}` or `{}`", keys::POLICY, keys::CLUSTER_POLICY),
+                format!("the template names no policy; add the label `{label}` or `{cluster_label}`"),
             )
-        };
-        policy.is_none().then(why)
+        })
     }
 
     fn build_triggers(&self, policy: Option<&KubeAdmiralPolicy<'_>>) -> SchedulingTriggers {
-        let remembered = self.remembered.as_ref().map(|(state, _)| state.policy_content());
+        let remembered = self.remembered.as_ref().map(|(state, _)| state.content.as_str());
         let subject = trigger::TriggerInput {
             template: self.template,
             replicas: self.config.replicas_of(&self.template.body).unwrap_or(0),
@@ -348,17 +344,8 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         now: &SchedulingTriggers,
         trace: Option<&mut ClusterTrace>,
     ) -> Answer {
-        let answer = |clusters, problem| Answer {
-            clusters,
-            problem,
-            deferred: String::new(),
-            state: Some(now.clone()),
-            stays: false,
-            fails: false,
-            schedules: true,
-        };
         let Some(policy) = policy else {
-            return answer(PlacedClusters::default(), Self::missing_policy(None));
+            return Answer::from_schedule(PlacedClusters::default(), Self::missing_policy(None), now);
         };
         let wanted = self.effective_policy(policy);
         let subject = match self.scheduling_unit(policy, &wanted) {
@@ -373,14 +360,12 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             }
         };
         match schedule::schedule_unit(&self.plane.members, plugins, &subject, &wanted, trace) {
-            ScheduleResult::Placed(clusters) => answer(clusters.into(), None),
-            ScheduleResult::NoClusterFits => answer(
-                PlacedClusters::default(),
-                Some(unschedulable_because(
-                    "NoClusterFits",
-                    self.describe_refusals(plugins, &subject, &wanted),
-                )),
-            ),
+            ScheduleResult::Placed(clusters) => Answer::from_schedule(clusters.into(), None, now),
+            ScheduleResult::NoClusterFits => {
+                let refusals = self.describe_refusals(plugins, &subject, &wanted);
+                let problem = unschedulable_because("NoClusterFits", refusals);
+                Answer::from_schedule(PlacedClusters::default(), Some(problem), now)
+            }
             ScheduleResult::Failed(why) => {
                 self.fail_scheduling(unschedulable_because("SchedulingFailed", why))
             }
@@ -406,18 +391,14 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         let replicas = self.config.replicas_of(&self.template.body);
         if wanted.divide && replicas.is_none() {
             let path = self.config.replicas.join(".");
-            return Err(unschedulable_because(
-                "InvalidObject",
-                format!("`{path}` is not a number of replicas"),
-            ));
+            let message = format!("`{path}` is not a number of replicas");
+            return Err(unschedulable_because("InvalidObject", message));
         }
         let migrates = policy.spec.auto_migration.as_ref();
         let info = migration::migration_info(&self.memory).filter(|_| migrates.is_some());
         let estimates = info.map(CapacityEstimates::parse_annotation).transpose().map_err(|e| {
-            unschedulable_because(
-                "InvalidObject",
-                format!("the remembered {}: {e}", keys::AUTO_MIGRATION_INFO),
-            )
+            let message = format!("the remembered {}: {e}", keys::AUTO_MIGRATION_INFO);
+            unschedulable_because("InvalidObject", message)
         })?;
         let pod = podspec::find_pod_spec(self.template);
         if let Some(container) = pod.and_then(pods::find_invalid_amount) {
@@ -471,11 +452,6 @@ fn source_digest(template: &Object) -> String {
         body.remove("status");
     }
     compute_digest(&body)
-}
-
-/// The clusters that the scheduler chose: all of the row, unless the memory names fewer.
-fn last_scheduled(row: &Placement, memory: &KubeAdmiralState) -> PlacedClusters {
-    memory.scheduled.clone().unwrap_or_else(|| row.clusters.clone())
 }
 
 /// Adds clusters to a placement. The memory keeps those that the scheduler chose.

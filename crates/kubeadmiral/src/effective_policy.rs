@@ -184,13 +184,6 @@ pub(super) struct FieldReplacement {
     pub(super) field: &'static str,
 }
 
-impl FieldReplacement {
-    /// The place of the annotation in the template.
-    pub(super) fn annotation_pointer(self) -> String {
-        format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(self.annotation))
-    }
-}
-
 /// The annotations that take the place of fields of the policy. Those that cannot be read do not.
 pub(super) fn find_replacements(template: &Object) -> Vec<FieldReplacement> {
     const ALL: [(&str, &str); 7] = [
@@ -203,36 +196,38 @@ pub(super) fn find_replacements(template: &Object) -> Vec<FieldReplacement> {
         (keys::PLACEMENTS, "placement"),
     ];
     let unreadable = unreadable_annotations(template);
-    let is_read =
-        |key: &str| template.annotation(key).is_some() && unreadable.iter().all(|(other, _)| *other != key);
-    let read = ALL.into_iter().filter(|(annotation, _)| is_read(annotation));
-    read.map(|(annotation, field)| FieldReplacement { annotation, field }).collect()
+    ALL.into_iter()
+        .filter(|(annotation, _)| template.annotation(annotation).is_some())
+        .filter(|(annotation, _)| unreadable.iter().all(|(key, _)| key != annotation))
+        .map(|(annotation, field)| FieldReplacement { annotation, field })
+        .collect()
 }
 
 /// The annotations that cannot be read, with the reason.
 pub(super) fn unreadable_annotations(template: &Object) -> Vec<(&'static str, String)> {
-    let json_error = |key: &'static str| {
-        let text = template.annotation(key)?;
+    let words = [
+        (keys::SCHEDULING_MODE, read_divides(template).is_some(), "`Duplicate` or `Divide`"),
+        (keys::STICKY_CLUSTER, read_flag(template, keys::STICKY_CLUSTER).is_some(), "`true` or `false`"),
+        (keys::CONFLICTS, template.annotation(keys::CONFLICTS) == Some("adopt"), "`adopt`"),
+        (keys::MAX_CLUSTERS, read_count(template, keys::MAX_CLUSTERS).is_some(), "an integer from 0"),
+    ];
+    let mut unreadable = Vec::new();
+    for (key, is_read, expected) in words {
+        if !is_read && let Some(text) = template.annotation(key) {
+            unreadable.push((key, format!("`{text}` is not {expected}")));
+        }
+    }
+    for key in [keys::CLUSTER_SELECTOR, keys::AFFINITY, keys::TOLERATIONS, keys::PLACEMENTS] {
+        let Some(text) = template.annotation(key) else { continue };
         let error = match key {
             keys::CLUSTER_SELECTOR => serde_json::from_str::<Option<Labels>>(text).err(),
             keys::AFFINITY => serde_json::from_str::<Option<Affinity>>(text).err(),
             keys::TOLERATIONS => serde_json::from_str::<Option<Vec<Toleration>>>(text).err(),
             _ => serde_json::from_str::<Option<Vec<DesiredPlacement>>>(text).err(),
         };
-        Some((key, error?.to_string()))
-    };
-    let word = |key: &'static str, read: bool, expected: &str| {
-        let text = template.annotation(key).filter(|_| !read)?;
-        Some((key, format!("`{text}` is not {expected}")))
-    };
-    let words = [
-        word(keys::SCHEDULING_MODE, read_divides(template).is_some(), "`Duplicate` or `Divide`"),
-        word(keys::STICKY_CLUSTER, read_flag(template, keys::STICKY_CLUSTER).is_some(), "`true` or `false`"),
-        word(keys::CONFLICTS, template.annotation(keys::CONFLICTS) == Some("adopt"), "`adopt`"),
-        word(keys::MAX_CLUSTERS, read_count(template, keys::MAX_CLUSTERS).is_some(), "an integer from 0"),
-    ];
-    let json = [keys::CLUSTER_SELECTOR, keys::AFFINITY, keys::TOLERATIONS, keys::PLACEMENTS].map(json_error);
-    words.into_iter().chain(json).flatten().collect()
+        unreadable.extend(error.map(|error| (key, error.to_string())));
+    }
+    unreadable
 }
 
 fn read_json<T: DeserializeOwned>(template: &Object, key: &str) -> Option<T> {

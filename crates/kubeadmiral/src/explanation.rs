@@ -4,7 +4,7 @@ use super::decision::TemplateDecider;
 use super::effective_policy::find_replacements;
 use super::schedule::ClusterTrace;
 use super::state::KubeAdmiralState;
-use super::{KubeAdmiralPlanner, NAME};
+use super::{KubeAdmiralPlanner, NAME, keys};
 use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 use federate_kubernetes::Object;
 
@@ -18,9 +18,9 @@ pub(super) fn explain_template(
     let placement = placed.filter(|p| p.dialect == NAME)?.clone();
     let config = plane.types.get(&template.id.api_version, &template.id.kind);
     let mut trace = ClusterTrace::new(plane.clusters.len());
-    let decide =
-        |config| TemplateDecider::new(plane, template, config, previous).place_once(Some(&mut trace));
-    let stays = config.map(decide).is_some_and(|decided| decided.stays);
+    let stays = config.is_some_and(|config| {
+        TemplateDecider::new(plane, template, config, previous).place_once(Some(&mut trace)).stays
+    });
     let deferred = KubeAdmiralState::from_row(&placement).deferred;
     if stays && !deferred.is_empty() {
         trace.steps.push(format!("it is not scheduled again although something changed: {deferred}"));
@@ -45,7 +45,9 @@ fn describe_policy(plane: &KubeAdmiralPlanner<'_>, placement: &Placement) -> Vec
             words.push(format!("{id} ({}) is named by the template's label", policy.object.origin));
             if let Some(template) = plane.find_template(&placement.object) {
                 words.extend(find_replacements(&template.object).into_iter().map(|one| {
-                    let at = plane.repo.locate_value(&template.object.origin, &one.annotation_pointer());
+                    let at = plane
+                        .repo
+                        .locate_value(&template.object.origin, &keys::annotation_pointer(one.annotation));
                     format!(
                         "the annotation {} ({}:{}) replaces the policy's {}",
                         one.annotation, template.object.origin.file, at.line, one.field

@@ -7,7 +7,7 @@ use super::{KubeAdmiralPlanner, NAME, advice, decision, keys};
 use federate_dialect::{
     DialectDecisions, Placed, Placement, UnplacedFollower, UnplacedFollowerReason, Unschedulable,
 };
-use federate_kubernetes::{ClusterName, Finding, ObjectRef};
+use federate_kubernetes::{Finding, ObjectRef};
 
 /// The leaders of a follower, and their clusters.
 #[derive(Default)]
@@ -60,8 +60,8 @@ fn collect_followed(
                     for reference in references {
                         let led = all.entry((placement.object.namespace.clone(), reference)).or_default();
                         led.leaders.insert(placement.object.clone());
-                        let there = |name: &&ClusterName| Placed { name: (*name).clone(), replicas: None };
-                        led.clusters.extend(clusters.iter().map(there));
+                        let names = clusters.iter().copied().cloned();
+                        led.clusters.extend(names.map(|name| Placed { name, replicas: None }));
                     }
                 }
             }
@@ -95,16 +95,22 @@ pub(super) fn unplaced_followers(
     templates: &[ObjectRef],
     placements: &[Placement],
 ) -> BTreeMap<ObjectRef, UnplacedFollower> {
-    let row = |id: &ObjectRef| {
-        let at = placements.binary_search_by(|row| row.object.cmp(id)).ok()?;
-        placements.get(at).filter(|row| row.dialect == NAME && row.clusters.is_empty())
-    };
-    let leader = |id: &ObjectRef| row(id)?.required_by.iter().find(|leader| row(leader).is_some());
-    let unfollowed = |id: &ObjectRef| {
-        let leader = leader(id)?.clone();
-        Some((id.clone(), UnplacedFollower { leader, reason: UnplacedFollowerReason::LeaderNowhere }))
-    };
-    templates.iter().filter_map(unfollowed).collect()
+    let mut followers = BTreeMap::new();
+    for id in templates {
+        let Some(row) = find_unplaced(placements, id) else { continue };
+        let leader = row.required_by.iter().find(|leader| find_unplaced(placements, leader).is_some());
+        followers.extend(leader.map(|leader| {
+            let reason = UnplacedFollowerReason::LeaderNowhere;
+            (id.clone(), UnplacedFollower { leader: leader.clone(), reason })
+        }));
+    }
+    followers
+}
+
+/// The row of an object that is on no cluster.
+fn find_unplaced<'p>(placements: &'p [Placement], id: &ObjectRef) -> Option<&'p Placement> {
+    let at = placements.binary_search_by(|row| row.object.cmp(id)).ok()?;
+    placements.get(at).filter(|row| row.dialect == NAME && row.clusters.is_empty())
 }
 
 /// The finding about a placement. Overrides that fail are reported where they are applied.

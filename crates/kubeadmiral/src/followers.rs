@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::json::{array_at, string_at};
 use super::state::KubeAdmiralState;
 use super::types::FederatedKinds;
 use super::{keys, podspec};
@@ -64,8 +65,10 @@ pub(super) fn find_references(leader: &Object) -> Result<BTreeSet<FollowerRefere
     let mut all = read_annotation(leader)?;
     let Some(spec) = podspec::find_pod_spec(leader) else { return Ok(all) };
     let PodReferences { secrets, config_maps, claims, mut service_accounts } = pod_references(spec);
-    let account = spec.get("serviceAccountName").and_then(Value::as_str).filter(|name| !name.is_empty());
-    service_accounts.extend(account.map(str::to_owned));
+    let account = string_at(spec, &["serviceAccountName"]);
+    if !account.is_empty() {
+        service_accounts.insert(account.to_owned());
+    }
     let kinds = [
         ("Secret", secrets),
         ("ConfigMap", config_maps),
@@ -80,21 +83,23 @@ pub(super) fn find_references(leader: &Object) -> Result<BTreeSet<FollowerRefere
 
 /// The references of containers, init containers, volumes and pull secrets. Ephemeral containers do not count.
 fn pod_references(spec: &Value) -> PodReferences {
-    let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
     let mut references = PodReferences::default();
-    for container in list("containers").chain(list("initContainers")) {
+    for container in array_at(spec, &["containers"]).iter().chain(array_at(spec, &["initContainers"])) {
         references.add_container(container);
     }
-    for volume in list("volumes") {
+    for volume in array_at(spec, &["volumes"]) {
         references.add_volume(volume);
     }
-    let pull = list("imagePullSecrets").filter_map(|secret| secret.get("name")?.as_str());
+    let pull = array_at(spec, &["imagePullSecrets"]).iter().map(|secret| string_at(secret, &["name"]));
     references.secrets.extend(pull.filter(|name| !name.is_empty()).map(str::to_owned));
     references
 }
 
 /// Whether the object is a dry run: it is not sent before it has been sent once.
 pub(super) fn is_dry_run(object: &Object, row: Option<&Placement>) -> bool {
-    let sent = || row.and_then(|row| KubeAdmiralState::from_row(row).propagated);
-    object.annotation(keys::DRY_RUN) == Some("true") && sent().is_none_or(|sent| sent.is_empty())
+    if object.annotation(keys::DRY_RUN) != Some("true") {
+        return false;
+    }
+    let sent = row.and_then(|row| KubeAdmiralState::from_row(row).propagated);
+    sent.is_none_or(|sent| sent.is_empty())
 }

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use federate_dialect::gojson;
+use super::json::string_at;
+use federate_dialect::{compute_fnv1, gojson};
 use federate_kubernetes::{Labels, Taint};
 
 /// The digest of a text.
 fn fnv_digest(text: &str) -> String {
-    let hash =
-        text.bytes().fold(0x811c_9dc5_u32, |hash, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte));
-    hash.to_string()
+    compute_fnv1(text.bytes()).to_string()
 }
 
 /// The digest of annotations by name; without any, that of an empty map.
@@ -41,10 +40,8 @@ pub(super) fn hash_taints(taints: &[Taint]) -> String {
 /// The digest of a cluster's API types, in any order.
 pub(super) fn hash_api_types(types: &[Value]) -> String {
     const KEYS: [&str; 5] = ["group", "version", "kind", "pluralName", "scope"];
-    let key =
-        |api: &Value| KEYS.map(|key| api.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
-    let mut types: Vec<[String; 5]> = types.iter().map(key).collect();
-    types.sort();
+    let mut types: Vec<[&str; 5]> = types.iter().map(|api| KEYS.map(|key| string_at(api, &[key]))).collect();
+    types.sort_unstable();
     let list = types.into_iter().map(|values| {
         let mut map: Map<String, Value> =
             KEYS.iter().zip(values).map(|(key, value)| ((*key).to_owned(), value.into())).collect();
@@ -76,24 +73,24 @@ pub(super) fn hash_stored_policy(spec: &Value) -> String {
 
 /// Adds a field, unless it is empty.
 fn insert_filled(map: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
-    let empty = |value: &Value| match value {
+    let Some(value) = value else { return };
+    let is_empty = match value {
         Value::Null | Value::Bool(false) => true,
         Value::String(text) => text.is_empty(),
         Value::Array(list) => list.is_empty(),
         Value::Object(map) => map.is_empty(),
         _ => false,
     };
-    if let Some(value) = value.filter(|value| !empty(value)) {
+    if !is_empty {
         map.insert(key.to_owned(), value.clone());
     }
 }
 
 /// The content in the order of the fields of Go's types.
 fn policy_content(spec: &Value) -> Value {
-    let text = |key: &str| spec.get(key).and_then(Value::as_str).unwrap_or_default();
     let mut map = Map::new();
     for key in ["schedulingProfile", "schedulingMode"] {
-        map.insert(key.to_owned(), text(key).into());
+        map.insert(key.to_owned(), string_at(spec, &[key]).into());
     }
     insert_filled(&mut map, "replicasStrategy", spec.get("replicasStrategy"));
     insert_filled(&mut map, "clusterSelector", spec.get("clusterSelector").map(sort_keys).as_ref());
@@ -133,8 +130,8 @@ fn encode_term(term: &Value) -> Value {
     let mut map = Map::new();
     for key in ["matchExpressions", "matchFields"] {
         let requirements = map_items(term.get(key), |requirement| {
-            let field = |key: &str| requirement.get(key).cloned().unwrap_or_default();
-            json!({"key": field("key"), "operator": field("operator"), "values": field("values")})
+            let [key, operator, values] = ["key", "operator", "values"].map(|key| requirement.get(key));
+            json!({"key": key, "operator": operator, "values": values})
         });
         insert_filled(&mut map, key, Some(&requirements));
     }
@@ -153,22 +150,24 @@ fn encode_placement(entry: &Value) -> Value {
     json!({"cluster": entry.get("cluster"), "preferences": cluster_preferences})
 }
 
+fn read_flag(value: &Value, key: &str, default: bool) -> bool {
+    value.get(key).and_then(Value::as_bool).unwrap_or(default)
+}
+
 fn encode_rescheduling(policy: &Value) -> Value {
     let mut map = Map::new();
     insert_filled(&mut map, "disableRescheduling", policy.get("disableRescheduling"));
-    let is =
-        |value: &Value, key: &str, default: bool| value.get(key).and_then(Value::as_bool).unwrap_or(default);
     if let Some(when) = policy.get("rescheduleWhen").filter(|when| !when.is_null()) {
         let when = json!({
-            "policyContentChanged": is(when, "policyContentChanged", true),
-            "clusterJoined": is(when, "clusterJoined", false),
-            "clusterLabelsChanged": is(when, "clusterLabelsChanged", false),
-            "clusterAPIResourcesChanged": is(when, "clusterAPIResourcesChanged", false),
+            "policyContentChanged": read_flag(when, "policyContentChanged", true),
+            "clusterJoined": read_flag(when, "clusterJoined", false),
+            "clusterLabelsChanged": read_flag(when, "clusterLabelsChanged", false),
+            "clusterAPIResourcesChanged": read_flag(when, "clusterAPIResourcesChanged", false),
         });
         map.insert("rescheduleWhen".to_owned(), when);
     }
     if let Some(how) = policy.get("replicaRescheduling").filter(|how| !how.is_null()) {
-        let how = json!({"avoidDisruption": is(how, "avoidDisruption", true)});
+        let how = json!({"avoidDisruption": read_flag(how, "avoidDisruption", true)});
         map.insert("replicaRescheduling".to_owned(), how);
     }
     Value::Object(map)

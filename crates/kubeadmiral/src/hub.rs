@@ -3,15 +3,15 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::json::{array_at, string_at};
 use super::policies::named_policy;
 use super::state::KubeAdmiralState;
 use super::trigger::{SchedulingTriggers, TriggerClusters};
 use super::types::{FederatedKinds, SCHEDULER, TypeConfig};
 use super::{GROUP, NAME, keys};
 use federate_dialect::{HubKinds, Placed, PlacedClusters, Placement, Plan};
-use federate_kubernetes::object::value_at;
 use federate_kubernetes::{Object, ObjectRef};
 
 mod reconciliation;
@@ -65,7 +65,7 @@ pub fn read_plan(objects: &[Object]) -> Plan {
     )
 }
 
-/// The same, with given type configurations.
+/// Reads the memory with the given type configurations.
 fn read_plan_with(objects: &[Object], types: &FederatedKinds) -> Plan {
     let mut plan = Plan::default();
     for federated in objects.iter().filter(|object| is_federated(&object.id)) {
@@ -110,36 +110,30 @@ fn read_row(
 
 /// The clusters that the scheduler chose, with the replicas in its overrides.
 fn scheduled_clusters(federated: &Object, config: &TypeConfig) -> PlacedClusters {
-    let names = controller_placements(federated).filter(|(controller, _)| *controller == SCHEDULER);
     let path = config.replicas_pointer();
-    let placed =
-        |name: &str| Placed { name: name.into(), replicas: overridden_replicas(federated, name, &path) };
-    names.flat_map(|(_, names)| names).map(placed).collect()
+    controller_placements(federated)
+        .filter(|(controller, _)| *controller == SCHEDULER)
+        .flat_map(|(_, names)| names)
+        .map(|name| Placed { name: name.into(), replicas: overridden_replicas(federated, name, &path) })
+        .collect()
 }
 
 /// The controllers with placements, each with its clusters.
 fn controller_placements(federated: &Object) -> impl Iterator<Item = (&str, impl Iterator<Item = &str>)> {
     array_at(&federated.body, &["spec", "placements"]).iter().map(|entry| {
         let names = array_at(entry, &["placement"]).iter().filter_map(|c| c.get("cluster")?.as_str());
-        (string_at(entry, "controller"), names)
+        (string_at(entry, &["controller"]), names)
     })
 }
 
 /// The replicas that the scheduler's overrides give a cluster.
 fn overridden_replicas(federated: &Object, cluster: &str, path: &str) -> Option<i64> {
     let entries = array_at(&federated.body, &["spec", "overrides"]);
-    let own = entries.iter().find(|entry| string_at(entry, "controller") == SCHEDULER)?;
+    let own = entries.iter().find(|entry| string_at(entry, &["controller"]) == SCHEDULER)?;
     let of_cluster =
-        array_at(own, &["clusters"]).iter().find(|entry| string_at(entry, "cluster") == cluster)?;
-    let replaces =
-        |patch: &&Value| string_at(patch, "path") == path && matches!(string_at(patch, "op"), "" | "replace");
-    array_at(of_cluster, &["patches"]).iter().find(replaces)?.get("value")?.as_i64()
-}
-
-fn array_at<'v>(value: &'v Value, path: &[&str]) -> &'v [Value] {
-    value_at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn string_at<'v>(value: &'v Value, key: &str) -> &'v str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
+        array_at(own, &["clusters"]).iter().find(|entry| string_at(entry, &["cluster"]) == cluster)?;
+    let patch = array_at(of_cluster, &["patches"]).iter().find(|patch| {
+        string_at(patch, &["path"]) == path && matches!(string_at(patch, &["op"]), "" | "replace")
+    });
+    patch?.get("value")?.as_i64()
 }

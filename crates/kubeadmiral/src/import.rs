@@ -7,6 +7,7 @@
 
 use serde_json::json;
 
+use super::keys::{self, CLUSTER_POLICY, POLICY};
 use federate_dialect::clean;
 use federate_dialect::import::{
     ImportEdits, ImportOutcome, Importer, ObjectImportOptions, PolicyName, check_importable,
@@ -16,11 +17,8 @@ use federate_kubernetes::{Finding, Object};
 
 /// The importer.
 pub(super) const IMPORTER: Importer =
-    Importer { import_object: import_object, unnamed: None, wraps: false, note: None, retain: None };
+    Importer { import_object, unnamed: None, wraps: false, note: None, retain: None };
 
-const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
-const CLUSTER_POLICY: &str = "kubeadmiral.io/cluster-propagation-policy-name";
-const CONFLICTS: &str = "kubeadmiral.io/conflict-resolution";
 const CLUSTERS_TO_ADOPT_ANNOTATION: &str = "kubeadmiral.io/clusters-to-adopt";
 
 /// Annotations of an object that was propagated before. Those of clients and workload controllers stay, as in
@@ -31,9 +29,6 @@ const SYNC_ANNOTATIONS: [&str; 4] = [
     "kubeadmiral.io/propagated-label-keys",
     "kubeadmiral.io/source-generation",
 ];
-
-/// The label of an object that was propagated before.
-const MANAGED: &str = "kubeadmiral.io/managed";
 
 /// Imports an object.
 fn import_object(object: &Object, options: &ObjectImportOptions) -> Result<ImportOutcome, Vec<Finding>> {
@@ -50,7 +45,7 @@ fn import_object(object: &Object, options: &ObjectImportOptions) -> Result<Impor
     let mut edits = ImportEdits::for_object(object);
     clean::remove_server_fields(&mut edits);
     edits.remove_keys("annotations", &SYNC_ANNOTATIONS);
-    edits.remove_keys("labels", &[MANAGED]);
+    edits.remove_keys("labels", &[keys::MANAGED]);
     let (label, other, name) = match policy {
         PolicyName::Beside(name) if is_namespaced(object) => (POLICY, CLUSTER_POLICY, name),
         PolicyName::Beside(name) | PolicyName::OfCluster(name) => (CLUSTER_POLICY, POLICY, name),
@@ -58,7 +53,7 @@ fn import_object(object: &Object, options: &ObjectImportOptions) -> Result<Impor
     edits.remove_keys("labels", &[other]);
     edits.set_key("labels", label, name);
     edits.set_key("annotations", CLUSTERS_TO_ADOPT_ANNOTATION, &clusters_to_adopt(&options.clusters));
-    edits.set_key("annotations", CONFLICTS, "adopt");
+    edits.set_key("annotations", keys::CONFLICTS, "adopt");
     Ok(ImportOutcome::Edits(edits.into_edits()))
 }
 

@@ -1,6 +1,6 @@
 //! The labels and annotations of templates for `KubeAdmiral`, and those that `KubeAdmiral` writes to objects.
 
-use serde_json::Value;
+use federate_kubernetes::{Object, pointer};
 
 /// Labels that name a template's policies.
 pub(super) const POLICY: &str = "kubeadmiral.io/propagation-policy-name";
@@ -97,10 +97,12 @@ pub(super) const SCALE_TARGET: &str = "kubeadmiral.io/scale-target-ref-path";
 pub(super) const CENTRAL_HPA: &str = "kubeadmiral.io/centralized-hpa-enabled";
 
 /// Whether a template has labels or annotations for `KubeAdmiral`.
-pub(super) fn has_own_keys(template: &federate_kubernetes::Object) -> bool {
-    let has = |field: &str, own: &[&str]| {
-        let map = template.value_at(&["metadata", field]).and_then(Value::as_object);
-        map.into_iter().flatten().any(|(key, value)| own.contains(&key.as_str()) && value.is_string())
-    };
-    has("labels", &MOVED_LABELS) || has("annotations", &MOVED_ANNOTATIONS)
+pub(super) fn has_own_keys(template: &Object) -> bool {
+    MOVED_LABELS.iter().any(|key| template.label(key).is_some())
+        || MOVED_ANNOTATIONS.iter().any(|key| template.annotation(key).is_some())
+}
+
+/// The JSON pointer to an annotation.
+pub(super) fn annotation_pointer(key: &str) -> String {
+    format!("/metadata/annotations/{}", pointer::escape(key))
 }

@@ -42,6 +42,7 @@ mod followers;
 mod hash;
 pub mod hub;
 mod import;
+mod json;
 mod keys;
 mod kinds;
 mod manifest;
@@ -127,7 +128,8 @@ impl Dialect for KubeAdmiral {
         let mut lost = cluster.clone();
         self.mark_unreachable(&mut lost);
         let what = format!("{}: Offline is True, Ready is Unknown", cluster.name);
-        vec![OutageStep { seconds: PROBE_PERIOD + STATUS_THRESHOLD, what, cluster: lost }]
+        let capacity::StatusFlags { period, threshold } = capacity::StatusFlags::default();
+        vec![OutageStep { seconds: (period + threshold).as_secs(), what, cluster: lost }]
     }
 
     fn mark_as_managed(&self, live: &mut Object) {
@@ -176,11 +178,6 @@ impl Dialect for KubeAdmiral {
     }
 }
 
-/// The seconds between two probes of a cluster (`--cluster-health-check-period`).
-const PROBE_PERIOD: i64 = 30;
-/// The seconds for which a change must be observed (`--cluster-status-threshold`).
-const STATUS_THRESHOLD: i64 = 100;
-
 /// `KubeAdmiral`'s control plane over one repo.
 struct KubeAdmiralPlanner<'a> {
     repo: &'a Repo,
@@ -212,19 +209,18 @@ impl<'a> KubeAdmiralPlanner<'a> {
     fn new(input: PlannerInput<'a>) -> Self {
         let PlannerInput { repo, clusters, .. } = input;
         let (admitted, mut findings) = AdmittedObjects::from_repo(repo, &KubeAdmiral);
-        let of = |role| admitted.with_role(role);
         let mut policies = KubeAdmiralPolicies::default();
-        for object in of(Role::Placement) {
+        for object in admitted.with_role(Role::Placement) {
             match KubeAdmiralPolicy::new(object, clusters) {
                 Ok(policy) => drop(policies.policies.insert(object.id.clone(), policy)),
                 Err(finding) => findings.push(finding),
             }
         }
-        for profile in of(Role::Other).filter(|o| o.id.kind == "SchedulingProfile") {
+        for profile in admitted.with_role(Role::Other).filter(|o| o.id.kind == "SchedulingProfile") {
             policies.profiles.insert(&profile.id.name, Plugins::from_profile(profile));
         }
         let mut overrides = BTreeMap::new();
-        for object in of(Role::Override) {
+        for object in admitted.with_role(Role::Override) {
             match schema::read_field::<OverrideSpec>(object, "spec", "invalid-policy") {
                 Ok(spec) => {
                     let rules = spec.override_rules;
@@ -233,7 +229,8 @@ impl<'a> KubeAdmiralPlanner<'a> {
                 Err(finding) => findings.push(finding),
             }
         }
-        let configs: Vec<&Object> = of(Role::Other).filter(|o| o.id.kind == "FederatedTypeConfig").collect();
+        let configs: Vec<&Object> =
+            admitted.with_role(Role::Other).filter(|o| o.id.kind == "FederatedTypeConfig").collect();
         let (namespaces, unclear) = NamespaceExclusions::new(repo, NAME);
         findings.extend(unclear);
         let templates = repo.templates.as_slice();
@@ -326,8 +323,10 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
     fn check_policies(&self) -> Vec<Finding> {
         let policies = self.policies.policies.values();
         let unknown = policies.filter_map(|p| advice::unknown_capacity(p, self.clusters));
-        let missing = |leader: &Template| advice::missing_followers(&leader.object, self.templates);
-        let missing: Vec<Finding> = self.templates.par_iter().flat_map_iter(missing).collect();
+        let leaders = self.templates.par_iter();
+        let missing: Vec<Finding> = leaders
+            .flat_map_iter(|leader| advice::missing_followers(&leader.object, self.templates))
+            .collect();
         self.findings.iter().cloned().chain(unknown).chain(missing).collect()
     }
 
@@ -336,12 +335,13 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
     }
 
     fn check_policies_thoroughly(&self) -> Vec<Finding> {
-        let replaced = |template: &Template| {
-            let policy =
-                policies::named_policy(&template.object).filter(|id| self.policies.get(id).is_some());
-            advice::find_replaced_policy(&template.object, policy.as_ref())
-        };
-        self.templates.par_iter().flat_map_iter(replaced).collect()
+        let templates = self.templates.par_iter().map(|template| &template.object);
+        templates
+            .flat_map_iter(|template| {
+                let policy = policies::named_policy(template).filter(|id| self.policies.get(id).is_some());
+                advice::find_replaced_policy(template, policy.as_ref())
+            })
+            .collect()
     }
 
     fn cluster_reads(&self) -> ClusterReads {
@@ -364,11 +364,8 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
     }
 
     fn decision_subjects(&self) -> Vec<DecisionSubject> {
-        let subject = |template: &Template| DecisionSubject {
-            object: template.object.id.clone(),
-            reads: TemplateReads::Subject,
-        };
-        self.templates.iter().map(subject).collect()
+        let ids = self.templates.iter().map(|template| template.object.id.clone());
+        ids.map(|object| DecisionSubject { object, reads: TemplateReads::Subject }).collect()
     }
 
     fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {

@@ -13,7 +13,7 @@ use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, followers, keys, namespaces, source};
 use federate_dialect::{ManifestVariant, NotSent, Placed, Placement, RenderedManifest};
 use federate_kubernetes::schema::find_similar;
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, pointer};
+use federate_kubernetes::{ClusterName, Finding, Object, finding, pointer};
 use federate_repo::Template;
 
 /// The variants of a placement.
@@ -40,10 +40,10 @@ pub(super) fn render_variants(
     match group_by_overrides(plane, object, &placement.clusters) {
         Err((status, finding)) => {
             // Without patches it goes to clusters that did not have it when the overrides were good.
-            let is_overridden = |placed: &Placed| {
-                memory.overridden.as_ref().is_none_or(|overridden| overridden.contains(&placed.name))
-            };
-            let (stay, new): (Vec<Placed>, Vec<Placed>) = ready.into_iter().partition(is_overridden);
+            let overridden = memory.overridden.as_ref();
+            let (stay, new): (Vec<Placed>, Vec<Placed>) = ready
+                .into_iter()
+                .partition(|placed| overridden.is_none_or(|names| names.contains(&placed.name)));
             variants.push(not_sent(cluster_names(&stay), status, Some(finding)));
             let class = OverrideGroup { clusters: new.clone(), patches: Vec::new(), changes: Vec::new() };
             render_group(config, template, &class, &new, &mut variants);
@@ -77,20 +77,20 @@ fn split_reachable(
     plane: &KubeAdmiralPlanner<'_>,
     clusters: &[Placed],
 ) -> (Vec<Placed>, Vec<ManifestVariant>) {
-    let status = |cluster: Option<&Cluster>| match cluster {
-        None => Some("ClusterNotFound"),
-        Some(cluster) if !cluster.joined => Some("ClusterNotJoined"),
-        Some(cluster) if cluster.deleting => Some("ClusterTerminating"),
-        Some(cluster) if !cluster.ready => Some("ClusterNotReady"),
-        Some(_) => None,
-    };
     let mut ready = Vec::with_capacity(clusters.len());
     let mut others: BTreeMap<&'static str, Vec<ClusterName>> = BTreeMap::new();
     for placed in clusters {
-        match status(plane.find_cluster(&placed.name)) {
-            None => ready.push(placed.clone()),
-            Some(status) => others.entry(status).or_default().push(placed.name.clone()),
-        }
+        let status = match plane.find_cluster(&placed.name) {
+            None => "ClusterNotFound",
+            Some(cluster) if !cluster.joined => "ClusterNotJoined",
+            Some(cluster) if cluster.deleting => "ClusterTerminating",
+            Some(cluster) if !cluster.ready => "ClusterNotReady",
+            Some(_) => {
+                ready.push(placed.clone());
+                continue;
+            }
+        };
+        others.entry(status).or_default().push(placed.name.clone());
     }
     (ready, others.into_iter().map(|(status, clusters)| not_sent(clusters, status, None)).collect())
 }
@@ -111,8 +111,11 @@ fn group_by_overrides(
 ) -> Result<Vec<OverrideGroup>, (&'static str, Finding)> {
     let policies = overrides::named_policies(plane, object).map_err(|missing| {
         let message = format!("{} waits for {missing}, which is not in the repo", object.id);
-        let of_scope = |id: &&ObjectRef| id.kind == missing.kind && id.namespace == missing.namespace;
-        let there: Vec<&str> = plane.overrides.keys().filter(of_scope).map(|id| id.name.as_str()).collect();
+        let policies = plane.overrides.keys();
+        let there: Vec<&str> = policies
+            .filter(|id| id.kind == missing.kind && id.namespace == missing.namespace)
+            .map(|id| id.name.as_str())
+            .collect();
         let key = if missing.namespace.is_some() { keys::OVERRIDE } else { keys::CLUSTER_OVERRIDE };
         let finding = Finding::error("override-policy-not-found", object, message)
             .with_pointer(format!("/metadata/labels/{}", pointer::escape(key)))

@@ -12,7 +12,7 @@ use super::overrides;
 use super::state::KubeAdmiralState;
 use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, keys, manifest, source};
-use federate_dialect::{ControlPlaneAction, DeleteOptions, Placement, SyncOp};
+use federate_dialect::{ControlPlaneAction, Placement, SyncOp};
 use federate_kubernetes::object::value_at;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Cluster, Object};
@@ -45,9 +45,10 @@ pub(super) fn reconcile_member(
     let placed = placement.clusters.find_cluster(&cluster.name);
     let Some(placed) = placed.filter(|_| !cluster.deleting) else {
         managed?;
-        let removable = cluster.ready && is_propagated(placement, &cluster.name);
+        let propagated = KubeAdmiralState::from_row(placement).propagated.unwrap_or_default();
+        let removable = cluster.ready && propagated.contains(&cluster.name);
         return removable.then_some(ControlPlaneAction {
-            op: SyncOp::Delete(background_deletion()),
+            op: SyncOp::Delete([("propagationPolicy".to_owned(), "Background".into())].into_iter().collect()),
             adopts: false,
             status: "WaitingForRemoval",
             hint: None,
@@ -75,16 +76,6 @@ pub(super) fn reconcile_member(
     })
 }
 
-/// The options of a background deletion.
-fn background_deletion() -> DeleteOptions {
-    DeleteOptions::from_iter([("propagationPolicy".to_owned(), "Background".into())])
-}
-
-/// Whether the object was sent to the cluster.
-fn is_propagated(placement: &Placement, cluster: &str) -> bool {
-    KubeAdmiralState::from_row(placement).propagated.iter().flatten().any(|name| name.as_ref() == cluster)
-}
-
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct ToAdopt {
@@ -99,28 +90,30 @@ fn check_adoption(plane: &KubeAdmiralPlanner<'_>, object: &Object, cluster: &str
     if plane.namespaces.goes_to_every_cluster(object) {
         return Ok(());
     }
-    let annotation = |keys: [&str; 2]| keys.into_iter().find_map(|key| object.annotation(key));
     let [.., resolution] = CONFLICT_RESOLUTION;
-    if annotation(CONFLICT_RESOLUTION) != Some("adopt") {
+    if CONFLICT_RESOLUTION.iter().find_map(|key| object.annotation(key)) != Some("adopt") {
         return Err(format!("its annotation `{resolution}` is not `adopt`"));
     }
     let [.., to_adopt] = CLUSTERS_TO_ADOPT;
-    let Some(text) = annotation(CLUSTERS_TO_ADOPT).filter(|text| !text.is_empty()) else {
+    let text = CLUSTERS_TO_ADOPT.iter().find_map(|key| object.annotation(key));
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Err(format!(
             "it has `{resolution}: adopt`, but no annotation `{to_adopt}`, such as `{{\"clusters\":[\"{cluster}\"]}}`"
         ));
     };
-    let wrong = |why: &dyn std::fmt::Display| format!("its annotation `{to_adopt}` cannot be read: {why}");
-    let named: ToAdopt = serde_json::from_str(text).map_err(|e| wrong(&e))?;
+    let unreadable = format!("its annotation `{to_adopt}` cannot be read");
+    let named: ToAdopt = serde_json::from_str(text).map_err(|e| format!("{unreadable}: {e}"))?;
     if named.clusters.iter().any(|name| name == cluster) {
         return Ok(());
     }
-    let other = || format!("its annotation `{to_adopt}` does not name the cluster {cluster}");
-    if named.regexp.is_empty() {
-        return Err(other());
+    if !named.regexp.is_empty() {
+        let regexp = Regex::new(&named.regexp)
+            .map_err(|_| format!("{unreadable}: `regexp` is not a regular expression"))?;
+        if regexp.is_match(cluster) {
+            return Ok(());
+        }
     }
-    let regexp = Regex::new(&named.regexp).map_err(|_| wrong(&"`regexp` is not a regular expression"))?;
-    if regexp.is_match(cluster) { Ok(()) } else { Err(other()) }
+    Err(format!("its annotation `{to_adopt}` does not name the cluster {cluster}"))
 }
 
 /// An object that is sent to a cluster.

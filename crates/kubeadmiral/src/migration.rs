@@ -89,20 +89,16 @@ impl Migration {
 
     /// The text in which the scheduler keeps the configuration in force.
     pub(super) fn to_text(&self) -> String {
-        let until =
-            |until: &Timestamp| Timestamp::from_second(until.as_second()).unwrap_or(*until).to_string();
-        let unavailable_clusters = self
-            .evicted
-            .iter()
-            .map(|(cluster, time)| Unavailable { cluster: cluster.clone(), valid_until: until(time) });
-        let applied = Applied {
-            limited_capacity: self.limits.clone(),
-            unavailable_clusters: unavailable_clusters.collect(),
-        };
+        let mut applied = Applied { limited_capacity: self.limits.clone(), ..Applied::default() };
+        for (cluster, until) in &self.evicted {
+            let until = Timestamp::from_second(until.as_second()).unwrap_or(*until);
+            let unavailable = Unavailable { cluster: cluster.clone(), valid_until: until.to_string() };
+            applied.unavailable_clusters.push(unavailable);
+        }
         serde_json::to_string(&applied).unwrap_or_default()
     }
 
-    /// Reads that text.
+    /// Reads the text in which the scheduler keeps the configuration in force.
     pub(super) fn from_text(text: &str) -> Self {
         let applied: Applied = serde_json::from_str(text).unwrap_or_default();
         let evicted = applied.unavailable_clusters.into_iter();
@@ -142,8 +138,7 @@ pub struct CapacityEstimates {
     pub scheduled_replicas: BTreeMap<String, i64>,
 }
 
-/// The estimates by the pods that are known to be in the clusters where a template is placed; `None` where they are not
-/// known.
+/// The estimates from the observed pods in the clusters where a template is placed; `None` if none were observed.
 pub(super) fn observe_estimates(
     live: &LiveObjects,
     template: &Object,
@@ -204,7 +199,7 @@ impl CapacityEstimates {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads that text. Negative estimates are ignored.
+    /// Reads the text that the controller writes. Negative estimates are ignored.
     pub(super) fn parse_annotation(text: &str) -> Result<Self, serde_json::Error> {
         let mut estimates: Self = serde_json::from_str(text)?;
         estimates.estimated_capacity.retain(|_, capacity| *capacity >= 0);

@@ -19,24 +19,19 @@ pub(super) struct NamespaceExclusions {
 }
 
 impl NamespaceExclusions {
-    /// Reads the exclusions from `federate.yaml`, with findings about them.
-    pub(super) fn new(repo: &Repo, dialect: &str) -> (Self, Vec<Finding>) {
-        let mut findings = Vec::new();
-        let settings = repo.config.dialects.get(dialect);
-        let mut refuse = |key: &str, why: &str| {
-            let pointer = format!("/dialects/{dialect}/{}", federate_kubernetes::pointer::escape(key));
-            findings.push(repo.invalid_config(&pointer, why));
-        };
-        let mut excluded = None;
-        for (key, value) in settings.into_iter().flatten() {
-            match (key.as_str(), value.as_str().map(Regex::new)) {
-                (EXCLUDE_SETTING, Some(Ok(regex))) => excluded = Some(regex),
-                (EXCLUDE_SETTING, Some(Err(_))) => refuse(key, "this is not a regular expression"),
-                (EXCLUDE_SETTING, None) => refuse(key, "this is not a string"),
-                _ => {}
+    /// Reads the exclusions from `federate.yaml`. The finding says why they cannot be read.
+    pub(super) fn new(repo: &Repo, dialect: &str) -> (Self, Option<Finding>) {
+        let setting = repo.config.dialects.get(dialect).and_then(|settings| settings.get(EXCLUDE_SETTING));
+        let Some(setting) = setting else { return (Self::default(), None) };
+        let why = match setting.as_str().map(Regex::new) {
+            Some(Ok(regex)) => {
+                return (Self { excluded: Some(regex).filter(|regex| !regex.as_str().is_empty()) }, None);
             }
-        }
-        (Self { excluded: excluded.filter(|regex| !regex.as_str().is_empty()) }, findings)
+            Some(Err(_)) => "this is not a regular expression",
+            None => "this is not a string",
+        };
+        let pointer = format!("/dialects/{dialect}/{EXCLUDE_SETTING}");
+        (Self::default(), Some(repo.invalid_config(&pointer, why)))
     }
 
     /// Whether the object is a Namespace that goes to every cluster.

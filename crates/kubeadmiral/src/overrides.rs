@@ -112,7 +112,7 @@ pub(super) fn named_policies<'p, 'a>(
     wide.into_iter().chain(own).map(|id| plane.overrides.get(&id).ok_or(id)).collect()
 }
 
-/// Computes the results of the policies, one for the clusters with the same rules.
+/// Computes the results of the policies, one per group of clusters to which the same rules apply.
 pub(super) fn evaluate_policies<'a>(
     plane: &KubeAdmiralPlanner<'a>,
     template: &Object,
@@ -199,40 +199,42 @@ fn apply_rules<'a>(
     let mut all = Vec::new();
     let mut changes = Vec::new();
     for (policy, number) in rules {
-        let policy = policies[*policy];
-        let failed = |failure: OverriderFailure| FailedPolicy {
-            policy: policy.object,
-            clusters: clusters.iter().map(|p| p.name.clone()).collect(),
-            failure: OverriderFailure {
-                pointer: format!("/spec/overrideRules/{number}{}", failure.pointer),
-                ..failure
-            },
-        };
         if work::is_exceeded() {
             break;
         }
+        let policy = policies[*policy];
         let before = body.clone();
-        let patches = rule_patches(&policy.rules[*number], &template.id, &body).map_err(failed)?;
-        for (patch, pointer) in &patches {
-            if !applies_last(patch) {
-                patch
-                    .apply_to(&mut body)
-                    .map_err(|e| failed(OverriderFailure::new(pointer, e.to_string())))?;
+        let patches = apply_rule(&policy.rules[*number], &template.id, &mut body).map_err(|failure| {
+            let pointer = format!("/spec/overrideRules/{number}{}", failure.pointer);
+            FailedPolicy {
+                policy: policy.object,
+                clusters: clusters.iter().map(|p| p.name.clone()).collect(),
+                failure: OverriderFailure { pointer, ..failure },
             }
-        }
-        if body.get("kind").and_then(Value::as_str).is_none_or(str::is_empty) {
-            return Err(failed(OverriderFailure::new("", "the object would have no kind")));
-        }
-        let late =
-            patches.iter().filter(|(patch, _)| applies_last(patch)).map(|(patch, _)| patch.path.clone());
+        })?;
+        let late = patches.iter().filter(|patch| applies_last(patch)).map(|patch| patch.path.clone());
         changes.push(OverrideChange {
             policy: policy.object.id.clone(),
             origin: policy.object.origin.to_string(),
             paths: patch::find_differences(&before, &body).into_iter().chain(late).collect(),
         });
-        all.extend(patches.into_iter().map(|(patch, _)| patch));
+        all.extend(patches);
     }
     Ok(OverrideGroup { clusters, patches: all, changes })
+}
+
+/// Applies a rule to an object, except for the patches that are applied when it is sent. Returns all patches.
+fn apply_rule(rule: &OverrideRule, id: &ObjectRef, body: &mut Value) -> Result<Vec<Patch>, OverriderFailure> {
+    let patches = rule_patches(rule, id, body)?;
+    for (patch, pointer) in &patches {
+        if !applies_last(patch) {
+            patch.apply_to(body).map_err(|e| OverriderFailure::new(pointer, e.to_string()))?;
+        }
+    }
+    if body.get("kind").and_then(Value::as_str).is_none_or(str::is_empty) {
+        return Err(OverriderFailure::new("", "the object would have no kind"));
+    }
+    Ok(patches.into_iter().map(|(patch, _)| patch).collect())
 }
 
 /// The patches of a rule, each with its place.
@@ -242,16 +244,18 @@ fn rule_patches(
     body: &Value,
 ) -> Result<Vec<(Patch, String)>, OverriderFailure> {
     let Some(overriders) = &rule.overriders else { return Ok(Vec::new()) };
+    let typed = [
+        ("image", image::image_patches(&overriders.image, id, body)?),
+        ("command", pods::command_patches(&overriders.command, "command", id, body)?),
+        ("args", pods::command_patches(&overriders.args, "args", id, body)?),
+        ("envs", pods::env_patches(&overriders.envs, id, body)?),
+        ("annotations", metadata::map_patches(&overriders.annotations, "annotations", body)?),
+        ("labels", metadata::map_patches(&overriders.labels, "labels", body)?),
+    ];
     let mut all = Vec::new();
-    let mut add = |pointer: &str, patches: Vec<Patch>| {
-        all.extend(patches.into_iter().map(|patch| (patch, format!("/overriders/{pointer}"))));
-    };
-    add("image", image::image_patches(&overriders.image, id, body)?);
-    add("command", pods::command_patches(&overriders.command, "command", id, body)?);
-    add("args", pods::command_patches(&overriders.args, "args", id, body)?);
-    add("envs", pods::env_patches(&overriders.envs, id, body)?);
-    add("annotations", metadata::map_patches(&overriders.annotations, "annotations", body)?);
-    add("labels", metadata::map_patches(&overriders.labels, "labels", body)?);
+    for (field, patches) in typed {
+        all.extend(patches.into_iter().map(|patch| (patch, format!("/overriders/{field}"))));
+    }
     for (number, written) in overriders.jsonpatch.iter().enumerate() {
         all.push((jsonpatch::read_patch(written), format!("/overriders/jsonpatch/{number}")));
     }

@@ -151,10 +151,13 @@ fn configure_plugins<P: Copy + PartialEq>(
     settings: &PluginSet,
     find: impl Fn(&str) -> Option<P>,
 ) -> Result<Vec<P>, String> {
-    let disables = |plugin: &P| {
-        settings.disabled.iter().any(|disabled| disabled.name == "*" || find(&disabled.name) == Some(*plugin))
-    };
-    let mut plugins: Vec<P> = default.into_iter().filter(|plugin| !disables(plugin)).collect();
+    let mut plugins = default;
+    plugins.retain(|plugin| {
+        !settings
+            .disabled
+            .iter()
+            .any(|disabled| disabled.name == "*" || find(&disabled.name) == Some(*plugin))
+    });
     for name in settings.enabled.iter().map(|enabled| enabled.name.as_str()) {
         let Some(plugin) = find(name) else {
             return Err(format!("`{name}` is not a {point} plugin"));

@@ -48,33 +48,33 @@ fn add_clusters(all: &mut ObjectReferences, at: &Cursor<'_>) {
     let listed =
         at.field("placement").items().filter_map(|item| LocatedName::from_cursor(&item.field("cluster")));
     let listed: Vec<String> = listed.map(|name| name.name).collect();
-    let with_names = |term: ClusterTerm| {
-        let names = if term.names.is_empty() { listed.clone() } else { term.names };
-        ClusterTerm { names, ..term }.only_clusters(&at.field("clusters"))
-    };
+    all.add_cluster_labels(&at.field("clusterSelector"));
+    let mut selections = Vec::new();
     if terms.is_empty() {
-        all.cluster_terms.push(with_names(base.clone()));
+        selections.push(base.clone());
     }
     for term in &terms {
+        all.add_label_requirements(&term.field("matchExpressions"));
         let mut selected = base.clone().with_label_requirements(&term.field("matchExpressions"));
         for field in
             term.field("matchFields").items().filter(|one| one.field("key").as_text() == "metadata.name")
         {
             match field.field("operator").as_text() {
-                "In" => selected = selected.only_clusters(&field.field("values")),
+                "In" => {
+                    selected = selected.only_clusters(&field.field("values"));
+                    all.add_cluster_list(&field.field("values"));
+                }
                 "NotIn" => selected = selected.except_clusters(&field.field("values")),
                 _ => {}
             }
         }
-        all.cluster_terms.push(with_names(selected));
+        selections.push(selected);
     }
-    all.add_cluster_labels(&at.field("clusterSelector"));
-    for term in at.field("clusterAffinity").items() {
-        all.add_label_requirements(&term.field("matchExpressions"));
-        let names = term.field("matchFields").items().filter(|field| {
-            field.field("key").as_text() == "metadata.name" && field.field("operator").as_text() == "In"
-        });
-        names.for_each(|field| all.add_cluster_list(&field.field("values")));
+    for mut selected in selections {
+        if selected.names.is_empty() {
+            selected.names.clone_from(&listed);
+        }
+        all.cluster_terms.push(selected.only_clusters(&at.field("clusters")));
     }
 }
 

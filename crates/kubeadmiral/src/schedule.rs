@@ -3,12 +3,14 @@
 //! Every cluster has an index in the inventory, which is in name order. Clusters that have not joined are
 //! ignored.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 use super::effective_policy::EffectivePolicy;
 use super::migration::{CapacityEstimates, Migration};
 use super::profile::{FilterPlugin, Plugins};
-use federate_dialect::Placed;
+use federate_dialect::{Placed, compute_fnv1};
 use federate_kubernetes::Cluster;
 
 mod binpack;
@@ -235,19 +237,16 @@ fn divide_replicas(
     }
     let total = clamp_number(subject.replicas);
     let bounds: Vec<Bounds> = chosen.iter().map(|m| cluster_bounds(subject, wanted, m)).collect();
-    let by_name = |map: &std::collections::BTreeMap<String, i64>| -> Vec<Option<i64>> {
-        chosen.iter().map(|m| map.get(m.cluster.name.as_ref()).copied().map(clamp_number)).collect()
-    };
     let limits = ReplicaLimits::new(
-        by_name(&subject.estimates.estimated_capacity),
-        by_name(&subject.migration.limits),
+        numbers_by_cluster(chosen, &subject.estimates.estimated_capacity),
+        numbers_by_cluster(chosen, &subject.migration.limits),
     );
     let how = Rescheduling {
         avoid_disruption: wanted.avoid_disruption,
         keep_unschedulable: subject.keep_unschedulable,
     };
     let replicas = if wanted.binpack {
-        let scheduled = by_name(&subject.estimates.scheduled_replicas);
+        let scheduled = numbers_by_cluster(chosen, &subject.estimates.scheduled_replicas);
         let replicas: Vec<Option<i64>> = chosen.iter().map(|m| subject.current_replicas(m.index)).collect();
         let kept = chosen.iter().filter(|m| subject.is_scheduled(m.index)).count();
         let lost = subject.previous.len() > kept;
@@ -265,7 +264,7 @@ fn divide_replicas(
             .map(|((member, weight), bounds)| spread::SpreadShare {
                 weight: *weight,
                 bounds: *bounds,
-                hash: spread::hash_cluster(&member.cluster.name, subject.key),
+                hash: compute_fnv1(member.cluster.name.bytes().chain(subject.key.bytes())),
             })
             .collect();
         if let Some(trace) = trace {
@@ -275,6 +274,11 @@ fn divide_replicas(
     };
     let given = chosen.iter().zip(replicas).filter(|(_, replicas)| *replicas != 0);
     given.map(|(m, replicas)| Placed { name: m.cluster.name.clone(), replicas: Some(replicas) }).collect()
+}
+
+/// The number of each cluster in a map by cluster name.
+fn numbers_by_cluster(clusters: &[&JoinedCluster<'_>], numbers: &BTreeMap<String, i64>) -> Vec<Option<i64>> {
+    clusters.iter().map(|m| numbers.get(m.cluster.name.as_ref()).copied().map(clamp_number)).collect()
 }
 
 fn cluster_bounds(
@@ -306,8 +310,12 @@ fn compute_weights(
     if own.weights {
         return chosen.iter().map(|m| clamp_number(own.weight[m.index].unwrap_or(0))).collect();
     }
-    let amounts = |m: &&JoinedCluster<'_>| if subject.gpu.is_some() { m.stats.gpus } else { m.stats.cores };
-    weights::weigh_free_resources(&chosen.iter().map(amounts).collect::<Vec<_>>())
+    let stats = chosen.iter().map(|m| m.stats);
+    let amounts: Vec<_> = match subject.gpu {
+        Some(_) => stats.map(|stats| stats.gpus).collect(),
+        None => stats.map(|stats| stats.cores).collect(),
+    };
+    weights::weigh_free_resources(&amounts)
 }
 
 /// Whether the outcome of the last plan is pending in a cluster that is not chosen.

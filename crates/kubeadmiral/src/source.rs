@@ -18,8 +18,8 @@ const SERVER_FIELDS: [&str; 8] = [
     "managedFields",
 ];
 
-/// The body that is sent, from which overrides are computed. Labels and annotations are always there, if only empty, so that
-/// patches can add to them.
+/// The body that is sent, from which overrides are computed. It always has labels and annotations, which may be
+/// empty, so that patches can add to them.
 pub(super) fn sent_template(body: &Value) -> Value {
     let mut body = body.clone();
     let Value::Object(map) = &mut body else { return body };
@@ -34,7 +34,7 @@ pub(super) fn sent_template(body: &Value) -> Value {
     body
 }
 
-/// Removes keys of a map, which is there then.
+/// Removes keys of a map. Creates the map if it is missing.
 fn retain_keys(metadata: &mut Map<String, Value>, field: &str, gone: impl Fn(&str) -> bool) {
     let map = metadata.entry(field).or_insert(Value::Null);
     if map.is_null() {
@@ -86,15 +86,13 @@ pub(super) fn remove_stamps(body: &mut Value) {
             });
         }
     }
-    let empty = |value: &Value| match value {
-        Value::Object(map) => map.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        Value::Null => true,
-        _ => false,
-    };
-    for field in ["labels", "annotations", "finalizers"] {
-        if metadata.get(field).is_some_and(empty) {
-            metadata.shift_remove(field);
-        }
-    }
+    metadata.retain(|field, value| {
+        let is_empty = match value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            Value::Null => true,
+            _ => false,
+        };
+        !is_empty || !matches!(field.as_str(), "labels" | "annotations" | "finalizers")
+    });
 }

@@ -13,7 +13,7 @@ pub(super) fn build_starter(clusters: &[ConfiguredCluster]) -> Starter {
         "metadata": {"name": "everywhere"},
         "spec": {"schedulingMode": "Duplicate"},
     });
-    let cluster = |cluster: &ConfiguredCluster| {
+    let inventory = clusters.iter().map(|cluster| {
         let name = &cluster.name;
         json!({
             "apiVersion": "core.kubeadmiral.io/v1alpha1",
@@ -21,9 +21,9 @@ pub(super) fn build_starter(clusters: &[ConfiguredCluster]) -> Starter {
             "metadata": {"name": name, "labels": starter_labels(cluster)},
             "spec": {"apiEndpoint": format!("https://{name}.example.com:6443"), "secretRef": {"name": name}},
         })
-    };
+    });
     Starter {
-        inventory: clusters.iter().map(cluster).collect(),
+        inventory: inventory.collect(),
         policy: Some(policy),
         note: Some(
             "label each object that the policy should place: kubeadmiral.io/cluster-propagation-policy-name: everywhere",

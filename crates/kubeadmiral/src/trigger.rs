@@ -36,7 +36,7 @@ pub(super) struct SchedulingTriggers {
     /// The policy's name; empty without one.
     policy: String,
     /// A digest of its content.
-    content: String,
+    pub(super) content: String,
     /// The digest of the clusters in the shared memory.
     clusters: String,
 }
@@ -59,8 +59,7 @@ impl Request {
     fn from_template(template: &Object) -> Self {
         let mut amounts =
             podspec::find_pod_spec(template).map(pods::requests_without_init_limits).unwrap_or_default();
-        let mut take = |name: &str| amounts.remove(name);
-        let (cpu, memory, storage) = (take("cpu"), take("memory"), take("ephemeral-storage"));
+        let [cpu, memory, storage] = ["cpu", "memory", "ephemeral-storage"].map(|name| amounts.remove(name));
         let others: BTreeMap<String, i64> =
             amounts.into_iter().map(|(name, amount)| (name, amount.value())).collect();
         Self {
@@ -80,15 +79,21 @@ pub(super) struct TriggerClusters(BTreeMap<String, [String; 3]>);
 impl TriggerClusters {
     /// The joined clusters of the inventory.
     pub(super) fn from_inventory(repo: &Repo, clusters: &[Cluster]) -> Self {
-        let known = |cluster: &Cluster| {
+        let joined = clusters.iter().filter(|cluster| cluster.joined);
+        let digests = joined.map(|cluster| {
             let types = hash::hash_api_types(&api_types(repo, cluster));
             let digests = [hash::hash_labels(&cluster.labels), hash::hash_taints(&cluster.taints), types];
             (cluster.name.to_string(), digests)
-        };
-        Self(clusters.iter().filter(|c| c.joined).map(known).collect())
+        });
+        Self(digests.collect())
     }
 
-    /// The digest of all of them.
+    /// The digests at an index, by cluster.
+    fn digests_at(&self, respect: usize) -> BTreeMap<String, String> {
+        self.0.iter().map(|(name, digests)| (name.clone(), digests[respect].clone())).collect()
+    }
+
+    /// The digest of all clusters.
     pub(super) fn compute_digest(&self) -> String {
         sha256_digest(&self)
     }
@@ -122,14 +127,16 @@ fn api_types(repo: &Repo, cluster: &Cluster) -> Vec<Value> {
     let at = repo.claimed.binary_search_by(|c| c.object.id.cmp(&cluster.id)).ok();
     let object = at.and_then(|at| repo.claimed.get(at)).map(|c| &c.object);
     let listed = object.and_then(|o| o.value_at(&["status", "apiResourceTypes"])?.as_array());
-    let neutral = |(api_version, kind): &(String, String)| {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        json!({"group": group, "version": version, "kind": kind})
-    };
     match (listed, &cluster.apis) {
         (Some(listed), _) => listed.clone(),
         (None, Apis::All) => Vec::new(),
-        (None, Apis::Listed(set)) => set.iter().map(neutral).collect(),
+        (None, Apis::Listed(set)) => {
+            let neutral = set.iter().map(|(api_version, kind)| {
+                let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+                json!({"group": group, "version": version, "kind": kind})
+            });
+            neutral.collect()
+        }
     }
 }
 
@@ -181,24 +188,19 @@ impl SchedulingTriggers {
         }
     }
 
-    /// The digest of the policy's content.
-    pub(super) fn policy_content(&self) -> &str {
-        &self.content
-    }
-
     /// Reads the text that the scheduler writes to a federated object.
     pub(super) fn parse_annotation(text: &str) -> Option<(Self, TriggerClusters)> {
         let stored: Stored = serde_json::from_str(text).ok()?;
-        let digest = |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
-        let known = |name: &String| {
-            let maps = [
-                &stored.cluster_labels_hashes,
-                &stored.cluster_taints_hashes,
-                &stored.cluster_api_resource_types_hashes,
-            ];
-            (name.clone(), maps.map(|map| digest(map, name)))
-        };
-        let clusters = TriggerClusters(stored.clusters.iter().map(known).collect());
+        let hashes = [
+            &stored.cluster_labels_hashes,
+            &stored.cluster_taints_hashes,
+            &stored.cluster_api_resource_types_hashes,
+        ];
+        let mut clusters = TriggerClusters::default();
+        for name in &stored.clusters {
+            let digests = hashes.map(|map| map.get(name).cloned().unwrap_or_default());
+            clusters.0.insert(name.clone(), digests);
+        }
         let state = Self {
             annotations: stored.scheduling_annotations_hash,
             replicas: stored.replica_count,
@@ -211,11 +213,8 @@ impl SchedulingTriggers {
         Some((state, clusters))
     }
 
-    /// Writes that text, for the clusters that the state refers to.
+    /// The text that the scheduler writes to a federated object, with the clusters that the state refers to.
     pub(super) fn to_annotation(&self, clusters: &TriggerClusters) -> String {
-        let of = |respect: usize| {
-            clusters.0.iter().map(|(name, digests)| (name.clone(), digests[respect].clone())).collect()
-        };
         let stored = Stored {
             scheduling_annotations_hash: self.annotations.clone(),
             replica_count: self.replicas,
@@ -224,9 +223,9 @@ impl SchedulingTriggers {
             policy_name: self.policy.clone(),
             policy_content_hash: self.content.clone(),
             clusters: clusters.0.keys().cloned().collect(),
-            cluster_labels_hashes: of(LABELS_DIGEST),
-            cluster_taints_hashes: of(TAINTS_DIGEST),
-            cluster_api_resource_types_hashes: of(API_TYPES_DIGEST),
+            cluster_labels_hashes: clusters.digests_at(LABELS_DIGEST),
+            cluster_taints_hashes: clusters.digests_at(TAINTS_DIGEST),
+            cluster_api_resource_types_hashes: clusters.digests_at(API_TYPES_DIGEST),
         };
         gojson::write_fields(&json!(stored))
     }

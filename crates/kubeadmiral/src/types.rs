@@ -42,9 +42,10 @@ impl TypeConfig {
 
     /// Whether override policies apply before the scheduler's replicas.
     pub(super) fn overrides_first(&self) -> bool {
-        let place =
-            |name: &str| self.controllers.iter().flatten().position(|c| c == name).unwrap_or(usize::MAX);
-        place(OVERRIDER) < place(SCHEDULER)
+        let controllers = self.controllers.iter().flatten();
+        let [overrider, scheduler] = [OVERRIDER, SCHEDULER]
+            .map(|name| controllers.clone().position(|c| c == name).unwrap_or(usize::MAX));
+        overrider < scheduler
     }
 }
 

@@ -100,6 +100,13 @@ federate_kubernetes::crd! {
     }
 }
 
+impl ConfigSpec {
+    /// Whether a feature is enabled, which it is unless its gate is `Disabled`.
+    pub(super) fn is_enabled(&self, feature: &str) -> bool {
+        !self.feature_gates.iter().any(|gate| gate.name == feature && gate.configuration == "Disabled")
+    }
+}
+
 federate_kubernetes::crd! {
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(super) struct SyncController {

@@ -103,14 +103,12 @@ pub fn cluster_status(
     ProbedStatus { conditions, version, run }
 }
 
-/// The status of a cluster in what federate observes of it, with the region and the zones of its nodes.
+/// The status of a cluster, computed from what federate observes in it, with the region and the zones of its nodes.
 pub(crate) fn observed_status(seen: &ClusterObservation) -> Value {
     let probe = KubeFedProbe::Answered { healthz: seen.healthz.clone(), version: seen.version.clone() };
     let mut status = cluster_status(None, &probe, ProbeThresholds::default(), seen.now).to_status();
     if let (Some(status), Value::Object(zones)) = (status.as_object_mut(), region_and_zones(&seen.nodes)) {
-        let known =
-            |value: &Value| value.as_str() != Some("") && value.as_array().is_none_or(|l| !l.is_empty());
-        status.extend(zones.into_iter().filter(|(_, value)| known(value)));
+        status.extend(zones.into_iter().filter(|(_, value)| *value != json!("") && *value != json!([])));
     }
     status
 }
@@ -121,28 +119,32 @@ fn has_ready_condition(conditions: &[ClusterCondition]) -> bool {
 
 /// The conditions of one probe by itself, and the version.
 fn probe_conditions(probe: &KubeFedProbe, now: Timestamp) -> (Vec<ClusterCondition>, Option<String>) {
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| ClusterCondition {
+    let KubeFedProbe::Answered { healthz, version } = probe else {
+        let why = "cluster's configuration may be malformed";
+        return (vec![new_condition(now, "ConfigMalformed", "True", "ClusterConfigMalformed", why)], None);
+    };
+    if let Some(failure) = healthz.describe_failure() {
+        let why = format!("cluster is not reachable: {failure}");
+        return (vec![new_condition(now, "Offline", "True", "ClusterNotReachable", &why)], None);
+    }
+    if healthz.is_ok() {
+        let ready = new_condition(now, "Ready", "True", "ClusterReady", "/healthz responded with ok");
+        return (vec![ready], version.clone());
+    }
+    let not_ready = new_condition(now, "Ready", "False", "ClusterNotReady", "/healthz responded without ok");
+    let online = new_condition(now, "Offline", "False", "ClusterReachable", "cluster is reachable");
+    (vec![not_ready, online], None)
+}
+
+fn new_condition(now: Timestamp, kind: &str, status: &str, reason: &str, message: &str) -> ClusterCondition {
+    ClusterCondition {
         kind: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message: message.to_owned(),
         last_probe_time: Some(now),
         last_transition_time: Some(now),
-    };
-    let KubeFedProbe::Answered { healthz, version } = probe else {
-        let why = "cluster's configuration may be malformed";
-        return (vec![condition("ConfigMalformed", "True", "ClusterConfigMalformed", why)], None);
-    };
-    if let Some(failure) = healthz.describe_failure() {
-        let why = format!("cluster is not reachable: {failure}");
-        return (vec![condition("Offline", "True", "ClusterNotReachable", &why)], None);
     }
-    if healthz.is_ok() {
-        let ready = condition("Ready", "True", "ClusterReady", "/healthz responded with ok");
-        return (vec![ready], version.clone());
-    }
-    let not_ready = condition("Ready", "False", "ClusterNotReady", "/healthz responded without ok");
-    (vec![not_ready, condition("Offline", "False", "ClusterReachable", "cluster is reachable")], None)
 }
 
 /// The region and the zones of a cluster, from its nodes in the order listed: the region of the first node, and

@@ -7,7 +7,7 @@ use federate_kubernetes::{Cluster, Finding, NotReady, Object, schema};
 
 use crate::api::KubeFedClusterStatus;
 
-/// Reads an inventory object; see [`Dialect::cluster`](federate_dialect::Dialect::cluster) for `strict`.
+/// Reads an inventory object. [`Dialect::read_cluster`](federate_dialect::Dialect::read_cluster) describes `strict`.
 pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Finding> {
     let reported = object.value_at(&["status"]).is_some_and(|status| !status.is_null());
     let status: KubeFedClusterStatus = schema::read_field(object, "status", "invalid-cluster")?;
@@ -15,16 +15,12 @@ pub(super) fn read_cluster(object: &Object, strict: bool) -> Result<Cluster, Fin
     Ok(Cluster {
         region: status.region,
         zones: status.zones,
-        kubernetes: reported_version(object),
+        kubernetes: Some(object.text_at(&["status", "kubernetesVersion"]).to_owned())
+            .filter(|version| !version.is_empty()),
         ready: if reported { ready } else { !strict },
         unready_condition: NotReady::from_conditions(object.value_at(&["status", "conditions"]), "Ready"),
         ..Cluster::from_object(object)
     })
-}
-
-/// The version of Kubernetes that the cluster reports.
-fn reported_version(object: &Object) -> Option<String> {
-    Some(object.text_at(&["status", "kubernetesVersion"]).to_owned()).filter(|version| !version.is_empty())
 }
 
 #[cfg(test)]

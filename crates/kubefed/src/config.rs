@@ -39,15 +39,16 @@ impl Timing {
     /// Reads the configuration among `objects`, or returns the defaults.
     pub(super) fn from_objects<'o>(mut objects: impl Iterator<Item = &'o Object>) -> Self {
         let object = objects.find(|o| o.id.kind == "KubeFedConfig" && o.id.name == "kubefed");
-        let seconds = |path: [&str; 2], default: i64| {
-            let written = object.and_then(|o| o.value_at(&["spec", path[0], path[1]])?.as_str());
-            written.and_then(goduration::parse).map_or(default, |duration| duration.as_secs())
-        };
         Self {
-            probes: seconds(["clusterHealthCheck", "period"], 10),
-            unavailable: seconds(["controllerDuration", "unavailableDelay"], 60),
+            probes: read_seconds(object, &["spec", "clusterHealthCheck", "period"]).unwrap_or(10),
+            unavailable: read_seconds(object, &["spec", "controllerDuration", "unavailableDelay"])
+                .unwrap_or(60),
         }
     }
+}
+
+fn read_seconds(config: Option<&Object>, path: &[&str]) -> Option<i64> {
+    Some(goduration::parse(config?.value_at(path)?.as_str()?)?.as_secs())
 }
 
 impl ControlPlaneConfig {
@@ -56,15 +57,13 @@ impl ControlPlaneConfig {
         let mut configs = objects.filter(|o| o.id.kind == "KubeFedConfig" && o.id.name == "kubefed");
         let object = configs.next();
         let spec: ConfigSpec = object.and_then(|o| api::read_spec(o).ok()).unwrap_or_default();
-        let on =
-            |gate: &str| !spec.feature_gates.iter().any(|g| g.name == gate && g.configuration == "Disabled");
         Self {
             namespace: object
                 .and_then(|o| o.id.namespace.clone())
                 .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
             namespaced: spec.scope == "Namespaced",
-            pushes: on("PushReconciler"),
-            schedules: on("SchedulerPreferences"),
+            pushes: spec.is_enabled("PushReconciler"),
+            schedules: spec.is_enabled("SchedulerPreferences"),
             adopts: spec.sync_controller.adopt_resources != "Disabled",
         }
     }

@@ -15,12 +15,10 @@ pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
     if object.id.kind != "KubeFedCluster" {
         return Err("Federation v1's Cluster contains no connection details that federate can use".to_owned());
     }
-    let text = |path: &[&str]| Some(object.text_at(path).to_owned()).filter(|text| !text.is_empty());
-    let lacks = |field: &str| format!("its KubeFedCluster has no {field}");
     let disabled = object.value_at(&["spec", "disabledTLSValidations"]).and_then(Value::as_array);
     let mut disabled = disabled.into_iter().flatten().filter_map(Value::as_str).peekable();
     let authority = if disabled.peek().is_none() {
-        text(&["spec", "caBundle"]).map_or(Authority::System, Authority::Bundle)
+        read_text(object, &["spec", "caBundle"]).map_or(Authority::System, Authority::Bundle)
     } else if disabled.any(|validation| validation == "*") {
         Authority::Unverified
     } else {
@@ -29,16 +27,22 @@ pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
         return Err(why.to_owned());
     };
     Ok(Connection {
-        endpoint: text(&["spec", "apiEndpoint"]).ok_or_else(|| lacks("spec.apiEndpoint"))?,
+        endpoint: read_text(object, &["spec", "apiEndpoint"])
+            .ok_or("its KubeFedCluster has no spec.apiEndpoint")?,
         secret: SecretName {
-            namespace: object.id.namespace.clone().ok_or_else(|| lacks("metadata.namespace"))?,
-            name: text(&["spec", "secretRef", "name"]).ok_or_else(|| lacks("spec.secretRef.name"))?,
+            namespace: object.id.namespace.clone().ok_or("its KubeFedCluster has no metadata.namespace")?,
+            name: read_text(object, &["spec", "secretRef", "name"])
+                .ok_or("its KubeFedCluster has no spec.secretRef.name")?,
         },
         credentials: CredentialKeys::Token("token"),
         authority,
         impersonator: None,
-        proxy: text(&["spec", "proxyURL"]),
+        proxy: read_text(object, &["spec", "proxyURL"]),
     })
+}
+
+fn read_text(object: &Object, path: &[&str]) -> Option<String> {
+    Some(object.text_at(path).to_owned()).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]

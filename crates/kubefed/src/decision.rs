@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 
 use super::division::DivisionTrace;
 use super::federated_object::FederatedObject;
-use super::overrides::{self, OverrideStep};
+use super::overrides;
 use super::preference::{self, Schedule, SchedulingPreference};
 use super::state::KubeFedState;
 use super::{KubeFedPlanner, NAME, manifest, placement};
 use federate_dialect::{DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable};
 use federate_kubernetes::kinds::Scope;
-use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef, Origin, finding};
+use federate_kubernetes::{ClusterName, Finding, ObjectRef, Origin, finding};
 
 /// The reason for an invalid selector. The control plane then does nothing.
 pub(super) const NO_PLACEMENT: &str = "ComputePlacementFailed";
@@ -109,7 +109,8 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
         self.refusal.as_ref().is_some_and(|refusal| refusal.reason == PROPAGATION_DISABLED)
     }
 
-    /// What a preference has written and nothing else has replaced. `clusters` and `overrides` that git has are git's.
+    /// The schedule that a preference has written and nothing else has replaced. If the object lists clusters, only
+    /// those are kept.
     fn kept_schedule(&self) -> Option<Schedule> {
         let mut written = self.written.clone().filter(|_| self.effective_schedule().is_none())?;
         if let Some(own) = &self.federated.spec.placement.clusters {
@@ -153,8 +154,8 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
 
     /// Whether its own placement and its namespace's select the cluster at `index`.
     pub(super) fn is_selected(&self, index: usize) -> bool {
-        let says = |selected: &Vec<bool>| selected.get(index).copied().unwrap_or_default();
-        says(&self.own) && self.namespace.as_ref().is_none_or(says)
+        let selections = [Some(&self.own), self.namespace.as_ref()];
+        selections.into_iter().flatten().all(|selected| selected.get(index) == Some(&true))
     }
 
     /// The row of the plan.
@@ -166,8 +167,9 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
         let mut row = Placement::new(NAME, self.federated.target.clone(), Some(policy.clone()));
         let replicas = self.sent_replicas();
         let chosen = plane.clusters.iter().enumerate().filter(|(index, _)| self.is_chosen(*index));
-        let placed = |c: &Cluster| Placed { name: c.name.clone(), replicas: replicas(c) };
-        row.clusters = chosen.map(|(_, c)| placed(c)).collect();
+        row.clusters = chosen
+            .map(|(_, c)| Placed { name: c.name.clone(), replicas: replicas.get(&c.name).copied() })
+            .collect();
         if self.is_disabled() {
             row.clusters = self.frozen.clone();
         }
@@ -176,11 +178,11 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
         let own_overrides =
             self.federated.object.value_at(&["spec", "overrides"]).is_some_and(|own| !own.is_null());
         if let Some(kept) = self.kept_schedule().filter(|_| self.preference.is_some() && !own_overrides) {
-            let numbered = |placed: &Placed| Placed {
+            let placed = row.clusters.iter().map(|placed| Placed {
                 replicas: placed.replicas.or_else(|| kept.get(&placed.name).copied()),
                 name: placed.name.clone(),
-            };
-            row.clusters = row.clusters.iter().map(numbered).collect();
+            });
+            row.clusters = placed.collect();
         }
         let written =
             if self.is_disabled() { self.written.clone() } else { schedule.or_else(|| self.kept_schedule()) };
@@ -203,23 +205,21 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
         row
     }
 
-    /// The replicas that are sent to each cluster; `None` where overrides fail, so that nothing is sent.
-    fn sent_replicas(&self) -> impl Fn(&Cluster) -> Option<i64> {
-        let schedule = self.effective_schedule().map(|(_, schedule)| schedule);
-        let own = self.federated.overrides.as_ref().ok();
-        let base = schedule.map(|_| manifest::base_manifest(self.federated)).unwrap_or_default();
-        let renders = move |steps: &[OverrideStep], replicas: i64| {
-            overrides::apply_all(&overrides::with_replicas(steps, replicas), &mut base.clone()).is_ok()
-        };
-        let without_own = schedule.is_some() && renders(&[], 0);
-        move |cluster| {
-            let replicas = *schedule?.get(&cluster.name)?;
-            let sent = match own?.get(cluster.name.as_ref()) {
-                Some(steps) => renders(steps, replicas),
-                None => without_own,
-            };
-            sent.then_some(replicas)
-        }
+    /// The scheduled replicas, without the clusters whose overrides fail, to which nothing is sent.
+    fn sent_replicas(&self) -> Schedule {
+        let Some((_, schedule)) = self.effective_schedule() else { return Schedule::default() };
+        let Ok(own) = &self.federated.overrides else { return Schedule::default() };
+        let base = manifest::base_manifest(self.federated);
+        let renders_without_own =
+            overrides::apply_all(&overrides::with_replicas(&[], 0), &mut base.clone()).is_ok();
+        let mut sent = schedule.clone();
+        sent.retain(|cluster, replicas| match own.get(cluster.as_ref()) {
+            Some(steps) => {
+                overrides::apply_all(&overrides::with_replicas(steps, *replicas), &mut base.clone()).is_ok()
+            }
+            None => renders_without_own,
+        });
+        sent
     }
 
     /// The findings about the decision.
@@ -240,10 +240,9 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
 
     /// Whether it belongs to a system namespace, and only limits the objects in that namespace.
     fn only_limits(&self, plane: &KubeFedPlanner<'_>) -> bool {
-        let inside =
-            |f: &FederatedObject<'_>| !f.kind.is_namespace() && f.namespace() == self.federated.namespace();
+        let mut others = plane.federated.iter().filter(|other| !other.kind.is_namespace());
         self.refusal.as_ref().is_some_and(|r| r.reason == "SystemNamespace")
-            && plane.federated.iter().any(inside)
+            && others.any(|other| other.namespace() == self.federated.namespace())
     }
 
     /// An invalid selector is an error of its object. The control plane would leave everything as it is, which
@@ -252,11 +251,11 @@ impl<'d, 'a> FederatedDecision<'d, 'a> {
         let object = self.federated.object;
         let message = format!("{} goes nowhere: {}: {}", object.id, refusal.reason, refusal.message);
         let namespace = plane.namespace_of(self.federated);
-        let reported = |invalid: &ObjectRef| {
-            *invalid != object.id && namespace.is_some_and(|n| inactive_refusal(plane, n).is_none())
-        };
+        let reports_namespace = namespace.is_some_and(|n| inactive_refusal(plane, n).is_none());
         let mut finding = match &refusal.invalid {
-            Some((invalid, ..)) if !reported(invalid) => Finding::error("invalid-policy", object, message),
+            Some((invalid, ..)) if *invalid == object.id || !reports_namespace => {
+                Finding::error("invalid-policy", object, message)
+            }
             _ => Finding::warning("unschedulable", object, message),
         };
         if let Some((_, origin, pointer)) = &refusal.invalid {
@@ -326,11 +325,9 @@ fn selected_clusters(
 
 /// Whether the object is being deleted, so that it goes to no cluster.
 fn deletion_refusal(federated: &FederatedObject<'_>) -> Option<PlacementRefusal> {
+    let message = "it is being deleted: `metadata.deletionTimestamp` is set";
     let help = "delete it from the repo to remove its target";
-    let refusal = || {
-        PlacementRefusal::new("Deleting", "it is being deleted: `metadata.deletionTimestamp` is set", help)
-    };
-    federated.object.is_deleting().then(refusal)
+    federated.object.is_deleting().then(|| PlacementRefusal::new("Deleting", message, help))
 }
 
 /// Why no controller acts on the object.
@@ -340,31 +337,22 @@ pub(super) fn inactive_refusal(
 ) -> Option<PlacementRefusal> {
     let (config, kind, id) = (&plane.config, &federated.kind, &federated.object.id);
     if !config.pushes {
+        let message = "the feature `PushReconciler` is disabled";
         let help = "enable it in the KubeFedConfig";
-        return Some(PlacementRefusal::new(
-            PROPAGATION_DISABLED,
-            "the feature `PushReconciler` is disabled",
-            help,
-        ));
+        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help));
     }
     if !kind.enabled {
         let message = format!("the FederatedTypeConfig `{}` says `propagation: Disabled`", kind.name);
-        return Some(PlacementRefusal::new(
-            PROPAGATION_DISABLED,
-            message,
-            "enable it there to propagate this type",
-        ));
+        let help = "enable it there to propagate this type";
+        return Some(PlacementRefusal::new(PROPAGATION_DISABLED, message, help));
     }
     if config.namespaced && (kind.scope == Scope::Cluster || federated.namespace() != config.namespace) {
         let message = format!(
             "this control plane has the scope `Namespaced`: it federates objects of namespace `{}` only",
             config.namespace
         );
-        return Some(PlacementRefusal::new(
-            "OutOfScope",
-            message,
-            "move it there, or give the control plane the scope `Cluster`",
-        ));
+        let help = "move it there, or give the control plane the scope `Cluster`";
+        return Some(PlacementRefusal::new("OutOfScope", message, help));
     }
     if !kind.is_namespace() {
         return None;

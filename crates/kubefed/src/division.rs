@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::api::ClusterPreference;
+use federate_dialect::compute_fnv1;
 
 /// The most rounds.
 const MAX_ROUNDS: usize = 10_000;
@@ -62,7 +63,7 @@ impl DivisionTrace {
     }
 }
 
-/// A party with its replicas so far.
+/// A participant with its replicas so far.
 struct Share<'d> {
     cluster: &'d str,
     preference: ClusterPreference,
@@ -74,7 +75,7 @@ struct Share<'d> {
     overflow: i64,
 }
 
-/// Divides replicas. Every party is in the result.
+/// Divides replicas. Every participant is in the result.
 pub(super) fn divide_by_weight<'d>(
     division: &DivisionInput<'_>,
     parties: &[DivisionParticipant<'d>],
@@ -105,41 +106,35 @@ pub(super) fn divide_by_weight<'d>(
     result
 }
 
-/// The parties with a preference, in order.
+/// The participants with a preference, in the order of the division.
 fn order_shares<'d>(parties: &[DivisionParticipant<'d>], key: &str) -> Vec<Share<'d>> {
-    let share = |party: &DivisionParticipant<'d>| {
+    let shares = parties.iter().filter_map(|party| {
         Some(Share {
             cluster: party.cluster,
             preference: party.preference?,
             current: party.current,
             capacity: party.capacity,
-            hash: fnv1_hash(party.cluster.bytes().chain(key.bytes())),
+            hash: compute_fnv1(party.cluster.bytes().chain(key.bytes())),
             plan: 0,
             kept: 0,
             overflow: 0,
         })
-    };
-    let mut shares: Vec<Share<'_>> = parties.iter().filter_map(share).collect();
+    });
+    let mut shares: Vec<Share<'_>> = shares.collect();
     shares.sort_by_key(|s| (std::cmp::Reverse(s.preference.weight), s.hash, s.cluster));
     shares
 }
 
-/// FNV-1 with 32 bits: multiplies, then mixes in a byte.
-fn fnv1_hash(bytes: impl Iterator<Item = u8>) -> u32 {
-    bytes.fold(2_166_136_261, |hash: u32, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
-}
-
 fn describe_order(shares: &[Share<'_>]) -> String {
-    let words = |s: &Share<'_>| {
+    if shares.is_empty() {
+        return "no cluster".to_owned();
+    }
+    let words = shares.iter().map(|s| {
         let p = s.preference;
         let most = p.max_replicas.map(|m| format!(", at most {m}")).unwrap_or_default();
         format!("{} (weight {}, at least {}{most})", s.cluster, p.weight, p.min_replicas)
-    };
-    if shares.is_empty() {
-        "no cluster".to_owned()
-    } else {
-        shares.iter().map(words).collect::<Vec<_>>().join(", ")
-    }
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Formats `cluster number` for every share for which `number` returns one.
@@ -174,9 +169,10 @@ fn keep_running(shares: &mut [Share<'_>], left: &mut i64, trace: &mut DivisionTr
         *left = left.wrapping_sub(share.kept);
     }
     if shares.iter().any(|s| s.kept != 0) {
-        let kept = |s: &Share<'_>| (s.kept != 0).then_some(s.kept);
-        trace
-            .record_step(|| format!("kept of running replicas: {}; {left} left", list_numbers(shares, kept)));
+        trace.record_step(|| {
+            let kept = list_numbers(shares, |s| Some(s.kept).filter(|kept| *kept != 0));
+            format!("kept of running replicas: {kept}; {left} left")
+        });
     }
 }
 
@@ -234,13 +230,13 @@ fn describe_round(
     before: &[(usize, i64, i64)],
     left: i64,
 ) -> String {
-    let words = |(at, plan, kept): &(usize, i64, i64)| {
+    let gained = before.iter().map(|(at, plan, kept)| {
         let share = &shares[*at];
         let charged = kept.wrapping_sub(share.kept);
         let kept = if charged == 0 { String::new() } else { format!(" ({charged} of what it keeps)") };
         format!("{} {plan} → {}{kept}", share.cluster, share.plan)
-    };
-    let gained: Vec<String> = before.iter().map(words).collect();
+    });
+    let gained: Vec<String> = gained.collect();
     format!("round {round}, {divided} by weight over {weights}: {}; {left} left", gained.join(", "))
 }
 
@@ -295,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_fnv_1() {
-        let of = |name: &str| fnv1_hash(name.bytes().chain(KEY.bytes()));
+        let of = |name: &str| compute_fnv1(name.bytes().chain(KEY.bytes()));
         assert_eq!([of("B"), of("A"), of("C")], [1_063_602_982, 1_330_018_495, 4_038_548_405]);
     }
 

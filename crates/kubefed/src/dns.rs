@@ -137,19 +137,19 @@ pub(super) fn explain_record(
     let (own, failure) = build_row(plane, record);
     let mut policy = vec![format!("{} ({}) asks for it", record.id, record.origin)];
     policy.extend(failure.map(|failure| format!("{}: {}", failure.reason, failure.message)));
-    let verdict = |cluster: &Cluster| ClusterVerdict {
+    let verdicts = plane.input.clusters.iter().map(|cluster| ClusterVerdict {
         cluster: cluster.name.clone(),
         chosen: false,
         refused_by: None,
         score: None,
         replicas: None,
         why: describe_contribution(plane, &own, cluster),
-    };
+    });
     Explanation {
         dialect: NAME,
         policy,
         steps: Vec::new(),
-        clusters: plane.input.clusters.iter().map(verdict).collect(),
+        clusters: verdicts.collect(),
         placement: placed.cloned().unwrap_or_else(|| own.clone()),
         fulfilled: None,
         rewritten: None,

@@ -49,10 +49,8 @@ fn describe_policy(plane: &KubeFedPlanner<'_>, decision: &FederatedDecision<'_, 
             ));
         }
         Some((preference, Err(why))) => {
-            lines.push(format!(
-                "{} ({}) has no effect: {why}",
-                preference.object.id, preference.object.origin
-            ));
+            let object = preference.object;
+            lines.push(format!("{} ({}) has no effect: {why}", object.id, object.origin));
         }
         None => {}
     }

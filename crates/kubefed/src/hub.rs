@@ -69,19 +69,21 @@ pub fn run_scheduler(input: PlannerInput<'_>, federated: &ObjectRef) -> Option<S
 
 /// Whether the placement or the overrides differ. The order of overrides does not matter.
 fn placement_differs(before: &Value, after: &Value) -> bool {
-    let overrides = |body: &Value| {
-        let list = value_at(body, &["spec", "overrides"]).and_then(Value::as_array).cloned();
-        let mut list = list.unwrap_or_default();
-        list.sort_by(|a, b| a["clusterName"].as_str().cmp(&b["clusterName"].as_str()));
-        for entry in &mut list {
-            if !entry["clusterOverrides"].is_array() {
-                entry["clusterOverrides"] = json!([]);
-            }
-        }
-        list
-    };
     value_at(before, &["spec", "placement"]) != value_at(after, &["spec", "placement"])
-        || overrides(before) != overrides(after)
+        || sorted_overrides(before) != sorted_overrides(after)
+}
+
+/// The overrides, sorted by cluster. Each entry has a list of operations.
+fn sorted_overrides(federated: &Value) -> Vec<Value> {
+    let list = value_at(federated, &["spec", "overrides"]).and_then(Value::as_array).cloned();
+    let mut list = list.unwrap_or_default();
+    list.sort_by(|a, b| a["clusterName"].as_str().cmp(&b["clusterName"].as_str()));
+    for entry in &mut list {
+        if !entry["clusterOverrides"].is_array() {
+            entry["clusterOverrides"] = json!([]);
+        }
+    }
+    list
 }
 
 /// The versions of a federated object's template and overrides. The control plane compares them to know whether
@@ -97,17 +99,19 @@ pub fn read_plan(objects: &[Object]) -> Plan {
         objects.iter(),
         &ControlPlaneConfig::from_objects(objects.iter()).namespace,
     );
-    let row = |object: &Object| {
-        let federated = FederatedObject::new(object, types.get(&object.id)?).ok()?;
-        let named = federated.spec.placement.clusters.as_ref()?;
-        let mut row = Placement::new(NAME, federated.target.clone(), Some(object.id.clone()));
+    let mut plan = Plan::default();
+    for object in objects {
+        let Some(kind) = types.get(&object.id) else { continue };
+        let Ok(FederatedObject { target, spec, .. }) = FederatedObject::new(object, kind) else { continue };
+        let Some(named) = spec.placement.clusters else { continue };
+        let mut row = Placement::new(NAME, target, Some(object.id.clone()));
         row.clusters = named
             .iter()
             .map(|c| Placed { name: c.name.as_str().into(), replicas: overridden_replicas(object, &c.name) })
             .collect();
-        Some(row)
-    };
-    Plan { placements: objects.iter().filter_map(row).collect(), ..Plan::default() }
+        plan.placements.push(row);
+    }
+    plan
 }
 
 /// The replicas that a federated object's overrides give a cluster.

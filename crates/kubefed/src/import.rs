@@ -13,7 +13,7 @@ const FEDERATED: (&str, &str) = ("types.kubefed.io", "v1beta1");
 
 /// The importer.
 pub(super) const IMPORTER: Importer = Importer {
-    import_object: import_object,
+    import_object,
     unnamed: Some(
         "KubeFed has neither policies nor cluster lists for adoption: a federated object contains its placement",
     ),
@@ -97,16 +97,10 @@ fn type_config_for(object: &Object) -> Result<Value, Finding> {
             .with_pointer("/kind")
             .with_help("remove --enable to federate the object itself"));
     }
-    let text = |pointer: &str| match object.body.pointer(pointer).and_then(Value::as_str) {
-        Some(text) if !text.is_empty() => Ok(text),
-        _ => {
-            let message =
-                format!("{} does not say `{}`", object.id, pointer.trim_start_matches('/').replace('/', "."));
-            Err(Finding::error("invalid-object", object, message).with_pointer(pointer))
-        }
-    };
-    let (group, scope) = (text("/spec/group")?, text("/spec/scope")?);
-    let (kind, plural) = (text("/spec/names/kind")?, text("/spec/names/plural")?);
+    let group = read_text(object, "/spec/group")?;
+    let scope = read_text(object, "/spec/scope")?;
+    let kind = read_text(object, "/spec/names/kind")?;
+    let plural = read_text(object, "/spec/names/plural")?;
     let Some(version) = preferred_version(object) else {
         let message = format!("{} has no served version", object.id);
         return Err(Finding::error("invalid-object", object, message).with_pointer("/spec/versions"));
@@ -127,6 +121,17 @@ fn type_config_for(object: &Object) -> Result<Value, Finding> {
             "targetType": {"group": group, "kind": kind, "pluralName": plural, "scope": scope, "version": version},
         },
     }))
+}
+
+fn read_text<'o>(object: &'o Object, pointer: &str) -> Result<&'o str, Finding> {
+    match object.body.pointer(pointer).and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => Ok(text),
+        _ => {
+            let field = pointer.trim_start_matches('/').replace('/', ".");
+            let message = format!("{} does not say `{field}`", object.id);
+            Err(Finding::error("invalid-object", object, message).with_pointer(pointer))
+        }
+    }
 }
 
 /// The preferred version: the highest one that is served.

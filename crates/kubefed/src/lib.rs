@@ -23,9 +23,9 @@ use federate_repo::{ClaimedObject, DeclaredKind, Repo, Role, Template};
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    ClusterObservation, ClusterReads, ControlPlaneAction, Dialect, DialectDecisions, Explanation, HubKinds,
-    ManifestVariant, MemberManager, ObjectReferences, OutageStep, Placement, PlannerInput, PolicyPlanner,
-    PreviousPlan, Starter, TemplateReads,
+    ClusterObservation, ClusterReads, ControlPlaneAction, DecisionSubject, Dialect, DialectDecisions,
+    Explanation, HubKinds, ManifestVariant, MemberManager, ObjectReferences, OutageStep, Placement,
+    PlannerInput, PolicyPlanner, PreviousPlan, Starter, TemplateReads,
 };
 
 mod api;
@@ -181,15 +181,17 @@ impl Dialect for KubeFed {
         let mut lost = cluster.clone();
         self.mark_unreachable(&mut lost);
         let timing = config::Timing::from_objects(repo.claimed_objects(NAME, Role::Other));
-        let step = |seconds, what: &str, cluster| OutageStep {
-            seconds,
-            what: format!("{}: {what}", lost.name),
-            cluster,
+        let offline = OutageStep {
+            seconds: timing.probes,
+            what: format!("{}: Offline is True", cluster.name),
+            cluster: cluster.clone(),
         };
-        vec![
-            step(timing.probes, "Offline is True", cluster.clone()),
-            step(timing.probes + timing.unavailable, "it counts as unavailable", lost.clone()),
-        ]
+        let unavailable = OutageStep {
+            seconds: timing.probes + timing.unavailable,
+            what: format!("{}: it counts as unavailable", cluster.name),
+            cluster: lost,
+        };
+        vec![offline, unavailable]
     }
 
     fn hub_kinds(&self) -> &'static [HubKinds] {
@@ -237,11 +239,10 @@ impl<'a> KubeFedPlanner<'a> {
     fn new(input: PlannerInput<'a>) -> Self {
         let repo = input.repo;
         let (admitted, mut findings) = AdmittedObjects::from_repo(repo, &KubeFed);
-        let valid = |role| admitted.with_role(role);
-        let config = ControlPlaneConfig::from_objects(valid(Role::Other));
-        let types = FederatedTypeIndex::from_configs(valid(Role::Other), &config.namespace);
+        let config = ControlPlaneConfig::from_objects(admitted.with_role(Role::Other));
+        let types = FederatedTypeIndex::from_configs(admitted.with_role(Role::Other), &config.namespace);
         let mut federated = Vec::new();
-        for object in valid(Role::Bundle) {
+        for object in admitted.with_role(Role::Bundle) {
             let read = match types.get(&object.id) {
                 Some(kind) => FederatedObject::new(object, kind),
                 None => Err(validation::unknown_type(object, &config, &types)),
@@ -257,12 +258,13 @@ impl<'a> KubeFedPlanner<'a> {
             clusters: input.clusters.iter().filter(|c| config.sees_cluster(c)).collect(),
             namespaces: BTreeMap::new(),
             preferences: BTreeMap::new(),
-            domains: valid(Role::Other)
+            domains: admitted
+                .with_role(Role::Other)
                 .filter(|o| o.id.kind == "Domain" && o.id.namespace.as_deref() == Some(&config.namespace))
                 .map(|o| (o.id.name.as_str(), api::Domain::deserialize(&o.body).unwrap_or_default()))
                 .collect(),
-            records: valid(Role::Placement).filter(|o| dns::is_record(o)).collect(),
-            sent: valid(Role::Other).filter(|o| member::is_record(&o.id.kind)).collect(),
+            records: admitted.with_role(Role::Placement).filter(|o| dns::is_record(o)).collect(),
+            sent: admitted.with_role(Role::Other).filter(|o| member::is_record(&o.id.kind)).collect(),
             templates: Vec::new(),
             config,
             federated,
@@ -270,12 +272,13 @@ impl<'a> KubeFedPlanner<'a> {
             about: BTreeMap::new(),
             findings,
         };
-        for object in valid(Role::Placement).filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
+        let placements = admitted.with_role(Role::Placement);
+        for object in placements.filter(|o| o.id.kind == "ReplicaSchedulingPreference") {
             plane.add_preference(object);
         }
         let mut mine = repo.claimed.iter().filter(|c| c.dialect == NAME);
-        // A template without annotations belongs to Federation v1 only where something else does, and nothing belongs
-        // to its successor.
+        // A template without annotations belongs to Federation v1 only if the repo uses Federation v1, and contains
+        // nothing of KubeFed but clusters.
         let implicit = input.implicit && mine.all(|c| c.role == Role::Inventory) && v1::is_used(repo);
         plane.templates = repo.templates.par_iter().filter(|t| v1::handles_template(t, implicit)).collect();
         plane.findings.par_extend(repo.templates.par_iter().filter_map(v1::ignored_annotations));
@@ -311,8 +314,8 @@ impl<'a> KubeFedPlanner<'a> {
         for (unit, id) in (self.federated.len()..).zip(others) {
             self.about.entry(id).or_insert(unit);
         }
-        let own = |(unit, subject): (usize, KubeFedSubject<'_, '_>)| (subject.object().id.clone(), unit);
-        self.subjects = self.all_subjects().enumerate().map(own).collect();
+        let subjects = self.all_subjects().enumerate();
+        self.subjects = subjects.map(|(unit, subject)| (subject.object().id.clone(), unit)).collect();
     }
 
     /// All subjects of decisions.
@@ -331,11 +334,14 @@ impl<'a> KubeFedPlanner<'a> {
 
     /// The subject at index `unit`.
     fn subject_at(&self, unit: usize) -> Option<KubeFedSubject<'_, 'a>> {
-        let federated = || self.federated.get(unit).map(KubeFedSubject::Federated);
-        let record = |at: usize| self.records.get(at).map(|record| KubeFedSubject::Record(record));
-        let template = |at: usize| self.templates.get(at).map(|template| KubeFedSubject::Template(template));
-        let after = unit.checked_sub(self.federated.len());
-        federated().or_else(|| record(after?)).or_else(|| template(after?.checked_sub(self.records.len())?))
+        if let Some(federated) = self.federated.get(unit) {
+            return Some(KubeFedSubject::Federated(federated));
+        }
+        let unit = unit - self.federated.len();
+        if let Some(record) = self.records.get(unit) {
+            return Some(KubeFedSubject::Record(record));
+        }
+        self.templates.get(unit - self.records.len()).map(|template| KubeFedSubject::Template(template))
     }
 
     /// The cluster of that name, if it is seen.
@@ -410,12 +416,9 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
         reads
     }
 
-    fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
-        let subject = |subject: KubeFedSubject<'_, '_>| federate_dialect::DecisionSubject {
-            object: subject.object().id.clone(),
-            reads: TemplateReads::Subject,
-        };
-        self.all_subjects().map(subject).collect()
+    fn decision_subjects(&self) -> Vec<DecisionSubject> {
+        let ids = self.all_subjects().map(|subject| subject.object().id.clone());
+        ids.map(|object| DecisionSubject { object, reads: TemplateReads::Subject }).collect()
     }
 
     fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {

@@ -40,10 +40,12 @@ pub(super) fn render_variants(
         let withheld = NotSent { status: CLUSTER_NOT_READY, finding: None };
         variants.push(ManifestVariant { clusters: unready.into(), rendered: Err(withheld) });
     }
-    let names = |placed: &[&Placed]| placed.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
     match &federated.overrides {
         _ if ready.is_empty() => {}
-        Err(failure) => variants.push(failed_variant(federated, failure, names(&ready))),
+        Err(failure) => {
+            let clusters = ready.iter().map(|placed| placed.name.clone()).collect();
+            variants.push(failed_variant(federated, failure, clusters));
+        }
         Ok(own) => {
             let preference = deciding_preference(plane, row, federated);
             let written = written_schedule(row, federated);
@@ -107,7 +109,7 @@ fn written_schedule(row: &Placement, federated: &FederatedObject<'_>) -> Schedul
     if own { Schedule::default() } else { KubeFedState::from_row(row).written.unwrap_or_default() }
 }
 
-/// The same for one cluster of a row.
+/// The overrides for one cluster of a row.
 pub(super) fn cluster_steps<'f>(
     plane: &KubeFedPlanner<'_>,
     row: &Placement,
@@ -175,8 +177,7 @@ fn base_metadata(federated: &FederatedObject<'_>, template: Option<&Value>) -> V
     }
     for (key, value) in template.and_then(Value::as_object).into_iter().flatten() {
         let dropped = match key.as_str() {
-            "annotations" => is_filled_with_text(value),
-            "finalizers" => is_filled_with_text(value),
+            "annotations" | "finalizers" => is_filled_with_text(value),
             // The namespace of a Namespace is ignored.
             "namespace" => !federated.kind.is_namespace(),
             _ => false,

@@ -21,7 +21,7 @@ pub(super) mod version;
 pub(super) use version::is_record;
 
 /// The status of an action without problems.
-const OK_STATUS: &str = "OK";
+pub(super) const OK_STATUS: &str = "OK";
 
 /// The status of an object that is being deleted.
 const WAITING_STATUS: &str = "WaitingForRemoval";
@@ -90,10 +90,10 @@ fn withdraw_object(
 /// Whether a live object is the namespace of the host cluster itself, where the host is also a member.
 fn is_host_namespace(plane: &KubeFedPlanner<'_>, federated: &FederatedObject<'_>, live: &Object) -> bool {
     let uid = live.text_at(&["metadata", "uid"]);
-    let host = || plane.input.repo.templates.iter().map(|template| &template.object);
+    let mut objects = plane.input.repo.templates.iter().map(|template| &template.object);
     federated.kind.is_namespace()
         && !uid.is_empty()
-        && host().any(|o| o.id == federated.target && o.text_at(&["metadata", "uid"]) == uid)
+        && objects.any(|o| o.id == federated.target && o.text_at(&["metadata", "uid"]) == uid)
 }
 
 /// The object without the label that marks it as managed.

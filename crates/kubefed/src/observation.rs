@@ -6,11 +6,11 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::manifest;
 use super::state::KubeFedState;
 use federate_dialect::Placement;
-use federate_kubernetes::object::value_at;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Labels, LiveObjects, Object, ObjectRef, object};
+use federate_kubernetes::{LiveObjects, Object, ObjectRef};
 
 /// How long a pod must have been unschedulable to count, in seconds.
 const MIN_UNSCHEDULABLE_SECONDS: i64 = 60;
@@ -50,8 +50,12 @@ impl Observer<'_> {
         if !self.live.knows_cluster(cluster) {
             let placed = self.previous.and_then(|p| p.clusters.find_cluster(cluster));
             let withdrawn = self.previous.is_some_and(|p| p.withdrawn.iter().any(|c| c.as_ref() == cluster));
-            let running = || KubeFedState::from_row(self.previous?).running.get(cluster).copied();
-            let current = placed.and_then(|p| p.replicas.or_else(running)).or(withdrawn.then_some(0));
+            let mut current = placed.and_then(|placed| placed.replicas);
+            if placed.is_some() && current.is_none() {
+                let memory = self.previous.map(KubeFedState::from_row).unwrap_or_default();
+                current = memory.running.get(cluster).copied();
+            }
+            let current = current.or(withdrawn.then_some(0));
             return ObservedReplicas {
                 exists: placed.is_some() || withdrawn,
                 wanted: current.unwrap_or(0),
@@ -65,16 +69,14 @@ impl Observer<'_> {
         }
     }
 
-    /// Fails where the pods of a workload have to be counted whose selector has no `matchLabels`.
+    /// Returns an error if the pods of a workload must be counted and its selector has no `matchLabels`.
     pub(super) fn check_selectors<'c>(&self, clusters: impl Iterator<Item = &'c str>) -> Result<(), String> {
         for cluster in clusters {
-            let workload = self.find_workload(cluster).filter(|workload| {
-                let number = |path: &[&str]| workload.value_at(path).and_then(Value::as_i64).unwrap_or(0);
-                let counts_pods = number(&["spec", "replicas"]) != number(&["status", "readyReplicas"]);
-                counts_pods
-                    && workload.value_at(&["spec", "selector", "matchLabels"]).is_none_or(Value::is_null)
-            });
-            if let Some(workload) = workload {
+            let Some(workload) = self.find_workload(cluster) else { continue };
+            let wanted = number_at(workload, &["spec", "replicas"]);
+            if wanted != number_at(workload, &["status", "readyReplicas"])
+                && workload.value_at(&["spec", "selector", "matchLabels"]).is_none_or(Value::is_null)
+            {
                 return Err(format!("the selector of {} in {cluster} has no `matchLabels`", workload.id));
             }
         }
@@ -94,9 +96,8 @@ impl Observer<'_> {
     }
 
     fn count_pods(&self, cluster: &str, workload: &Object) -> ObservedReplicas {
-        let number = |path: &[&str]| workload.value_at(path).and_then(Value::as_i64).unwrap_or(0);
-        let wanted = number(&["spec", "replicas"]);
-        if wanted == number(&["status", "readyReplicas"]) {
+        let wanted = number_at(workload, &["spec", "replicas"]);
+        if wanted == number_at(workload, &["status", "readyReplicas"]) {
             return ObservedReplicas {
                 exists: true,
                 wanted,
@@ -131,10 +132,8 @@ impl Observer<'_> {
         if self.managed_only {
             selector.match_expressions.clear();
         }
-        let labels =
-            |pod: &Object| -> Labels { object::string_map(value_at(&pod.body, &["metadata", "labels"])) };
         let pods = self.live.list_kind(cluster, "", "Pod", self.target.namespace.as_deref());
-        pods.iter().filter(move |pod| selector.matches(&labels(pod)))
+        pods.iter().filter(move |pod| selector.matches(&pod.labels()))
     }
 
     /// Whether the condition is old enough to count.
@@ -152,10 +151,14 @@ fn is_unschedulable(condition: &Value) -> bool {
 
 /// Whether a live object is managed by the control plane.
 pub(super) fn is_managed(object: &Object) -> bool {
-    object.label("kubefed.io/managed") == Some("true")
+    object.label(manifest::MANAGED_LABEL) == Some("true")
 }
 
-fn string_at<'v>(value: &'v Value, key: &str) -> &'v str {
+fn number_at(object: &Object, path: &[&str]) -> i64 {
+    object.value_at(path).and_then(Value::as_i64).unwrap_or(0)
+}
+
+pub(super) fn string_at<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -29,7 +29,7 @@ pub(super) fn selected_clusters(
     }
 }
 
-/// The same by the selector alone, without the list.
+/// For each of `clusters`, whether the selector selects it. The list does not count.
 pub(super) fn selected_by_labels(
     spec: &PlacementSpec,
     clusters: &[&Cluster],

@@ -88,16 +88,17 @@ pub(super) fn observe_participants(
     };
     let clusters = select_participants(plane, preference, federated)?;
     observer.check_selectors(clusters.iter().map(|cluster| cluster.name.as_ref()))?;
-    let party = |cluster: &Cluster| {
+    let mut participants = Vec::with_capacity(clusters.len());
+    for cluster in clusters {
         let mut observed = observer.observe_cluster(&cluster.name);
         if observed.exists && observed.current.is_none() && !plane.input.live.knows_cluster(&cluster.name) {
             // Placed by something else than a preference, with its own number of replicas.
             observed.current = replicas_of_overrides(federated, &cluster.name);
             observed.wanted = observed.current.unwrap_or(0);
         }
-        (cluster.name.clone(), observed)
-    };
-    Ok(clusters.into_iter().map(party).collect())
+        participants.push((cluster.name.clone(), observed));
+    }
+    Ok(participants)
 }
 
 /// The replicas of a cluster by the template and the overrides alone.

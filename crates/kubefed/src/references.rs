@@ -72,13 +72,12 @@ pub(super) fn find_references(object: &Object) -> ObjectReferences {
 
 /// The federated object of a preference: that of its namespace and name.
 fn preference_target(preference: &Object, spec: &Cursor<'_>) -> TemplateSelector {
-    let own =
-        |name: &str, key: &str| LocatedName { name: name.to_owned(), pointer: format!("/metadata/{key}") };
+    let namespace = preference.id.namespace.clone();
     TemplateSelector {
         pointer: spec.pointer().to_owned(),
         kind: LocatedName::from_cursor(&spec.field("targetKind")).unwrap_or_default(),
-        namespace: preference.id.namespace.as_deref().map(|namespace| own(namespace, "namespace")),
-        name: Some(own(&preference.id.name, "name")),
+        namespace: namespace.map(|name| LocatedName { name, pointer: "/metadata/namespace".to_owned() }),
+        name: Some(LocatedName { name: preference.id.name.clone(), pointer: "/metadata/name".to_owned() }),
         ..TemplateSelector::default()
     }
 }

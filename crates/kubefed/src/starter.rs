@@ -7,7 +7,7 @@ use federate_repo::config::ConfiguredCluster;
 
 /// Clusters only: federated objects contain their placement.
 pub(super) fn build_starter(clusters: &[ConfiguredCluster]) -> Starter {
-    let cluster = |cluster: &ConfiguredCluster| {
+    let inventory = clusters.iter().map(|cluster| {
         let name = &cluster.name;
         json!({
             "apiVersion": "core.kubefed.io/v1beta1",
@@ -15,9 +15,9 @@ pub(super) fn build_starter(clusters: &[ConfiguredCluster]) -> Starter {
             "metadata": {"name": name, "namespace": "kube-federation-system", "labels": starter_labels(cluster)},
             "spec": {"apiEndpoint": format!("https://{name}.example.com:6443"), "secretRef": {"name": name}},
         })
-    };
+    });
     Starter {
-        inventory: clusters.iter().map(cluster).collect(),
+        inventory: inventory.collect(),
         policy: None,
         note: Some(
             "KubeFed has no policies: `federate import -f FILE --as kubefed` wraps objects in federated ones",

@@ -134,9 +134,6 @@ pub(super) fn declared_type(object: &Object) -> Option<(String, String, Option<S
         "Namespaced" => Some(Scope::Namespaced),
         _ => None,
     };
-    (!federated.group.is_empty() && !federated.kind.is_empty()).then_some((
-        federated.group,
-        federated.kind,
-        scope,
-    ))
+    let is_filled = !federated.group.is_empty() && !federated.kind.is_empty();
+    is_filled.then_some((federated.group, federated.kind, scope))
 }

@@ -16,7 +16,7 @@ use federate_dialect::{DialectDecisions, Placed, Placement, PreviousPlan, Unsche
 use federate_kubernetes::pointer::escape;
 use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef};
-use federate_repo::{ClaimedObject, Repo, Template};
+use federate_repo::{Repo, Template};
 
 pub(super) mod explanation;
 mod json;
@@ -38,9 +38,7 @@ pub(super) fn handles_template(template: &Template, implicit: bool) -> bool {
 
 /// Whether a repo has something of Federation v1: a cluster of its own kind, or annotations that it reads.
 pub(super) fn is_used(repo: &Repo) -> bool {
-    let is_cluster =
-        |claimed: &ClaimedObject| claimed.dialect == NAME && claimed.object.id.group() == "federation";
-    repo.claimed.iter().any(is_cluster)
+    repo.claimed.iter().any(|claimed| claimed.dialect == NAME && claimed.object.id.group() == "federation")
         || repo
             .templates
             .iter()
@@ -61,13 +59,10 @@ fn has_controller(id: &ObjectRef) -> bool {
 
 fn is_annotated(object: &Object) -> bool {
     let annotations = object.value_at(&["metadata", "annotations"]).and_then(Value::as_object);
-    let domain = |key: &String| {
-        matches!(
-            key.split_once('/'),
-            Some(("federation.alpha.kubernetes.io" | "federation.kubernetes.io", _))
-        )
-    };
-    annotations.into_iter().flat_map(Map::keys).any(domain)
+    let domains = annotations.into_iter().flat_map(Map::keys).filter_map(|key| key.split_once('/'));
+    domains
+        .into_iter()
+        .any(|(domain, _)| matches!(domain, "federation.alpha.kubernetes.io" | "federation.kubernetes.io"))
 }
 
 /// The finding about annotations on a kind without a controller.
@@ -153,9 +148,10 @@ impl<'d> V1Decision<'d> {
             implicit: !is_annotated(object),
         };
         let Ok(requirements) = &decision.requirements else { return decision };
-        let selects = |c: &Cluster| requirements.iter().all(|r| r.matches_labels(&c.labels));
-        let ready = plane.clusters.iter().filter(|c| c.ready);
-        decision.parts = ready.map(|c| (*c, Part { chosen: selects(c), ..Part::default() })).collect();
+        for cluster in plane.clusters.iter().filter(|c| c.ready) {
+            let chosen = requirements.iter().all(|r| r.matches_labels(&cluster.labels));
+            decision.parts.push((cluster, Part { chosen, ..Part::default() }));
+        }
         let observer = Observer {
             live: plane.input.live,
             previous: previous.find_row(&object.id),
@@ -226,13 +222,12 @@ impl<'d> V1Decision<'d> {
     /// A Job has no cluster selector: all ready clusters take part.
     fn divide_job(&mut self, trace: &mut DivisionTrace) {
         let preferences = self.read_preferences();
-        let unobserved = |_: &str| ObservedReplicas::default();
         trace.record_step(|| "parallelism:".to_owned());
-        let parallelism =
-            self.divide_number(self.spec_number("parallelism").unwrap_or(1), &preferences, unobserved, trace);
+        let total = self.spec_number("parallelism").unwrap_or(1);
+        let parallelism = self.divide_number(total, &preferences, |_| ObservedReplicas::default(), trace);
         let completions = self.spec_number("completions").map(|total| {
             trace.record_step(|| "completions:".to_owned());
-            self.divide_number(total, &preferences, unobserved, trace)
+            self.divide_number(total, &preferences, |_| ObservedReplicas::default(), trace)
         });
         for (index, (_, part)) in self.parts.iter_mut().enumerate() {
             part.replicas = parallelism.get(index).copied().flatten();
@@ -275,12 +270,14 @@ impl<'d> V1Decision<'d> {
 
     /// The share of each ready cluster in a Job.
     fn job_shares(&self) -> BTreeMap<ClusterName, JobShare> {
-        let share = |part: &Part| JobShare { parallelism: part.replicas, completions: part.completions };
-        self.parts.iter().map(|(cluster, part)| (cluster.name.clone(), share(part))).collect()
+        let shares = self.parts.iter().map(|(cluster, part)| {
+            let share = JobShare { parallelism: part.replicas, completions: part.completions };
+            (cluster.name.clone(), share)
+        });
+        shares.collect()
     }
 
     fn collect_findings(&self) -> Vec<Finding> {
-        let at = |annotation: &str| format!("/metadata/annotations/{}", escape(annotation));
         let mut findings = Vec::new();
         if let Err((reason, message)) = &self.requirements {
             let annotation =
@@ -289,7 +286,7 @@ impl<'d> V1Decision<'d> {
             // The control plane would leave everything as it is, which a rendering cannot express.
             findings.push(
                 Finding::error("invalid-policy", self.object, message)
-                    .with_pointer(at(annotation))
+                    .with_pointer(annotation_pointer(annotation))
                     .with_help("fix the annotation"),
             );
         }
@@ -301,7 +298,7 @@ impl<'d> V1Decision<'d> {
             let annotation = Divided::for_kind(&self.object.id).preferences_annotation();
             findings.push(
                 Finding::warning("no-effect", self.object, message)
-                    .with_pointer(at(annotation))
+                    .with_pointer(annotation_pointer(annotation))
                     .with_help("write JSON such as {\"clusters\": {\"*\": {\"weight\": 1}}}"),
             );
         }
@@ -309,21 +306,25 @@ impl<'d> V1Decision<'d> {
     }
 }
 
+fn annotation_pointer(annotation: &str) -> String {
+    format!("/metadata/annotations/{}", escape(annotation))
+}
+
 /// The findings about keys of a template's preferences that Federation v1 ignores.
 pub(super) fn unknown_keys(template: &Template) -> Vec<Finding> {
     let object = &template.object;
     let key = Divided::for_kind(&object.id).preferences_annotation();
     let unknown = object.annotation(key).map(V1Preferences::unknown_keys).unwrap_or_default();
-    let finding = |(name, known): (String, &[&str])| {
+    let findings = unknown.into_iter().map(|(name, known)| {
         let message = format!("Federation v1 ignores `{name}` in the preferences of {}", object.id);
         let help = match find_similar(&name, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("its keys are {}", known.join(", ")),
         };
-        let at = format!("/metadata/annotations/{}", escape(key));
-        Finding::warning("unknown-field", object, message).with_pointer(at).with_help(help)
-    };
-    unknown.into_iter().map(finding).collect()
+        let pointer = annotation_pointer(key);
+        Finding::warning("unknown-field", object, message).with_pointer(pointer).with_help(help)
+    });
+    findings.collect()
 }
 
 /// The requirements on clusters, or the reason why they cannot be read. Jobs have none.
@@ -370,11 +371,10 @@ struct Share {
 /// The numbers for each cluster of a row, and for those where the object stays with 0 replicas.
 fn cluster_shares(row: &Placement) -> Vec<Share> {
     let job = KubeFedState::from_row(row).job.unwrap_or_default();
-    let completions = |cluster: &str| job.get(cluster)?.completions;
     let placed = row.clusters.iter().map(|placed| Share {
         cluster: placed.name.clone(),
         replicas: placed.replicas,
-        completions: completions(&placed.name),
+        completions: job.get(&placed.name).and_then(|share| share.completions),
     });
     let withdrawn = row.withdrawn.iter().map(|cluster| Share {
         cluster: cluster.clone(),

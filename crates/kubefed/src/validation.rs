@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::config::ControlPlaneConfig;
 use super::types::FederatedTypeIndex;
-use super::{CLUSTER_NOT_READY, FederatedObject, KubeFedPlanner, placement};
+use super::{CLUSTER_NOT_READY, KubeFedPlanner, placement};
 use federate_kubernetes::schema::{Cursor, Shape, find_similar};
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Finding, Object};
 use federate_repo::Role;
 
 pub(super) mod placements;
@@ -44,11 +44,10 @@ fn check_type_config(object: &Object, spec: &Cursor<'_>) -> Vec<Finding> {
     let name = object.id.name.as_str();
     let (first, rest) = name.split_once('.').unwrap_or((name, ""));
     let target = spec.field("targetType");
-    let or =
-        |given: &str, default: &str| if given.is_empty() { default.to_owned() } else { given.to_owned() };
-    let plural = or(target.field("pluralName").as_text(), first);
-    let group = or(target.field("group").as_text(), rest);
-    let wanted = if group.is_empty() { plural } else { format!("{plural}.{group}") };
+    let (plural, group) = (target.field("pluralName"), target.field("group"));
+    let plural = if plural.as_text().is_empty() { first } else { plural.as_text() };
+    let group = if group.as_text().is_empty() { rest } else { group.as_text() };
+    let wanted = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
     if name != wanted {
         let message = format!("{} must be named `{wanted}`, after its target", object.id);
         findings.push(
@@ -171,7 +170,7 @@ pub(super) fn find_ineffective(plane: &KubeFedPlanner<'_>) -> Vec<Finding> {
 
 /// Invalid selectors of federated objects that have no effect for now, because a preference decides in their place.
 pub(super) fn find_overruled_selectors(plane: &KubeFedPlanner<'_>) -> Vec<Finding> {
-    let of = |federated: &FederatedObject<'_>| {
+    let findings = plane.federated.iter().filter_map(|federated| {
         let preference = plane.preference_of(federated)?;
         if preference.spec.intersect_with_cluster_selector {
             // Then the preference fails, which is reported.
@@ -184,8 +183,8 @@ pub(super) fn find_overruled_selectors(plane: &KubeFedPlanner<'_>) -> Vec<Findin
         );
         let finding = Finding::warning("no-effect", federated.object, message).with_pointer(invalid.pointer);
         Some(finding.with_help("correct it, or remove it: without the preference, the object goes nowhere"))
-    };
-    plane.federated.iter().filter_map(of).collect()
+    });
+    findings.collect()
 }
 
 fn about_cluster(code: &'static str, cluster: &Cluster, message: String) -> Finding {
@@ -213,22 +212,23 @@ fn unseen_cluster(cluster: &Cluster, config: &ControlPlaneConfig) -> Finding {
 
 /// Preferences for federated objects that do not exist.
 fn without_target(plane: &KubeFedPlanner<'_>) -> Vec<Finding> {
-    let name = |id: &ObjectRef, kind: &str| (kind.to_owned(), id.namespace.clone(), id.name.clone());
-    let there: BTreeSet<_> = plane.federated.iter().map(|f| name(&f.object.id, &f.object.id.kind)).collect();
-    let preferences = plane.preferences.values().flat_map(|of_namespace| of_namespace.values());
-    let lost = preferences.filter(|p| !there.contains(&name(&p.object.id, &p.spec.target_kind)));
-    lost.map(|preference| {
-        let id = &preference.object.id;
-        let message = format!(
-            "{id} has no effect: there is no {} {}",
-            preference.spec.target_kind,
-            id.namespaced_name()
+    let ids = plane.federated.iter().map(|federated| &federated.object.id);
+    let existing: BTreeSet<_> = ids.map(|id| (&id.kind, &id.namespace, &id.name)).collect();
+    let mut findings = Vec::new();
+    for preference in plane.preferences.values().flat_map(|of_namespace| of_namespace.values()) {
+        let (id, kind) = (&preference.object.id, &preference.spec.target_kind);
+        if existing.contains(&(kind, &id.namespace, &id.name)) {
+            continue;
+        }
+        let message = format!("{id} has no effect: there is no {kind} {}", id.namespaced_name());
+        let help = "it schedules the federated object of its own namespace and name, and of its `targetKind`";
+        findings.push(
+            Finding::warning("no-effect", preference.object, message)
+                .with_pointer("/spec/targetKind")
+                .with_help(help),
         );
-        Finding::warning("no-effect", preference.object, message).with_pointer("/spec/targetKind").with_help(
-            "it schedules the federated object of its own namespace and name, and of its `targetKind`",
-        )
-    })
-    .collect()
+    }
+    findings
 }
 
 #[cfg(test)]

@@ -186,8 +186,8 @@ impl PlacementPolicy {
 
     /// Whether rows made under `other` still count as made under this policy.
     pub(super) fn same_snapshot(&self, other: &Self) -> bool {
-        let unnumbered = |policy: &Self| Self { number_of_clusters: None, ..policy.clone() };
-        unnumbered(self) == unnumbered(other)
+        Self { number_of_clusters: None, ..self.clone() }
+            == Self { number_of_clusters: None, ..other.clone() }
     }
 
     /// The terms of required affinity. A cluster must match one of them; no terms match every cluster.

@@ -32,7 +32,6 @@ pub(super) fn read_cluster(object: &Object, strict: bool, behaviour: &KubeFleetB
     let agent = status.agent_status.iter().flatten().find(|agent| agent.kind == "MemberAgent");
     let joined = agent.and_then(|a| find_condition(&a.conditions, "Joined"));
     let healthy = agent.and_then(|a| find_condition(&a.conditions, "Healthy"));
-    let is_true = |c: Option<&ReportedCondition>| c.is_some_and(|c| c.status == "True");
     let unhealthy = healthy.filter(|c| c.status != "True");
     // They count once the cluster has the condition of their collection.
     let namespaces = find_condition(&status.conditions, "NamespaceCollectionSucceeded");
@@ -48,8 +47,8 @@ pub(super) fn read_cluster(object: &Object, strict: bool, behaviour: &KubeFleetB
             .collect(),
         kubernetes: status.properties.get(VERSION_PROPERTY).map(|property| property.value.clone()),
         properties: status.properties.into_iter().map(|(name, property)| (name, property.value)).collect(),
-        joined: !known || is_true(joined),
-        ready: !known || is_true(healthy),
+        joined: !known || joined.is_some_and(|c| c.status == "True"),
+        ready: !known || healthy.is_some_and(|c| c.status == "True"),
         liveness: Liveness {
             heartbeat: agent.map(|a| a.last_received_heartbeat.0),
             unready_since: unhealthy.map(|c| c.last_transition_time.0),
@@ -78,11 +77,15 @@ pub(super) enum Ineligibility {
     Unhealthy(Option<SignedDuration>),
 }
 
+/// The time since a moment, if both it and the current time are known.
+fn age_of(since: Option<Timestamp>, now: Option<Timestamp>) -> Option<SignedDuration> {
+    Some(now?.duration_since(since?))
+}
+
 /// Why a cluster is not eligible for placements, if it is not. Without a clock, ages do not count.
 pub(super) fn check_eligibility(cluster: &Cluster, now: Option<Timestamp>) -> Option<Ineligibility> {
-    let age = |since: Option<Timestamp>| Some(now?.duration_since(since?));
-    let silent = age(cluster.liveness.heartbeat).filter(|age| *age > MAX_SILENCE);
-    let unhealthy = age(cluster.liveness.unready_since);
+    let silent = age_of(cluster.liveness.heartbeat, now).filter(|age| *age > MAX_SILENCE);
+    let unhealthy = age_of(cluster.liveness.unready_since, now);
     if cluster.deleting {
         Some(Ineligibility::Leaving)
     } else if !cluster.joined && cluster.liveness.heartbeat.is_none() {
@@ -116,26 +119,16 @@ impl fmt::Display for Ineligibility {
 impl Ineligibility {
     /// The same in the words of the scheduler's own status.
     pub(super) fn scheduler_message(&self) -> String {
-        /// The longest duration that Go has.
-        const MAX_GO_DURATION: SignedDuration = SignedDuration::from_nanos(i64::MAX);
-        let minutes = |age: SignedDuration| age.min(MAX_GO_DURATION).as_secs_f64() / 60.0;
         let offline = match self {
             Self::Leaving => return "cluster has left the fleet".to_owned(),
             Self::Offline => "member agent not online yet".to_owned(),
             Self::NotJoined => "member agent not joined yet".to_owned(),
-            Self::Silent(age) => {
-                format!("no recent heartbeat signals (last received {:.2} minutes ago)", minutes(*age))
-            }
-            Self::NeverHeard => {
-                format!(
-                    "no recent heartbeat signals (last received {:.2} minutes ago)",
-                    minutes(MAX_GO_DURATION)
-                )
-            }
+            Self::Silent(age) => describe_silence(*age),
+            Self::NeverHeard => describe_silence(MAX_GO_DURATION),
             Self::Unhealthy(None) => "health condition not available".to_owned(),
             Self::Unhealthy(Some(age)) => format!(
                 "unhealthy for a prolonged period of time (last transitioned {:.2} minutes ago)",
-                minutes(*age)
+                minutes_of(*age)
             ),
         };
         format!("cluster is not connected to the fleet: {offline}")
@@ -152,17 +145,30 @@ fn find_condition<'c>(conditions: &'c [ReportedCondition], kind: &str) -> Option
     conditions.iter().find(|condition| condition.kind == kind)
 }
 
+/// The longest duration that Go has.
+const MAX_GO_DURATION: SignedDuration = SignedDuration::from_nanos(i64::MAX);
+
+/// A duration in minutes, as Go computes it.
+fn minutes_of(age: SignedDuration) -> f64 {
+    age.min(MAX_GO_DURATION).as_secs_f64() / 60.0
+}
+
+fn describe_silence(age: SignedDuration) -> String {
+    format!("no recent heartbeat signals (last received {:.2} minutes ago)", minutes_of(age))
+}
+
 /// The resources of `status.resourceUsage`.
 pub(super) fn read_capacity(usage: ReportedUsage) -> Capacity {
-    let amounts = |entries: BTreeMap<String, Value>| {
-        entries.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
-    };
     Capacity {
-        total: amounts(usage.capacity),
-        allocatable: amounts(usage.allocatable),
-        available: amounts(usage.available),
+        total: read_amounts(usage.capacity),
+        allocatable: read_amounts(usage.allocatable),
+        available: read_amounts(usage.available),
         shapes: None,
     }
+}
+
+fn read_amounts(entries: BTreeMap<String, Value>) -> BTreeMap<String, Quantity> {
+    entries.into_iter().filter_map(|(name, value)| Some((name, Quantity::from_json(&value)?))).collect()
 }
 
 #[cfg(test)]

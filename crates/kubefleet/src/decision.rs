@@ -19,7 +19,7 @@ use super::schedule::{
 };
 use super::{KubeFleetPlane, NAME, PlacementSubject, shared_objects, updates};
 use federate_dialect::{DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable};
-use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef, work};
+use federate_kubernetes::{Cluster, Finding, ObjectRef, work};
 
 /// The reason when no cluster is picked.
 const NONE_PICKED: &str = "NoClusterPicked";
@@ -227,12 +227,12 @@ impl<'p, 'a> PlacementDecision<'p, 'a> {
     }
 
     fn build_memory(&self) -> PlacementMemory {
-        let written = self.subject.object.value_at(&["spec", "policy"]).filter(|p| !p.is_null());
-        let current = || written.cloned().unwrap_or_else(updates::default_policy);
         let policy = match (&self.outcome, &self.before.policy) {
             // The rows are still those of the former policy.
             (Err(_), Some(before)) => before.clone(),
-            _ => current(),
+            _ => {
+                updates::written_policy(&self.subject.object).cloned().unwrap_or_else(updates::default_policy)
+            }
         };
         let mut bindings = self.build_bindings();
         if self.outcome.is_err() {
@@ -317,11 +317,11 @@ pub(super) fn decide_placement<'a>(
     let clusters: PlacedClusters =
         decision.placed_clusters().map(|(c, _)| Placed { name: c.name.clone(), replicas: None }).collect();
     let objects = std::iter::once(&subject.object.id).chain(subject.selected_objects());
-    let row = |object| {
+    let placements = objects.map(|object| {
         work::charge_steps(STEPS_PER_CLUSTER * clusters.len() as u64);
         decision.build_placement_on(object, clusters.clone())
-    };
-    let mut placements: Vec<Placement> = objects.map(row).take_while(|_| !work::is_exceeded()).collect();
+    });
+    let mut placements: Vec<Placement> = placements.take_while(|_| !work::is_exceeded()).collect();
     if subject.withheld_reason().is_some() {
         placements.extend(kept_placements(plane, subject, previous));
     }
@@ -336,16 +336,16 @@ fn kept_placements<'p>(
     previous: &'p PreviousPlan,
 ) -> impl Iterator<Item = Placement> + 'p {
     let own = &subject.object.id;
-    let exists = |name: &ClusterName| {
-        let found = plane.input.clusters.binary_search_by(|cluster| cluster.name.cmp(name)).ok();
-        found.and_then(|index| plane.input.clusters.get(index)).is_some_and(|cluster| !cluster.deleting)
-    };
     let rows = previous.rows().iter().filter(|row| row.dialect == NAME && row.object != *own);
     let selected: BTreeSet<&ObjectRef> = subject.selected_objects().iter().collect();
     rows.filter(move |row| !selected.contains(&row.object)).filter_map(move |row| {
         let share = shared_objects::read_shares(row).into_iter().find(|share| share.policy == *own)?;
         let mut kept = Placement::new(NAME, row.object.clone(), Some(own.clone()));
-        let names = share.clusters.into_iter().filter(|name| exists(name));
+        let clusters = plane.input.clusters;
+        let names = share.clusters.into_iter().filter(|name| {
+            let found = clusters.binary_search_by(|cluster| cluster.name.cmp(name)).ok();
+            found.and_then(|index| clusters.get(index)).is_some_and(|cluster| !cluster.deleting)
+        });
         kept.clusters = names.map(|name| Placed { name, replicas: None }).collect();
         Some(kept)
     })

@@ -48,6 +48,10 @@ pub(crate) struct EnvelopeError {
 }
 
 impl EnvelopeError {
+    fn refuse_object<T>(key: &str, reason: &'static str, message: String) -> Result<T, Self> {
+        Err(Self { reason, key: key.to_owned(), message })
+    }
+
     /// The same as a finding about the envelope.
     pub(crate) fn to_finding(&self, envelope: &Object) -> Finding {
         let (message, help) = match self.reason {
@@ -94,21 +98,27 @@ pub(crate) fn open_envelope(envelope: &Object) -> Result<EnvelopeContent<'_>, En
     Ok(content)
 }
 
+fn non_empty_text<'v>(body: &'v Value, path: &[&str]) -> Option<&'v str> {
+    value_at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
 fn read_object<'a>(
     envelope: &Object,
     key: &'a str,
     body: &'a Value,
 ) -> Result<EnvelopedObject<'a>, EnvelopeError> {
-    let text = |path: &[&str]| value_at(body, path).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let failure = |reason, message| Err(EnvelopeError { reason, key: key.to_owned(), message });
-    let name = text(&["metadata", "name"]).or_else(|| text(&["metadata", "generateName"]).map(|_| ""));
-    let (Some(api_version), Some(kind), Some(name)) = (text(&["apiVersion"]), text(&["kind"]), name) else {
-        return failure(
+    let name = non_empty_text(body, &["metadata", "name"])
+        .or_else(|| non_empty_text(body, &["metadata", "generateName"]).map(|_| ""));
+    let api_version = non_empty_text(body, &["apiVersion"]);
+    let (Some(api_version), Some(kind), Some(name)) = (api_version, non_empty_text(body, &["kind"]), name)
+    else {
+        return EnvelopeError::refuse_object(
+            key,
             "InvalidObjectInEnvelope",
             format!("`{key}` lacks apiVersion, kind or metadata.name"),
         );
     };
-    let namespace = text(&["metadata", "namespace"]);
+    let namespace = non_empty_text(body, &["metadata", "namespace"]);
     let id = ObjectRef {
         api_version: api_version.to_owned(),
         kind: kind.to_owned(),
@@ -116,14 +126,22 @@ fn read_object<'a>(
         name: name.to_owned(),
     };
     match (envelope.id.kind.as_str(), namespace) {
-        (OF_CLUSTER, Some(_)) => {
-            failure("NamespacedObjectInClusterResourceEnvelope", format!("{id} is namespaced"))
-        }
-        (OF_NAMESPACE, None) => {
-            failure("ClusterScopedObjectInResourceEnvelope", format!("{id} is cluster-scoped"))
-        }
+        (OF_CLUSTER, Some(_)) => EnvelopeError::refuse_object(
+            key,
+            "NamespacedObjectInClusterResourceEnvelope",
+            format!("{id} is namespaced"),
+        ),
+        (OF_NAMESPACE, None) => EnvelopeError::refuse_object(
+            key,
+            "ClusterScopedObjectInResourceEnvelope",
+            format!("{id} is cluster-scoped"),
+        ),
         (OF_NAMESPACE, namespace) if namespace != envelope.id.namespace.as_deref() => {
-            failure("NamespaceMismatchInResourceEnvelope", format!("{id} belongs to another namespace"))
+            EnvelopeError::refuse_object(
+                key,
+                "NamespaceMismatchInResourceEnvelope",
+                format!("{id} belongs to another namespace"),
+            )
         }
         _ => Ok(EnvelopedObject { key, id, body }),
     }

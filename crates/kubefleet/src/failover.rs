@@ -69,22 +69,20 @@ pub fn evict_placement(
         return Ok(EvictionOutcome { conditions, deletes: None });
     }
     let generation = eviction.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
-    let mut report = |kind: &str, is: bool, reason: &str, message: String| {
-        let reason = format!("ClusterResourcePlacementEviction{reason}");
-        let status = if is { "True" } else { "False" };
-        let condition = Condition::new(kind, status, &reason, message).at_generation(generation);
-        condition::set_condition(&mut conditions, condition, now);
-    };
     let (placement, policy, target) = match find_target(eviction, placement, bindings)? {
         Ok(target) => target,
         Err(invalid) => {
-            report("Valid", false, "Invalid", invalid.message().to_owned());
+            let condition = eviction_condition("Valid", false, "Invalid", invalid.message());
+            condition::set_condition(&mut conditions, condition.at_generation(generation), now);
             return Ok(EvictionOutcome { conditions, deletes: None });
         }
     };
-    report("Valid", true, "Valid", "Eviction is valid".to_owned());
+    let valid = eviction_condition("Valid", true, "Valid", "Eviction is valid");
+    condition::set_condition(&mut conditions, valid.at_generation(generation), now);
     let (allowed, message) = check_eviction((placement, policy, target), bindings, budget, behaviour)?;
-    report("Executed", allowed, if allowed { "Executed" } else { "NotExecuted" }, message);
+    let reason = if allowed { "Executed" } else { "NotExecuted" };
+    let executed = eviction_condition("Executed", allowed, reason, &message);
+    condition::set_condition(&mut conditions, executed.at_generation(generation), now);
     let deletes = (allowed && !target.deleting).then(|| target.name.clone());
     Ok(EvictionOutcome { conditions, deletes })
 }
@@ -114,6 +112,16 @@ fn find_target<'o>(
     })
 }
 
+/// A condition in the status of an eviction.
+fn eviction_condition(kind: &str, is: bool, reason: &str, message: &str) -> Condition {
+    let reason = format!("ClusterResourcePlacementEviction{reason}");
+    Condition::new(kind, if is { "True" } else { "False" }, &reason, message)
+}
+
+fn describe_verdict(allowed: bool, why: &str) -> Result<(bool, String), serde_json::Error> {
+    Ok((allowed, format!("Eviction is {}{why}", if allowed { "allowed" } else { "blocked" })))
+}
+
 /// Whether a row may be evicted, and why.
 fn check_eviction(
     (placement, policy, target): EvictionTarget<'_>,
@@ -123,40 +131,36 @@ fn check_eviction(
 ) -> Result<(bool, String), serde_json::Error> {
     let was_bound =
         target.state == BindingState::Unscheduled && target.previous_state == Some(BindingState::Bound);
-    let said = |allowed: bool, why: &str| {
-        let is = if allowed { "allowed" } else { "blocked" };
-        Ok((allowed, format!("Eviction is {is}{why}")))
-    };
     if target.deleting {
-        return said(
+        return describe_verdict(
             true,
             ", resources propagated by placement is currently being removed from cluster targeted by eviction",
         );
     }
     if target.state != BindingState::Bound && !was_bound {
-        return said(false, ", placement has not propagated resources to target cluster yet");
+        return describe_verdict(false, ", placement has not propagated resources to target cluster yet");
     }
     if target.has_failed(behaviour) || target.reports_diff() {
-        return said(true, ", placement has failed");
+        return describe_verdict(true, ", placement has failed");
     }
     let Some(budget) = budget else {
-        return said(true, ", no ClusterResourcePlacementDisruptionBudget specified");
+        return describe_verdict(true, ", no ClusterResourcePlacementDisruptionBudget specified");
     };
     let limits = api::read_budget(budget)?;
     let unclear =
         limits.max_unavailable.is_some() || matches!(limits.min_available, Some(ClusterAmount::Percent(_)));
     if policy == PlacementType::PickAll && unclear {
-        return said(
+        return describe_verdict(
             false,
             " by misconfigured ClusterResourcePlacementDisruptionBudget, either MaxUnavailable is specified or \
              MinAvailable is specified as a percentage for PickAll ClusterResourcePlacement",
         );
     }
-    let is_available = |b: &HubBinding| b.find_condition("Available").is_some_and(Condition::is_true);
-    let available: Vec<bool> = bindings.iter().map(is_available).collect();
+    let available = bindings.iter().map(|b| b.find_condition("Available").is_some_and(Condition::is_true));
+    let available: Vec<bool> = available.collect();
     let budget::BudgetVerdict { allowed, available: count } =
         budget::check_budget(placement, Some(budget), &available)?;
-    said(
+    describe_verdict(
         allowed,
         &format!(
             " by specified ClusterResourcePlacementDisruptionBudget, availablePlacements: {count}, \

@@ -100,11 +100,10 @@ fn is_deployment_available(live: &Object) -> bool {
 }
 
 fn is_stateful_set_available(live: &Object) -> bool {
-    let revision = |key: &str| live.text_at(&["status", key]);
     is_observed(live)
         && status_number(live, "availableReplicas") == desired_replicas(live)
         && status_number(live, "currentReplicas") == status_number(live, "updatedReplicas")
-        && revision("currentRevision") == revision("updateRevision")
+        && live.text_at(&["status", "currentRevision"]) == live.text_at(&["status", "updateRevision"])
 }
 
 fn is_daemon_set_available(live: &Object) -> bool {
@@ -113,20 +112,20 @@ fn is_daemon_set_available(live: &Object) -> bool {
         && status_number(live, "currentNumberScheduled") == status_number(live, "updatedNumberScheduled")
 }
 
+fn is_non_empty_text(value: Option<&Value>) -> bool {
+    value.and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+}
+
 fn check_service(live: &Object) -> Availability {
-    let first = |path: &[&str]| live.value_at(path).and_then(|list| list.get(0));
     match live.text_at(&["spec", "type"]) {
-        "" | "ClusterIP" | "NodePort" => {
-            let address = first(&["spec", "clusterIPs"]).and_then(Value::as_str);
-            available_if(address.is_some_and(|address| !address.is_empty()))
-        }
+        "" | "ClusterIP" | "NodePort" => available_if(
+            live.value_at(&["spec", "clusterIPs"]).is_some_and(|list| is_non_empty_text(list.get(0))),
+        ),
         "LoadBalancer" => {
-            let ingress = first(&["status", "loadBalancer", "ingress"]);
-            let has = |key: &str| {
-                let text = ingress.and_then(|ingress| ingress.get(key)).and_then(Value::as_str);
-                text.is_some_and(|text| !text.is_empty())
-            };
-            available_if(has("ip") || has("hostname"))
+            let ingress = live.value_at(&["status", "loadBalancer", "ingress"]).and_then(|list| list.get(0));
+            available_if(ingress.is_some_and(|ingress| {
+                is_non_empty_text(ingress.get("ip")) || is_non_empty_text(ingress.get("hostname"))
+            }))
         }
         _ => Availability::NotTrackable,
     }

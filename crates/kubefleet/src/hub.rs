@@ -76,9 +76,9 @@ impl HubPlacement {
         let (Some(one), true) = (latest.pop(), latest.is_empty()) else {
             return Err(Error::Snapshots(placement.clone(), latest.len()));
         };
-        let unreadable = |error| Error::Unreadable(one.id.clone(), error);
-        let snapshot = PolicySnapshot::from_object(one).map_err(unreadable)?;
-        let policy = snapshot.read_policy().map_err(unreadable)?;
+        let read =
+            PolicySnapshot::from_object(one).and_then(|snapshot| Ok((snapshot.read_policy()?, snapshot)));
+        let (policy, snapshot) = read.map_err(|error| Error::Unreadable(one.id.clone(), error))?;
         Ok(Self {
             name: placement.name.clone(),
             namespace: placement.namespace.clone(),
@@ -99,12 +99,12 @@ impl HubPlacement {
         behaviour: &KubeFleetBehaviour,
     ) -> Self {
         let snapshot = PolicySnapshot::for_policy(&placement.name, rows.are_of_policy, policy);
-        let binding = |binding: &memory::RememberedBinding| {
+        let bindings = rows.bindings.iter().map(|binding| {
             let is_current = rows.are_of_policy && !binding.obsolete;
             let policy_snapshot = if is_current { snapshot.name.clone() } else { String::new() };
             HubBinding { policy_snapshot, ..HubBinding::from_memory(&placement.name, binding) }
-        };
-        let mut bindings: Vec<HubBinding> = rows.bindings.iter().map(binding).collect();
+        });
+        let mut bindings: Vec<HubBinding> = bindings.collect();
         bindings.sort_by(|a, b| a.name.cmp(&b.name));
         Self {
             name: placement.name.clone(),
@@ -167,9 +167,10 @@ fn objects_of_placement<'o>(
 /// The placement's bindings, by name.
 pub fn read_bindings(placement: &ObjectRef, objects: &[Object]) -> Result<Vec<HubBinding>, Error> {
     let all = objects_of_placement(placement, objects, ["ClusterResourceBinding", "ResourceBinding"]);
-    let read =
-        |o: &Object| HubBinding::from_object(o).map_err(|error| Error::Unreadable(o.id.clone(), error));
-    let mut bindings = all.map(read).collect::<Result<Vec<_>, _>>()?;
+    let bindings = all.map(|object| {
+        HubBinding::from_object(object).map_err(|error| Error::Unreadable(object.id.clone(), error))
+    });
+    let mut bindings = bindings.collect::<Result<Vec<_>, _>>()?;
     bindings.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(bindings)
 }
@@ -213,8 +214,8 @@ fn find_policy_snapshot(
         all.push(read);
     }
     all.sort_by_key(|snapshot| (snapshot.latest, snapshot.index));
-    let named = |snapshot: &PolicySnapshot| bindings.iter().any(|b| b.policy_snapshot == snapshot.name);
-    let at = all.iter().rposition(named).or(all.len().checked_sub(1));
+    let named = all.iter().rposition(|snapshot| bindings.iter().any(|b| b.policy_snapshot == snapshot.name));
+    let at = named.or(all.len().checked_sub(1));
     Ok(at.map(|at| all.swap_remove(at)))
 }
 
@@ -232,7 +233,7 @@ fn remember_placement(
         counted.map(|b| Placed { name: b.cluster.clone(), replicas: None }).collect();
     placed.sort_by(|a, b| a.name.cmp(&b.name));
     row.clusters = placed.into_iter().collect();
-    let binding = |binding: &HubBinding| memory::RememberedBinding {
+    let remembered = bindings.iter().map(|binding| memory::RememberedBinding {
         affinity_score: binding.decision.score.map(|score| score.affinity),
         topology_spread_score: binding.decision.score.map(|score| score.topology),
         obsolete: binding.policy_snapshot != snapshot.name,
@@ -242,8 +243,8 @@ fn remember_placement(
         deleting: binding.deleting,
         conditions: binding.conditions.clone(),
         ..memory::RememberedBinding::new(binding.cluster.clone(), binding.state)
-    };
-    let (policy, bindings) = (snapshot.policy_as_written(), bindings.iter().map(binding).collect());
+    });
+    let (policy, bindings) = (snapshot.policy_as_written(), remembered.collect());
     let spec = updates::remembered_spec(placement, &policy);
     PlacementMemory { policy: Some(policy), spec: Some(spec), bindings: Some(bindings), placements: None }
         .write_to(&mut row);

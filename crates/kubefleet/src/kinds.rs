@@ -38,6 +38,6 @@ pub(super) fn is_version_served(group: &str, kind: &str, version: &str) -> Optio
 
 /// The scope of a kind that every hub serves.
 pub(super) fn find_scope(group: &str, kind: &str) -> Option<Scope> {
-    let own = || KINDS.iter().find(|known| known.group == group)?.find_scope(kind);
-    kinds::find_scope(group, kind).or_else(own)
+    kinds::find_scope(group, kind)
+        .or_else(|| KINDS.iter().find(|known| known.group == group)?.find_scope(kind))
 }

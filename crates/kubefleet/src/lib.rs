@@ -214,9 +214,8 @@ impl Dialect for KubeFleet {
     }
 
     fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
-        let share =
-            |share: memory::PlacementShare| PolicyClusters { policy: share.policy, clusters: share.clusters };
-        shared_objects::read_shares(row).into_iter().map(share).collect()
+        let shares = shared_objects::read_shares(row).into_iter();
+        shares.map(|share| PolicyClusters { policy: share.policy, clusters: share.clusters }).collect()
     }
 
     fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
@@ -243,13 +242,11 @@ struct KubeFleetPlane<'a> {
 
 /// Drops failures of selectors that are invalid: the selection fails because of that.
 fn drop_followers(findings: &mut Vec<Finding>) {
-    let selector = |pointer: &str| pointer.split('/').take(4).collect::<Vec<_>>().join("/");
-    let is_cause = |finding: &&Finding| finding.is_error() && finding.code == "invalid-policy";
-    let invalid: BTreeSet<(Option<ObjectRef>, String)> = findings
-        .iter()
-        .filter(is_cause)
-        .map(|finding| (finding.object.clone(), selector(&finding.pointer)))
-        .collect();
+    let mut invalid = BTreeSet::new();
+    for finding in findings.iter().filter(|finding| finding.is_error() && finding.code == "invalid-policy") {
+        let selector = finding.pointer.split('/').take(4).collect::<Vec<_>>().join("/");
+        invalid.insert((finding.object.clone(), selector));
+    }
     findings.retain(|finding| {
         finding.code != selection::SELECTION_FAILED
             || !invalid.contains(&(finding.object.clone(), finding.pointer.clone()))
@@ -333,14 +330,15 @@ impl<'a> KubeFleetPlane<'a> {
 
     /// The resources and overrides of a placement, if some of the overrides read the labels of clusters.
     fn work_sources<'s>(&self, subject: &'s PlacementSubject<'a>) -> Option<&'s WorkSources> {
-        let sources = || {
+        let sources = subject.work_sources.get_or_init(|| {
             let targets = subject.items.iter().map(SentObject::override_target);
             let is_fixed = subject.items.iter().all(|item| !item.differs_by_cluster());
-            let bodies = || subject.items.iter().map(|item| item.render_body("")).collect();
-            WorkSources::from_overrides(&self.overrides, &subject.object.id, targets, bodies)
-                .filter(|_| is_fixed)
-        };
-        subject.work_sources.get_or_init(sources).as_ref()
+            WorkSources::from_overrides(&self.overrides, &subject.object.id, targets, || {
+                subject.items.iter().map(|item| item.render_body("")).collect()
+            })
+            .filter(|_| is_fixed)
+        });
+        sources.as_ref()
     }
 
     /// What the works of a cluster were written with, if the same resources and overrides are in force now.
@@ -430,15 +428,21 @@ impl<'a> KubeFleetPlane<'a> {
         clusters: &[ClusterName],
         ask: impl FnOnce(&PlacementManifests<'a>) -> T,
     ) -> T {
-        let sending = || {
-            let all = self.input.clusters.iter().filter(|c| clusters.binary_search(&c.name).is_ok());
-            let placed: Vec<Cow<'_, Cluster>> =
-                all.map(|cluster| self.with_former_labels(subject, cluster)).collect();
-            let placed: Vec<&Cluster> = placed.iter().map(AsRef::as_ref).collect();
-            PlacementManifests::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
-        };
-        let (of, first) = subject.manifests.get_or_init(|| (clusters.to_vec(), sending()));
-        if of == clusters { ask(first) } else { ask(&sending()) }
+        let (of, first) =
+            subject.manifests.get_or_init(|| (clusters.to_vec(), self.collect_manifests(subject, clusters)));
+        if of == clusters { ask(first) } else { ask(&self.collect_manifests(subject, clusters)) }
+    }
+
+    /// Collects what a placement sends to clusters, given in ascending order.
+    fn collect_manifests(
+        &self,
+        subject: &PlacementSubject<'a>,
+        clusters: &[ClusterName],
+    ) -> PlacementManifests<'a> {
+        let placed = self.input.clusters.iter().filter(|c| clusters.binary_search(&c.name).is_ok());
+        let placed: Vec<Cow<'_, Cluster>> = placed.map(|c| self.with_former_labels(subject, c)).collect();
+        let placed: Vec<&Cluster> = placed.iter().map(AsRef::as_ref).collect();
+        PlacementManifests::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
     }
 }
 
@@ -479,11 +483,11 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
     }
 
     fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
-        let subject = |placement: &PlacementSubject<'_>| federate_dialect::DecisionSubject {
+        let subjects = self.placements.iter().map(|placement| federate_dialect::DecisionSubject {
             object: placement.object.id.clone(),
             reads: TemplateReads::Templates,
-        };
-        self.placements.iter().map(subject).collect()
+        });
+        subjects.collect()
     }
 
     fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {

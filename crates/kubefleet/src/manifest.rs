@@ -102,18 +102,18 @@ pub(crate) fn collect_objects<'a>(
                 items.push(SentObject { id: object.id.clone(), source: Source::Own(object) });
             }
             SelectedObject::Envelope(object) => {
-                let failed = |failure| EnvelopeFailure { envelope: object, failure };
-                let content = envelope::open_envelope(object).map_err(failed)?;
-                refused.extend(content.refused.into_iter().map(failed));
-                let item = |one: EnvelopedObject<'a>| {
+                let content = envelope::open_envelope(object)
+                    .map_err(|failure| EnvelopeFailure { envelope: object, failure })?;
+                let failures = content.refused.into_iter();
+                refused.extend(failures.map(|failure| EnvelopeFailure { envelope: object, failure }));
+                for one in content.objects {
                     let id = one.id.clone();
                     let source = match behaviour.envelope_overrides {
                         EnvelopeOverrides::Content => Source::Wrapped(one),
                         EnvelopeOverrides::Envelope => Source::Held { envelope: object, key: one.key },
                     };
-                    SentObject { id, source }
-                };
-                wrapped.extend(content.objects.into_iter().map(item));
+                    wrapped.push(SentObject { id, source });
+                }
             }
         }
     }
@@ -256,14 +256,14 @@ impl<'a> PlacementManifests<'a> {
             let group = groups.entry((failed.item, &failed.finding.message));
             group.or_insert((Vec::new(), failed)).0.push(cluster.clone());
         }
-        let variant = |(clusters, failed): (Vec<ClusterName>, &RenderFailure)| {
+        let variants = groups.into_values().map(|(clusters, failed)| {
             let finding = (failed.item == index).then(|| failed.finding.clone());
             ManifestVariant {
                 clusters: clusters.into(),
                 rendered: Err(NotSent { status: failed.reason, finding }),
             }
-        };
-        groups.into_values().map(variant).collect()
+        });
+        variants.collect()
     }
 }
 

@@ -35,7 +35,7 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// The API server of a member, which computes the result of a write.
 pub trait MemberApi {
-    /// The result of a server-side apply as [`MANAGER`].
+    /// The result of a server-side apply as [`FIELD_MANAGER`].
     fn compute_apply(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, ApiError>;
 
     /// The result of a create, or of an update of `live`.
@@ -258,11 +258,9 @@ impl ManifestApplier<'_> {
 /// Whether only the agent manages fields of the object.
 fn is_sole_owner(live: &Value) -> bool {
     let managers = live.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let name = |entry: &Value| entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned();
-    managers
-        .into_iter()
-        .flatten()
-        .all(|entry| [FIELD_MANAGER, BEFORE_FIRST_APPLY].contains(&name(entry).as_str()))
+    managers.into_iter().flatten().all(|entry| {
+        [FIELD_MANAGER, BEFORE_FIRST_APPLY].contains(&entry["manager"].as_str().unwrap_or_default())
+    })
 }
 
 /// The agent's error for a request that the API server refuses.

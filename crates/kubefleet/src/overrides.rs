@@ -46,7 +46,7 @@ impl<'a> KubeFleetOverride<'a> {
     }
 
     /// Reads the override of a snapshot.
-    pub(crate) fn of_snapshot(object: &'a Object) -> Result<Self, serde_json::Error> {
+    pub(crate) fn from_snapshot(object: &'a Object) -> Result<Self, serde_json::Error> {
         Self::from_spec(object, object.value_at(&["spec", "overrideSpec"]).unwrap_or(&Value::Null))
     }
 
@@ -58,13 +58,10 @@ impl<'a> KubeFleetOverride<'a> {
 
     /// Whether it applies to a placement and to one of the objects that the placement selects.
     pub(crate) fn applies_to_objects(&self, placement: &ObjectRef, selected: &[ObjectRef]) -> bool {
-        let within = |target: &ObjectRef, object: &ObjectRef| {
-            target.kind == "Namespace"
-                && target.api_version == "v1"
-                && object.namespace.as_ref() == Some(&target.name)
-        };
-        let hits = |target: ObjectRef| selected.iter().any(|o| *o == target || within(&target, o));
-        self.applies_to_placement(placement) && self.target_objects().any(hits)
+        self.applies_to_placement(placement)
+            && self.target_objects().any(|target| {
+                selected.iter().any(|object| *object == target || is_in_namespace(object, &target))
+            })
     }
 
     /// Whether one of its rules matches a cluster.
@@ -192,7 +189,14 @@ pub(crate) fn refuse_shared_targets<'a>(overrides: &mut Vec<&'a Object>) -> Vec<
     findings
 }
 
-/// What admission compares of the selectors of two overrides.
+/// Whether `target` is the namespace of an object.
+fn is_in_namespace(object: &ObjectRef, target: &ObjectRef) -> bool {
+    target.kind == "Namespace"
+        && target.api_version == "v1"
+        && object.namespace.as_ref() == Some(&target.name)
+}
+
+/// The part of an override's selector that admission compares with those of other overrides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct TargetKey<'a> {
     /// The kind and namespace of the override.
@@ -210,7 +214,7 @@ impl<'a> TargetKey<'a> {
             _ => "resourceSelectors",
         };
         let selectors = Cursor::new(&object.body).field("spec").field(list);
-        let key = |selector: Cursor<'a>| {
+        let keys = selectors.items().map(|selector| {
             let [group, version, kind, name] =
                 ["group", "version", "kind", "name"].map(|field| selector.field(field).as_text());
             // The default is written by the API server.
@@ -224,8 +228,8 @@ impl<'a> TargetKey<'a> {
                 selector: [group, version, kind, name, scope],
             };
             (key, selector.pointer().to_owned())
-        };
-        selectors.items().map(key).collect()
+        });
+        keys.collect()
     }
 }
 
@@ -301,11 +305,10 @@ pub(crate) struct OverrideChanges<'a> {
 impl<'a> OverrideChanges<'a> {
     /// Computes the changes of `overrides`, in this order, for a cluster.
     pub(crate) fn new(overrides: &[&KubeFleetOverride<'a>], cluster: &Cluster) -> Self {
-        let of = |one: &&KubeFleetOverride<'a>| {
+        let steps = overrides.iter().flat_map(|one| {
             let object = one.object;
             one.compute_steps(cluster).into_iter().map(move |step| (object, step))
-        };
-        let steps = overrides.iter().flat_map(of);
+        });
         Self { steps: steps.collect() }
     }
 
@@ -326,7 +329,7 @@ impl<'a> OverrideChanges<'a> {
         for (one, step) in &self.steps {
             let paths = step.apply_to(&mut body).map_err(|(operation, why)| FailedOverride {
                 over: one,
-                pointer: step.operation_pointer(operation),
+                pointer: format!("/spec/policy/overrideRules/{}/jsonPatchOverrides/{operation}", step.rule),
                 why,
             })?;
             let policy = &one.id;
@@ -368,10 +371,6 @@ impl Step {
             patch::apply_operation(body, operation).map_err(|why| (index, OverrideFailure::Patch(why)))?;
         }
         Ok(patch::find_differences(&before, body))
-    }
-
-    fn operation_pointer(&self, operation: usize) -> String {
-        format!("/spec/policy/overrideRules/{}/jsonPatchOverrides/{operation}", self.rule)
     }
 }
 

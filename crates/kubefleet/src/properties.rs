@@ -50,12 +50,8 @@ pub(super) fn clusters_lacking_properties(
         policy.preferred_selectors().iter().filter_map(|one| one.preference.property_sorter.as_ref());
     let names: Vec<PropertyName> =
         required.chain(sorters.map(|sorter| &sorter.name)).map(|name| PropertyName::parse(name)).collect();
-    let lacks = |cluster: &Cluster, property: &PropertyName| match property {
-        PropertyName::Resource(..) => cluster.capacity.is_none(),
-        PropertyName::Reported(name) => name == NODE_COUNT && !cluster.properties.contains_key(name),
-        PropertyName::Malformed(_) => false,
-    };
-    let unknown = clusters.iter().filter(|c| c.joined && names.iter().any(|property| lacks(c, property)));
+    let unknown =
+        clusters.iter().filter(|c| c.joined && names.iter().any(|property| property.is_missing_in(c)));
     unknown.map(|cluster| cluster.name.clone()).collect()
 }
 
@@ -72,6 +68,15 @@ impl CapacityType {
 }
 
 impl PropertyName {
+    /// Whether a cluster with nodes should have the property and does not.
+    fn is_missing_in(&self, cluster: &Cluster) -> bool {
+        match self {
+            Self::Resource(..) => cluster.capacity.is_none(),
+            Self::Reported(name) => name == NODE_COUNT && !cluster.properties.contains_key(name),
+            Self::Malformed(_) => false,
+        }
+    }
+
     pub(super) fn parse(name: &str) -> Self {
         let Some(rest) = name.strip_prefix(RESOURCES) else { return Self::Reported(name.to_owned()) };
         let parts =
@@ -102,7 +107,9 @@ impl PropertyName {
                     CapacityType::Allocatable => &capacity.allocatable,
                     CapacityType::Available => &capacity.available,
                 };
-                Ok(amounts.get(resource).map(|exact| PropertyAmount::from_quantity(*exact)))
+                Ok(amounts
+                    .get(resource)
+                    .map(|exact| PropertyAmount { exact: *exact, approximate: exact.as_approximate_f64() }))
             }
             Self::Malformed(name) => {
                 let message = format!("`{name}` is not of the form `{RESOURCES}<usage>-<resource>`");
@@ -116,10 +123,6 @@ impl PropertyAmount {
     fn parse(text: &str) -> Option<Self> {
         let exact = Quantity::parse(text)?;
         Some(Self { exact, approximate: parse_scaled(text).unwrap_or_else(|| exact.as_approximate_f64()) })
-    }
-
-    fn from_quantity(exact: Quantity) -> Self {
-        Self { exact, approximate: exact.as_approximate_f64() }
     }
 }
 

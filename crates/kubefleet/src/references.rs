@@ -140,11 +140,11 @@ const MAX_PICKED: usize = 100;
 /// What the terms of a selector of clusters select.
 fn required_terms(selector: &Cursor<'_>) -> Vec<ClusterTerm> {
     let terms = selector.field("clusterSelectorTerms");
-    let read = |term: Cursor<'_>| ClusterTerm {
+    let terms = terms.items().map(|term| ClusterTerm {
         status_properties: selected_properties(&term),
         ..ClusterTerm::default().with_label_selector(&term.field("labelSelector"))
-    };
-    terms.items().map(read).collect()
+    });
+    terms.collect()
 }
 
 /// The properties by which a term selects, which only the status of clusters has.
@@ -220,14 +220,10 @@ fn placement_reference(
 fn read_selectors(object: &Object, list: &Cursor<'_>) -> Vec<TemplateSelector> {
     let own = object.id.namespace.as_ref();
     let own = own.map(|name| LocatedName { name: name.clone(), pointer: "/metadata/namespace".to_owned() });
-    let one = |item: Cursor<'_>| {
+    let selectors = list.items().map(|item| {
         let (kind, labels) = (item.field("kind"), item.field("labelSelector"));
         let name = LocatedName::from_cursor(&item.field("name"));
         let (group, version) = (item.field("group"), item.field("version"));
-        let in_group = |version: &str| match group.as_text() {
-            "" => version.to_owned(),
-            group => format!("{group}/{version}"),
-        };
         let namespace = kind.as_text() == "Namespace" && group.as_text().is_empty();
         let content = !matches!(item.field("selectionScope").as_text(), "NamespaceOnly");
         TemplateSelector {
@@ -236,8 +232,10 @@ fn read_selectors(object: &Object, list: &Cursor<'_>) -> Vec<TemplateSelector> {
                 name: group.as_text().to_owned(),
                 pointer: group.pointer().to_owned(),
             }),
-            api_version: LocatedName::from_cursor(&version)
-                .map(|version| LocatedName { name: in_group(&version.name), ..version }),
+            api_version: LocatedName::from_cursor(&version).map(|version| match group.as_text() {
+                "" => version,
+                group => LocatedName { name: format!("{group}/{}", version.name), ..version },
+            }),
             any_version: true,
             kind: LocatedName::from_cursor(&kind).unwrap_or_default(),
             namespace: own.clone(),
@@ -246,6 +244,6 @@ fn read_selectors(object: &Object, list: &Cursor<'_>) -> Vec<TemplateSelector> {
             name,
             with_content: namespace && content,
         }
-    };
-    list.items().map(one).collect()
+    });
+    selectors.collect()
 }

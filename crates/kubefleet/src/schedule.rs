@@ -70,11 +70,11 @@ impl ScheduleRows {
 
     /// The state of each cluster's row once it is picked.
     fn states_if_picked(&self) -> Vec<ScheduleState> {
-        let state = |(index, obsolete): (usize, &Option<ScheduleRow>)| {
-            let unscheduled = || self.unscheduled.get(index).copied().flatten();
-            obsolete.map(|row| row.state).or_else(unscheduled).unwrap_or(ScheduleState::Scheduled)
-        };
-        self.obsolete.iter().enumerate().map(state).collect()
+        let states = self.obsolete.iter().enumerate().map(|(index, obsolete)| {
+            let unscheduled = self.unscheduled.get(index).copied().flatten();
+            obsolete.map(|row| row.state).or(unscheduled).unwrap_or(ScheduleState::Scheduled)
+        });
+        states.collect()
     }
 
     fn count_rows(rows: &[Option<ScheduleRow>]) -> usize {

@@ -174,12 +174,13 @@ pub(crate) fn select_objects<'a>(
 ) -> Result<Vec<SelectedObject<'a>>, FailedSelector> {
     let selectors = api::resource_selectors(placement)
         .map_err(|e| FailedSelector { selector: 0, reason: SelectionError::Unreadable(e.to_string()) })?;
-    let at = |selector: usize| move |reason: SelectionError| FailedSelector { selector, reason };
     let namespace = placement.id.namespace.as_deref();
     let inside = match (namespace, selectors.iter().position(ResourceSelectorTerm::selects_inside)) {
         (None, Some(index)) => selectors
             .get(index)
-            .map(|selector| find_namespace(hub, selector).map_err(at(index)))
+            .map(|selector| {
+                find_namespace(hub, selector).map_err(|reason| FailedSelector { selector: index, reason })
+            })
             .transpose()?,
         _ => None,
     };
@@ -189,10 +190,11 @@ pub(crate) fn select_objects<'a>(
             Some(namespace) => select_in_namespace(hub, selector, namespace),
             None => select_in_cluster(hub, selector, inside),
         };
-        for one in found.map_err(at(index))? {
+        for one in found.map_err(|reason| FailedSelector { selector: index, reason })? {
             let id = &one.object().id;
             if !known.insert(id) {
-                return Err(at(index)(SelectionError::DuplicateResource(id.clone())));
+                let reason = SelectionError::DuplicateResource(id.clone());
+                return Err(FailedSelector { selector: index, reason });
             }
             selected.push(one);
         }
@@ -327,11 +329,12 @@ pub(crate) fn implied_scopes(object: &Object) -> Vec<ImpliedScope> {
         _ => return Vec::new(),
     };
     let selectors = object.value_at(&["spec", selectors]).and_then(Value::as_array);
-    let implied = |selector: &Value| {
-        let text = |key: &str| selector.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        ImpliedScope { group: text("group"), kind: text("kind"), scope }
-    };
-    selectors.into_iter().flatten().map(implied).collect()
+    let implied = selectors.into_iter().flatten().map(|selector| {
+        let [group, kind] =
+            ["group", "kind"].map(|key| selector[key].as_str().unwrap_or_default().to_owned());
+        ImpliedScope { group, kind, scope }
+    });
+    implied.collect()
 }
 
 #[cfg(test)]

@@ -42,13 +42,11 @@ fn join_object_rows(
     owners: &[PlacementShare],
     findings: &mut Vec<Finding>,
 ) -> Placement {
-    let owner_before = |cluster: &ClusterName| {
-        owners.iter().find(|share| share.clusters.contains(cluster)).map(|share| &share.policy)
-    };
     let mut owned: BTreeMap<&ClusterName, usize> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         for Placed { name, .. } in &row.clusters {
-            let is_owner = row.policy.is_some() && row.policy.as_ref() == owner_before(name);
+            let before = owners.iter().find(|share| share.clusters.contains(name));
+            let is_owner = before.is_some_and(|before| row.policy.as_ref() == Some(&before.policy));
             if is_owner || !owned.contains_key(name) {
                 owned.insert(name, index);
             }

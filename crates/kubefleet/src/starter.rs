@@ -22,19 +22,23 @@ pub(super) fn build_starter(clusters: &[ConfiguredCluster], templates: &[&Object
     if selected.is_empty() {
         selected.insert(("", "Namespace", "shop"), "v1");
     }
-    let there = |name: &str| templates.iter().any(|id| id.kind == "Namespace" && id.name == name);
-    let lacks = templates.iter().filter_map(|id| id.namespace.as_deref()).any(|name| !there(name));
-    let selector = |((group, kind, name), version): (&(&str, &str, &str), &&str)| json!({"group": group, "version": version, "kind": kind, "name": name});
+    let lacks = templates
+        .iter()
+        .filter_map(|id| id.namespace.as_deref())
+        .any(|name| !templates.iter().any(|id| id.kind == "Namespace" && id.name == name));
+    let selectors = selected.iter().map(
+        |((group, kind, name), version)| json!({"group": group, "version": version, "kind": kind, "name": name}),
+    );
     let policy = json!({
         "apiVersion": "placement.kubernetes-fleet.io/v1",
         "kind": "ClusterResourcePlacement",
         "metadata": {"name": "everywhere"},
         "spec": {
-            "resourceSelectors": selected.iter().map(selector).collect::<Vec<Value>>(),
+            "resourceSelectors": selectors.collect::<Vec<Value>>(),
             "policy": {"placementType": "PickAll"},
         },
     });
-    let cluster = |cluster: &ConfiguredCluster| {
+    let inventory = clusters.iter().map(|cluster| {
         let identity = json!({"apiGroup": "", "kind": "ServiceAccount", "name": cluster.name, "namespace": "fleet-system"});
         json!({
             "apiVersion": "cluster.kubernetes-fleet.io/v1",
@@ -42,9 +46,9 @@ pub(super) fn build_starter(clusters: &[ConfiguredCluster], templates: &[&Object
             "metadata": {"name": cluster.name, "labels": starter_labels(cluster)},
             "spec": {"identity": identity},
         })
-    };
+    });
     Starter {
-        inventory: clusters.iter().map(cluster).collect(),
+        inventory: inventory.collect(),
         policy: Some(policy),
         note: lacks.then_some(
             "add a Namespace for each namespace of your objects: KubeFleet selects Namespaces with what is in them",

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::NAME;
 use super::api::PlacementPolicy;
 use super::memory::PlacementMemory;
+use super::rollout::api::is_external;
 
 /// The `spec` of a placement as a plan remembers it: without its policy, unless that is another than the one under
 /// which its clusters were picked.
@@ -47,56 +48,66 @@ pub(super) fn earlier_object(placement: &Object, previous: &PreviousPlan) -> Opt
     Some(earlier)
 }
 
+/// The policy of a placement as it is written, if any is.
+pub(super) fn written_policy(placement: &Object) -> Option<&Value> {
+    placement.value_at(&["spec", "policy"]).filter(|policy| !policy.is_null())
+}
+
+fn read_policy(placement: &Object) -> Option<PlacementPolicy> {
+    PlacementPolicy::from_json(placement.value_at(&["spec", "policy"])).ok()
+}
+
+/// The scope in which the status of a placement is reported.
+fn reporting_scope(placement: &Object) -> &str {
+    match placement.text_at(&["spec", "statusReportingScope"]) {
+        "" => "ClusterScopeOnly",
+        scope => scope,
+    }
+}
+
+fn refused_update(new: &Object, pointer: &str, why: &str, help: &str) -> Option<Finding> {
+    let message = format!("{} stays as it was: KubeFleet refuses the update, because {why}", new.id);
+    Some(Finding::error("refused-update", new, message).with_pointer(pointer).with_help(help.to_owned()))
+}
+
 /// Why the API server refuses to replace a placement by another, if it does.
 pub(super) fn refuse_update(old: &Object, new: &Object) -> Option<Finding> {
-    let refuse = |pointer: &str, why: String, help: &str| {
-        let message = format!("{} stays as it was: KubeFleet refuses the update, because {why}", new.id);
-        Some(Finding::error("refused-update", new, message).with_pointer(pointer).with_help(help.to_owned()))
-    };
-    let policy =
-        |placement: &Object| PlacementPolicy::from_json(placement.value_at(&["spec", "policy"])).ok();
-    let (before, after) = (policy(old)?, policy(new)?);
+    let (before, after) = (read_policy(old)?, read_policy(new)?);
     if before.placement_type != after.placement_type {
         let why = format!(
             "`placementType` never changes, here from `{:?}` to `{:?}`",
             before.placement_type, after.placement_type
         );
-        return refuse(
+        return refused_update(
+            new,
             "/spec/policy/placementType",
-            why,
+            &why,
             "undo the change, or write a placement with another name and remove this one",
         );
     }
     if before.tolerations.iter().any(|toleration| !after.tolerations.contains(toleration)) {
-        return refuse(
+        return refused_update(
+            new,
             "/spec/policy/tolerations",
-            "tolerations can be added, but not changed or removed".to_owned(),
+            "tolerations can be added, but not changed or removed",
             "write the former tolerations again, or write a placement with another name and remove this one",
         );
     }
-    let written = |placement: &Object| {
-        placement.value_at(&["spec", "policy"]).filter(|policy| !policy.is_null()).cloned()
-    };
     if new.id.kind == "ResourcePlacement"
-        && written(new).is_none()
-        && written(old).is_some_and(|policy| policy != default_policy())
+        && written_policy(new).is_none()
+        && written_policy(old).is_some_and(|policy| *policy != default_policy())
     {
-        let why = "the policy of a ResourcePlacement cannot be removed".to_owned();
-        return refuse("/spec", why, "write the former policy again");
+        let why = "the policy of a ResourcePlacement cannot be removed";
+        return refused_update(new, "/spec", why, "write the former policy again");
     }
-    let scope = |placement: &Object| match placement.text_at(&["spec", "statusReportingScope"]) {
-        "" => "ClusterScopeOnly".to_owned(),
-        scope => scope.to_owned(),
-    };
-    if scope(old) != scope(new) {
-        let why =
-            format!("`statusReportingScope` never changes, here from `{}` to `{}`", scope(old), scope(new));
-        return refuse("/spec/statusReportingScope", why, "undo the change");
+    let (old_scope, new_scope) = (reporting_scope(old), reporting_scope(new));
+    if old_scope != new_scope {
+        let why = format!("`statusReportingScope` never changes, here from `{old_scope}` to `{new_scope}`");
+        return refused_update(new, "/spec/statusReportingScope", &why, "undo the change");
     }
-    let is_external = |placement: &Object| placement.text_at(&["spec", "strategy", "type"]) == "External";
     if is_external(old) && !is_external(new) {
-        let why = "a strategy `External` cannot be changed to another type".to_owned();
-        return refuse("/spec/strategy/type", why, "keep `type: External`");
+        let why = "a strategy `External` cannot be changed to another type";
+        return refused_update(new, "/spec/strategy/type", why, "keep `type: External`");
     }
     None
 }

@@ -22,34 +22,37 @@ pub(super) fn validate_object(object: &Object, behaviour: &KubeFleetBehaviour) -
         return vec![not_served];
     }
     match object.id.kind.as_str() {
-        "ClusterResourcePlacement" | "ResourcePlacement" => {
-            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
-                placement::check_placement(refusals, spec, behaviour);
-            };
-            check_by(rules, object, &schema::PLACEMENT, "invalid-policy")
-        }
-        "ClusterResourceOverride" => {
-            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
-                overrides::check_cluster_override(refusals, spec, behaviour);
-            };
-            check_by(rules, object, &schema::CLUSTER_OVERRIDE, "invalid-policy")
-        }
-        "ResourceOverride" => {
-            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| {
-                overrides::check_override(refusals, spec, behaviour);
-            };
-            check_by(rules, object, &schema::OVERRIDE, "invalid-policy")
-        }
+        "ClusterResourcePlacement" | "ResourcePlacement" => check_by(
+            |refusals, spec| placement::check_placement(refusals, spec, behaviour),
+            object,
+            &schema::PLACEMENT,
+            "invalid-policy",
+        ),
+        "ClusterResourceOverride" => check_by(
+            |refusals, spec| overrides::check_cluster_override(refusals, spec, behaviour),
+            object,
+            &schema::CLUSTER_OVERRIDE,
+            "invalid-policy",
+        ),
+        "ResourceOverride" => check_by(
+            |refusals, spec| overrides::check_override(refusals, spec, behaviour),
+            object,
+            &schema::OVERRIDE,
+            "invalid-policy",
+        ),
         "MemberCluster" => check_by(check_member_cluster, object, &schema::CLUSTER, "invalid-cluster"),
-        "ClusterStagedUpdateRun" | "StagedUpdateRun" => {
-            let rules = |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| check_run(refusals, spec, behaviour);
-            check_by(rules, object, &Shape::Any, "invalid-policy")
-        }
-        "ClusterStagedUpdateStrategy" | "StagedUpdateStrategy" => {
-            let rules =
-                |refusals: &mut Refusals<'_>, spec: &Cursor<'_>| check_stages(refusals, spec, behaviour);
-            check_by(rules, object, &schema::STAGED_STRATEGY, "invalid-policy")
-        }
+        "ClusterStagedUpdateRun" | "StagedUpdateRun" => check_by(
+            |refusals, spec| check_run(refusals, spec, behaviour),
+            object,
+            &Shape::Any,
+            "invalid-policy",
+        ),
+        "ClusterStagedUpdateStrategy" | "StagedUpdateStrategy" => check_by(
+            |refusals, spec| check_stages(refusals, spec, behaviour),
+            object,
+            &schema::STAGED_STRATEGY,
+            "invalid-policy",
+        ),
         _ => Vec::new(),
     }
 }
@@ -124,25 +127,32 @@ fn refuse_wait_of_approval(refusals: &mut Refusals<'_>, task: &Cursor<'_>) {
     }
 }
 
+/// Whether a text is one or more numbers with the units `h`, `m` or `s`.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(end) = rest.find(['h', 'm', 's']) {
+        let (number, unit_and_rest) = rest.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        if !is_digits(whole) || !is_digits(fraction) {
+            return false;
+        }
+        rest = unit_and_rest.get(1..).unwrap_or_default();
+    }
+    rest.is_empty() && !text.is_empty()
+}
+
+/// Whether a text is a number without sign or fraction.
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
 /// Whether the custom resource definition accepts a `waitTime`.
 fn is_wait_time(text: &str, accepted: WaitTimes) -> bool {
-    let durations = |text: &str| {
-        let mut rest = text;
-        while let Some(end) = rest.find(['h', 'm', 's']) {
-            let (number, unit_and_rest) = rest.split_at(end);
-            let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-            let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            if !digits(whole) || !digits(fraction) {
-                return false;
-            }
-            rest = unit_and_rest.get(1..).unwrap_or_default();
-        }
-        rest.is_empty() && !text.is_empty()
-    };
     match accepted {
-        WaitTimes::Durations => durations(text),
+        WaitTimes::Durations => is_duration(text),
         WaitTimes::Partly => {
-            text.starts_with('0') || text.char_indices().any(|(at, _)| text.get(at..).is_some_and(durations))
+            text.starts_with('0')
+                || text.char_indices().any(|(at, _)| text.get(at..).is_some_and(is_duration))
         }
     }
 }

@@ -293,9 +293,10 @@ impl KubeFleetBehaviour {
         let since = SERVED.iter().find(|served| group == PLACEMENT_GROUP && served.kinds.contains(&kind))?;
         let alpha = ALPHA.contains(&kind).then_some(ALWAYS);
         let versions = [("v1beta1", since.v1beta1), ("v1", since.v1), ("v1alpha1", alpha)];
-        let is_served =
-            |since: Option<FirstPatches>| since.is_some_and(|since| self.release.includes_change(since));
-        Some(versions.into_iter().filter(|(_, since)| is_served(*since)).map(|(name, _)| name).collect())
+        let served = versions
+            .into_iter()
+            .filter(|(_, since)| since.is_some_and(|since| self.release.includes_change(since)));
+        Some(served.map(|(name, _)| name).collect())
     }
 
     /// Whether the API server of the release serves a kind in a version.
@@ -346,17 +347,16 @@ impl DroppedFields {
             (self.deletion_strategy, "/spec/strategy", "deleteStrategy"),
             (self.deletion_strategy, "/spec/strategy", "reportBackStrategy"),
         ] {
-            let has = |body: &Value| body.pointer(path).is_some_and(|parent| parent.get(key).is_some());
-            if is_dropped && has(&placement.body) {
+            let parent = placement.body.pointer(path);
+            if is_dropped && parent.is_some_and(|parent| parent.get(key).is_some()) {
                 let parent = stored.to_mut().body.pointer_mut(path).and_then(Value::as_object_mut);
                 parent.and_then(|parent| parent.shift_remove(key));
             }
         }
-        let scoped = |body: &Value| {
-            let selectors = body.pointer("/spec/resourceSelectors").and_then(Value::as_array);
-            selectors.into_iter().flatten().any(|selector| selector.get("selectionScope").is_some())
-        };
-        if self.selection_scope && scoped(&placement.body) {
+        let selectors = placement.body.pointer("/spec/resourceSelectors").and_then(Value::as_array);
+        let is_scoped =
+            selectors.into_iter().flatten().any(|selector| selector.get("selectionScope").is_some());
+        if self.selection_scope && is_scoped {
             let selectors = stored.to_mut().body.pointer_mut("/spec/resourceSelectors");
             for selector in selectors.and_then(Value::as_array_mut).into_iter().flatten() {
                 if let Some(selector) = selector.as_object_mut() {

@@ -121,29 +121,31 @@ pub struct NotReady {
 }
 
 impl NotReady {
-    /// Reads the conditions of a cluster: it is not ready where the condition `ready` is not true, or where `Offline` is.
+    /// Reads the conditions of a cluster: it is not ready if the condition `ready` is not true, or if `Offline` is.
     /// Several conditions of a type count as true if one of them is.
     pub fn from_conditions(conditions: Option<&Value>, ready: &str) -> Option<Self> {
         let conditions = conditions.and_then(Value::as_array)?;
-        let of_kind = |kind: &str| -> Vec<&Value> {
-            conditions.iter().filter(|condition| condition["type"] == kind).collect()
-        };
-        let is_true = |condition: &&Value| condition["status"] == "True";
-        let found = of_kind(ready);
-        if found.iter().any(is_true) {
-            return None;
+        let mut found = None;
+        for condition in conditions.iter().filter(|condition| condition["type"] == ready) {
+            if condition["status"] == "True" {
+                return None;
+            }
+            found = found.or(Some(condition));
         }
-        let offline = || of_kind("Offline").into_iter().find(is_true);
-        let condition = found.first().copied().or_else(offline)?;
-        let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        let since = text("lastTransitionTime").parse().ok();
-        let why = match (text("reason"), text("message")) {
-            ("", "") => format!("{} is {}", text("type"), text("status")),
+        let mut all = conditions.iter();
+        let condition = found.or_else(|| {
+            all.find(|condition| condition["type"] == "Offline" && condition["status"] == "True")
+        })?;
+        let [kind, status, reason, message, time] =
+            ["type", "status", "reason", "message", "lastTransitionTime"]
+                .map(|field| condition[field].as_str().unwrap_or_default());
+        let why = match (reason, message) {
+            ("", "") => format!("{kind} is {status}"),
             (reason, "") => reason.to_owned(),
             ("", message) => message.to_owned(),
             (reason, message) => format!("{reason}: {message}"),
         };
-        Some(Self { since, why })
+        Some(Self { since: time.parse().ok(), why })
     }
 }
 

@@ -8,11 +8,11 @@ use super::kinds::Scope;
 /// The scope of a kind of a known group; `None` if the group is unknown.
 ///
 /// ```
-/// use federate_kubernetes::ecosystem::scope;
+/// use federate_kubernetes::ecosystem::find_scope;
 /// use federate_kubernetes::kinds::Scope;
-/// assert_eq!(scope("helm.toolkit.fluxcd.io", "HelmRelease"), Some(Scope::Namespaced));
-/// assert_eq!(scope("cert-manager.io", "ClusterIssuer"), Some(Scope::Cluster));
-/// assert_eq!(scope("example.org", "Widget"), None);
+/// assert_eq!(find_scope("helm.toolkit.fluxcd.io", "HelmRelease"), Some(Scope::Namespaced));
+/// assert_eq!(find_scope("cert-manager.io", "ClusterIssuer"), Some(Scope::Cluster));
+/// assert_eq!(find_scope("example.org", "Widget"), None);
 /// ```
 pub fn find_scope(group: &str, kind: &str) -> Option<Scope> {
     if NAMESPACED_GROUPS.split_whitespace().any(|known| known == group) {

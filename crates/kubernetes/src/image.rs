@@ -105,13 +105,12 @@ fn is_name(name: &str) -> bool {
 
 /// Lower-case letters and digits, separated by single `.`, `_`, `__` or any number of `-`.
 fn is_component(text: &str) -> bool {
-    let alphanumeric = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let bytes = text.as_bytes();
-    if !bytes.first().is_some_and(alphanumeric) || !bytes.last().is_some_and(alphanumeric) {
-        return false;
-    }
-    text.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        .all(|gap| matches!(gap, "" | "." | "_" | "__") || gap.bytes().all(|b| b == b'-'))
+    // The first and the last gap are before and after the text, which begins and ends with a letter or digit.
+    let gaps: Vec<&str> = text.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()).collect();
+    let [first, inner @ .., last] = gaps.as_slice() else { return false };
+    first.is_empty()
+        && last.is_empty()
+        && inner.iter().all(|gap| matches!(*gap, "" | "." | "_" | "__") || gap.bytes().all(|b| b == b'-'))
 }
 
 /// Labels of letters, digits and inner dashes joined by dots, or an IPv6 address in brackets, with an
@@ -135,22 +134,21 @@ fn is_domain_label(label: &str) -> bool {
         && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
+fn is_algorithm_part(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
 /// Whether the text is a tag.
 pub fn is_tag(text: &str) -> bool {
-    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    text.len() <= 128
-        && text.bytes().next().is_some_and(word)
-        && text.bytes().all(|b| word(b) || matches!(b, b'.' | b'-'))
+    (1..=128).contains(&text.len())
+        && !text.starts_with(['.', '-'])
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
 }
 
 /// Whether the text is a digest: `algorithm[+._-algorithm…]:hex`, at least 32 hexadecimal digits.
 pub fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else { return false };
-    let part = |p: &str| {
-        p.bytes().next().is_some_and(|b| b.is_ascii_alphabetic())
-            && p.bytes().all(|b| b.is_ascii_alphanumeric())
-    };
-    algorithm.split(['+', '.', '_', '-']).all(part)
+    algorithm.split(['+', '.', '_', '-']).all(is_algorithm_part)
         && hex.len() >= 32
         && hex.bytes().all(|b| b.is_ascii_hexdigit())
 }

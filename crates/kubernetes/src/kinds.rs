@@ -15,10 +15,10 @@ pub enum Scope {
 /// The scope of a kind; `None` if it is unknown, which means a custom resource.
 ///
 /// ```
-/// use federate_kubernetes::kinds::{Scope, scope};
-/// assert_eq!(scope("apps", "Deployment"), Some(Scope::Namespaced));
-/// assert_eq!(scope("", "Namespace"), Some(Scope::Cluster));
-/// assert_eq!(scope("example.org", "Widget"), None);
+/// use federate_kubernetes::kinds::{Scope, find_scope};
+/// assert_eq!(find_scope("apps", "Deployment"), Some(Scope::Namespaced));
+/// assert_eq!(find_scope("", "Namespace"), Some(Scope::Cluster));
+/// assert_eq!(find_scope("example.org", "Widget"), None);
 /// ```
 pub fn find_scope(group: &str, kind: &str) -> Option<Scope> {
     KINDS.iter().find(|known| known.group == group)?.find_scope(kind)
@@ -82,12 +82,10 @@ impl GroupKinds {
 
     /// The scope of a kind of this group.
     pub fn find_scope(&self, kind: &str) -> Option<Scope> {
-        let has = |kinds: &str| kinds.split_whitespace().any(|k| k == kind);
-        if has(self.cluster) {
-            Some(Scope::Cluster)
-        } else {
-            has(self.namespaced).then_some(Scope::Namespaced)
-        }
+        let scopes = [(self.cluster, Scope::Cluster), (self.namespaced, Scope::Namespaced)];
+        let (_, scope) =
+            scopes.into_iter().find(|(kinds, _)| kinds.split_whitespace().any(|known| known == kind))?;
+        Some(scope)
     }
 }
 

@@ -60,11 +60,15 @@ impl LiveObjects {
     pub fn list_kind(&self, cluster: &str, group: &str, kind: &str, namespace: Option<&str>) -> &[Object] {
         let all = self.clusters.get(cluster).map_or(&[][..], Vec::as_slice);
         let wanted = (group, kind, namespace);
-        let of = |o: &Object| (o.id.group(), o.id.kind.as_str(), o.id.namespace.as_deref()).cmp(&wanted);
-        let start = all.partition_point(|o| of(o).is_lt());
-        let end = all.partition_point(|o| of(o).is_le());
+        let start = all.partition_point(|object| kind_key(object) < wanted);
+        let end = all.partition_point(|object| kind_key(object) <= wanted);
         &all[start..end]
     }
+}
+
+/// The start of the [sort key](sort_key) that the objects of a kind in a namespace share.
+fn kind_key(object: &Object) -> (&str, &str, Option<&str>) {
+    (object.id.group(), &object.id.kind, object.id.namespace.as_deref())
 }
 
 fn sort_key(object: &Object) -> (&str, &str, Option<&str>, &str) {

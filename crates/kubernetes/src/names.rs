@@ -55,13 +55,19 @@ pub fn safe_cluster(name: &str) -> Result<(), &'static str> {
 /// assert!(safe_namespace("_cluster").is_err());
 /// ```
 pub fn safe_namespace(name: &str) -> Result<(), &'static str> {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let edge = |b: Option<u8>| b.is_some_and(inner);
-    let label = name.len() <= 63
-        && edge(name.bytes().next())
-        && edge(name.bytes().last())
-        && name.bytes().all(|b| inner(b) || b == b'-');
-    if label { Ok(()) } else { Err("it is not a DNS label (up to 63 of a-z 0-9 -, no - at either end)") }
+    if name.len() <= 63 && is_dns_label(name) {
+        Ok(())
+    } else {
+        Err("it is not a DNS label (up to 63 of a-z 0-9 -, no - at either end)")
+    }
+}
+
+/// Whether a text is a DNS label of any length: a-z, 0-9 and inner `-`.
+pub fn is_dns_label(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// Whether a name is a DNS subdomain, as the names of most objects are: labels of a-z, 0-9 and `-`, separated by dots.
@@ -72,14 +78,7 @@ pub fn safe_namespace(name: &str) -> Result<(), &'static str> {
 /// assert!(!is_dns_subdomain("a/b") && !is_dns_subdomain("..") && !is_dns_subdomain("a..b"));
 /// ```
 pub fn is_dns_subdomain(name: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        bytes.first().copied().is_some_and(inner)
-            && bytes.last().copied().is_some_and(inner)
-            && bytes.iter().all(|b| inner(*b) || *b == b'-')
-    };
-    name.len() <= MAX_NAME_BYTES && name.split('.').all(label)
+    name.len() <= MAX_NAME_BYTES && name.split('.').all(is_dns_label)
 }
 
 /// Checks an API version, `version` or `group/version`; the error is the reason.
@@ -94,16 +93,17 @@ pub fn safe_api_version(api_version: &str) -> Result<(), &'static str> {
         Some((group, version)) => (Some(group), version),
         None => (None, api_version),
     };
-    let part = |text: &str| {
-        text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric())
-            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-    };
-    let group_ok = group.is_none_or(|g| g.len() <= MAX_NAME_BYTES && g.split('.').all(part));
-    if group_ok && version.len() <= 63 && part(version) {
+    let is_group =
+        group.is_none_or(|group| group.len() <= MAX_NAME_BYTES && group.split('.').all(is_version_part));
+    if is_group && version.len() <= 63 && is_version_part(version) {
         Ok(())
     } else {
         Err("it is neither a version (`v1`) nor group and version (`apps/v1`)")
     }
+}
+
+fn is_version_part(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with('-') && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
 /// Checks that a kind is one word; the error is the reason.

@@ -93,19 +93,16 @@ impl Object {
     /// use federate_kubernetes::Object;
     /// let metadata = serde_json::json!({"namespace": "shop", "name": "web"});
     /// let manifest = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata});
-    /// let object = Object::of(manifest, "web.yaml");
+    /// let object = Object::from_manifest(manifest, "web.yaml");
     /// assert_eq!((object.id.group(), object.id.to_string()), ("apps", "Deployment shop/web".to_owned()));
     /// assert_eq!(object.origin.to_string(), "web.yaml");
     /// ```
     pub fn from_manifest(body: Value, file: impl Into<Arc<str>>) -> Self {
-        let text =
-            |path: &[&str]| value_at(&body, path).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let id = ObjectRef {
-            api_version: text(&["apiVersion"]),
-            kind: text(&["kind"]),
-            namespace: Some(text(&["metadata", "namespace"])).filter(|namespace| !namespace.is_empty()),
-            name: text(&["metadata", "name"]),
-        };
+        let [api_version, kind, namespace, name] =
+            ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"]
+                .map(|pointer| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned());
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        let id = ObjectRef { api_version, kind, namespace, name };
         Self::with_identity(id, body, file)
     }
 

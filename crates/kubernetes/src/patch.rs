@@ -2,7 +2,7 @@
 //!
 //! The `json-patch` crate follows RFC 6902 exactly. Control planes do not: they count negative list indices
 //! from the end, accept `+1` and `01` as indices, and ignore the text before the first `/` of a path. They
-//! need few operations, which are implemented here. [`Rules`] describes where control planes differ from each
+//! need few operations, which are implemented here. [`PatchRules`] describes where control planes differ from each
 //! other.
 
 use serde_json::Value;
@@ -128,36 +128,36 @@ pub fn apply_by(
     }
     let tokens = parse_pointer(path)?;
     let lenient = rules == PatchRules::Lenient;
-    let value = || operation.value.cloned().unwrap_or_default();
+    let value = operation.value.unwrap_or(&Value::Null);
     let Some((last, parents)) = tokens.split_last() else {
         return match operation.name {
             "add" if lenient => Err(Error::Whole),
             "add" | "replace" => {
-                *document = value();
+                *document = value.clone();
                 Ok(())
             }
             "remove" => Err(Error::Missing(path.to_owned())),
-            "test" if lenient => test_value(Some(document), &value(), path),
+            "test" if lenient => test_value(Some(document), value, path),
             other => Err(Error::Operation(other.to_owned())),
         };
     };
     let parent = get_mut(document, parents).ok_or_else(|| Error::NoParent(path.to_owned()))?;
     match operation.name {
-        "add" => add_value(parent, last, value(), path),
-        "replace" if lenient && parent.is_object() => add_value(parent, last, value(), path),
+        "add" => add_value(parent, last, value.clone(), path),
+        "replace" if lenient && parent.is_object() => add_value(parent, last, value.clone(), path),
         "test" if lenient => {
             let found = find_value(parent, std::slice::from_ref(last));
             match &*parent {
                 Value::Array(items) if found.is_none() => Err(index_error(last, path, items.len())),
-                _ => test_value(found, &value(), path),
+                _ => test_value(found, value, path),
             }
         }
         // The key is taken to name the mapping itself, which exists.
-        "replace" if last.is_empty() && parent.is_object() => add_value(parent, last, value(), path),
+        "replace" if last.is_empty() && parent.is_object() => add_value(parent, last, value.clone(), path),
         "replace" => {
             let target =
                 get_mut(parent, std::slice::from_ref(last)).ok_or_else(|| Error::Missing(path.to_owned()))?;
-            *target = value();
+            *target = value.clone();
             Ok(())
         }
         "remove" => remove_value(parent, last, path),
@@ -229,7 +229,7 @@ fn index_error(index: &str, path: &str, length: usize) -> Error {
 /// ```
 /// use serde_json::json;
 /// let (a, b) = (json!({"x": 1, "l": [1, 2]}), json!({"l": [1, 3], "y": 2}));
-/// assert_eq!(federate_kubernetes::patch::differences(&a, &b), ["/l/1", "/x", "/y"]);
+/// assert_eq!(federate_kubernetes::patch::find_differences(&a, &b), ["/l/1", "/x", "/y"]);
 /// ```
 pub fn find_differences(before: &Value, after: &Value) -> Vec<String> {
     let mut paths = Vec::new();
@@ -241,36 +241,41 @@ pub fn find_differences(before: &Value, after: &Value) -> Vec<String> {
 fn collect_differences(before: &Value, after: &Value, path: &mut String, paths: &mut Vec<String>) {
     work::charge_steps(1);
     let length = path.len();
-    let mut down = |token: &str, pair: (Option<&Value>, Option<&Value>)| {
-        path.push('/');
-        path.push_str(token);
-        match pair {
-            (Some(before), Some(after)) => collect_differences(before, after, path, paths),
-            _ => paths.push(path.clone()),
-        }
-        path.truncate(length);
-    };
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             // Most keys are at the same place, where they are found without being looked up.
             let mut there = after.iter();
             for (key, value) in before {
                 let here = there.next().filter(|(name, _)| *name == key).map(|(_, after)| after);
-                down(&escape(key), (Some(value), here.or_else(|| after.get(key))));
+                push_token(path, &escape(key));
+                match here.or_else(|| after.get(key)) {
+                    Some(after) => collect_differences(value, after, path, paths),
+                    None => paths.push(path.clone()),
+                }
+                path.truncate(length);
             }
             let same = before.len() == after.len() && before.keys().eq(after.keys());
             for key in after.keys().filter(|key| !same && !before.contains_key(*key)) {
-                down(&escape(key), (None, after.get(key)));
+                push_token(path, &escape(key));
+                paths.push(path.clone());
+                path.truncate(length);
             }
         }
         (Value::Array(before), Value::Array(after)) if before.len() == after.len() => {
-            for (index, pair) in before.iter().zip(after).enumerate() {
-                down(&index.to_string(), (Some(pair.0), Some(pair.1)));
+            for (index, (before, after)) in before.iter().zip(after).enumerate() {
+                push_token(path, &index.to_string());
+                collect_differences(before, after, path, paths);
+                path.truncate(length);
             }
         }
         _ if before != after => paths.push(path.clone()),
         _ => {}
     }
+}
+
+fn push_token(path: &mut String, token: &str) {
+    path.push('/');
+    path.push_str(token);
 }
 
 #[cfg(test)]

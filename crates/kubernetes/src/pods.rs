@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::object::value_at;
 use super::quantity::Quantity;
+use super::schema::Cursor;
 
 /// The requests of one pod with this spec: positive amounts of cpu (in whole millis), memory, ephemeral
 /// storage, and extended, huge-page and attachable-volume resources (in whole units), rounded up for each
@@ -24,16 +25,14 @@ pub fn requests_without_init_limits(spec: &Value) -> BTreeMap<String, Quantity> 
 
 /// The name of the first container with an amount that is not a quantity.
 pub fn find_invalid_amount(spec: &Value) -> Option<&str> {
-    let invalid = |container: &&Value| {
-        ["/resources/requests", "/resources/limits"].iter().any(|path| {
-            let amounts = container.pointer(path).and_then(Value::as_object).into_iter().flatten();
-            amounts.into_iter().any(|(_, amount)| Quantity::from_json(amount).is_none())
-        })
-    };
     let mut containers = list_items(spec, "containers").iter().chain(list_items(spec, "initContainers"));
-    containers
-        .find(invalid)
-        .map(|container| container.get("name").and_then(Value::as_str).unwrap_or_default())
+    let invalid = containers.find(|container| {
+        ["/resources/requests", "/resources/limits"].iter().any(|path| {
+            let mut amounts = container.pointer(path).and_then(Value::as_object).into_iter().flatten();
+            amounts.any(|(_, amount)| Quantity::from_json(amount).is_none())
+        })
+    })?;
+    Some(invalid.get("name").and_then(Value::as_str).unwrap_or_default())
 }
 
 fn requests_by(
@@ -59,15 +58,11 @@ fn requests_by(
 
 /// Whether the pod has constraints on nodes: a node selector, a required node affinity, or tolerations.
 pub fn claims_nodes(spec: &Value) -> bool {
-    let filled = |value: &Value| match value {
-        Value::Object(map) => !map.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        _ => false,
-    };
     let required = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
-    spec.get("nodeSelector").is_some_and(filled)
-        || spec.get("tolerations").is_some_and(filled)
-        || value_at(spec, &required).is_some_and(|v| !v.is_null())
+    let spec = Cursor::new(spec);
+    spec.field("nodeSelector").has_items()
+        || spec.field("tolerations").has_items()
+        || value_at(spec.value(), &required).is_some_and(|required| !required.is_null())
 }
 
 fn list_items<'v>(value: &'v Value, key: &str) -> &'v [Value] {

@@ -57,7 +57,7 @@ impl Quantity {
     /// ```
     /// use federate_kubernetes::quantity::Quantity;
     /// assert_eq!(Quantity::parse("1.5Gi").map(|q| q.value()), Some(1_610_612_736));
-    /// assert_eq!(Quantity::parse("100m").map(|q| q.milli()), Some(100));
+    /// assert_eq!(Quantity::parse("100m").map(|q| q.milli_value()), Some(100));
     /// assert_eq!(Quantity::parse("1Q"), None);
     /// ```
     pub fn parse(text: &str) -> Option<Self> {

@@ -157,20 +157,21 @@ impl Checker<'_> {
     }
 
     fn check_fields(&mut self, map: &Map<String, Value>, groups: &[&[Field]]) {
-        let fields = || groups.iter().copied().flatten();
+        let fields = groups.iter().copied().flatten();
         for (key, value) in map {
-            match fields().find(|f| f.name == key) {
+            match fields.clone().find(|field| field.name == key) {
                 Some(_) if value.is_null() => {}
                 Some(field) => {
-                    self.check_below(field.name, |c| c.check_value(value, &field.shape, field.required))
+                    self.check_below(field.name, |c| c.check_value(value, &field.shape, field.required));
                 }
                 None => {
-                    let known: Vec<&str> = fields().map(|f| f.name).collect();
+                    let known: Vec<&str> = fields.clone().map(|field| field.name).collect();
                     self.check_below(&pointer::escape(key), |c| c.report_unknown_field(key, &known));
                 }
             }
         }
-        for missing in fields().filter(|f| f.required && map.get(f.name).is_none_or(Value::is_null)) {
+        for missing in fields.filter(|field| field.required && map.get(field.name).is_none_or(Value::is_null))
+        {
             let help = format!("add `{}:` {}", missing.name, describe_shape(&missing.shape));
             self.report_error(&format!("is missing the required field `{}`", missing.name), Some(help));
         }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::names::is_dns_label;
 use super::object::Labels;
 use super::work;
 
@@ -60,9 +61,8 @@ impl LabelSelector {
     /// Why the selector is invalid: the place (a JSON pointer below the selector) and the reason.
     pub fn find_mistake(&self) -> Option<(String, String)> {
         for (key, value) in &self.match_labels {
-            let pointer = || format!("/matchLabels/{}", crate::pointer::escape(key));
             if let Some(why) = invalid_key(key).or_else(|| invalid_value(value)) {
-                return Some((pointer(), why));
+                return Some((format!("/matchLabels/{}", crate::pointer::escape(key)), why));
             }
         }
         for (i, requirement) in self.match_expressions.iter().enumerate() {
@@ -110,8 +110,7 @@ pub fn invalid_key(key: &str) -> Option<String> {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
-    let prefix_ok =
-        prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && p.split('.').all(is_dns_label_like));
+    let prefix_ok = prefix.is_none_or(|p| !p.is_empty() && p.len() <= 253 && p.split('.').all(is_dns_label));
     if prefix_ok && !name.is_empty() && name.len() <= 63 && is_name(name) {
         return None;
     }
@@ -129,17 +128,10 @@ pub fn invalid_value(value: &str) -> Option<String> {
 }
 
 fn is_name(text: &str) -> bool {
-    let alphanumeric = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
-    alphanumeric(text.bytes().next())
-        && alphanumeric(text.bytes().last())
+    !text.is_empty()
+        && !text.starts_with(['-', '_', '.'])
+        && !text.ends_with(['-', '_', '.'])
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
-}
-
-fn is_dns_label_like(text: &str) -> bool {
-    let edge = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    edge(text.bytes().next())
-        && edge(text.bytes().last())
-        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 #[cfg(test)]

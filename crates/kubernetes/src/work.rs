@@ -1,9 +1,9 @@
 //! The work of decisions, in steps: about a hundred machine instructions, or a byte that is kept.
 //!
-//! What can take long in ways that its result does not show, such as a script or a patch, counts its steps with [`charge`]. Who
-//! asks for decisions counts their steps with [`measure`], and limits those of several decisions together by a [`Budget`]. When
-//! they have taken more, [`is_exceeded`] becomes true, and what would take long ends at once: none of the results counts then.
-//! The numbers depend on the input only, so that a limit is reached at the same place on every computer.
+//! Code whose run time does not show in its result, such as a script or a patch, counts its steps with [`charge_steps`].
+//! The caller of decisions counts their steps with [`measure_steps`], and limits the steps of several decisions together
+//! by a [`StepBudget`]. When they exceed it, [`is_exceeded`] becomes true, long computations end at once, and their results
+//! do not count. The numbers depend on the input only, so that a limit is reached at the same place on every computer.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
 
-/// The steps after which a thread tells the others.
+/// The steps between two reports of a thread.
 const STEPS_BETWEEN_REPORTS: u64 = 4096;
 
 thread_local! {
@@ -22,7 +22,7 @@ thread_local! {
     static BUDGET: RefCell<Option<Arc<StepBudget>>> = const { RefCell::new(None) };
 }
 
-/// The steps that decisions may take together, which are taken at the same time.
+/// The steps that several decisions may take together.
 #[derive(Debug)]
 pub struct StepBudget {
     limit: u64,
@@ -46,7 +46,7 @@ pub fn charge_steps(steps: u64) {
     }
 }
 
-/// Tells the other threads how many steps this one has taken since it did so last.
+/// Adds the steps of this thread since its last report to the budget.
 fn report_steps(done: u64) {
     let reported = NEXT_REPORT.get() - STEPS_BETWEEN_REPORTS;
     NEXT_REPORT.set(done.saturating_add(STEPS_BETWEEN_REPORTS));
@@ -84,13 +84,13 @@ pub fn is_exceeded() -> bool {
 /// Takes a decision, and returns the steps that it has counted on this thread.
 ///
 /// ```
-/// use federate_kubernetes::work::{Budget, charge, is_exceeded, measure};
-/// let work = || {
-///     charge(10_000);
+/// use federate_kubernetes::work::{StepBudget, charge_steps, is_exceeded, measure_steps};
+/// fn work() -> bool {
+///     charge_steps(10_000);
 ///     is_exceeded()
-/// };
-/// assert_eq!(measure(&Budget::new(10_000), work), (false, 10_000));
-/// assert_eq!(measure(&Budget::new(9_999), work), (true, 10_000));
+/// }
+/// assert_eq!(measure_steps(&StepBudget::new(10_000), work), (false, 10_000));
+/// assert_eq!(measure_steps(&StepBudget::new(9_999), work), (true, 10_000));
 /// ```
 pub fn measure_steps<T>(budget: &Arc<StepBudget>, work: impl FnOnce() -> T) -> (T, u64) {
     // Another decision may be under way on this thread, which waits for this one.

@@ -5,7 +5,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, fmt::strtime};
-use mlua::{Lua, Value};
+use mlua::{Lua, Table, Value};
 
 use super::arguments::{HostArguments, HostResult, as_number};
 use super::host::HostFunction;
@@ -20,24 +20,28 @@ fn os_time(_: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     let Value::Table(given) = arguments.get(0) else {
         return return_seconds(arguments.budget.script_time().ok_or_else(|| UNKNOWN.to_owned())?);
     };
-    let field = |name: &str, default: Option<i16>| -> Result<i16, String> {
-        let value = given.raw_get(name).unwrap_or(Value::Nil);
-        #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
-        let value = as_number(&value).map(|value| value as i16);
-        value.or(default).ok_or_else(|| format!("field '{name}' missing in date table"))
-    };
-    let small = |value: i16| i8::try_from(value).map_err(|_| "the date does not exist".to_owned());
     let date = DateTime::new(
-        field("year", None)?,
-        small(field("month", None)?)?,
-        small(field("day", None)?)?,
-        small(field("hour", Some(12))?)?,
-        small(field("min", Some(0))?)?,
-        small(field("sec", Some(0))?)?,
+        read_field(given, "year", None)?,
+        read_small_field(given, "month", None)?,
+        read_small_field(given, "day", None)?,
+        read_small_field(given, "hour", Some(12))?,
+        read_small_field(given, "min", Some(0))?,
+        read_small_field(given, "sec", Some(0))?,
         0,
     );
     let moment = date.and_then(|date| date.to_zoned(TimeZone::UTC)).map_err(|error| error.to_string())?;
     return_seconds(moment.timestamp().as_second())
+}
+
+fn read_field(date: &Table, name: &str, default: Option<i16>) -> Result<i16, String> {
+    let value = date.raw_get(name).unwrap_or(Value::Nil);
+    #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+    let value = as_number(&value).map(|value| value as i16);
+    value.or(default).ok_or_else(|| format!("field '{name}' missing in date table"))
+}
+
+fn read_small_field(date: &Table, name: &str, default: Option<i16>) -> Result<i8, String> {
+    i8::try_from(read_field(date, name, default)?).map_err(|_| "the date does not exist".to_owned())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is an outcome")]

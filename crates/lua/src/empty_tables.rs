@@ -60,15 +60,26 @@ struct EmptyPaths {
 impl EmptyPaths {
     /// Adds those below a value, whose own path is `prefix`. Items have the path of their list.
     fn add_paths(&mut self, value: &Value, prefix: &str) {
-        let mut note = |path: String, value: &Value| match value {
+        match value {
+            Value::Array(items) => {
+                for item in items {
+                    self.add_child(item, prefix.to_owned());
+                }
+            }
+            Value::Object(map) => {
+                for (key, value) in map {
+                    self.add_child(value, join_path(prefix, key));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add_child(&mut self, value: &Value, path: String) {
+        match value {
             Value::Array(items) if items.is_empty() => drop(self.lists.insert(path)),
             Value::Object(map) if map.is_empty() => drop(self.maps.insert(path)),
             _ => self.add_paths(value, &path),
-        };
-        match value {
-            Value::Object(map) => map.iter().for_each(|(key, value)| note(join_path(prefix, key), value)),
-            Value::Array(items) => items.iter().for_each(|item| note(prefix.to_owned(), item)),
-            _ => {}
         }
     }
 }

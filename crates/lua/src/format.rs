@@ -144,12 +144,15 @@ fn truncate_to_integer(number: f64) -> i64 {
 
 fn of_integer(number: i64, spec: &Spec, verb: u8) -> Text {
     let size = number.unsigned_abs();
-    let prefix = |text: &'static str| if spec.sharp { text } else { "" };
     let digits = match verb {
-        b'x' => format!("{}{size:x}", prefix("0x")),
-        b'X' => format!("{}{size:X}", prefix("0X")),
-        b'o' => format!("{}{size:o}", prefix("0")),
-        b'b' => format!("{}{size:b}", prefix("0b")),
+        b'x' if spec.sharp => format!("0x{size:x}"),
+        b'x' => format!("{size:x}"),
+        b'X' if spec.sharp => format!("0X{size:X}"),
+        b'X' => format!("{size:X}"),
+        b'o' if spec.sharp => format!("0{size:o}"),
+        b'o' => format!("{size:o}"),
+        b'b' if spec.sharp => format!("0b{size:b}"),
+        b'b' => format!("{size:b}"),
         b'U' => return plain_text(format!("U+{size:04X}")),
         b'c' => {
             let code = u32::try_from(number).ok().and_then(char::from_u32);
@@ -201,28 +204,30 @@ fn format_general(size: f64, precision: usize) -> String {
     let text = format!("{size:.*e}", precision - 1);
     let Some((digits, exponent)) = text.split_once('e') else { return text };
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |digits: &str| {
-        if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
-            .to_owned()
-    };
     let most = i32::try_from(precision).unwrap_or(i32::MAX);
     if exponent < -4 || exponent >= most {
-        return format!("{}{}", trimmed(digits), go_exponent(exponent));
+        return format!("{}{}", trim_zeros(digits), go_exponent(exponent));
     }
     let places = usize::try_from(most - 1 - exponent).unwrap_or(0);
-    trimmed(&format!("{size:.places$}"))
+    trim_zeros(&format!("{size:.places$}")).to_owned()
+}
+
+/// A decimal number without zeros at the end of its fraction.
+fn trim_zeros(digits: &str) -> &str {
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
 fn of_string(bytes: &[u8], spec: &Spec, verb: u8) -> Text {
-    let shown = || {
-        let text = String::from_utf8_lossy(bytes);
-        match spec.precision {
-            Some(most) if text.chars().count() > most => text.chars().take(most).collect::<String>().into(),
-            _ => bytes.to_vec(),
-        }
-    };
     match verb {
-        b's' | b'v' => plain_text(shown()),
+        b's' | b'v' => {
+            let text = String::from_utf8_lossy(bytes);
+            match spec.precision {
+                Some(most) if text.chars().count() > most => {
+                    plain_text(text.chars().take(most).collect::<String>())
+                }
+                _ => plain_text(bytes),
+            }
+        }
         // A string that holds a number is written unchanged, any other as 0.
         b'd' | b'i' => {
             let text = String::from_utf8_lossy(bytes);

@@ -23,25 +23,31 @@ pub(crate) fn create_host_table(lua: &Lua, budget: &Arc<ScriptBudget>) -> mlua::
     let used = Arc::clone(budget);
     host.raw_set("exhausted", lua.create_function(move |_, ()| Ok(used.is_exhausted()))?)?;
     let used = Arc::clone(budget);
-    let measure = move |_: &Lua, length: usize| {
-        used.record_length(length);
-        Ok(())
-    };
-    host.raw_set("measure", lua.create_function(measure)?)?;
+    host.raw_set(
+        "measure",
+        lua.create_function(move |_, length: usize| {
+            used.record_length(length);
+            Ok(())
+        })?,
+    )?;
     let used = Arc::clone(budget);
-    let measure_text = move |_: &Lua, text: mlua::String| {
-        used.measure_text(&text.as_bytes());
-        Ok(())
-    };
-    host.raw_set("measure_text", lua.create_function(measure_text)?)?;
+    host.raw_set(
+        "measure_text",
+        lua.create_function(move |_, text: mlua::String| {
+            used.measure_text(&text.as_bytes());
+            Ok(())
+        })?,
+    )?;
     let used = Arc::clone(budget);
     host.raw_set("walk", lua.create_function(move |lua, ()| Ok(used.charge_table_walk(lua.used_memory())))?)?;
     let used = Arc::clone(budget);
-    let end_of_memory = move |_: &Lua, ()| {
-        used.end_of_memory();
-        Ok(())
-    };
-    host.raw_set("end_of_memory", lua.create_function(end_of_memory)?)?;
+    host.raw_set(
+        "end_of_memory",
+        lua.create_function(move |_, ()| {
+            used.end_of_memory();
+            Ok(())
+        })?,
+    )?;
     host.raw_set("no_memory", limits::NO_MEMORY)?;
     host.raw_set("number", lua.create_function(|_, number: f64| Ok(numbers::format_number(number)))?)?;
     host.raw_set("message", lua.create_function(|_, value: Value| Ok(describe_error(&value)))?)?;

@@ -108,13 +108,17 @@ pub fn pod_requirements(spec: &Value) -> Option<Value> {
 /// The node claim of a pod.
 fn node_claim(spec: &Value) -> Map<String, Value> {
     const REQUIRED: &str = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let filled = |value: &&Value| !value.is_null() && **value != json!([]) && **value != json!({});
-    let parts = [
-        ("hardNodeAffinity", spec.pointer(REQUIRED).filter(|value| !value.is_null())),
-        ("nodeSelector", spec.get("nodeSelector").filter(filled)),
-        ("tolerations", spec.get("tolerations").filter(filled)),
-    ];
-    parts.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone()))).collect()
+    let mut claim = Map::new();
+    if let Some(required) = spec.pointer(REQUIRED).filter(|value| !value.is_null()) {
+        claim.insert("hardNodeAffinity".to_owned(), required.clone());
+    }
+    for key in ["nodeSelector", "tolerations"] {
+        let value = spec.get(key).filter(|value| !value.is_null());
+        if let Some(value) = value.filter(|value| **value != json!([]) && **value != json!({})) {
+            claim.insert(key.to_owned(), value.clone());
+        }
+    }
+    claim
 }
 
 fn pod_dependencies(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
@@ -132,21 +136,21 @@ fn pod_dependencies(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult {
     };
     let mut references = PodReferences::default();
     references.add_pod(template.get("spec").unwrap_or(&Value::Null));
-    let of_kind = |kind: &'static str, names: std::collections::BTreeSet<String>| {
-        let namespace = namespace.clone();
-        names.into_iter().map(move |name| {
+    let mut all = Vec::new();
+    for (kind, names) in [
+        ("ConfigMap", references.config_maps),
+        ("Secret", references.secrets),
+        ("ServiceAccount", references.service_accounts),
+        ("PersistentVolumeClaim", references.claims),
+    ] {
+        for name in names {
             let mut reference = json!({"apiVersion": "v1", "kind": kind, "name": name});
             if !namespace.is_empty() {
                 reference["namespace"] = Value::from(namespace.as_str());
             }
-            reference
-        })
-    };
-    let all: Vec<Value> = of_kind("ConfigMap", references.config_maps)
-        .chain(of_kind("Secret", references.secrets))
-        .chain(of_kind("ServiceAccount", references.service_accounts))
-        .chain(of_kind("PersistentVolumeClaim", references.claims))
-        .collect();
+            all.push(reference);
+        }
+    }
     if all.is_empty() { Ok(vec![LuaValue::Nil]) } else { return_value(lua, &Value::Array(all)) }
 }
 

@@ -60,10 +60,13 @@ const MAX_FREE_NUMERAL: usize = 256;
 pub(crate) fn numeral_length(text: &[u8]) -> usize {
     let blanks = text.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0x0b).count();
     let rest = text.get(blanks..).unwrap_or_default();
-    let begins = |byte: &u8| byte.is_ascii_digit() || b"+-.nNiI".contains(byte);
-    let part =
-        |byte: &&u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+-._()".contains(byte);
-    let read = if rest.first().is_some_and(begins) { rest.iter().take_while(part).count() } else { 0 };
+    if !rest.first().is_some_and(|byte| byte.is_ascii_digit() || b"+-.nNiI".contains(byte)) {
+        return if blanks > MAX_FREE_NUMERAL { blanks } else { 0 };
+    }
+    let numeral = rest.iter().take_while(|byte| {
+        byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"+-._()".contains(byte)
+    });
+    let read = numeral.count();
     if blanks + read > MAX_FREE_NUMERAL { blanks + read } else { 0 }
 }
 

@@ -79,11 +79,10 @@ impl LuaState {
         let watched = Arc::clone(&budget);
         let triggers = HookTriggers::new().on_calls().every_nth_instruction(HOOK_INTERVAL);
         lua.set_hook(triggers, move |lua, debug| {
-            let is_deep = || lua.inspect_stack(MAX_CALL_DEPTH, |_| ()).is_some();
             let goes_on = match debug.event() {
                 DebugEvent::Count => watched.charge_instructions(u64::from(HOOK_INTERVAL)),
                 // Calls in tail position do not count as active, but counting the stack costs steps.
-                DebugEvent::Call if is_deep() => {
+                DebugEvent::Call if lua.inspect_stack(MAX_CALL_DEPTH, |_| ()).is_some() => {
                     let goes_on = watched.charge_work(STEPS_PER_STACK_COUNT);
                     if goes_on && is_too_deep(lua) {
                         return Err(mlua::Error::runtime("stack overflow"));
@@ -137,9 +136,9 @@ impl LuaState {
             return Err(ScriptFailure::new(FailureCategory::Timeout, TOO_LONG));
         }
         let values = called?;
-        let result = |at| conversion::to_answer(values.get(at).unwrap_or(&Value::Nil));
-        conversion::without_limit(&self.lua, || (0..call.results).map(result).collect())
-            .map_err(|error| runtime_failure(&error))
+        let results =
+            (0..call.results).map(|at| conversion::to_answer(values.get(at).unwrap_or(&Value::Nil)));
+        conversion::without_limit(&self.lua, || results.collect()).map_err(|error| runtime_failure(&error))
     }
 
     fn run_chunk(
@@ -148,15 +147,7 @@ impl LuaState {
         call: &ScriptCall<'_>,
         size: ArgumentSize,
     ) -> Result<MultiValue, ScriptFailure> {
-        let mut failed = |error: &mlua::Error| {
-            // A machine whose memory is used up is not kept.
-            self.spent |= matches!(root_cause(error), mlua::Error::MemoryError(_));
-            runtime_failure(error)
-        };
-        let globals: Table = self.globals.call(()).map_err(|e| failed(&e))?;
-        chunk.set_environment(globals.clone()).map_err(|e| failed(&e))?;
-        chunk.call::<()>(self.joiner.clone()).map_err(|e| failed(&e))?;
-        let function = match globals.raw_get(call.function).map_err(|e| failed(&e))? {
+        let function = match self.load_function(chunk, call.function).map_err(|e| self.note_failure(&e))? {
             Value::Function(function) => function,
             Value::Nil => {
                 let message = format!("the script has no global function `{}`", call.function);
@@ -167,9 +158,23 @@ impl LuaState {
                 return Err(ScriptFailure::new(FailureCategory::NotAFunction, message));
             }
         };
-        let arguments = convert_arguments(&self.lua, call, size).map_err(|e| failed(&e))?;
+        let arguments = convert_arguments(&self.lua, call, size).map_err(|e| self.note_failure(&e))?;
         self.budget.record_memory_before(self.lua.used_memory());
-        function.call(MultiValue::from_vec(arguments)).map_err(|e| failed(&e))
+        function.call(MultiValue::from_vec(arguments)).map_err(|e| self.note_failure(&e))
+    }
+
+    /// Runs a script in a new environment, and returns what its global `name` is.
+    fn load_function(&self, chunk: &Function, name: &str) -> mlua::Result<Value> {
+        let globals: Table = self.globals.call(())?;
+        chunk.set_environment(globals.clone())?;
+        chunk.call::<()>(self.joiner.clone())?;
+        globals.raw_get(name)
+    }
+
+    fn note_failure(&mut self, error: &mlua::Error) -> ScriptFailure {
+        // A machine whose memory is used up is not kept.
+        self.spent |= matches!(root_cause(error), mlua::Error::MemoryError(_));
+        runtime_failure(error)
     }
 }
 
@@ -180,25 +185,35 @@ fn is_small(size: ArgumentSize, used: usize) -> bool {
 
 /// The arguments of a call as values of Lua.
 fn convert_arguments(lua: &Lua, call: &ScriptCall<'_>, size: ArgumentSize) -> mlua::Result<Vec<Value>> {
-    let convert = |argument: &ScriptArgument<'_>| match argument {
-        ScriptArgument::Value(value) => conversion::to_lua(lua, value),
-        #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
-        ScriptArgument::Number(number) => Ok(Value::Number(*number as f64)),
-        ScriptArgument::Nil => Ok(Value::Nil),
-    };
-    let all = || call.arguments.iter().map(convert).collect();
-    if is_small(size, lua.used_memory()) { conversion::without_limit(lua, all)? } else { all() }
+    if is_small(size, lua.used_memory()) {
+        return conversion::without_limit(lua, || call.arguments.iter().map(|a| a.to_lua(lua)).collect())?;
+    }
+    call.arguments.iter().map(|argument| argument.to_lua(lua)).collect()
+}
+
+impl ScriptArgument<'_> {
+    fn to_lua(&self, lua: &Lua) -> mlua::Result<Value> {
+        match self {
+            Self::Value(value) => conversion::to_lua(lua, value),
+            #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
+            Self::Number(number) => Ok(Value::Number(*number as f64)),
+            Self::Nil => Ok(Value::Nil),
+        }
+    }
 }
 
 /// Whether too many functions are active. Calls in tail position leave marks in the stack, which do not count.
 fn is_too_deep(lua: &Lua) -> bool {
-    let is_mark = |level| lua.inspect_stack(level, |frame| frame.source().what == "tail");
-    match is_mark(MAX_CALL_DEPTH) {
-        None => false,
-        Some(_) => {
-            (0..2 * MAX_CALL_DEPTH).map_while(is_mark).filter(|is_mark| !is_mark).count() > MAX_CALL_DEPTH
-        }
+    if is_tail_call(lua, MAX_CALL_DEPTH).is_none() {
+        return false;
     }
+    let levels = (0..2 * MAX_CALL_DEPTH).map_while(|level| is_tail_call(lua, level));
+    levels.filter(|is_tail| !is_tail).count() > MAX_CALL_DEPTH
+}
+
+/// Whether a level of the stack is the mark of a call in tail position; `None` if there is no such level.
+fn is_tail_call(lua: &Lua, level: usize) -> Option<bool> {
+    lua.inspect_stack(level, |frame| frame.source().what == "tail")
 }
 
 /// The innermost cause of an error.

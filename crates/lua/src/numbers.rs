@@ -51,9 +51,9 @@ pub(crate) fn parse_number(text: &str, base: Option<u32>) -> Option<f64> {
     if text.contains('.') {
         return go_float(text);
     }
-    let hexadecimal = || text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (base, digits) = match base {
-        None => hexadecimal().map_or((10, text), |digits| (16, digits)),
+        None => hexadecimal.map_or((10, text), |digits| (16, digits)),
         Some(base) => (base, text),
     };
     i64::from_str_radix(digits, base).ok().map(|whole| whole as f64)
@@ -61,8 +61,10 @@ pub(crate) fn parse_number(text: &str, base: Option<u32>) -> Option<f64> {
 
 /// Reads a decimal float, but not `inf` and `nan`, which Rust accepts.
 pub(crate) fn go_float(text: &str) -> Option<f64> {
-    let known = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'+' | b'-' | b'e' | b'E');
-    let float = text.bytes().all(known).then(|| text.parse().ok()).flatten();
+    if !text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'+' | b'-' | b'e' | b'E')) {
+        return None;
+    }
+    let float = text.parse().ok();
     float.filter(|float: &f64| float.is_finite())
 }
 

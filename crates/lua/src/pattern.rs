@@ -208,9 +208,9 @@ impl Matcher<'_> {
             return Err("missing '[' after '%f' in pattern".to_owned());
         }
         let next = self.end_of_class(p)?;
-        let byte_at = |at: Option<usize>| at.and_then(|at| self.subject.get(at)).copied().unwrap_or(0);
-        let before = byte_at(s.checked_sub(1));
-        let holds = !self.in_set(before, p, next - 1) && self.in_set(byte_at(Some(s)), p, next - 1);
+        let before = s.checked_sub(1).and_then(|at| self.subject.get(at)).copied().unwrap_or(0);
+        let after = self.subject.get(s).copied().unwrap_or(0);
+        let holds = !self.in_set(before, p, next - 1) && self.in_set(after, p, next - 1);
         Ok(holds.then_some(next))
     }
 

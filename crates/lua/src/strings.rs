@@ -173,12 +173,12 @@ pub(crate) fn next_match(lua: &Lua, arguments: &HostArguments<'_>) -> HostResult
 
 /// The captures of a match; without groups, the whole match.
 fn captures_of(lua: &Lua, arguments: &HostArguments<'_>, subject: &[u8], found: &PatternMatch) -> HostResult {
-    let text = |start: usize, end: usize| create_string(lua, arguments.budget, &subject[start..end]);
     if found.groups.is_empty() {
-        return Ok(vec![text(found.start, found.end)?]);
+        let whole = &subject[found.start..found.end];
+        return Ok(vec![create_string(lua, arguments.budget, whole)?]);
     }
     let groups = found.groups.iter().map(|group| match *group {
-        PatternCapture::Text(start, end) => text(start, end),
+        PatternCapture::Text(start, end) => create_string(lua, arguments.budget, &subject[start..end]),
         PatternCapture::Position(at) => Ok(to_number(at + 1)),
         PatternCapture::Open(_) => Err("unfinished capture".to_owned()),
     });

@@ -132,10 +132,10 @@ impl LockedOutputFolder {
         let dir = self.location.folder_path();
         let root = self.location.open_folder()?;
         let name = cache::file_name(dir.as_os_str().as_encoded_bytes(), "index");
-        let index = || cache.map(|cache| StoredIndex::read_index(cache.join(name)));
-        let previous =
-            || root.as_ref().map(|root| previous_output::read_plan(root.as_fd(), &dir)).transpose();
-        let (previous, index) = rayon::join(previous, index);
+        let (previous, index) = rayon::join(
+            || root.as_ref().map(|root| previous_output::read_plan(root.as_fd(), &dir)).transpose(),
+            || cache.map(|cache| StoredIndex::read_index(cache.join(name))),
+        );
         let previous = previous?.flatten();
         Ok(OutputFolder { lock: self.lock, location: self.location, root, previous, index })
     }

@@ -108,13 +108,13 @@ impl FileLock {
 /// untrusted repo.
 fn open_file(path: &Path, mode: u32) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let odd = || io::Error::other("it is not a regular file; remove it");
-    let file = match rustix::fs::open(path, flags, Mode::from_raw_mode(mode)) {
-        Ok(file) => File::from(file),
-        Err(Errno::LOOP | Errno::ISDIR) => return Err(odd()),
-        Err(error) => return Err(error.into()),
-    };
-    if file.metadata()?.is_file() { Ok(file) } else { Err(odd()) }
+    match rustix::fs::open(path, flags, Mode::from_raw_mode(mode)).map(File::from) {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) | Err(Errno::LOOP | Errno::ISDIR) => {
+            Err(io::Error::other("it is not a regular file; remove it"))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Drop for FileLock {

@@ -22,8 +22,8 @@ pub struct LinkInCheckout {
 
 /// Refuses a path with a component that is a symbolic link in one of the folders `checkouts`. The path need not exist.
 pub fn check_output_path(path: &Path, checkouts: &[PathBuf]) -> Result<(), LinkInCheckout> {
-    let real = |folder: &PathBuf| fs::canonicalize(folder).ok();
-    let checkouts: Vec<PathBuf> = checkouts.iter().filter_map(real).collect();
+    let checkouts: Vec<PathBuf> =
+        checkouts.iter().filter_map(|folder| fs::canonicalize(folder).ok()).collect();
     let Ok(absolute) = std::path::absolute(path) else { return Ok(()) };
     // The path so far, without links.
     let mut resolved = PathBuf::new();

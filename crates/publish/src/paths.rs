@@ -72,18 +72,15 @@ fn escape_folder_name(name: &str) -> String {
 
 /// Percent-encodes the characters that no file name can contain, and those in `also`.
 fn percent_encode(text: &str, also: &[char]) -> String {
-    let plain = |c: char| !(c.is_control() || matches!(c, '/' | '\\' | '%') || also.contains(&c));
-    if text.chars().all(plain) {
-        return text.to_owned();
-    }
-    text.chars().fold(String::with_capacity(text.len() + 8), |mut out, c| {
-        if plain(c) {
-            out.push(c);
-        } else {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '/' | '\\' | '%') || also.contains(&c) {
             out.push_str(&percent_encode_char(c));
+        } else {
+            out.push(c);
         }
-        out
-    })
+    }
+    out
 }
 
 fn percent_encode_char(c: char) -> String {

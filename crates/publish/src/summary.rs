@@ -31,8 +31,11 @@ pub struct ClusterSummary {
 impl Summary {
     /// Whether nothing changed.
     pub fn is_unchanged(&self) -> bool {
-        let same = |c: &ClusterSummary| c.created.is_empty() && c.updated.is_empty() && c.removed.is_empty();
-        !self.plan_written && self.clusters.iter().all(same)
+        !self.plan_written
+            && self
+                .clusters
+                .iter()
+                .all(|c| c.created.is_empty() && c.updated.is_empty() && c.removed.is_empty())
     }
 
     /// The files that go, for the guard of deletions.

@@ -76,9 +76,11 @@ impl OutputTree {
         let mut placed: Vec<_> =
             manifests.into_par_iter().map(|m| (ObjectPath::of_object(&m.object), m)).collect();
         placed.par_sort_by(|a, b| a.0.cmp(&b.0));
-        let laid =
-            |(number, (place, manifest))| OutputFile(Arc::new(FileContent { place, manifest, number }));
-        let distinct: Vec<OutputFile> = placed.into_iter().enumerate().map(laid).collect();
+        let distinct: Vec<OutputFile> = placed
+            .into_iter()
+            .enumerate()
+            .map(|(number, (place, manifest))| OutputFile(Arc::new(FileContent { place, manifest, number })))
+            .collect();
         let files = lay_out(&distinct, |file| (&file.0.place, file.0.manifest.clusters.iter(), file.clone()));
         match find_collision(&files) {
             Some(collision) => Err(Box::new(collision)),
@@ -135,20 +137,22 @@ where
     T: Clone + Send,
     C: Iterator<Item = &'a ClusterName>,
 {
-    let lay_out = |rows: &'a [R]| {
-        let mut by_cluster: ByCluster<'a, T> = BTreeMap::new();
-        for (place, clusters, file) in rows.iter().map(&parts) {
-            for cluster in clusters {
-                let namespaces = by_cluster.entry(cluster).or_default();
-                match namespaces.get_mut(&place.namespace) {
-                    Some(files) => files.push(file.clone()),
-                    None => drop(namespaces.insert(Arc::clone(&place.namespace), vec![file.clone()])),
+    let laid: Vec<ByCluster<'a, T>> = rows
+        .par_chunks(ROWS_PER_PART)
+        .map(|rows| {
+            let mut by_cluster: ByCluster<'a, T> = BTreeMap::new();
+            for (place, clusters, file) in rows.iter().map(&parts) {
+                for cluster in clusters {
+                    let namespaces = by_cluster.entry(cluster).or_default();
+                    match namespaces.get_mut(&place.namespace) {
+                        Some(files) => files.push(file.clone()),
+                        None => drop(namespaces.insert(Arc::clone(&place.namespace), vec![file.clone()])),
+                    }
                 }
             }
-        }
-        by_cluster
-    };
-    let laid: Vec<ByCluster<'a, T>> = rows.par_chunks(ROWS_PER_PART).map(lay_out).collect();
+            by_cluster
+        })
+        .collect();
     let mut all: ByCluster<'a, T> = BTreeMap::new();
     for (cluster, namespaces) in laid.into_iter().flatten() {
         let merged = all.entry(cluster).or_default();

@@ -37,9 +37,9 @@ impl<'a> ClaimTable<'a> {
     pub(crate) fn role_of(&self, id: &ObjectRef) -> Option<(&'static str, Role)> {
         let group = id.group();
         let of_kind = self.claims.role_of_kind(&id.api_version, &id.kind);
-        let declared = || self.declared.get(&(group.to_owned(), id.kind.clone())).copied();
-        let of_group = || self.claims.control_plane(group).map(|dialect| (dialect, Role::ControlPlane));
-        of_kind.or_else(declared).or_else(of_group)
+        of_kind
+            .or_else(|| self.declared.get(&(group.to_owned(), id.kind.clone())).copied())
+            .or_else(|| self.claims.control_plane(group).map(|dialect| (dialect, Role::ControlPlane)))
     }
 }
 
@@ -61,21 +61,22 @@ pub(crate) struct SortedObjects {
 pub(crate) fn sort_objects(objects: Vec<Object>, claims: &ClaimTable<'_>) -> SortedObjects {
     let mut sorted = SortedObjects::default();
     let mut objects = objects;
-    let exclude = |object: &mut Object| {
-        let exclusion = Exclusion::of_object(object).filter(|_| claims.role_of_object(object).is_none());
-        let Some(exclusion) = exclusion else { return false };
-        let never = exclusion.is_never_placed();
-        sorted.excluded.push(ExcludedObject::new(object, exclusion));
-        never
-    };
-    objects.extract_if(.., exclude).for_each(drop);
+    objects
+        .extract_if(.., |object| {
+            let exclusion = Exclusion::of_object(object).filter(|_| claims.role_of_object(object).is_none());
+            let Some(exclusion) = exclusion else { return false };
+            let never = exclusion.is_never_placed();
+            sorted.excluded.push(ExcludedObject::new(object, exclusion));
+            never
+        })
+        .for_each(drop);
     let (objects, duplicates) = separate_duplicates(objects, |object| object, objects_differ);
     for duplicate in duplicates {
         let of_dialect = !duplicate.different.is_empty() && claims.role_of(&duplicate.id).is_some();
         if of_dialect {
-            sorted.findings.push(duplicate.to_finding())
+            sorted.findings.push(duplicate.to_finding());
         } else {
-            sorted.duplicates.push(duplicate)
+            sorted.duplicates.push(duplicate);
         }
     }
     sorted.templates.reserve(objects.len());

@@ -42,12 +42,12 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     for (key, value) in body.get("metadata").and_then(Value::as_object).into_iter().flatten() {
         match value {
             value if PLACEMENT_METADATA_KEYS.contains(&key.as_str()) => {
-                drop(metadata.insert(key.clone(), value.clone()))
+                drop(metadata.insert(key.clone(), value.clone()));
             }
             Value::Object(annotations) if key == "annotations" => {
-                let domain =
-                    |key: &str| key.split_once('/').is_some_and(|(domain, _)| claims.owns_domain(domain));
-                let read = annotations.iter().filter(|(key, _)| domain(key));
+                let read = annotations.iter().filter(|(key, _)| {
+                    key.split_once('/').is_some_and(|(domain, _)| claims.owns_domain(domain))
+                });
                 let read: Map<_, _> = read.map(|(k, v)| (k.clone(), v.clone())).collect();
                 metadata.insert(key.clone(), Value::Object(read));
             }
@@ -123,8 +123,8 @@ fn per_cluster(
         if let Some(difference) = find_difference(&facts, &placement_fields(&own.body, claims)) {
             return Err(Box::new(report_difference(
                 object,
-                first_cluster_name(first),
-                first_cluster_name(other),
+                first_cluster_name(&first.clusters),
+                first_cluster_name(&other.clusters),
                 &difference,
             )));
         }
@@ -168,24 +168,24 @@ pub(crate) fn combine_built(variants: Vec<BuiltVariant>, claims: &ClaimTable<'_>
     }
     for mut variants in bodies.into_values() {
         let Some((clusters, object)) = variants.first().cloned() else { continue };
-        let differs_in = |other: &Object| {
-            let is_claimed = claims.role_of_object(&object).is_some();
-            if is_claimed {
-                return find_difference(&object.body, &other.body);
-            }
-            find_difference(
-                &placement_fields(&object.body, claims.claims),
-                &placement_fields(&other.body, claims.claims),
-            )
-        };
-        let name = |clusters: &[ClusterName]| clusters.first().map_or_else(String::new, ToString::to_string);
-        let found = variants.iter().find_map(|(others, other)| Some((name(others), differs_in(other)?)));
+        let is_claimed = claims.role_of_object(&object).is_some();
+        let found = variants.iter().find_map(|(others, other)| {
+            let difference = if is_claimed {
+                find_difference(&object.body, &other.body)
+            } else {
+                find_difference(
+                    &placement_fields(&object.body, claims.claims),
+                    &placement_fields(&other.body, claims.claims),
+                )
+            };
+            Some((first_cluster_name(others), difference?))
+        });
         if let Some((other, found)) = found {
-            combined.findings.push(report_difference(&object, &name(&clusters), &other, &found));
+            combined.findings.push(report_difference(&object, first_cluster_name(&clusters), other, &found));
             continue;
         }
         let is_equal = variants.iter().all(|(_, other)| other.body == object.body);
-        if claims.role_of_object(&object).is_some() || (is_equal && variants.len() == count) {
+        if is_claimed || (is_equal && variants.len() == count) {
             combined.objects.push(Object::clone(&object));
             continue;
         }
@@ -232,27 +232,23 @@ fn find_difference(a: &Value, b: &Value) -> Option<Difference> {
     })
 }
 
-fn first_cluster_name(variant: &RenderedVariant) -> &str {
-    variant.clusters.first().map_or("", |name| name)
+fn first_cluster_name(clusters: &[ClusterName]) -> &str {
+    clusters.first().map_or("", |name| name)
 }
 
 fn report_difference(object: &Object, a: &str, b: &str, difference: &Difference) -> Finding {
     // Values of unknown kinds could be secret.
     let harmless = is_known(&object.id.kind) && !object.id.kind.contains("Secret");
-    let show = |value: &Option<Value>, name: &str| match value {
-        None => "missing".to_owned(),
-        Some(value) if harmless => format!("`{value}`"),
-        Some(_) => format!("{name} value"),
-    };
+    let [shown_a, shown_b] =
+        [(&difference.a, "one"), (&difference.b, "another")].map(|(value, name)| match value {
+            None => "missing".to_owned(),
+            Some(value) if harmless => format!("`{value}`"),
+            Some(_) => format!("{name} value"),
+        });
     let message = format!(
-        "`{}` of {} affects its placement and must be the same for every cluster, but it is {} for cluster {} \
-         and {} for cluster {}",
-        difference.pointer,
-        object.id,
-        show(&difference.a, "one"),
-        a,
-        show(&difference.b, "another"),
-        b,
+        "`{}` of {} affects its placement and must be the same for every cluster, but it is {shown_a} for cluster {a} \
+         and {shown_b} for cluster {b}",
+        difference.pointer, object.id,
     );
     Finding::error("template-differs", object, message)
         .with_pointer(difference.pointer.as_str())
@@ -260,7 +256,7 @@ fn report_difference(object: &Object, a: &str, b: &str, difference: &Difference)
 }
 
 fn report_missing(object: &Object, with: &RenderedVariant, without: &RenderedVariant) -> Finding {
-    let (with, without) = (first_cluster_name(with), first_cluster_name(without));
+    let (with, without) = (first_cluster_name(&with.clusters), first_cluster_name(&without.clusters));
     let message = format!("{} is rendered for cluster {with} but not for cluster {without}", object.id);
     Finding::error("template-differs", object, message)
         .with_help("render it for every cluster, and select the clusters with a placement policy")

@@ -239,24 +239,23 @@ impl Config {
     /// Parses the file. An empty file is the default.
     pub fn parse(file: &SourceFile) -> Result<Self, Finding> {
         let bytes = &*file.bytes;
-        let error = |at, message: &str| config_error(&file.path, at, message);
         let stream = federate_yaml::read_stream(bytes);
         if let Some(e) = stream.errors.first() {
-            return Err(error(Some(e.at), &e.message));
+            return Err(config_error(&file.path, Some(e.at), &e.message));
         }
         if let Some(warning) = stream.warnings.first() {
-            return Err(error(Some(warning.at), &warning.message));
+            return Err(config_error(&file.path, Some(warning.at), &warning.message));
         }
         match stream.documents.as_slice() {
             [] => Ok(Self::default()),
             [document] => Self::from_value(document.value.clone()).map_err(|(pointer, message)| {
                 let at = federate_yaml::locate_value(bytes, document.index, &pointer);
-                error(at.or(Some(Position { line: document.line, column: 1 })), &message)
-                    .with_pointer(pointer)
+                let at = at.or(Some(Position { line: document.line, column: 1 }));
+                config_error(&file.path, at, &message).with_pointer(pointer)
             }),
             [_, second, ..] => {
                 let at = Position { line: second.line, column: 1 };
-                Err(error(Some(at), "the file contains more than one document"))
+                Err(config_error(&file.path, Some(at), "the file contains more than one document"))
             }
         }
     }
@@ -301,22 +300,17 @@ fn config_error(file: &Arc<str>, at: Option<Position>, message: &str) -> Finding
 ///
 /// Its messages are `invalid type: string "…", expected …`, `invalid value: …`, `unknown variant `…`, …`.
 fn without_value(message: &str) -> String {
-    let quoted = |kind: &str| {
-        let said = message.strip_prefix(kind)?;
-        let (_, expected) = said.rsplit_once(", expected ")?;
-        Some((said.split([' ', ',']).next().unwrap_or_default().to_owned(), expected))
-    };
-    if let Some((found, expected)) = quoted("invalid type: ") {
+    let Some((said, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    if let Some(found) = said.strip_prefix("invalid type: ") {
+        let found = found.split([' ', ',']).next().unwrap_or_default();
         return format!("invalid type: {found}, expected {expected}");
     }
-    for kind in ["invalid value: ", "unknown variant `"] {
-        if let Some((_, expected)) = quoted(kind) {
-            let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
-            let given = message.split('`').nth(1).unwrap_or_default();
-            let near = find_similar(given, &known)
-                .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            return format!("invalid value, expected {expected}{near}");
-        }
+    if said.starts_with("invalid value: ") || said.starts_with("unknown variant `") {
+        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        let given = message.split('`').nth(1).unwrap_or_default();
+        let near =
+            find_similar(given, &known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        return format!("invalid value, expected {expected}{near}");
     }
     message.to_owned()
 }

@@ -33,10 +33,6 @@ fn is_program(group: &str) -> bool {
 /// program that numbers its formats (`apiVersion: 1`), or a document of another program whose `kind` is not a kind of
 /// Kubernetes.
 fn is_other(value: &Value) -> bool {
-    let other_kind = |kind: &str| {
-        let is_lower = kind.starts_with(|c: char| c.is_ascii_lowercase());
-        is_lower && !kinds::kind_names().any(|known| known.eq_ignore_ascii_case(kind))
-    };
     match (value.get("apiVersion"), value.get("kind")) {
         (Some(Value::String(api_version)), None) => {
             let has_entries = value.get("entries").is_some_and(Value::is_object);
@@ -47,7 +43,10 @@ fn is_other(value: &Value) -> bool {
                     && (has_parts || value.as_object().is_none_or(|o| o.len() < 2)))
         }
         (Some(_), None) => true,
-        (None, Some(Value::String(kind))) => other_kind(kind),
+        (None, Some(Value::String(kind))) => {
+            kind.starts_with(|c: char| c.is_ascii_lowercase())
+                && !kinds::kind_names().any(|known| known.eq_ignore_ascii_case(kind))
+        }
         _ => false,
     }
 }
@@ -62,8 +61,9 @@ fn is_api_version(text: &str) -> bool {
 
 /// Whether a document is a sequence with objects in it, which no client of Kubernetes takes.
 fn is_sequence_of_objects(value: &Value) -> bool {
-    let is_object = |item: &Value| item["apiVersion"].is_string() && item["kind"].is_string();
-    value.as_array().is_some_and(|items| items.iter().any(is_object))
+    value.as_array().is_some_and(|items| {
+        items.iter().any(|item| item["apiVersion"].is_string() && item["kind"].is_string())
+    })
 }
 
 /// The content of a file. Scopes of kinds are not applied yet.
@@ -77,18 +77,18 @@ pub(crate) struct FileContents {
 
 /// Reads a file of a repo.
 pub(crate) fn read_repo_file(file: &SourceFile, file_use: FileUse) -> FileContents {
-    let text = || String::from_utf8_lossy(&file.bytes);
     if file_use == FileUse::Input {
         return FileContents::default();
     }
-    if file_use == FileUse::ChartTemplate && text().contains("{{") {
+    if file_use == FileUse::ChartTemplate && String::from_utf8_lossy(&file.bytes).contains("{{") {
         let template = Some(TemplateSyntax { engine: TemplateEngine::Go, line: 1 });
         return FileContents { template, ..FileContents::default() };
     }
     let contents = parse_file(file);
     let has_errors = contents.findings.iter().any(Finding::is_error);
-    let template = engine_in_names(&contents.objects)
-        .or_else(|| has_errors.then(|| find_template_syntax(&text())).flatten());
+    let template = engine_in_names(&contents.objects).or_else(|| {
+        if has_errors { find_template_syntax(&String::from_utf8_lossy(&file.bytes)) } else { None }
+    });
     match template {
         Some(_) => FileContents { template, ..FileContents::default() },
         None => contents,

@@ -65,11 +65,8 @@ impl Duplicate {
 pub fn differing_folders<'p>(first: &'p str, second: &'p str) -> Option<(&'p str, &'p str)> {
     let same = first.split('/').zip(second.split('/')).take_while(|(a, b)| a == b);
     let start: usize = same.map(|(part, _)| part.len() + 1).sum();
-    let until = |path: &'p str| {
-        let rest = path.get(start..)?;
-        path.get(..start + rest.find('/')?)
-    };
-    Some((until(first)?, until(second)?))
+    let [first, second] = [first, second].map(|path| path.get(..start + path.get(start..)?.find('/')?));
+    first.zip(second)
 }
 
 /// The identity without the API version: two versions of an object are the same object.
@@ -121,16 +118,14 @@ pub(crate) fn objects_differ(a: &Object, b: &Object) -> bool {
 
 /// Whether an object lacks what an API server requires of its kind, as a patch does.
 fn is_partial(object: &Object) -> bool {
-    let lacks = |path: &[&str]| object.value_at(path).is_none();
-    match (object.id.group(), object.id.kind.as_str()) {
-        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => {
-            lacks(&["spec", "selector"]) || lacks(&["spec", "template"])
-        }
-        ("batch", "Job") => lacks(&["spec", "template"]),
-        ("batch", "CronJob") => lacks(&["spec", "jobTemplate"]) || lacks(&["spec", "schedule"]),
-        ("", "Service") => lacks(&["spec", "ports"]),
-        _ => false,
-    }
+    let required: &[&str] = match (object.id.group(), object.id.kind.as_str()) {
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") => &["selector", "template"],
+        ("batch", "Job") => &["template"],
+        ("batch", "CronJob") => &["jobTemplate", "schedule"],
+        ("", "Service") => &["ports"],
+        _ => &[],
+    };
+    required.iter().any(|field| object.value_at(&["spec", *field]).is_none())
 }
 
 #[cfg(test)]

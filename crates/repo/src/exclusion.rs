@@ -45,17 +45,19 @@ impl Exclusion {
             return Some(Self::Local);
         }
         // Argo CD ignores Helm's annotation on objects that have its own.
-        let hook = |key: &str, never: &[&str]| {
-            let written = object.annotation(key)?;
-            let types: Vec<&str> = written.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
-            if types.is_empty() {
-                return None;
-            }
-            let is_never = types.iter().all(|one| never.iter().any(|known| known.eq_ignore_ascii_case(one)));
-            let shown = types.join(",");
-            Some(if is_never { Self::HookNeverPlaced(shown) } else { Self::HookPlaced(shown) })
-        };
-        hook(ARGO_HOOK, &UNPLACED_ARGO_CD_HOOKS).or_else(|| hook(HELM_HOOK, &UNPLACED_HELM_HOOKS))
+        Self::of_hook(object.annotation(ARGO_HOOK), &UNPLACED_ARGO_CD_HOOKS)
+            .or_else(|| Self::of_hook(object.annotation(HELM_HOOK), &UNPLACED_HELM_HOOKS))
+    }
+
+    /// The exclusion of a hook with this annotation. A hook that has only types of `never` is never placed.
+    fn of_hook(annotation: Option<&str>, never: &[&str]) -> Option<Self> {
+        let types: Vec<&str> = annotation?.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
+        if types.is_empty() {
+            return None;
+        }
+        let is_never = types.iter().all(|one| never.iter().any(|known| known.eq_ignore_ascii_case(one)));
+        let shown = types.join(",");
+        Some(if is_never { Self::HookNeverPlaced(shown) } else { Self::HookPlaced(shown) })
     }
 
     /// Whether the object is placed nowhere.
@@ -96,34 +98,29 @@ pub(crate) fn report_hooks(excluded: &[ExcludedObject]) -> Vec<Finding> {
 fn report_treatment(never: bool, mut objects: Vec<&ExcludedObject>) -> Option<Finding> {
     objects.sort_by(|a, b| a.origin.cmp(&b.origin));
     let first = objects.first()?;
-    let name = |object: &&ExcludedObject| match &object.exclusion {
-        Exclusion::HookNeverPlaced(types) | Exclusion::HookPlaced(types) => {
-            format!("{} ({types})", object.id)
-        }
-        Exclusion::Local => object.id.to_string(),
-    };
-    let names: Vec<String> = objects.iter().map(name).collect();
+    let names: Vec<String> = objects
+        .iter()
+        .map(|object| match &object.exclusion {
+            Exclusion::HookNeverPlaced(types) | Exclusion::HookPlaced(types) => {
+                format!("{} ({types})", object.id)
+            }
+            Exclusion::Local => object.id.to_string(),
+        })
+        .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let listed = finding::join_names(&names, MAX_NAMED_OBJECTS);
-    let are = |one: &str, many: &str| if objects.len() == 1 { one.to_owned() } else { many.to_owned() };
+    let is_one = objects.len() == 1;
     let (message, help) = if never {
-        let message = format!(
-            "{} {} left out: {listed}",
-            are("a hook that installs nothing", "hooks that install nothing"),
-            are("is", "are"),
-        );
+        let subject =
+            if is_one { "a hook that installs nothing is" } else { "hooks that install nothing are" };
         (
-            message,
+            format!("{subject} left out: {listed}"),
             "build without them (`helm template --no-hooks`), or remove the annotation from what is to be placed",
         )
     } else {
-        let message = format!(
-            "{} placed like any other object, without {} order and re-runs: {listed}",
-            are("a hook is", "hooks are"),
-            are("its", "their"),
-        );
+        let (subject, whose) = if is_one { ("a hook is", "its") } else { ("hooks are", "their") };
         (
-            message,
+            format!("{subject} placed like any other object, without {whose} order and re-runs: {listed}"),
             "Argo CD runs them as hooks if it reads the output; otherwise build without them (`hooks: drop` of the source in \
              federate.yaml, or `helm template --no-hooks`)",
         )

@@ -292,8 +292,10 @@ impl RepoFiles {
             ignore_rules::detect_format(&file.path) == Some(ignore_rules::FileFormat::Jinja)
         });
         let ownership = Ownership::from_files(&plain);
-        let read = |file: &SourceFile| documents::read_repo_file(file, ownership.file_use(&file.path));
-        let contents = plain.par_iter().map(read).collect();
+        let contents = plain
+            .par_iter()
+            .map(|file| documents::read_repo_file(file, ownership.file_use(&file.path)))
+            .collect();
         Self { config, config_path: None, findings: Vec::new(), plain, contents, jinja, ownership, texts }
     }
 
@@ -553,8 +555,10 @@ impl EngineTemplates {
         policies: &[Object],
     ) {
         let TemplateSyntax { engine, line } = syntax;
-        let new = || BuildRoot { line, ..BuildRoot::new(BuildTool::Template(engine), file.path.clone()) };
-        let build = self.0.entry(engine).or_insert_with(new);
+        let build = self.0.entry(engine).or_insert_with(|| BuildRoot {
+            line,
+            ..BuildRoot::new(BuildTool::Template(engine), file.path.clone())
+        });
         build.files.push(file.path.clone());
         build.objects.extend(objects);
         build.unread.extend(policies.iter().map(|object| object.id.clone()));
@@ -575,12 +579,11 @@ fn separate_owned(
     if ownership.is_empty() {
         return owned;
     }
-    let is_owned = |object: &mut Object| ownership.file_use(&object.origin.file) != FileUse::Plain;
     let mut read = Vec::new();
-    for object in objects.extract_if(.., is_owned) {
+    for object in objects.extract_if(.., |object| ownership.file_use(&object.origin.file) != FileUse::Plain) {
         match claims.role_of_object(&object) {
             Some((dialect, role @ Role::Bundle)) => {
-                owned.bundles.push(ClaimedObject { dialect, role, object })
+                owned.bundles.push(ClaimedObject { dialect, role, object });
             }
             // Other objects of a dialect that a chart holds belong to what it installs.
             Some((_, Role::Other)) if ownership.chart_name(&object.origin.file).is_some() => {}
@@ -659,13 +662,15 @@ impl UnexpandedRepo<'_> {
             findings.append(&mut wrong);
         }
         repo.add_jinja_of_others(&others, &scopes, &claims);
-        let differ = |a: &Template, b: &Template| {
-            a.per_cluster.is_some()
-                || b.per_cluster.is_some()
-                || duplicates::objects_differ(&a.object, &b.object)
-        };
-        let (mut templates, duplicates) =
-            duplicates::separate_duplicates(repo.templates, |template| &template.object, differ);
+        let (mut templates, duplicates) = duplicates::separate_duplicates(
+            repo.templates,
+            |template| &template.object,
+            |a, b| {
+                a.per_cluster.is_some()
+                    || b.per_cluster.is_some()
+                    || duplicates::objects_differ(&a.object, &b.object)
+            },
+        );
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         repo.templates = templates;
         repo.duplicates.extend(duplicates);
@@ -688,8 +693,9 @@ impl Repo {
         claims: &classification::ClaimTable<'_>,
     ) {
         let mut templates = EngineTemplates::default();
-        let is_jinja = |build: &mut BuildRoot| build.tool == BuildTool::Template(TemplateEngine::Jinja);
-        for build in self.builds.extract_if(.., is_jinja) {
+        for build in
+            self.builds.extract_if(.., |build| build.tool == BuildTool::Template(TemplateEngine::Jinja))
+        {
             templates.0.insert(TemplateEngine::Jinja, build);
         }
         for file in files {

@@ -51,9 +51,8 @@ fn parse_dump_file(file: &SourceFile, name: &str) -> documents::FileContents {
 
 fn apply_scopes(mut objects: Vec<Object>) -> Vec<Object> {
     let scopes = Scopes::of_dump(objects.iter());
-    let no_claims = |_: &str, _: &str| None;
     for object in &mut objects {
-        scopes.normalize_namespace(object, &no_claims);
+        scopes.normalize_namespace(object, &|_: &str, _: &str| None);
     }
     objects
 }

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use federate_kubernetes::{Finding, Severity};
 
 use crate::ownership::name_of;
@@ -41,8 +39,11 @@ pub(crate) fn report_tools(files: &[SourceFile]) -> Vec<Finding> {
 }
 
 fn report_tool(tool: &Tool, files: &[SourceFile]) -> Option<Finding> {
-    let of_tool = |file: &&SourceFile| tool.files.contains(&name_of(&file.path)) && has_key(file, tool.key);
-    let paths: Vec<&Arc<str>> = files.iter().filter(of_tool).map(|file| &file.path).collect();
+    let paths: Vec<&Arc<str>> = files
+        .iter()
+        .filter(|file| tool.files.contains(&name_of(&file.path)) && has_key(file, tool.key))
+        .map(|file| &file.path)
+        .collect();
     let first = paths.first()?;
     let others = match paths.len() - 1 {
         0 => String::new(),
@@ -62,10 +63,11 @@ fn report_tool(tool: &Tool, files: &[SourceFile]) -> Option<Finding> {
 }
 
 fn has_key(file: &SourceFile, key: &str) -> bool {
-    let documents = || federate_yaml::read_stream(&file.bytes).documents;
-    let is_object = |value: &Value| value.get("apiVersion").is_some() && value.get("kind").is_some();
+    let documents = federate_yaml::read_stream(&file.bytes).documents;
     match key {
-        "" => !documents().iter().any(|document| is_object(&document.value)),
-        key => documents().iter().any(|document| document.value.get(key).is_some()),
+        "" => !documents.iter().any(|document| {
+            document.value.get("apiVersion").is_some() && document.value.get("kind").is_some()
+        }),
+        key => documents.iter().any(|document| document.value.get(key).is_some()),
     }
 }

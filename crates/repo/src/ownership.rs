@@ -14,6 +14,7 @@ use crate::build::BuildError;
 use crate::source::SourceFile;
 use crate::sources::Builds;
 use crate::template_syntax::TemplateEngine;
+use crate::walk::is_within;
 
 mod chart;
 mod kustomization;
@@ -178,20 +179,8 @@ impl Ownership {
 
     /// Notes which kustomizations list files that are not there.
     fn note_missing(&mut self, files: &[SourceFile]) {
-        let exists = |path: &str| {
-            let at = files.partition_point(|file| &*file.path < path);
-            let is_in = |file: &SourceFile| {
-                file.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            // Names such as `a-b` lie between `a` and `a/b`.
-            path.is_empty()
-                || files.get(at).is_some_and(|file| *file.path == *path)
-                || files
-                    .get(files.partition_point(|file| *file.path < *format!("{path}/")))
-                    .is_some_and(is_in)
-        };
         for kustomization in &mut self.kustomizations {
-            if !kustomization.resources.iter().all(|path| exists(path)) {
+            if !kustomization.resources.iter().all(|path| has_path(files, path)) {
                 kustomization.unknown = kustomization.unknown.or(Some("it lists what is not in the repo"));
             }
         }
@@ -256,11 +245,12 @@ impl Ownership {
     /// The index of the kustomization that owns a file: the nearest one above it, or one that lists it or its folder.
     fn kustomization_of(&self, path: &str) -> Option<usize> {
         let above = folders_above(path).find_map(|folder| self.kustomization_folders.get(folder));
-        let listed = || {
-            let folders = folders_above(path).filter(|folder| !folder.is_empty());
-            std::iter::once(path).chain(folders).find_map(|listed| self.resources.get(listed))
-        };
-        above.or_else(listed).copied()
+        above
+            .or_else(|| {
+                let folders = folders_above(path).filter(|folder| !folder.is_empty());
+                std::iter::once(path).chain(folders).find_map(|listed| self.resources.get(listed))
+            })
+            .copied()
     }
 
     /// The builds, with what they seem to give. `owned` are the objects in owned files that could have been templates, and
@@ -284,19 +274,20 @@ impl Ownership {
                 roots.insert(index, BuildRoot { name: chart.name.clone(), ..root });
             }
         }
-        let root_of = |path: &str| self.chart_of(path);
         for object in &owned.objects {
-            if let Some(root) = root_of(&object.origin.file).and_then(|index| roots.get_mut(&index)) {
+            if let Some(root) = self.chart_of(&object.origin.file).and_then(|index| roots.get_mut(&index)) {
                 root.objects.push(object.clone());
             }
         }
         for bundle in &owned.bundles {
-            if let Some(root) = root_of(&bundle.object.origin.file).and_then(|index| roots.get_mut(&index)) {
+            if let Some(root) =
+                self.chart_of(&bundle.object.origin.file).and_then(|index| roots.get_mut(&index))
+            {
                 root.bundles.push(bundle.clone());
             }
         }
         for object in &owned.unread {
-            if let Some(root) = root_of(&object.origin.file).and_then(|index| roots.get_mut(&index)) {
+            if let Some(root) = self.chart_of(&object.origin.file).and_then(|index| roots.get_mut(&index)) {
                 root.unread.push(object.id.clone());
             }
         }
@@ -314,29 +305,29 @@ impl Ownership {
         let mut roots: BTreeMap<usize, BuildRoot> = BTreeMap::new();
         for (index, kustomization) in self.kustomizations.iter().enumerate() {
             if root_of.get(&index) == Some(&index) {
-                let circle = || Built {
+                let Built { objects, unknown } = built.remove(&index).unwrap_or_else(|| Built {
                     objects: Vec::new(),
                     unknown: Some("its kustomizations refer to each other in a circle"),
-                };
-                let Built { objects, unknown } = built.remove(&index).unwrap_or_else(circle);
+                });
                 let root = BuildRoot::new(BuildTool::Kustomize, kustomization.file.clone());
                 roots.insert(index, BuildRoot { objects, unknown, ..root });
             }
         }
-        let root_of_file = |path: &str| root_of.get(&self.kustomization_of(path)?).copied();
         for (file, objects) in by_file {
             let listed = std::iter::once(&*file).chain(folders_above(&file)).find(|path| {
                 self.resources.contains_key(*path) && !self.kustomization_folders.contains_key(*path)
             });
             if listed.is_none()
-                && let Some(root) = root_of_file(&file).and_then(|index| roots.get_mut(&index))
+                && let Some(index) = self.kustomization_of(&file)
+                && let Some(root) = root_of.get(&index).and_then(|root| roots.get_mut(root))
             {
                 root.unlisted.extend(objects);
             }
         }
         for bundle in owned.bundles {
-            let file = bundle.object.origin.file.clone();
-            if let Some(root) = root_of_file(&file).and_then(|index| roots.get_mut(&index)) {
+            if let Some(index) = self.kustomization_of(&bundle.object.origin.file)
+                && let Some(root) = root_of.get(&index).and_then(|root| roots.get_mut(root))
+            {
                 root.bundles.push(bundle);
             }
         }
@@ -344,7 +335,8 @@ impl Ownership {
         for object in owned.read {
             let listed_by = self.resources.get(&*object.origin.file);
             if listed_by.is_some_and(|index| changed.contains(index))
-                && let Some(root) = root_of_file(&object.origin.file).and_then(|index| roots.get_mut(&index))
+                && let Some(index) = self.kustomization_of(&object.origin.file)
+                && let Some(root) = root_of.get(&index).and_then(|root| roots.get_mut(root))
             {
                 root.changed.push(object.id);
             }
@@ -392,11 +384,32 @@ impl Ownership {
         budget: &mut usize,
     ) -> Built {
         let mut all = Built { objects: Vec::new(), unknown: kustomization.unknown };
-        let mut known: BTreeSet<ObjectRef> = BTreeSet::new();
-        let mut add = |all: &mut Built, object: &Object| {
-            if !known.insert(object.id.clone()) {
-                return;
+        // What it lists, in the order of its resources, before objects that are listed twice are left out.
+        let mut listed: Vec<&Object> = Vec::new();
+        for path in &kustomization.resources {
+            match self.classify_resource(path) {
+                KustomizationResource::Kustomization(child) => {
+                    if let Some(child) = built.get(&child) {
+                        all.unknown = all.unknown.or(child.unknown);
+                        listed.extend(&child.objects);
+                    }
+                }
+                KustomizationResource::Path => {
+                    if let Some(objects) = by_file.get(path.as_str()) {
+                        listed.extend(objects);
+                        continue;
+                    }
+                    // A folder without a kustomization.
+                    let below = format!("{path}/");
+                    let files = by_file.range(Arc::from(below.as_str())..);
+                    let files = files.take_while(|(file, _)| file.starts_with(&below));
+                    listed.extend(files.flat_map(|(_, objects)| objects));
+                }
             }
+        }
+        listed.extend(&kustomization.generated);
+        let mut known: BTreeSet<&ObjectRef> = BTreeSet::new();
+        for object in listed.into_iter().filter(|object| known.insert(&object.id)) {
             match budget.checked_sub(1) {
                 Some(rest) => {
                     *budget = rest;
@@ -404,37 +417,6 @@ impl Ownership {
                 }
                 None => all.unknown = Some("its kustomizations list more objects than federate follows"),
             }
-        };
-        for path in &kustomization.resources {
-            match self.classify_resource(path) {
-                KustomizationResource::Kustomization(child) => {
-                    if let Some(child) = built.get(&child) {
-                        all.unknown = all.unknown.or(child.unknown);
-                        for object in &child.objects {
-                            add(&mut all, object);
-                        }
-                    }
-                }
-                KustomizationResource::Path => {
-                    if let Some(objects) = by_file.get(path.as_str()) {
-                        for object in objects {
-                            add(&mut all, object);
-                        }
-                        continue;
-                    }
-                    // A folder without a kustomization.
-                    let below = format!("{path}/");
-                    let files = by_file.range(Arc::from(below.as_str())..);
-                    for (_, objects) in files.take_while(|(file, _)| file.starts_with(&below)) {
-                        for object in objects {
-                            add(&mut all, object);
-                        }
-                    }
-                }
-            }
-        }
-        for object in &kustomization.generated {
-            add(&mut all, object);
         }
         for object in &mut all.objects {
             kustomization.transform_object(object);
@@ -516,8 +498,11 @@ pub(crate) fn settle_roots(roots: &mut Vec<BuildRoot>, builds: &Builds) {
         }
     }
     // What `federate.yaml` names is reported there.
-    let is_chart = |folder: &str| builds.find_source(folder).is_some_and(|source| source.is_chart);
-    roots.retain(|root| !root.is_empty() && (root.tool != BuildTool::Helm || !is_chart(&root.folder)));
+    roots.retain(|root| {
+        !root.is_empty()
+            && (root.tool != BuildTool::Helm
+                || !builds.find_source(&root.folder).is_some_and(|source| source.is_chart))
+    });
     for ambiguous in &builds.ambiguous {
         let Some(first) = ambiguous.folders.first() else { continue };
         let known = roots.iter().find(|root| root.folder == *first).map(|root| root.file.clone());
@@ -542,7 +527,17 @@ pub(crate) struct OwnedObjects {
     pub(crate) unread: Vec<Object>,
 }
 
-/// What a kustomization gives.
+/// Whether a path is a file or a folder of these files, which are sorted by path.
+fn has_path(files: &[SourceFile], path: &str) -> bool {
+    let at = files.partition_point(|file| &*file.path < path);
+    // Names such as `a-b` lie between `a` and `a/b`.
+    let below = files.partition_point(|file| *file.path < *format!("{path}/"));
+    path.is_empty()
+        || files.get(at).is_some_and(|file| *file.path == *path)
+        || files.get(below).is_some_and(|file| is_within(&file.path, path))
+}
+
+/// The objects that a kustomization builds.
 struct Built {
     objects: Vec<Object>,
     unknown: Option<&'static str>,

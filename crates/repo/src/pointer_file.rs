@@ -40,8 +40,7 @@ impl<'p> LfsPointer<'p> {
                 _ => {}
             }
         }
-        let is_digest = |id: &&str| id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
-        let sha256 = sha256.filter(is_digest)?;
+        let sha256 = sha256.filter(|id| id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit()))?;
         LFS_VERSIONS.contains(&version).then_some(Self { sha256, size: size? })
     }
 }

@@ -90,10 +90,7 @@ impl Scopes {
 
     fn find_scope(&self, object: &Object, claims: &dyn Claims) -> (Scope, ScopeSource) {
         let (group, kind) = (object.id.group(), object.id.kind.as_str());
-        let by = |scopes: &BTreeMap<GroupKind, Scope>| {
-            if scopes.is_empty() { None } else { scopes.get(&(group.to_owned(), kind.to_owned())).copied() }
-        };
-        let known = by(&self.defined)
+        let known = find_in(&self.defined, group, kind)
             .or_else(|| kinds::find_scope(group, kind))
             .or_else(|| claims.scope_of_kind(group, kind))
             .or_else(|| ecosystem::find_scope(group, kind));
@@ -103,7 +100,7 @@ impl Scopes {
             None if self.dumped => return (Scope::Cluster, ScopeSource::Known),
             None => {}
         }
-        match by(&self.implied).or_else(|| ecosystem::usual_scope(group, kind)) {
+        match find_in(&self.implied, group, kind).or_else(|| ecosystem::usual_scope(group, kind)) {
             Some(scope) => (scope, ScopeSource::Known),
             None => (Scope::Namespaced, ScopeSource::Assumed),
         }
@@ -126,6 +123,10 @@ fn read_defined_scopes<'o>(objects: impl Iterator<Item = &'o Object>) -> BTreeMa
         scopes.entry(key).or_insert(scope);
     }
     scopes
+}
+
+fn find_in(scopes: &BTreeMap<GroupKind, Scope>, group: &str, kind: &str) -> Option<Scope> {
+    if scopes.is_empty() { None } else { scopes.get(&(group.to_owned(), kind.to_owned())).copied() }
 }
 
 #[cfg(test)]

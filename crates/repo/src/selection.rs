@@ -141,17 +141,18 @@ pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<
 }
 
 fn read_chosen_config(source: &dyn Source, path: &str) -> Result<SourceFile, Finding> {
-    let read = |real: &str| source.read_file(real).map_err(|why| walk::unreadable_error(path, &why));
-    let bytes = match find_entry(source, path) {
-        Some(EntryKind::LinkToFile(real)) => read(&real)?,
-        Some(EntryKind::LinkOutside(to)) => return Err(walk::outside_link_error(path, &to)),
+    let entry = find_entry(source, path);
+    let real = match &entry {
+        Some(EntryKind::LinkToFile(real)) => real,
+        Some(EntryKind::LinkOutside(to)) => return Err(walk::outside_link_error(path, to)),
         Some(EntryKind::SparseFile) => return Err(walk::sparse_checkout_error(path, &[])),
-        Some(_) => read(path)?,
+        Some(_) => path,
         None => {
             let help = "--config names a file of the repo, relative to the repo's folder";
             return Err(walk::unreadable_error(path, "there is no such file").with_help(help));
         }
     };
+    let bytes = source.read_file(real).map_err(|why| walk::unreadable_error(path, &why))?;
     match find_pointer(path, &bytes) {
         Some(pointer) => Err(pointer),
         None => Ok(SourceFile { path: Arc::from(path), bytes: bytes.into() }),
@@ -161,8 +162,11 @@ fn read_chosen_config(source: &dyn Source, path: &str) -> Result<SourceFile, Fin
 impl ReadOptions {
     /// The paths that a source does not have.
     pub fn missing_paths(&self, source: &dyn Source) -> Vec<&str> {
-        let is_missing = |path: &&str| !path.is_empty() && find_entry(source, path).is_none();
-        self.paths.iter().map(String::as_str).filter(is_missing).collect()
+        self.paths
+            .iter()
+            .map(String::as_str)
+            .filter(|path| !path.is_empty() && find_entry(source, path).is_none())
+            .collect()
     }
 }
 

@@ -86,9 +86,8 @@ type Jobs = BTreeMap<BuildJob, Vec<ClusterName>>;
 impl SourceEntry<'_> {
     /// Whether what is built depends on the cluster.
     fn is_per_cluster(&self) -> bool {
-        let has_overlays = |config: &SourceConfig| config.per_cluster.is_some();
         matches!(self.kind, SourceKind::Chart(_))
-            || self.config.is_some_and(|(_, config)| has_overlays(config))
+            || self.config.is_some_and(|(_, config)| config.per_cluster.is_some())
     }
 
     fn path(&self) -> &str {
@@ -179,15 +178,21 @@ struct ApiClasses(BTreeMap<ClusterName, Arc<[String]>>);
 impl ApiClasses {
     fn new(clusters: &[Cluster]) -> Self {
         let mut known: BTreeMap<Vec<String>, Arc<[String]>> = BTreeMap::new();
-        let of_cluster = |cluster: &Cluster| {
-            let Apis::Listed(listed) = &cluster.apis else { return (cluster.name.clone(), Arc::from([])) };
-            let kinds = listed.iter().map(|(version, kind)| format!("{version}/{kind}"));
-            let versions: BTreeSet<&String> = listed.iter().map(|(version, _)| version).collect();
-            let all: Vec<String> = versions.into_iter().cloned().chain(kinds).collect();
-            let shared = known.entry(all).or_insert_with_key(|all| all.as_slice().into());
-            (cluster.name.clone(), shared.clone())
-        };
-        Self(clusters.iter().map(of_cluster).collect())
+        Self(
+            clusters
+                .iter()
+                .map(|cluster| {
+                    let Apis::Listed(listed) = &cluster.apis else {
+                        return (cluster.name.clone(), Arc::from([]));
+                    };
+                    let kinds = listed.iter().map(|(version, kind)| format!("{version}/{kind}"));
+                    let versions: BTreeSet<&String> = listed.iter().map(|(version, _)| version).collect();
+                    let all: Vec<String> = versions.into_iter().cloned().chain(kinds).collect();
+                    let shared = known.entry(all).or_insert_with_key(|all| all.as_slice().into());
+                    (cluster.name.clone(), shared.clone())
+                })
+                .collect(),
+        )
     }
 
     fn list_for(&self, cluster: &Cluster) -> Arc<[String]> {
@@ -197,9 +202,12 @@ impl ApiClasses {
 
 /// Whether a folder has a kustomization.
 fn has_kustomization(source: &dyn Source, folder: &str) -> bool {
-    let is_one =
-        |entry: &TreeEntry| entry.kind == EntryKind::File && KUSTOMIZATIONS.contains(&entry.name.as_str());
-    is_folder(source, folder) && source.list_folder(folder).is_ok_and(|entries| entries.iter().any(is_one))
+    is_folder(source, folder)
+        && source.list_folder(folder).is_ok_and(|entries| {
+            entries
+                .iter()
+                .any(|entry| entry.kind == EntryKind::File && KUSTOMIZATIONS.contains(&entry.name.as_str()))
+        })
 }
 
 /// Whether a path is a folder that no link leads to.
@@ -242,18 +250,15 @@ pub fn build_sources(
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
     let mut built = runner.build_entries(&early, &[], &mut builds);
     if !late.is_empty() {
-        let is_cluster = |object: &&Object| {
-            claims
-                .role_of_kind(&object.id.api_version, &object.id.kind)
-                .is_some_and(|(_, role)| role == Role::Inventory)
-        };
         let built_inputs: BTreeSet<&String> = built.iter().flat_map(|(_, inputs)| inputs).collect();
         let plain =
             files.written_objects().filter(|object| !built_inputs.contains(&object.origin.file.to_string()));
-        let mut known: Vec<Object> = plain.chain(objects_of(&built)).filter(is_cluster).cloned().collect();
+        let known = plain.chain(objects_of(&built)).filter(|object| is_cluster(object, claims));
+        let mut known: Vec<Object> = known.cloned().collect();
         let mut per_cluster = runner.build_entries(&late, &inventory(known.clone()), &mut builds);
         // A chart may contain clusters itself.
-        let more: Vec<Object> = objects_of(&per_cluster).filter(is_cluster).cloned().collect();
+        let more = objects_of(&per_cluster).filter(|object| is_cluster(object, claims));
+        let more: Vec<Object> = more.cloned().collect();
         if !more.is_empty() {
             known.extend(more);
             builds.findings.retain(|finding| finding.code == "invalid-config");
@@ -269,6 +274,12 @@ pub fn build_sources(
     builds.findings.sort();
     builds.findings.dedup();
     builds
+}
+
+/// Whether an object is a cluster of the inventory.
+fn is_cluster(object: &Object, claims: &dyn Claims) -> bool {
+    let role = claims.role_of_kind(&object.id.api_version, &object.id.kind);
+    role.is_some_and(|(_, role)| role == Role::Inventory)
 }
 
 fn objects_of(built: &[(BuiltSource, Vec<String>)]) -> impl Iterator<Item = &Object> {
@@ -299,14 +310,13 @@ fn list_entries<'f>(files: &'f RepoFiles, findings: &mut Vec<Finding>) -> Vec<So
             _ => None,
         })
         .collect();
-    let is_claimed = |folder: &&str| {
-        claimed.contains(folder) || overlays.iter().any(|pattern| matches_overlay(pattern, folder))
-    };
     let roots: Vec<SourceEntry<'_>> = files
         .ownership
         .list_roots()
         .into_iter()
-        .filter(|folder| !is_claimed(folder))
+        .filter(|folder| {
+            !claimed.contains(folder) && !overlays.iter().any(|pattern| matches_overlay(pattern, folder))
+        })
         .map(|folder| SourceEntry { kind: SourceKind::Kustomize(folder.to_owned()), config: None })
         .collect();
     entries.extend(roots);
@@ -351,10 +361,11 @@ impl Runner<'_> {
             jobs.par_iter().zip(results).map(|(job, result)| self.parse_output(job, result?)).collect();
         let results: BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>> =
             jobs.iter().zip(&parsed).collect();
-        let finish = |(entry, listed): (&&SourceEntry<'_>, Result<Jobs, SourceProblem>)| {
-            self.finish_entry(entry, listed, &results, builds)
-        };
-        entries.iter().zip(listed).map(finish).collect()
+        entries
+            .iter()
+            .zip(listed)
+            .map(|(entry, listed)| self.finish_entry(entry, listed, &results, builds))
+            .collect()
     }
 
     fn finish_entry(
@@ -401,12 +412,12 @@ impl Runner<'_> {
             variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
         }
         let is_chart = matches!(entry.kind, SourceKind::Chart(_));
-        let namespace = || entry.config?.1.namespace.clone();
+        let config = entry.config.map(|(_, config)| config).filter(|_| is_chart);
         let built = BuiltSource {
             path: entry.path().to_owned(),
             is_configured: index.is_some(),
             is_chart,
-            namespace: namespace().filter(|_| is_chart),
+            namespace: config.and_then(|config| config.namespace.clone()),
             result: variants,
         };
         (built, inputs)
@@ -442,12 +453,11 @@ impl Runner<'_> {
             });
         }
         let renamed = self.finder.locate_objects(job, &output, &mut contents.objects);
-        let place = |finding: &mut Finding| {
+        contents.findings.iter_mut().for_each(|finding| {
             if let Some(origin) = &mut finding.origin {
                 *origin = Origin { file: path.clone(), document: u32::MAX, item: None, line: 0 };
             }
-        };
-        contents.findings.iter_mut().for_each(place);
+        });
         contents.findings.extend(output.warnings.iter().map(|warning| {
             let (file, line) = warning.place.clone().unwrap_or_else(|| (job.path().to_owned(), 0));
             let at = (line > 0).then_some(federate_yaml::Position { line, column: 1 });
@@ -471,10 +481,14 @@ impl Builds {
     /// Takes the templates out of what kustomizations build that others build too, unless `federate.yaml` names them: only
     /// the user knows which one is meant.
     fn separate_ambiguous(&mut self, claims: &dyn Claims) {
-        let is_auto = |source: &BuiltSource| !source.is_configured && source.result.is_ok();
         let mut builders: BTreeMap<(String, String, Option<String>, String), BTreeSet<usize>> =
             BTreeMap::new();
-        for (index, source) in self.sources.iter().enumerate().filter(|(_, source)| is_auto(source)) {
+        for (index, source) in self
+            .sources
+            .iter()
+            .enumerate()
+            .filter(|(_, source)| !source.is_configured && source.result.is_ok())
+        {
             for object in source.result.iter().flatten().flat_map(|variant| &variant.objects) {
                 builders.entry(owned_identity(object)).or_default().insert(index);
             }
@@ -486,11 +500,10 @@ impl Builds {
         let mut taken: BTreeMap<BTreeSet<usize>, Vec<Object>> = BTreeMap::new();
         for source in self.sources.iter_mut().filter(|source| !source.is_configured) {
             for variant in source.result.iter_mut().flatten() {
-                let is_shared = |object: &mut Object| {
+                for object in variant.objects.extract_if(.., |object| {
                     claims.role_of_kind(&object.id.api_version, &object.id.kind).is_none()
                         && builders.contains_key(&owned_identity(object))
-                };
-                for object in variant.objects.extract_if(.., is_shared) {
+                }) {
                     let Some(sources) = builders.get(&owned_identity(&object)) else { continue };
                     let objects = taken.entry(sources.clone()).or_default();
                     if objects.iter().all(|one| unversioned_identity(one) != unversioned_identity(&object)) {
@@ -520,7 +533,7 @@ impl Builds {
     }
 }
 
-fn owned_identity(object: &Object) -> (String, String, Option<String>, String) {
+pub(crate) fn owned_identity(object: &Object) -> (String, String, Option<String>, String) {
     let (group, kind, namespace, name) = unversioned_identity(object);
     (group.to_owned(), kind.to_owned(), namespace.map(str::to_owned), name.to_owned())
 }

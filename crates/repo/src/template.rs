@@ -136,7 +136,6 @@ impl<'a> Renderer<'a> {
         file: &SourceFile,
         source: &str,
     ) -> Result<BTreeMap<String, Vec<ClusterName>>, Vec<Finding>> {
-        let refuse = |at, message| Err(vec![template_error(file, at, message)]);
         let mut texts = BTreeMap::<String, Vec<ClusterName>>::new();
         let mut taken = RenderingCost::default();
         let (first, others) = self.clusters.split_at(self.clusters.len().min(1));
@@ -151,7 +150,7 @@ impl<'a> Renderer<'a> {
                     Err(e) => {
                         let message =
                             format!("cannot be rendered for cluster {cluster}: {}", describe_error(&e));
-                        return refuse(locate_error(&e, source), message);
+                        return Err(vec![template_error(file, locate_error(&e, source), message)]);
                     }
                 };
                 taken.work += work;
@@ -163,7 +162,8 @@ impl<'a> Renderer<'a> {
                 texts.entry(text).or_default().push(cluster.clone());
             }
             if let Some(what) = self.total.part_exceeded(taken) {
-                return refuse(None, format!("rendering it for all clusters takes {what}"));
+                let message = format!("rendering it for all clusters takes {what}");
+                return Err(vec![template_error(file, None, message)]);
             }
         }
         Ok(texts)
@@ -221,11 +221,10 @@ impl<'a> Renderer<'a> {
         if e.kind() == ErrorKind::OutOfFuel {
             return MAX_STEPS;
         }
-        let enough = |environment| match Self::render_text(environment, compiled, context) {
-            Ok(_) => true,
-            Err(e) => e.kind() != ErrorKind::OutOfFuel,
-        };
-        let probe = self.probes.iter().find(|(_, environment)| enough(environment));
+        let probe = self.probes.iter().find(|(_, environment)| {
+            let result = Self::render_text(environment, compiled, context);
+            result.err().is_none_or(|e| e.kind() != ErrorKind::OutOfFuel)
+        });
         probe.map_or(MAX_STEPS, |(steps, _)| *steps)
     }
 

@@ -139,11 +139,13 @@ fn opens_block_scalar(line: &str) -> bool {
 /// have, nor one that is nearly theirs.
 pub(crate) fn is_for_another_program(text: &str) -> bool {
     const KNOWN_VARIABLES: [&str; 2] = ["cluster", "values"];
-    let defines_objects = || text.lines().any(|line| line.starts_with("kind:"));
+    if !text.lines().any(|line| line.starts_with("kind:")) {
+        return false;
+    }
     // makejinja's delimiters.
-    let has_tags = |open: &str, close: &str| text.contains(open) && text.contains(close);
-    if has_tags("#{", "}#") || has_tags("#%", "%#") {
-        return defines_objects();
+    let mut tags = [("#{", "}#"), ("#%", "%#")].into_iter();
+    if tags.any(|(open, close)| text.contains(open) && text.contains(close)) {
+        return true;
     }
     let names = template_expressions(text).flat_map(variable_names);
     let mut any = false;
@@ -153,7 +155,7 @@ pub(crate) fn is_for_another_program(text: &str) -> bool {
             return false;
         }
     }
-    any && defines_objects()
+    any
 }
 
 /// The texts within `{{ … }}` and `{% … %}`.
@@ -248,11 +250,12 @@ impl Outline {
     fn read_flow(&mut self, value: &str) {
         let Some(document) = federate_yaml::read_stream(value.as_bytes()).documents.pop() else { return };
         let metadata = document.value;
-        let text = |key: &str| metadata.get(key).and_then(Value::as_str).map(str::to_owned);
-        let map = |key: &str| metadata.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
-        self.name = text("name").unwrap_or_default();
-        self.namespace = text("namespace");
-        (self.labels, self.annotations) = (map("labels"), map("annotations"));
+        let [name, namespace] =
+            ["name", "namespace"].map(|key| metadata.get(key).and_then(Value::as_str).map(str::to_owned));
+        self.name = name.unwrap_or_default();
+        self.namespace = namespace;
+        [self.labels, self.annotations] = ["labels", "annotations"]
+            .map(|key| metadata.get(key).and_then(Value::as_object).cloned().unwrap_or_default());
     }
 
     fn into_object(self, file: &Arc<str>) -> Option<Object> {

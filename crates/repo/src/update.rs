@@ -9,14 +9,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::classification::ClaimTable;
-use super::duplicates::Duplicate;
 use super::exclusion::Exclusion;
 use super::ownership::FileUse;
 use super::pointer_file::find_pointer;
 use super::scope::{ScopeSource, Scopes};
 use super::source::SourceFile;
+use super::sources::owned_identity;
 use super::{Claims, Repo, Template, config, documents, ignore_rules, walk};
-use federate_kubernetes::{Object, ObjectRef, Origin};
+use federate_kubernetes::{Object, ObjectRef};
 
 /// A changed file.
 #[derive(Clone, Debug)]
@@ -79,10 +79,8 @@ impl Repo {
 
     fn replace_files(&mut self, files: &[ChangedFile], new: Vec<Object>) -> BTreeSet<ObjectRef> {
         let mut touched: BTreeSet<ObjectRef> = new.iter().map(|object| object.id.clone()).collect();
-        let is_changed =
-            |template: &Template| files.iter().any(|file| file.path == template.object.origin.file);
         self.templates.retain(|template| {
-            let gone = is_changed(template);
+            let gone = files.iter().any(|file| file.path == template.object.origin.file);
             if gone {
                 touched.insert(template.object.id.clone());
             }
@@ -122,17 +120,18 @@ impl<'r> Interpretation<'r> {
         if is_config || ignore_rules::IGNORE_FILES.contains(&name) {
             return Err("it configures which files are read");
         }
-        let below =
-            |path: &Arc<str>| path.strip_prefix(&*file.path).is_some_and(|rest| rest.starts_with('/'));
-        if self.repo.texts.keys().any(below) {
+        if self
+            .repo
+            .texts
+            .keys()
+            .any(|path| path.strip_prefix(&*file.path).is_some_and(|rest| rest.starts_with('/')))
+        {
             return Err("it was a folder");
         }
         let builds = self.repo.build_inputs.iter();
-        let is_below = |input: &str| {
-            input.is_empty()
-                || file.path.strip_prefix(input).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        if self.repo.ownership.concerns_file(&file.path) || builds.map(String::as_str).any(is_below) {
+        if self.repo.ownership.concerns_file(&file.path)
+            || builds.map(String::as_str).any(|input| walk::is_within(&file.path, input))
+        {
             return Err("it belongs to what kustomize or Helm builds");
         }
         if self.repo.builds.iter().any(|build| build.files.contains(&file.path)) {
@@ -141,13 +140,13 @@ impl<'r> Interpretation<'r> {
         if walk::detect_language(&file.path).is_some() {
             return Err("federate names it in a finding");
         }
-        let of_path = |origin: &Origin| origin.file == file.path;
-        if self.repo.excluded.iter().any(|object| of_path(&object.origin)) {
+        if self.repo.excluded.iter().any(|object| object.origin.file == file.path) {
             return Err("it contains a hook or a local object");
         }
-        let twice =
-            |duplicate: &Duplicate| of_path(&duplicate.origin) || duplicate.others.iter().any(of_path);
-        if self.repo.duplicates.iter().any(twice) {
+        let duplicates = self.repo.duplicates.iter();
+        let mut origins =
+            duplicates.flat_map(|duplicate| std::iter::once(&duplicate.origin).chain(&duplicate.others));
+        if origins.any(|origin| origin.file == file.path) {
             return Err("it contains an object that is defined twice");
         }
         let read = self.repo.texts.contains_key(&file.path);
@@ -161,12 +160,11 @@ impl<'r> Interpretation<'r> {
         if !self.repo.texts.contains_key(&file.path) {
             return Err("it is a new file");
         }
-        let of_file = |object: &Object| object.origin.file == file.path;
-        if self.repo.claimed.iter().any(|claimed| of_file(&claimed.object)) {
+        if self.repo.claimed.iter().any(|claimed| claimed.object.origin.file == file.path) {
             return Err("it contains objects of a dialect");
         }
         let old = self.repo.templates.iter().map(|template| &template.object);
-        let old: Vec<&Object> = old.filter(|object| of_file(object)).collect();
+        let old: Vec<&Object> = old.filter(|object| object.origin.file == file.path).collect();
         if old.iter().any(|object| defines_kind(object, self.claims)) {
             return Err("it defines kinds");
         }
@@ -205,22 +203,18 @@ impl<'r> Interpretation<'r> {
 
     /// A new object that is also in another file, or twice in the changed files.
     fn find_duplicate<'o>(&self, new: &'o [Object], changed: &BTreeSet<&str>) -> Option<&'o Object> {
-        let identity = |object: &Object| {
-            let id = &object.id;
-            (id.group().to_owned(), id.kind.clone(), id.namespace.clone(), id.name.clone())
-        };
         let kept = self.repo.templates.iter().map(|template| &template.object);
         let kept = kept.filter(|object| !changed.contains(&*object.origin.file));
         let kept = kept.chain(self.repo.claimed.iter().map(|claimed| &claimed.object));
-        let wanted: BTreeSet<_> = new.iter().map(identity).collect();
+        let wanted: BTreeSet<_> = new.iter().map(owned_identity).collect();
         let names: BTreeSet<&str> = new.iter().map(|object| object.id.name.as_str()).collect();
         let known: BTreeSet<_> = kept
             .filter(|o| names.contains(o.id.name.as_str()))
-            .map(identity)
+            .map(owned_identity)
             .filter(|id| wanted.contains(id))
             .collect();
         let mut seen = known;
-        new.iter().find(|object| !seen.insert(identity(object)))
+        new.iter().find(|object| !seen.insert(owned_identity(object)))
     }
 }
 

@@ -50,7 +50,6 @@ impl FileSelection {
         let mut findings = Vec::new();
         let mut paths = Vec::new();
         let config_path = config_path.cloned().unwrap_or_else(|| config::DEFAULT_FILE_NAME.into());
-        let bad_pattern = |pointer: &str, why: &str| bad_pattern(&config_path, pointer, why);
         let configured = if options.paths.is_empty() { config.paths.as_slice() } else { &[] };
         for (index, path) in configured.iter().enumerate() {
             let anchored = match path.trim_start_matches("./") {
@@ -58,11 +57,15 @@ impl FileSelection {
                 path => format!("/{path}"),
             };
             let (pattern, bad) = compile_patterns([anchored.as_str()].into_iter());
-            findings.extend(bad.into_iter().map(|(_, why)| bad_pattern(&format!("/paths/{index}"), &why)));
+            findings.extend(
+                bad.into_iter().map(|(_, why)| bad_pattern(&config_path, &format!("/paths/{index}"), &why)),
+            );
             paths.push(pattern);
         }
         let (exclude, bad) = compile_patterns(config.exclude.iter().map(String::as_str));
-        findings.extend(bad.into_iter().map(|(n, why)| bad_pattern(&format!("/exclude/{}", n - 1), &why)));
+        findings.extend(
+            bad.into_iter().map(|(n, why)| bad_pattern(&config_path, &format!("/exclude/{}", n - 1), &why)),
+        );
         let outputs = options.output.as_deref().into_iter().chain(config.output.as_deref());
         let outputs = outputs.map(|o| o.trim_start_matches("./").trim_end_matches('/').to_owned());
         let outputs = outputs.filter(|output| !output.is_empty()).collect();
@@ -90,35 +93,30 @@ impl FileSelection {
             .into_iter()
             .map(|path| unreadable_error(path, "there is no such file or folder").with_help(PATH_HELP))
             .collect();
-        let has_files = |path: &str| {
+        for path in there {
             let below = format!("{path}/");
-            files.contains_key(path)
-                || files.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below))
-        };
-        found.extend(there.into_iter().filter(|path| !has_files(path)).map(|path| {
-            let message = "this path contains no manifest, or all its files are ignored";
-            Finding::in_file(Severity::Warning, "unused-path", &path.into(), None, message)
-        }));
+            if !files.contains_key(path)
+                && !files.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below))
+            {
+                let message = "this path contains no manifest, or all its files are ignored";
+                found.push(Finding::in_file(Severity::Warning, "unused-path", &path.into(), None, message));
+            }
+        }
         found.extend(self.unused_patterns(files));
         found
     }
 
     /// Whether the configured paths may include files of a folder.
     fn may_want_below(&self, folder: &str) -> bool {
-        let within = |outer: &str, path: &str| {
-            outer.is_empty()
-                || path.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
         self.paths.is_empty()
-            || self.beginnings.iter().any(|path| within(path, folder) || within(folder, path))
+            || self.beginnings.iter().any(|path| is_within(path, folder) || is_within(folder, path))
     }
 
     /// One finding for each configured path without files.
     fn unused_patterns(&self, files: &BTreeMap<String, String>) -> Vec<Finding> {
-        let unused = |pattern: &Gitignore| !files.keys().any(|path| matches_path(pattern, path));
         (0..)
             .zip(&self.paths)
-            .filter(|(_, pattern)| unused(pattern))
+            .filter(|(_, pattern)| !files.keys().any(|path| matches_path(pattern, path)))
             .map(|(index, _): (usize, _)| {
                 let message = "this path matches no file, or all its files are ignored";
                 Finding::in_file(Severity::Warning, "unused-path", &self.config_path, None, message)
@@ -133,10 +131,14 @@ impl FileSelection {
 
     /// Whether a path is or is in an output folder.
     fn is_output(&self, path: &str) -> bool {
-        self.outputs.iter().any(|output| {
-            path.strip_prefix(output.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        self.outputs.iter().any(|output| is_within(path, output))
     }
+}
+
+/// Whether a path is a folder or in it; the empty folder is the repo's.
+pub(crate) fn is_within(path: &str, folder: &str) -> bool {
+    folder.is_empty()
+        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The files to read, sorted by path, and findings.
@@ -153,12 +155,12 @@ pub fn read_selected_files(
         findings.push(sparse_checkout_error(first, others));
     }
     let total = AtomicUsize::new(0);
-    let is_full = || total.load(Ordering::Relaxed) > MAX_BYTES;
     let read: Vec<Result<SourceFile, Finding>> = files
         .into_par_iter()
         .map(|(path, real)| {
             // Once there is too much, nothing is kept, so that the result does not depend on the order.
-            let bytes = if is_full() { Err(String::new()) } else { source.read_file(&real) };
+            let is_full = total.load(Ordering::Relaxed) > MAX_BYTES;
+            let bytes = if is_full { Err(String::new()) } else { source.read_file(&real) };
             let bytes = bytes.map_err(|why| unreadable_error(&path, &why))?;
             if let Some(pointer) = find_pointer(&path, &bytes) {
                 return Err(pointer);
@@ -167,7 +169,7 @@ pub fn read_selected_files(
             Ok(SourceFile { path: path.into(), bytes: bytes.into() })
         })
         .collect();
-    if is_full() {
+    if total.load(Ordering::Relaxed) > MAX_BYTES {
         let why = format!("the files of the repo have more than {} MiB", MAX_BYTES >> 20);
         findings.push(unreadable_error("", &why).with_help("narrow it with `paths` in federate.yaml"));
         return (Vec::new(), findings);
@@ -198,24 +200,27 @@ pub(crate) fn detect_language(path: &str) -> Option<(&'static str, &'static str)
 
 /// One finding for each language, about all its files.
 fn report_languages(files: &BTreeMap<&'static str, BTreeSet<String>>) -> Vec<Finding> {
-    let report = |(language, paths): (&&'static str, &BTreeSet<String>)| {
-        let first = paths.first()?;
-        let (_, command) = self::detect_language(first)?;
-        let files = if paths.len() == 1 {
-            "this file".to_owned()
-        } else {
-            format!("this and {} more files", paths.len() - 1)
-        };
-        let message = format!("federate does not run {language}: {files} are not read");
-        let message = if paths.len() == 1 { message.replace(" are ", " is ") } else { message };
-        let finding =
-            Finding::in_file(Severity::Warning, "other-tool", &first.as_str().into(), None, message);
-        Some(
-            finding
-                .with_help(format!("commit the output (`{command}`), or list the files in .federateignore")),
-        )
-    };
-    files.iter().filter_map(report).collect()
+    files
+        .iter()
+        .filter_map(|(language, paths)| {
+            let first = paths.first()?;
+            let (_, command) = self::detect_language(first)?;
+            let files = if paths.len() == 1 {
+                "this file".to_owned()
+            } else {
+                format!("this and {} more files", paths.len() - 1)
+            };
+            let message = format!("federate does not run {language}: {files} are not read");
+            let message = if paths.len() == 1 { message.replace(" are ", " is ") } else { message };
+            let finding =
+                Finding::in_file(Severity::Warning, "other-tool", &first.as_str().into(), None, message);
+            Some(
+                finding.with_help(format!(
+                    "commit the output (`{command}`), or list the files in .federateignore"
+                )),
+            )
+        })
+        .collect()
 }
 
 /// The most bytes that all files may have together. A revision of git holds them compressed: a small one could hold any
@@ -327,14 +332,15 @@ impl<'s> Walk<'s> {
             Ok(entries) => entries,
             Err(why) => return self.findings.push(unreadable_error(path, &why)),
         };
-        let has = |name: &str| entries.iter().any(|e| e.name == name && e.kind == EntryKind::File);
+        let files: Vec<&str> =
+            entries.iter().filter(|e| e.kind == EntryKind::File).map(|e| e.name.as_str()).collect();
         if !path.is_empty()
-            && has(PLAN_FILE_NAME)
+            && files.contains(&PLAN_FILE_NAME)
             && self.source.read_file(&join_path(real, PLAN_FILE_NAME)).is_ok_and(|b| is_plan(&b))
         {
             return;
         }
-        for name in IGNORE_FILES.into_iter().filter(|name| has(name)) {
+        for name in IGNORE_FILES.into_iter().filter(|name| files.contains(name)) {
             self.ignore_file(path, real, name);
         }
         for entry in entries {
@@ -432,10 +438,10 @@ fn bad_pattern(file: &Arc<str>, pointer: &str, why: &str) -> Finding {
 /// Whether a file is a plan written by federate, according to its top-level keys.
 fn is_plan(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let top = |key: &str| {
+    let [kind, api_version] = ["kind:", "apiVersion:"].map(|key| {
         text.lines().find_map(|line| Some(line.strip_prefix(key)?.trim().trim_matches(['"', '\''])))
-    };
-    top("kind:") == Some("Plan") && top("apiVersion:").is_some_and(|v| v.starts_with("federate.dev/"))
+    });
+    kind == Some("Plan") && api_version.is_some_and(|version| version.starts_with("federate.dev/"))
 }
 
 pub(crate) fn join_path(folder: &str, name: &str) -> String {

@@ -41,9 +41,9 @@ const MAX_CLUSTER_WIDTH: usize = 24;
 /// Rows as a table, with their fields below them and the clusters that could not be read last.
 pub(super) fn write_rows(rows: &[ActionRow<'_>], actions: &Actions, style: TextStyle) -> String {
     let mut out = String::new();
-    let width = |text: &dyn Fn(&ActionRow<'_>) -> usize| rows.iter().map(text).max().unwrap_or(0);
-    let cluster = width(&|row| row.clusters.chars().count()).min(MAX_CLUSTER_WIDTH);
-    let object = width(&|row| row.name.chars().count());
+    let cluster =
+        rows.iter().map(|row| row.clusters.chars().count()).max().unwrap_or(0).min(MAX_CLUSTER_WIDTH);
+    let object = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
     for row in rows {
         let action = row.action;
         let word =
@@ -81,29 +81,38 @@ pub(super) struct ActionRow<'a> {
 
 fn build_rows<'a>(actions: &[&'a Action], all: bool) -> Vec<ActionRow<'a>> {
     let mut alike: BTreeMap<_, Vec<&Action>> = BTreeMap::new();
-    let key = |action: &'a Action| {
-        let plain = action.diffs.is_empty() && !action.restarts_pods;
-        describe_outcome(action).filter(|_| plain && !all).map(|said| (&action.cluster, action.action, said))
-    };
-    for action in actions {
-        if let Some(key) = key(action) {
+    for action in actions.iter().filter(|_| !all) {
+        if let Some(key) = folding_key(action) {
             alike.entry(key).or_default().push(action);
         }
     }
-    let named = |action: &'a Action, name: String| ActionRow {
-        action,
-        clusters: replace_controls(&action.cluster),
-        name: replace_controls(&name),
-        fields: action.diffs.iter().map(format_field).collect(),
-    };
-    let row = |action: &&'a Action| match key(action).and_then(|key| alike.get(&key)) {
-        Some(same) if same.len() > MAX_SINGLE_ROWS => {
-            let first = same.first().is_some_and(|first| std::ptr::eq(*first, *action));
-            first.then(|| named(action, summarize_objects(same.iter().map(|action| &action.object))))
-        }
-        _ => Some(named(action, action.object.to_string())),
-    };
-    actions.iter().filter_map(row).collect()
+    let mut rows = Vec::new();
+    for action in actions {
+        let name = match folding_key(action).and_then(|key| alike.get(&key)) {
+            Some(same) if same.len() > MAX_SINGLE_ROWS => {
+                if !same.first().is_some_and(|first| std::ptr::eq(*first, *action)) {
+                    continue;
+                }
+                summarize_objects(same.iter().map(|action| &action.object))
+            }
+            _ => action.object.to_string(),
+        };
+        rows.push(ActionRow {
+            action,
+            clusters: replace_controls(&action.cluster),
+            name: replace_controls(&name),
+            fields: action.diffs.iter().map(format_field).collect(),
+        });
+    }
+    rows
+}
+
+/// The cluster, the kind and the outcome of an action that may share a row with others.
+fn folding_key(action: &Action) -> Option<(&ClusterName, ActionKind, String)> {
+    if !action.diffs.is_empty() || action.restarts_pods {
+        return None;
+    }
+    Some((&action.cluster, action.action, describe_outcome(action)?))
 }
 
 /// Several objects, as their number and the first names.
@@ -206,10 +215,11 @@ pub fn format_summary(actions: &Actions) -> String {
 /// The number of objects with one kind of action, and how many of them failed or were not tried.
 fn format_action_count(kind: ActionKind, outcomes: &BTreeMap<ActionOutcome, usize>) -> String {
     let all: usize = outcomes.values().sum();
-    let part = |outcome: ActionOutcome, text: &str| Some(format!("{} {text}", outcomes.get(&outcome)?));
+    let failed = outcomes.get(&ActionOutcome::Failed).map(|number| format!("{number} failed"));
     // For conflicts, the word implies that nothing was tried.
-    let untried = part(ActionOutcome::NotTried, "not tried").filter(|_| kind != ActionKind::Conflict);
-    let parts: Vec<String> = part(ActionOutcome::Failed, "failed").into_iter().chain(untried).collect();
+    let untried = outcomes.get(&ActionOutcome::NotTried).filter(|_| kind != ActionKind::Conflict);
+    let untried = untried.map(|number| format!("{number} not tried"));
+    let parts: Vec<String> = failed.into_iter().chain(untried).collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     format!("{all} {}{parts}", action_word(kind))
 }

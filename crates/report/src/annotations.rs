@@ -35,64 +35,68 @@ fn format_message(row: &FindingRow) -> String {
 
 /// A workflow command of GitHub for each finding.
 pub fn format_github(rows: &[FindingRow], prefix: &str) -> String {
-    let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
     let mut out = String::new();
     for row in rows {
         let mut properties = Vec::new();
         if let Some(file) = file_from_root(row, prefix) {
-            properties.push(format!("file={}", property(&file)));
+            properties.push(format!("file={}", escape_property(&file)));
             properties.extend(row.line.map(|line| format!("line={line}")));
             properties.extend(row.line.and(row.column).map(|column| format!("col={column}")));
         }
-        properties.push(format!("title={}", property(row.code)));
+        properties.push(format!("title={}", escape_property(row.code)));
         let _ = writeln!(
             out,
             "::{} {}::{}",
             severity_name(row),
             properties.join(","),
-            data(&format_message(row))
+            escape_data(&format_message(row))
         );
     }
     out
 }
 
+/// The message of a workflow command.
+fn escape_data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// The value of a property of a workflow command.
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
 /// A SARIF 2.1.0 log with one run.
 pub fn format_sarif(rows: &[FindingRow], prefix: &str) -> Value {
     let codes: Vec<&str> = rows.iter().map(|row| row.code).collect::<BTreeSet<_>>().into_iter().collect();
-    let rule = |code: &&str| {
+    let mut rules = Vec::new();
+    for code in &codes {
         let page = rows.iter().find(|row| row.code == *code).map(|row| row.page.as_str());
-        json!({"id": code, "shortDescription": {"text": code.replace('-', " ")}, "helpUri": page})
-    };
-    let result = |row: &FindingRow| {
-        let mut place = json!({"artifactLocation": {"uri": encode_uri(&file_from_root(row, prefix).unwrap_or_else(|| ".".to_owned()))}});
+        rules
+            .push(json!({"id": code, "shortDescription": {"text": code.replace('-', " ")}, "helpUri": page}));
+    }
+    let driver = json!({"name": "federate", "semanticVersion": env!("CARGO_PKG_VERSION"), "rules": rules});
+    let mut results = Vec::new();
+    for row in rows {
+        let uri = encode_uri(&file_from_root(row, prefix).unwrap_or_else(|| ".".to_owned()));
+        let mut place = json!({"artifactLocation": {"uri": uri}});
         if let Some(line) = row.line {
             place["region"] = match row.column {
                 Some(column) => json!({"startLine": line, "startColumn": column}),
                 None => json!({"startLine": line}),
             };
         }
-        json!({
+        results.push(json!({
             "ruleId": row.code,
             "ruleIndex": codes.binary_search(&row.code).unwrap_or(0),
             "level": severity_name(row),
             "message": {"text": format_message(row)},
             "locations": [{"physicalLocation": place}],
-        })
-    };
-    let driver = json!({
-        "name": "federate",
-        "semanticVersion": env!("CARGO_PKG_VERSION"),
-        "rules": codes.iter().map(rule).collect::<Vec<Value>>(),
-    });
+        }));
+    }
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": driver},
-            "columnKind": "unicodeCodePoints",
-            "results": rows.iter().map(result).collect::<Vec<Value>>(),
-        }],
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
     })
 }
 

@@ -14,25 +14,25 @@ pub fn format_table(all: &[PlannedUsage], style: TextStyle) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let cells = |usage: &PlannedUsage| {
-        let unknown = || ("unknown".to_owned(), "unknown".to_owned());
-        let (left, of) = usage.left.clone().unwrap_or_else(unknown);
-        [usage.cluster.clone(), usage.resource.clone(), usage.requested.clone(), left, of]
-    };
-    let rows: Vec<[String; 5]> = all.iter().map(cells).collect();
-    let widths: [usize; 5] = std::array::from_fn(|at| {
-        let cells = rows.iter().map(|row| row[at].chars().count());
-        cells.chain([COLUMN_TITLES[at].len()]).max().unwrap_or(0)
-    });
-    let line = |[cluster, resource, requested, left, of]: [&str; 5]| {
-        let [first, second, third, fourth, fifth] = widths;
-        format!("{cluster:first$}  {resource:second$}  {requested:>third$}  {left:>fourth$}  {of:>fifth$}")
-    };
-    let mut out = format!("{}\n", style.paint_bold(&line(COLUMN_TITLES)));
-    for (row, usage) in rows.iter().zip(all) {
-        let text = line(row.each_ref().map(String::as_str));
-        let _ =
-            writeln!(out, "{}", if usage.exceeded { style.paint_text(AnsiColor::Red, &text) } else { text });
+    let mut rows = vec![COLUMN_TITLES.map(ToOwned::to_owned)];
+    for usage in all {
+        let (left, of) = usage.left.clone().unwrap_or_else(|| ("unknown".to_owned(), "unknown".to_owned()));
+        rows.push([usage.cluster.clone(), usage.resource.clone(), usage.requested.clone(), left, of]);
+    }
+    let [first, second, third, fourth, fifth]: [usize; 5] =
+        std::array::from_fn(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0));
+    let mut out = String::new();
+    for (at, [cluster, resource, requested, left, of]) in rows.iter().enumerate() {
+        let text = format!(
+            "{cluster:first$}  {resource:second$}  {requested:>third$}  {left:>fourth$}  {of:>fifth$}"
+        );
+        let exceeded = at.checked_sub(1).and_then(|at| all.get(at)).map(|usage| usage.exceeded);
+        let text = match exceeded {
+            None => style.paint_bold(&text),
+            Some(true) => style.paint_text(AnsiColor::Red, &text),
+            Some(false) => text,
+        };
+        let _ = writeln!(out, "{text}");
     }
     out
 }

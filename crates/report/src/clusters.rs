@@ -1,5 +1,6 @@
 //! The clusters of a repo: those that are not ready, the inventory as a table, and one cluster in full.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -58,8 +59,9 @@ const MAX_UNREADY_NAMES: usize = 100;
 /// A line for each cluster that is not ready, those with the most replicas first. Many share a last line.
 pub fn unready_lines(unready: &[UnreadyCluster]) -> String {
     let mut sorted: Vec<&UnreadyCluster> = unready.iter().collect();
-    let weight = |one: &UnreadyCluster| (one.load.replicas.max(one.previous.replicas), one.load.objects);
-    sorted.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.cluster.cmp(&b.cluster)));
+    sorted.sort_by_key(|one| {
+        (Reverse((one.load.replicas.max(one.previous.replicas), one.load.objects)), &one.cluster)
+    });
     let own_line = if sorted.len() > MAX_UNREADY_LINES + 1 { MAX_UNREADY_LINES } else { sorted.len() };
     let (shown, more) = sorted.split_at(own_line);
     let mut out = String::new();
@@ -208,7 +210,8 @@ impl ClusterList {
         if wide {
             head.extend(["ZONES", "PROVIDER", "LABELS", "WHY"]);
         }
-        let cells = |row: &ClusterRow| {
+        let mut rows = vec![head.into_iter().map(ToOwned::to_owned).collect()];
+        for row in &self.clusters {
             let mut cells = vec![
                 row.name.clone(),
                 row.readiness_word().to_owned(),
@@ -230,25 +233,27 @@ impl ClusterList {
                 cells.push(or_dash(&labels.join(", ")));
                 cells.push(or_dash(row.why.as_deref().unwrap_or_default()));
             }
-            cells
-        };
-        let rows: Vec<Vec<String>> = self.clusters.iter().map(cells).collect();
-        let widths: Vec<usize> = (0..head.len())
-            .map(|at| {
-                let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-                cells.chain(head.get(at).map(|head| head.chars().count())).max().unwrap_or(0)
-            })
-            .collect();
-        let line = |cells: &[&str]| {
-            let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
+            rows.push(cells);
+        }
+        let mut widths: Vec<usize> = Vec::new();
+        for cells in &rows {
+            widths.resize(cells.len(), 0);
+            for (width, cell) in widths.iter_mut().zip(cells) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
         let mut out = String::new();
-        let _ = writeln!(out, "{}", style.paint_bold(&line(&head)));
-        for (row, cells) in self.clusters.iter().zip(&rows) {
-            let text = line(&cells.iter().map(String::as_str).collect::<Vec<_>>());
-            let _ =
-                writeln!(out, "{}", if row.ready { text } else { style.paint_text(AnsiColor::Red, &text) });
+        for (at, cells) in rows.iter().enumerate() {
+            let cells: Vec<String> =
+                cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+            let line = cells.join("  ").trim_end().to_owned();
+            let row = at.checked_sub(1).and_then(|at| self.clusters.get(at));
+            let line = match row {
+                None => style.paint_bold(&line),
+                Some(row) if row.ready => line,
+                Some(_) => style.paint_text(AnsiColor::Red, &line),
+            };
+            let _ = writeln!(out, "{line}");
         }
         if !style.quiet {
             let _ = writeln!(out, "\n{}", style.paint_bold(&self.format_summary()));
@@ -291,15 +296,19 @@ impl ClusterRow {
     }
 
     fn format_free(&self, wide: bool) -> String {
-        let words = |one: &ClusterResource| {
-            Some(format!("{} {} of {}", one.resource, one.free.as_ref()?, one.allocatable.as_ref()?))
-        };
-        self.shown_resources(wide).filter_map(words).collect::<Vec<_>>().join(", ")
+        self.shown_resources(wide)
+            .filter_map(|one| {
+                Some(format!("{} {} of {}", one.resource, one.free.as_ref()?, one.allocatable.as_ref()?))
+            })
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn format_asked(&self, wide: bool) -> String {
-        let words = |one: &ClusterResource| Some(format!("{} {}", one.resource, one.asked.as_ref()?));
-        self.shown_resources(wide).filter_map(words).collect::<Vec<_>>().join(", ")
+        self.shown_resources(wide)
+            .filter_map(|one| Some(format!("{} {}", one.resource, one.asked.as_ref()?)))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 

@@ -104,9 +104,10 @@ impl<'a> Diff<'a> {
     /// The names of clusters, shortened if there are many, or "all" if it is all of them.
     fn name_clusters(&self, names: &[&ClusterName], most: usize) -> Named {
         let clusters = &self.changes.clusters;
-        let known =
-            |name: &&&ClusterName| !clusters.removed.contains(name) && name.as_ref() != federate_dialect::HUB;
-        let all = names.len() == self.changes.totals.to.clusters && names.iter().all(|name| known(&name));
+        let all = names.len() == self.changes.totals.to.clusters
+            && names
+                .iter()
+                .all(|name| !clusters.removed.contains(name) && name.as_ref() != federate_dialect::HUB);
         if all && names.len() > 2 {
             return Named { names: Vec::new(), more: 0, all: names.len() };
         }
@@ -156,21 +157,20 @@ fn format_headline(diff: &Diff<'_>) -> String {
 
 /// How many manifests are added, changed and removed, one per object and cluster.
 fn format_manifest_counts(changes: &RenderingChanges) -> Option<String> {
-    let count = |kind| -> usize {
-        changes.objects.iter().filter(|object| object.kind == kind).map(|object| object.clusters.len()).sum()
-    };
-    let numbers = [
-        (count(ObjectChangeKind::Added), "added"),
-        (count(ObjectChangeKind::Changed), "changed"),
-        (count(ObjectChangeKind::Removed), "removed"),
-    ];
     let mut parts: Vec<String> = Vec::new();
-    for (number, word) in numbers.into_iter().filter(|(number, _)| *number > 0) {
-        parts.push(if parts.is_empty() {
-            format!("{} {word}", format_count(number, "manifest"))
-        } else {
-            format!("{number} {word}")
-        });
+    for (kind, word) in [
+        (ObjectChangeKind::Added, "added"),
+        (ObjectChangeKind::Changed, "changed"),
+        (ObjectChangeKind::Removed, "removed"),
+    ] {
+        let objects = changes.objects.iter().filter(|object| object.kind == kind);
+        match objects.map(|object| object.clusters.len()).sum() {
+            0 => {}
+            number if parts.is_empty() => {
+                parts.push(format!("{} {word}", format_count(number, "manifest")));
+            }
+            number => parts.push(format!("{number} {word}")),
+        }
     }
     let clusters: BTreeSet<&ClusterName> = changes.objects.iter().flat_map(|o| &o.clusters).collect();
     (!parts.is_empty())
@@ -198,9 +198,13 @@ const UNMATCHED_TITLE: &str = "Objects without a policy";
 
 /// What happened to a placement.
 fn placement_word(change: &PlacementChange) -> &'static str {
-    let replicas = |share: Option<ClusterShare>| share.map_or(-1, |share| share.replicas.unwrap_or(0));
-    let added = change.clusters.iter().all(|shift| replicas(shift.from) <= replicas(shift.to));
-    let removed = change.clusters.iter().all(|shift| replicas(shift.to) <= replicas(shift.from));
+    // Without a share, an object is on fewer clusters than with a share of no replicas.
+    let shares = change
+        .clusters
+        .iter()
+        .map(|shift| [shift.from, shift.to].map(|share| share.map(|share| share.replicas.unwrap_or(0))));
+    let added = shares.clone().all(|[from, to]| from <= to);
+    let removed = shares.clone().all(|[from, to]| to <= from);
     match change.kind {
         PlacementChangeKind::Appeared => "newly placed",
         PlacementChangeKind::Disappeared => "no longer placed",
@@ -230,9 +234,8 @@ fn status_word(change: &PlacementChange) -> &'static str {
 fn unmatched_changes(changes: &RenderingChanges) -> impl Iterator<Item = (&ObjectRef, &'static str)> {
     // An object with a placement on the other side is one that a policy matched there, or that was placed
     // without one.
-    let placement = |object: &ObjectRef| changes.placements.iter().find(|change| change.object == *object);
-    let added = changes.unmatched.added.iter().map(move |object| {
-        let what = match placement(object) {
+    let added = changes.unmatched.added.iter().map(|object| {
+        let what = match changes.placements.iter().find(|change| change.object == *object) {
             Some(change) if change.policy.from.is_none() && !change.required_by.is_empty() => {
                 "followed another object before, and no longer does"
             }
@@ -242,8 +245,8 @@ fn unmatched_changes(changes: &RenderingChanges) -> impl Iterator<Item = (&Objec
         };
         (object, what)
     });
-    let removed = changes.unmatched.removed.iter().map(move |object| {
-        let what = match placement(object) {
+    let removed = changes.unmatched.removed.iter().map(|object| {
+        let what = match changes.placements.iter().find(|change| change.object == *object) {
             Some(change) if change.policy.to.is_none() => "placed now, without a policy",
             Some(_) => "a policy matches it now",
             None => "deleted; no policy matched it",
@@ -304,6 +307,11 @@ pub(crate) fn format_side(name: &str) -> String {
     escape_controls(if hash { name.get(..10).unwrap_or(name) } else { name })
 }
 
+/// A number of things, to compute differences.
+fn to_signed(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
 /// `+3`, `−2`, empty for 0.
 fn format_signed(number: i64) -> String {
     match number {
@@ -315,15 +323,17 @@ fn format_signed(number: i64) -> String {
 
 /// Text without control characters and marks of the reading direction.
 pub(crate) fn escape_controls(text: &str) -> String {
-    let acts = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if (c.is_control() && c != '\n' && c != '\t')
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    if !text.contains(acts) {
-        return text.to_owned();
+        {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
     }
-    let write = |c: char| if acts(c) { c.escape_unicode().collect() } else { c.to_string() };
-    text.chars().map(write).collect()
+    out
 }
 
 /// The largest number of characters of a value in a line.
@@ -331,15 +341,14 @@ const MAX_VALUE_CHARACTERS: usize = 100;
 
 /// The values of a field in one line each. Long texts begin shortly before they differ, so that what differs is shown.
 pub(crate) fn format_values(path: &PathChange) -> (String, String) {
-    let (from, to) = (path.from.as_ref(), path.to.as_ref());
     let skipped = common_prefix(path);
-    let shown = |side: Option<&Value>| match side {
+    let [from, to] = [path.from.as_ref(), path.to.as_ref()].map(|side| match side {
         Some(Value::String(text)) if skipped > 0 && is_long(path) => {
             cut_line(&format!("…{}", escape_controls(&text.chars().skip(skipped).collect::<String>())))
         }
         side => format_value(side),
-    };
-    (shown(from), shown(to))
+    });
+    (from, to)
 }
 
 /// How many characters of both values are left out of a line: those before they differ, but for the last few.
@@ -351,25 +360,17 @@ fn common_prefix(path: &PathChange) -> usize {
 }
 
 fn is_long(path: &PathChange) -> bool {
-    let is_long = |side: &Option<Value>| {
-        side.as_ref()
-            .and_then(Value::as_str)
-            .is_some_and(|text| text.contains('\n') || text.chars().count() > MAX_VALUE_CHARACTERS)
-    };
-    is_long(&path.from) || is_long(&path.to)
+    let mut texts = [&path.from, &path.to].into_iter().flatten().filter_map(Value::as_str);
+    texts.any(|text| text.contains('\n') || text.chars().count() > MAX_VALUE_CHARACTERS)
 }
 
 /// Whether [`values`] shows all that differs between the values of a field.
 fn fits_in_line(path: &PathChange) -> bool {
     let skipped = common_prefix(path);
-    let fits = |side: &Option<Value>| match side {
-        None => true,
-        Some(Value::String(text)) => {
-            !text.contains('\n') && text.chars().count() - skipped < MAX_VALUE_CHARACTERS
-        }
-        Some(other) => other.to_string().chars().count() <= MAX_VALUE_CHARACTERS,
-    };
-    fits(&path.from) && fits(&path.to)
+    [&path.from, &path.to].into_iter().flatten().all(|side| match side {
+        Value::String(text) => !text.contains('\n') && text.chars().count() - skipped < MAX_VALUE_CHARACTERS,
+        other => other.to_string().chars().count() <= MAX_VALUE_CHARACTERS,
+    })
 }
 
 /// A value in one line; strings are quoted only where they could be mistaken for something else.

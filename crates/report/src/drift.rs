@@ -84,12 +84,11 @@ impl<'a> Entry<'a> {
 }
 
 fn entry_key(action: &Action) -> EntryKey<'_> {
-    let json =
-        |value: &Option<serde_json::Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
-    let diffs = action
-        .diffs
-        .iter()
-        .map(|diff| (diff.path.as_str(), json(&diff.desired), json(&diff.live), diff.manager.as_deref()));
+    let diffs = action.diffs.iter().map(|diff| {
+        let [desired, live] = [&diff.desired, &diff.live]
+            .map(|value| value.as_ref().map(ToString::to_string).unwrap_or_default());
+        (diff.path.as_str(), desired, live, diff.manager.as_deref())
+    });
     let object = &action.object;
     (
         &object.api_version,
@@ -184,33 +183,37 @@ fn format_counts(actions: &Actions) -> Vec<String> {
             *managers.entry(manager).or_default() += 1;
         }
     }
-    let line = |title: &str, counts: BTreeMap<&str, usize>, noun: &str| {
+    let mut lines = Vec::new();
+    for (title, counts, noun) in [("changed by", managers, "field"), ("in", clusters, "object")] {
         let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
         counts.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
         let texts: Vec<String> =
             counts.iter().map(|(name, count)| format!("{name} ({})", format_count(*count, noun))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        (!texts.is_empty()).then(|| format!("{title}: {}", join_names(&texts, MAX_NAMES)))
-    };
-    [line("changed by", managers, "field"), line("in", clusters, "object")].into_iter().flatten().collect()
+        if !texts.is_empty() {
+            lines.push(format!("{title}: {}", join_names(&texts, MAX_NAMES)));
+        }
+    }
+    lines
 }
 
 /// The lines about the fields of an entry. A report of all fields has them under who wrote them.
 fn field_lines(entry: &Entry<'_>, actions: &Actions) -> Vec<String> {
     let Some(action) = entry.first_action() else { return Vec::new() };
-    let line =
-        |(place, diff): (usize, &FieldDiff)| replace_controls(&format_field(diff, entry.time_range(place)));
+    let mut fields = Vec::new();
+    for (place, diff) in action.diffs.iter().enumerate() {
+        fields.push((diff.writer, replace_controls(&format_field(diff, entry.time_range(place)))));
+    }
     if !is_full(actions) {
-        return action.diffs.iter().enumerate().map(line).collect();
+        return fields.into_iter().map(|(_, line)| line).collect();
     }
     let mut lines = Vec::new();
     for (writer, title) in WRITERS {
-        let own: Vec<String> =
-            action.diffs.iter().enumerate().filter(|(_, diff)| diff.writer == writer).map(line).collect();
-        if !own.is_empty() {
+        let mut own = fields.iter().filter(|(by, _)| *by == writer).peekable();
+        if own.peek().is_some() {
             lines.push(format!("{title}:"));
-            lines.extend(own.into_iter().map(|line| format!("  {line}")));
         }
+        lines.extend(own.map(|(_, line)| format!("  {line}")));
     }
     lines
 }
@@ -270,13 +273,18 @@ pub fn format_markdown(actions: &Actions) -> String {
     if !actions.actions.is_empty() {
         summary.extend(format_counts(actions).iter().map(|line| escape_prose(line)));
     }
-    let line =
-        |line: &String| budget::SectionRow::without_details(Importance::Summary, format!("{line}\n\n"));
-    sections.push(Section::new("", "", summary.iter().map(line).collect()));
+    let summary = summary
+        .iter()
+        .map(|line| budget::SectionRow::without_details(Importance::Summary, format!("{line}\n\n")))
+        .collect();
+    sections.push(Section::new("", "", summary));
     let table =
         "| cluster | object | field | rendered | live | changed by | when |\n|---|---|---|---|---|---|---|\n";
-    let row = |entry: &Entry<'_>| budget::SectionRow::without_details(entry.importance(), entry_rows(entry));
-    sections.push(Section::new("Drift", table, Entry::group_actions(actions).iter().map(row).collect()));
+    let rows = Entry::group_actions(actions)
+        .iter()
+        .map(|entry| budget::SectionRow::without_details(entry.importance(), entry_rows(entry)))
+        .collect();
+    sections.push(Section::new("Drift", table, rows));
     let shown =
         budget::fit_sections(sections, MAX_COMMENT_BYTES.saturating_sub(head.len()), "federate drift -v");
     format!("{head}{}", shown.trim_end_matches('\n')) + if shown.is_empty() { "" } else { "\n" }
@@ -285,15 +293,9 @@ pub fn format_markdown(actions: &Actions) -> String {
 /// The rows of the Markdown table about an entry.
 fn entry_rows(entry: &Entry<'_>) -> String {
     let Some(action) = entry.first_action() else { return String::new() };
-    let mut out = String::new();
-    let (clusters, object) =
-        (escape_prose(&entry.format_clusters(false)), escape_prose(&action.object.to_string()));
-    let mut row = |cells: [&str; 5]| {
-        let cells: Vec<String> = cells.iter().map(|cell| escape_prose(cell)).collect();
-        let _ = writeln!(out, "| {clusters} | {object} | {} |", cells.join(" | "));
-    };
-    if let Some(said) = describe_outcome(action) {
-        row([&said, "", "", "", ""]);
+    let mut rows = Vec::new();
+    if let Some(outcome) = describe_outcome(action) {
+        rows.push([outcome, String::new(), String::new(), String::new(), String::new()]);
     }
     for (place, diff) in action.diffs.iter().enumerate() {
         let (desired, live) = (format_value(diff.desired.as_ref()), format_value(diff.live.as_ref()));
@@ -302,7 +304,14 @@ fn entry_rows(entry: &Entry<'_>) -> String {
             Some((first, _)) => first.to_owned(),
             None => String::new(),
         };
-        row([&diff.path, &desired, &live, diff.manager.as_deref().unwrap_or(""), &when]);
+        rows.push([diff.path.clone(), desired, live, diff.manager.clone().unwrap_or_default(), when]);
+    }
+    let (clusters, object) =
+        (escape_prose(&entry.format_clusters(false)), escape_prose(&action.object.to_string()));
+    let mut out = String::new();
+    for cells in rows {
+        let cells = cells.map(|cell| escape_prose(&cell)).join(" | ");
+        let _ = writeln!(out, "| {clusters} | {object} | {cells} |");
     }
     out
 }

@@ -39,8 +39,11 @@ pub(crate) fn escape_prose(text: &str) -> String {
     if parts.len().is_multiple_of(2) {
         return escape_markup(&text);
     }
-    let part = |(at, part): (usize, &&str)| if at % 2 == 1 { format_code(part) } else { escape_markup(part) };
-    parts.iter().enumerate().map(part).collect()
+    parts
+        .iter()
+        .enumerate()
+        .map(|(at, part)| if at % 2 == 1 { format_code(part) } else { escape_markup(part) })
+        .collect()
 }
 
 fn to_single_line(text: &str) -> String {

@@ -163,9 +163,10 @@ pub fn format_explanation(explained: &ExplainedObject, style: TextStyle) -> Stri
     write_section(&mut out, "Policy", &e.policy);
     write_section(&mut out, "Decision", &e.steps);
     // The last step may say the same.
-    let said = |message: &str| e.steps.last().is_some_and(|step| step.ends_with(message));
-    if let Some(unschedulable) = e.placement.unschedulable.as_ref().filter(|why| !said(&why.message)) {
-        write_section(&mut out, &unschedulable.reason, std::slice::from_ref(&unschedulable.message));
+    if let Some(why) = &e.placement.unschedulable
+        && !e.steps.last().is_some_and(|step| step.ends_with(&why.message))
+    {
+        write_section(&mut out, &why.reason, std::slice::from_ref(&why.message));
     }
     if let Some(progress) = e.deletion_progress {
         write_section(&mut out, "Deletion", &[format_deletion(progress)]);
@@ -223,55 +224,52 @@ const MAX_EQUAL_CLUSTERS: usize = 4;
 /// One row for each cluster; many clusters that differ in nothing but their names share one.
 fn write_clusters(out: &mut String, explained: &ExplainedObject, style: TextStyle) {
     let rows = explained.explanation.clusters.as_slice();
-    let not_ready = |row: &ClusterVerdict| explained.not_ready.get(&row.cluster);
-    let verdict = |row: &ClusterVerdict| {
-        (row.chosen, row.refused_by, row.replicas, row.score, row.why.clone(), not_ready(row).cloned())
-    };
-    let mut numbers: BTreeMap<_, usize> = BTreeMap::new();
-    for row in rows {
-        *numbers.entry(verdict(row)).or_default() += 1;
+    let mut alike: BTreeMap<_, Vec<(usize, &ClusterVerdict)>> = BTreeMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        let not_ready = explained.not_ready.get(&row.cluster);
+        let verdict = (row.chosen, row.refused_by, row.replicas, row.score, &row.why, not_ready);
+        alike.entry(verdict).or_default().push((at, row));
     }
-    let mut lines: Vec<(String, &ClusterVerdict)> = Vec::new();
-    for row in rows {
-        let number = numbers.get(&verdict(row)).copied().unwrap_or(1);
-        if style.full || number <= MAX_EQUAL_CLUSTERS {
-            lines.push((row.cluster.to_string(), row));
-        } else if let Some(number) =
-            numbers.insert(verdict(row), usize::MAX).filter(|number| *number < usize::MAX)
+    // The chosen clusters come first.
+    let mut lines: BTreeMap<(bool, usize), (String, &ClusterVerdict)> = BTreeMap::new();
+    for same in alike.into_values() {
+        if let [(at, first), others @ ..] = same.as_slice()
+            && !style.full
+            && same.len() > MAX_EQUAL_CLUSTERS
         {
-            lines.push((format!("{} and {} more", row.cluster, number - 1), row));
+            let name = format!("{} and {} more", first.cluster, others.len());
+            lines.insert((!first.chosen, *at), (name, first));
+            continue;
+        }
+        for (at, row) in same {
+            lines.insert((!row.chosen, at), (row.cluster.to_string(), row));
         }
     }
-    lines.sort_by_key(|(_, row)| !row.chosen);
     let scored = rows.iter().any(|row| row.score.is_some_and(|score| score != 0));
     let counted = rows.iter().any(|row| row.replicas.is_some());
-    let wide = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(7);
-    let line = |mark: &str, name: &str, replicas: &str, score: &str, why: &str| {
+    let wide = lines.values().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(7);
+    let replicas = if counted { "  REPLICAS" } else { "" };
+    let score = if scored { "  SCORE" } else { "" };
+    let _ = writeln!(out, "\nClusters\n    {:wide$}{replicas}{score}  WHY", "CLUSTER");
+    for (name, row) in lines.values() {
+        let mark = if row.chosen { "✓" } else { " " };
+        let score = row.score.filter(|_| row.refused_by.is_none());
+        let [replicas, score] =
+            [row.replicas, score].map(|number| number.map_or("-".to_owned(), |number| number.to_string()));
         let replicas = if counted { format!("  {replicas:>8}") } else { String::new() };
         let score = if scored { format!("  {score:>5}") } else { String::new() };
-        format!("  {mark} {name:wide$}{replicas}{score}  {why}").trim_end().to_owned()
-    };
-    let _ = writeln!(out, "\nClusters\n{}", line(" ", "CLUSTER", "REPLICAS", "SCORE", "WHY"));
-    for (name, row) in &lines {
-        let mark = if row.chosen { "✓" } else { " " };
-        let number = |n: Option<i64>| n.map_or("-".to_owned(), |n| n.to_string());
         let why = match row.refused_by {
             Some(filter) => format!("{filter}: {}", row.why),
             None => row.why.clone(),
         };
-        let why = match (not_ready(row), why.as_str()) {
+        let why = match (explained.not_ready.get(&row.cluster), why.as_str()) {
             (Some(not_ready), "") => not_ready.clone(),
             (Some(not_ready), _) => format!("{why}; {not_ready}"),
             (None, _) => why,
         };
-        let line = line(
-            mark,
-            name,
-            &number(row.replicas),
-            &number(row.score.filter(|_| row.refused_by.is_none())),
-            &why,
-        );
-        let _ = writeln!(out, "{}", if row.chosen { style.paint_chosen(&line) } else { line });
+        let line = format!("  {mark} {name:wide$}{replicas}{score}  {why}");
+        let line = line.trim_end();
+        let _ = writeln!(out, "{}", if row.chosen { style.paint_chosen(line) } else { line.to_owned() });
     }
     if scored {
         let _ = writeln!(
@@ -287,9 +285,13 @@ fn format_overrides(changed: &ManifestOverrides) -> Vec<String> {
     if let Some(failed) = &changed.failed {
         return vec![format!("{names}: {failed}")];
     }
-    let line = |(change, fields): (&OverrideChange, &Vec<String>)| {
-        let fields = if fields.is_empty() { "nothing".to_owned() } else { fields.join(", ") };
-        format!("{names}: {} ({}) changed {fields}", change.policy, change.origin)
-    };
-    changed.overrides.iter().zip(&changed.fields).map(line).collect()
+    changed
+        .overrides
+        .iter()
+        .zip(&changed.fields)
+        .map(|(change, fields)| {
+            let fields = if fields.is_empty() { "nothing".to_owned() } else { fields.join(", ") };
+            format!("{names}: {} ({}) changed {fields}", change.policy, change.origin)
+        })
+        .collect()
 }

@@ -65,8 +65,8 @@ impl FindingRow {
 /// place.
 pub fn sort_findings(findings: &mut Vec<Finding>) {
     findings.sort_by(|a, b| {
-        let key = |finding: &Finding| (finding.severity, distance_from_cause(finding.code));
-        key(a).cmp(&key(b)).then_with(|| a.cmp(b))
+        let order = (a.severity, distance_from_cause(a.code), a);
+        order.cmp(&(b.severity, distance_from_cause(b.code), b))
     });
     findings.dedup();
 }
@@ -84,21 +84,23 @@ fn distance_from_cause(code: &str) -> u8 {
 /// The findings for scripts.
 pub fn build_rows(repo: &Repo, findings: &[Finding]) -> Vec<FindingRow> {
     let mut search = Search::new(repo);
-    let row = |finding: &Finding| {
-        let at = search.find_position(finding);
-        FindingRow {
-            severity: finding.severity,
-            code: finding.code,
-            file: finding.origin.as_ref().map(|o| o.file.to_string()),
-            line: at.map(|at| at.line),
-            column: at.map(|at| at.column),
-            object: finding.object.clone(),
-            message: finding.message.clone(),
-            help: finding.help.clone(),
-            page: page_url(finding.code),
-        }
-    };
-    findings.iter().map(row).collect()
+    findings
+        .iter()
+        .map(|finding| {
+            let at = search.find_position(finding);
+            FindingRow {
+                severity: finding.severity,
+                code: finding.code,
+                file: finding.origin.as_ref().map(|o| o.file.to_string()),
+                line: at.map(|at| at.line),
+                column: at.map(|at| at.column),
+                object: finding.object.clone(),
+                message: finding.message.clone(),
+                help: finding.help.clone(),
+                page: page_url(finding.code),
+            }
+        })
+        .collect()
 }
 
 /// Whether findings with this code say what a repo lacks, so that nothing can be placed.
@@ -165,9 +167,10 @@ fn choose_findings(findings: &[Finding], most: usize) -> BTreeSet<usize> {
     let mut of_code: BTreeMap<(&str, usize), usize> = BTreeMap::new();
     let mut turns: Vec<(usize, usize, usize)> = Vec::with_capacity(findings.len());
     for (index, finding) in findings.iter().enumerate() {
-        let next = |count: &mut usize| std::mem::replace(count, *count + 1);
-        let turn = next(of_cause.entry((finding.code, finding.help.as_deref())).or_default());
-        turns.push((turn, next(of_code.entry((finding.code, turn)).or_default()), index));
+        let alike = of_cause.entry((finding.code, finding.help.as_deref())).or_default();
+        let turn = std::mem::replace(alike, *alike + 1);
+        let alike = of_code.entry((finding.code, turn)).or_default();
+        turns.push((turn, std::mem::replace(alike, *alike + 1), index));
     }
     turns.sort_unstable();
     turns.into_iter().take(most).map(|(.., index)| index).collect()

@@ -65,7 +65,7 @@ pub fn format_table(plan: &Plan, context: PlanContext<'_>, style: TextStyle) -> 
         let names = names.get_or_compute(clusters, || cluster_names(clusters, all, wide, most));
         columns.write_row(&mut out, row, &format_places(row.placement, names, wide, style));
     }
-    write_unmatched(&mut out, (plan, context), &columns, full, style);
+    write_unmatched(&mut out, plan, context, columns.object, TextStyle { full, ..style });
     if !style.quiet {
         let gap = if out.is_empty() { "" } else { "\n" };
         let _ = writeln!(
@@ -96,14 +96,15 @@ pub fn format_name(object: &ObjectRef) -> String {
 /// The objects that no policy places.
 fn write_unmatched(
     out: &mut String,
-    (plan, context): (&Plan, PlanContext<'_>),
-    columns: &Columns,
-    full: bool,
+    plan: &Plan,
+    context: PlanContext<'_>,
+    min_width: usize,
     style: TextStyle,
 ) {
-    let most = if full || plan.unmatched.len() <= MAX_UNMATCHED + 1 { usize::MAX } else { MAX_UNMATCHED };
+    let is_short = plan.unmatched.len() <= MAX_UNMATCHED + 1;
+    let most = if style.full || is_short { usize::MAX } else { MAX_UNMATCHED };
     let width = plan.unmatched.iter().take(most).map(|id| id.to_string().chars().count()).max().unwrap_or(0);
-    let width = width.max(columns.object);
+    let width = width.max(min_width);
     for id in plan.unmatched.iter().take(most) {
         let follows = (context.follows_nowhere)(id);
         let words = if follows { "follows an object that is on no cluster" } else { "no policy matches" };
@@ -173,24 +174,26 @@ struct Row<'p> {
 fn build_rows<'p>(placements: &[&'p Placement], folded: bool) -> Vec<Row<'p>> {
     let mut rows = Vec::new();
     let mut sums = OncePerList::default();
-    let mut row = |placement: &'p Placement, object| {
-        let replicas = *sums.get_or_compute(&placement.clusters, || placement.clusters.total_replicas());
-        build_row(placement, object, replicas)
-    };
-    let alike = |a: &Placement, b: &Placement| {
-        (&a.object.kind, &a.object.namespace, &a.policy, &a.clusters, &a.unschedulable, &a.suspended)
-            == (&b.object.kind, &b.object.namespace, &b.policy, &b.clusters, &b.unschedulable, &b.suspended)
-            && a.required_by == b.required_by
-    };
-    for run in placements.chunk_by(|a, b| alike(a, b)) {
+    for run in placements.chunk_by(|a, b| are_placed_alike(a, b)) {
         let shown = if folded && run.len() > MAX_EQUAL_ROWS + 1 { MAX_EQUAL_ROWS } else { run.len() };
-        rows.extend(run.iter().take(shown).map(|placement| row(placement, placement.object.to_string())));
-        if let Some(first) = run.first().filter(|_| shown < run.len()) {
-            let words = format!("… {} more {}s placed alike", run.len() - shown, first.object.kind);
-            rows.push(row(first, words));
+        for (at, placement) in run.iter().take(shown + 1).enumerate() {
+            let object = if at < shown {
+                placement.object.to_string()
+            } else {
+                format!("… {} more {}s placed alike", run.len() - shown, placement.object.kind)
+            };
+            let replicas = *sums.get_or_compute(&placement.clusters, || placement.clusters.total_replicas());
+            rows.push(build_row(placement, object, replicas));
         }
     }
     rows
+}
+
+/// Whether the rows of two objects differ only in their names.
+fn are_placed_alike(a: &Placement, b: &Placement) -> bool {
+    (&a.object.kind, &a.object.namespace, &a.policy, &a.clusters, &a.unschedulable, &a.suspended)
+        == (&b.object.kind, &b.object.namespace, &b.policy, &b.clusters, &b.unschedulable, &b.suspended)
+        && a.required_by == b.required_by
 }
 
 fn build_row(placement: &Placement, object: String, replicas: Option<i64>) -> Row<'_> {
@@ -219,24 +222,27 @@ struct Columns {
 
 impl Columns {
     fn fit_width(rows: &[Row<'_>], width: Option<usize>) -> Self {
-        let widest = |cell: &dyn Fn(&Row<'_>) -> usize, head: &str| {
-            rows.iter().map(cell).chain([head.len()]).max().unwrap_or(0)
-        };
-        let object = widest(&|row| row.object.chars().count(), "OBJECT");
-        let policy = widest(&|row| row.policy.chars().count(), "POLICY");
+        let object = rows.iter().map(|row| row.object.chars().count()).max().unwrap_or(0);
+        let policy = rows.iter().map(|row| row.policy.chars().count()).max().unwrap_or(0);
+        let replicas = rows.iter().map(|row| row.replicas.len()).max().unwrap_or(0);
         let counts = rows.iter().any(|row| row.replicas != "-");
-        let replicas = if counts { widest(&|row| row.replicas.len(), "REPLICAS") } else { 0 };
-        let mut columns = Self { object, policy, replicas, places: None };
+        let mut columns = Self {
+            object: object.max("OBJECT".len()),
+            policy: policy.max("POLICY".len()),
+            replicas: if counts { replicas.max("REPLICAS".len()) } else { 0 },
+            places: None,
+        };
         let Some(width) = width else { return columns };
-        let needed = |columns: &Self| columns.left_width() + MIN_CLUSTERS_WIDTH;
         // A few long names get lines of their own, so that they do not take the place of the other columns.
-        let limit = |columns: &Self| width.saturating_sub(needed(columns) - columns.object);
-        let fitting = |limit: usize| rows.iter().filter(|row| row.object.chars().count() <= limit).count();
-        if needed(&columns) > width && fitting(limit(&columns)) * 10 < rows.len() * 8 {
-            columns.policy = 0;
+        if columns.min_width() > width {
+            let limit = columns.object_limit(width);
+            let fitting = rows.iter().filter(|row| row.object.chars().count() <= limit).count();
+            if fitting * 10 < rows.len() * 8 {
+                columns.policy = 0;
+            }
         }
-        if needed(&columns) > width {
-            let limit = limit(&columns).max(width / 4);
+        if columns.min_width() > width {
+            let limit = columns.object_limit(width).max(width / 4);
             let names = rows.iter().map(|row| row.object.chars().count()).filter(|length| *length <= limit);
             columns.object = names.max().unwrap_or(0).max("OBJECT".len());
         }
@@ -251,6 +257,16 @@ impl Columns {
             .filter(|width| **width > 0)
             .map(|width| width + 2)
             .sum()
+    }
+
+    /// The smallest width of a table with these columns.
+    fn min_width(&self) -> usize {
+        self.left_width() + MIN_CLUSTERS_WIDTH
+    }
+
+    /// The width that a table of `width` leaves for the column of objects.
+    fn object_limit(&self, width: usize) -> usize {
+        width.saturating_sub(self.min_width() - self.object)
     }
 
     fn format_line(&self, object: &str, policy: &str, replicas: &str) -> String {
@@ -322,23 +338,22 @@ fn cluster_names(clusters: &[Placed], inventory: usize, width: usize, most: usiz
     if same && clusters.len() == inventory {
         return vec![format!("all {head}")];
     }
-    let word = |c: &Placed| match c.replicas {
-        Some(replicas) if !same => format!("{}:{replicas}", c.name),
-        _ => c.name.to_string(),
-    };
     let mut lines = vec![if head.is_empty() { head } else { format!("{head}: ") }];
     // The width of the last line.
     let mut used = lines.last().map_or(0, |line| line.chars().count());
     for (at, cluster) in clusters.iter().enumerate() {
         let left = clusters.len() - at;
-        let word = word(cluster);
+        let word = match cluster.replicas {
+            Some(replicas) if !same => format!("{}:{replicas}", cluster.name),
+            _ => cluster.name.to_string(),
+        };
         let word_width = word.chars().count();
         let last = lines.len() >= most;
-        let tail = || format!("… {left} more");
-        let reserve = if last && left > 1 { tail().chars().count() + 1 } else { 0 };
+        let tail = if last { format!("… {left} more") } else { String::new() };
+        let reserve = if last && left > 1 { tail.chars().count() + 1 } else { 0 };
         if used > 0 && used.saturating_add(word_width + reserve) > width {
             if last {
-                lines.last_mut().into_iter().for_each(|line| line.push_str(&tail()));
+                lines.last_mut().into_iter().for_each(|line| line.push_str(&tail));
                 break;
             }
             lines.push(String::new());

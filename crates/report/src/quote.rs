@@ -41,8 +41,10 @@ pub(crate) fn quote_line(is_config: bool, bytes: &[u8], number: u32, dialects: D
 /// Whether a line states the API version or the kind of a document, and nothing else: it may be shown of any object.
 fn names_type(line: &str) -> bool {
     let value = ["kind: ", "apiVersion: "].into_iter().find_map(|key| line.strip_prefix(key));
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '-');
-    value.is_some_and(|value| value.len() <= MAX_TYPE_BYTES && value.trim_end().chars().all(plain))
+    value.is_some_and(|value| {
+        value.len() <= MAX_TYPE_BYTES
+            && value.trim_end().chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '/' | '-'))
+    })
 }
 
 fn decode_line(line: &[u8]) -> String {
@@ -54,8 +56,10 @@ fn decode_line(line: &[u8]) -> String {
 fn quote_key(line: &str) -> Option<String> {
     let (key, value) = line.split_once(':')?;
     let name = key.trim_start_matches([' ', '-']);
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
-    if name.is_empty() || !name.chars().all(plain) || line.len() > MAX_LINE_BYTES {
+    if name.is_empty()
+        || !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'))
+        || line.len() > MAX_LINE_BYTES
+    {
         return None;
     }
     Some(if value.trim().is_empty() { line.to_owned() } else { format!("{key}: …") })
@@ -98,18 +102,22 @@ fn is_credential(line: &[u8]) -> bool {
 
 /// Whether a line is below a key that is named like a credential.
 fn within_credential(lines: &[&[u8]], at: usize) -> bool {
-    let indent = |line: &[u8]| line.iter().take_while(|b| matches!(b, b' ' | b'-')).count();
-    let blank = |line: &[u8]| line.trim_ascii().is_empty();
-    let mut least = lines.get(at).map_or(0, |line| indent(line));
-    for line in lines.iter().take(at).rev().filter(|line| !blank(line)) {
-        if indent(line) < least {
-            least = indent(line);
+    let mut least = lines.get(at).map_or(0, |line| count_indent(line));
+    for line in lines.iter().take(at).rev().filter(|line| !line.trim_ascii().is_empty()) {
+        let indent = count_indent(line);
+        if indent < least {
+            least = indent;
             if is_credential(line) {
                 return true;
             }
         }
     }
     false
+}
+
+/// The width of the indentation of a line, including the dashes of sequences.
+fn count_indent(line: &[u8]) -> usize {
+    line.iter().take_while(|b| matches!(b, b' ' | b'-')).count()
 }
 
 #[cfg(test)]

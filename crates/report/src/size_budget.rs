@@ -233,11 +233,14 @@ fn drop_rows(sections: &mut [Section], length: &mut usize, budget: usize) -> Vec
         let mut dropped = dropped.into_iter();
         section.rows.retain(|_| !dropped.next().unwrap_or(false));
     }
-    let gone = |(section, total): (&Section, usize)| {
-        let gone = total - section.rows.len();
-        (gone > 0).then(|| format!("{gone} of {total} lines of “{}”", section.title))
-    };
-    sections.iter().zip(totals).filter_map(gone).collect()
+    sections
+        .iter()
+        .zip(totals)
+        .filter_map(|(section, total)| {
+            let gone = total - section.rows.len();
+            (gone > 0).then(|| format!("{gone} of {total} lines of “{}”", section.title))
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -40,6 +40,11 @@ impl TextStyle {
     }
 }
 
+/// `1 object is`, `2 objects are`
+pub(crate) fn count_with_verb(number: usize, noun: &str, [singular, plural]: [&str; 2]) -> String {
+    format!("{} {}", format_count(number, noun), if number == 1 { singular } else { plural })
+}
+
 /// `1 object`, `2 objects`
 pub fn format_count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })

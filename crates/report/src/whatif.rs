@@ -1,5 +1,6 @@
 //! The effect of a scenario, for a terminal and for scripts.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -190,8 +191,8 @@ impl<'a> WhatIf<'a> {
         let ScenarioEffect { timeline, capacity, changes, losses, unmoved } = effect;
         let replicas = ReplicaTotals::from_losses(losses);
         let mut losses: Vec<&ReplicaLoss> = losses.iter().collect();
-        let weight = |loss: &ReplicaLoss| (loss.nowhere, loss.missing_replicas(), loss.lost);
-        losses.sort_by(|a, b| weight(b).cmp(&weight(a)).then_with(|| a.object.cmp(&b.object)));
+        losses
+            .sort_by_key(|loss| (Reverse((loss.nowhere, loss.missing_replicas(), loss.lost)), &loss.object));
         let (api_version, kind) = (API_VERSION, "WhatIf");
         Self { api_version, kind, scenario, timeline, replicas, capacity, losses, unmoved, changes }
     }
@@ -271,8 +272,7 @@ impl<'a> WhatIf<'a> {
 
     fn format_stages(&self, style: TextStyle) -> String {
         let mut out = format!("\n{}\n", style.paint_bold("Timeline"));
-        let moves = |stage: &TimelineStage| stage.moved > 0;
-        let last = self.timeline.iter().rposition(moves);
+        let last = self.timeline.iter().rposition(|stage| stage.moved > 0);
         for (number, stage) in self.timeline.iter().enumerate() {
             let at = format!("t+{}", format_duration(stage.seconds));
             let effect = match (format_effect(stage), self.unmoved, last) {
@@ -315,17 +315,21 @@ impl<'a> WhatIf<'a> {
         }
         let mut out = format!("\n{}\n", style.paint_bold("Free after that"));
         let most = if style.full { usize::MAX } else { MAX_CLUSTERS };
-        let cells = |resource: &FreeResource| {
-            let free = format!("{} of {}", resource.free, resource.allocatable);
-            [
-                resource.cluster.clone(),
-                resource.resource.clone(),
-                free,
-                format!("{} %", resource.percent),
-                String::new(),
-            ]
-        };
-        let rows: Vec<[String; 5]> = self.capacity.iter().take(most).map(cells).collect();
+        let rows: Vec<[String; 5]> = self
+            .capacity
+            .iter()
+            .take(most)
+            .map(|resource| {
+                let free = format!("{} of {}", resource.free, resource.allocatable);
+                [
+                    resource.cluster.clone(),
+                    resource.resource.clone(),
+                    free,
+                    format!("{} %", resource.percent),
+                    String::new(),
+                ]
+            })
+            .collect();
         write_table(&mut out, ["CLUSTER", "LEAST FREE", "FREE", "", ""], &rows, style);
         if let Some(more) = self.capacity.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(out, "… and {more} more (-v shows all)");
@@ -385,13 +389,15 @@ const MAX_LOSSES: usize = 20;
 
 /// What moves in a stage; `None` if nothing does.
 fn format_effect(stage: &TimelineStage) -> Option<String> {
-    let replicas = |number: i64| format_count(usize::try_from(number).unwrap_or(0), "replica");
-    let parts = [
-        (stage.moved > 0).then(|| format!("{} moved", format_count(stage.moved, "object"))),
-        (stage.lost > 0).then(|| format!("{} lost", replicas(stage.lost))),
-        (stage.regained > 0).then(|| format!("{} regained", replicas(stage.regained))),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let mut parts = Vec::new();
+    if stage.moved > 0 {
+        parts.push(format!("{} moved", format_count(stage.moved, "object")));
+    }
+    for (number, what) in [(stage.lost, "lost"), (stage.regained, "regained")] {
+        if number > 0 {
+            parts.push(format!("{} {what}", format_count(usize::try_from(number).unwrap_or(0), "replica")));
+        }
+    }
     if parts.is_empty() { None } else { Some(parts.join(", ")) }
 }
 
@@ -493,15 +499,17 @@ impl WhatIfEach<'_> {
         let mut objects: Vec<(&ObjectRef, Vec<&str>)> = units.into_iter().collect();
         objects.sort_by(|(a, of_a), (b, of_b)| of_b.len().cmp(&of_a.len()).then_with(|| a.cmp(b)));
         let most = if style.full { usize::MAX } else { MAX_NAMES };
-        let cells = |(object, units): &(&ObjectRef, Vec<&str>)| {
-            let names: Vec<String> = units
-                .iter()
-                .map(|unit| if self.pairs { format!("({unit})") } else { (*unit).to_owned() })
-                .collect();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            [object.to_string(), units.len().to_string(), finding::join_names(&names, most)]
-        };
-        let rows: Vec<[String; 3]> = objects.iter().map(cells).collect();
+        let rows: Vec<[String; 3]> = objects
+            .iter()
+            .map(|(object, units)| {
+                let names: Vec<String> = units
+                    .iter()
+                    .map(|unit| if self.pairs { format!("({unit})") } else { (*unit).to_owned() })
+                    .collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                [object.to_string(), units.len().to_string(), finding::join_names(&names, most)]
+            })
+            .collect();
         let mut out = format!("{}\n", style.paint_bold("Runs nowhere"));
         let unit = if self.pairs { "PAIRS".to_owned() } else { format!("{}S", self.each.to_uppercase()) };
         write_table(&mut out, ["OBJECT", &unit, "WITHOUT"], &rows, style);
@@ -512,12 +520,17 @@ impl WhatIfEach<'_> {
     /// One line per unit.
     fn format_units(&self, style: TextStyle) -> String {
         let head = self.each.to_uppercase();
-        let cells = |row: &UnitLoss| {
+        let known = self.rows.iter().any(|row| row.tightest.is_some());
+        // Pairs grow with the square of the clusters; the worst come first.
+        let most = if self.pairs && !style.full { MAX_PAIRS } else { usize::MAX };
+        let most_names = if style.full { usize::MAX } else { MAX_NAMES };
+        let mut rows: Vec<[String; 7]> = Vec::new();
+        for row in self.rows.iter().take(most) {
             let names: Vec<String> = row.nowhere.iter().map(ToString::to_string).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let most = if style.full { usize::MAX } else { MAX_NAMES };
-            let nowhere = if names.is_empty() { String::new() } else { finding::join_names(&names, most) };
-            [
+            let nowhere =
+                if names.is_empty() { String::new() } else { finding::join_names(&names, most_names) };
+            rows.push([
                 row.lose.clone(),
                 row.moved.to_string(),
                 row.replicas.lost.to_string(),
@@ -525,12 +538,8 @@ impl WhatIfEach<'_> {
                 row.replicas.missing.to_string(),
                 row.tightest.as_ref().map(format_tightest).unwrap_or_default(),
                 nowhere,
-            ]
-        };
-        let known = self.rows.iter().any(|row| row.tightest.is_some());
-        // Pairs grow with the square of the clusters; the worst come first.
-        let most = if self.pairs && !style.full { MAX_PAIRS } else { usize::MAX };
-        let rows: Vec<[String; 7]> = self.rows.iter().take(most).map(cells).collect();
+            ]);
+        }
         let mut out = String::new();
         let tightest = if known { "LEAST FREE" } else { "" };
         let head = [head.as_str(), "MOVED", "LOST", "REGAINED", "MISSING", tightest, "RUNS NOWHERE"];
@@ -559,11 +568,11 @@ impl WhatIfEach<'_> {
 
 /// Prints a table: the first and the last column are left-aligned, the others right-aligned.
 fn write_table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]], style: TextStyle) {
-    let wide = |at: usize, head: &str| {
-        rows.iter().map(|row| row[at].chars().count()).chain([head.chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = head.iter().enumerate().map(|(at, head)| wide(at, head)).collect();
-    let line = |cells: [&str; N]| {
+    let mut lines = vec![head];
+    lines.extend(rows.iter().map(|row| row.each_ref().map(String::as_str)));
+    let widths: [usize; N] =
+        std::array::from_fn(|at| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0));
+    for (number, cells) in lines.iter().enumerate() {
         let mut line = String::new();
         for (at, (cell, width)) in cells.iter().zip(&widths).enumerate() {
             let _ = match at {
@@ -572,12 +581,11 @@ fn write_table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[Strin
                 _ => write!(line, "  {cell:>width$}"),
             };
         }
-        line.trim_end().to_owned()
-    };
-    let _ = writeln!(out, "{}", style.paint_bold(&line(head)));
-    for row in rows {
-        let text = line(row.each_ref().map(String::as_str));
-        let empty = row.last().is_none_or(String::is_empty);
-        let _ = writeln!(out, "{}", if empty { text } else { style.paint_text(AnsiColor::Red, &text) });
+        let line = match cells.last() {
+            _ if number == 0 => style.paint_bold(line.trim_end()),
+            Some(note) if !note.is_empty() => style.paint_text(AnsiColor::Red, line.trim_end()),
+            _ => line.trim_end().to_owned(),
+        };
+        let _ = writeln!(out, "{line}");
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use federate_dialect::{Placement, Plan};
+use federate_dialect::Plan;
 use federate_engine::Engine;
 use federate_kubernetes::{Labels, Object, ObjectRef};
 use federate_repo::config::UnplacedTemplates;
@@ -55,25 +55,32 @@ impl Session {
         }
         let plans: Vec<Plan> =
             layers.iter().enumerate().map(|(index, layer)| self.plan_with(layer, index == 0)).collect();
-        let placed = |object: &&Object| {
-            let layer = layer_of.get(&selected_by(object));
-            match layer {
-                Some(layer) => self.placed_in(plans.get(*layer)?, &object.id),
-                None => plans.iter().find_map(|plan| self.placed_in(plan, &object.id)),
-            }
-        };
-        objects.iter().map(placed).collect()
+        objects
+            .iter()
+            .map(|object| {
+                let layer = layer_of.get(&selected_by(object));
+                match layer {
+                    Some(layer) => self.placed_in(plans.get(*layer)?, &object.id),
+                    None => plans.iter().find_map(|plan| self.placed_in(plan, &object.id)),
+                }
+            })
+            .collect()
     }
 
     /// The plan of the repo with more templates. Without `everything`, only the Namespaces of the repo are kept, which
     /// policies may select with their content.
     fn plan_with(&self, candidates: &BTreeMap<&ObjectRef, &Object>, everything: bool) -> Plan {
         let repo = self.repo();
-        let is_kept = |template: &&Template| {
-            let id = &template.object.id;
-            !candidates.contains_key(id) && (everything || (id.kind == "Namespace" && id.group().is_empty()))
-        };
-        let mut templates: Vec<Template> = repo.templates.iter().filter(is_kept).cloned().collect();
+        let mut templates: Vec<Template> = repo
+            .templates
+            .iter()
+            .filter(|template| {
+                let id = &template.object.id;
+                !candidates.contains_key(id)
+                    && (everything || (id.kind == "Namespace" && id.group().is_empty()))
+            })
+            .cloned()
+            .collect();
         let new = candidates.values().map(|object| Template { object: (*object).clone(), per_cluster: None });
         templates.extend(new);
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
@@ -87,11 +94,11 @@ impl Session {
         let start = plan.placements.partition_point(|row| row.object < *id);
         let mut rows = plan.placements.get(start..)?.iter().take_while(|row| row.object == *id);
         let everywhere = self.repo().config.unplaced == UnplacedTemplates::Everywhere;
-        let is_placed = |row: &&Placement| {
+        rows.find(|row| {
             let by_rule = !row.implicit || !row.required_by.is_empty();
             !row.is_unmatched()
                 && (row.policy.is_some() || by_rule || (everywhere && !row.clusters.is_empty()))
-        };
-        rows.find(is_placed).map(|row| CandidatePlacement { policy: row.policy.clone() })
+        })
+        .map(|row| CandidatePlacement { policy: row.policy.clone() })
     }
 }

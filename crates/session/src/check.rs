@@ -48,8 +48,9 @@ impl Session {
         found.extend(self.report_missing());
         if self.clusters().is_empty() {
             // Without clusters, no override has an effect, and nothing can be scheduled.
-            let follows = |finding: &Finding| matches!(finding.code, "unused-override" | "unschedulable");
-            found.retain(|finding| finding.is_error() || !follows(finding));
+            found.retain(|finding| {
+                finding.is_error() || !matches!(finding.code, "unused-override" | "unschedulable")
+            });
         }
         found.extend(self.check_scenarios());
         self.order_findings(found)
@@ -67,15 +68,18 @@ impl Session {
                         what_if.find_violations(&scenario).map_err(|why| (scenario.line, why))?;
                     Ok((scenario, violations))
                 });
-                let at = |line: u32| Some(Position { line, column: 1 });
+                let line = match &result {
+                    Ok((scenario, _)) => scenario.line,
+                    Err((line, _)) => *line,
+                };
+                let at = Some(Position { line, column: 1 });
                 match result {
-                    Err((line, why)) => found.push(
-                        Finding::in_file(Severity::Error, "invalid-scenario", path, at(line), why)
+                    Err((_, why)) => found.push(
+                        Finding::in_file(Severity::Error, "invalid-scenario", path, at, why)
                             .with_help("`federate help whatif` describes the events"),
                     ),
                     Ok((scenario, violations)) => found.extend(violations.into_iter().map(|violation| {
-                        let (name, at) = (&scenario.name, at(scenario.line));
-                        let message = format!("scenario {name}: {violation}");
+                        let message = format!("scenario {}: {violation}", scenario.name);
                         Finding::in_file(Severity::Warning, "expectation-failed", path, at, message)
                             .with_help("`federate whatif` shows the whole effect of the scenario")
                     })),
@@ -88,13 +92,10 @@ impl Session {
     /// Findings about what a repo needs and this one lacks: objects, clusters, policies.
     pub fn report_missing(&self) -> Vec<Finding> {
         let repo = self.repo();
-        let whole = |code: &'static str, message: &str, help: &str| {
-            Finding::in_file(Severity::Warning, code, &".".into(), None, message).with_help(help)
-        };
         if repo.templates.is_empty() && repo.claimed.is_empty() {
             let help = "name the folder with the manifests, check `paths` and `exclude` in federate.yaml, or start with \
                         `federate init --cluster NAME…`";
-            return vec![whole("empty-repo", "the repo contains no Kubernetes object", help)];
+            return vec![warn_of_repo("empty-repo", "the repo contains no Kubernetes object", help)];
         }
         let mut found = Vec::new();
         if self.clusters().is_empty() {
@@ -110,20 +111,19 @@ impl Session {
                      for `--snapshot snapshot`"
                 }
             };
-            found.push(whole(
+            found.push(warn_of_repo(
                 "no-inventory",
                 "the repo's inventory has no cluster, so nothing is rendered",
                 help,
             ));
         }
-        let places = |role| matches!(role, Role::Placement | Role::Bundle);
         if !repo.templates.is_empty()
-            && !repo.claimed.iter().any(|claimed| places(claimed.role))
+            && !repo.claimed.iter().any(|claimed| matches!(claimed.role, Role::Placement | Role::Bundle))
             && self.plan().placements.is_empty()
         {
             let help = "`federate init` writes a policy; or add one, for example `PropagationPolicy` of \
                         `policy.karmada.io/v1alpha1`, or set `unplaced: everywhere` in federate.yaml";
-            found.push(whole(
+            found.push(warn_of_repo(
                 "no-policies",
                 "the repo has no placement policy, so no template is placed",
                 help,
@@ -133,7 +133,12 @@ impl Session {
     }
 }
 
-/// Whether parts of an override that change nothing explain that all of it changes nothing. They then say so.
+/// A warning about the whole repo.
+fn warn_of_repo(code: &'static str, message: &str, help: &str) -> Finding {
+    Finding::in_file(Severity::Warning, code, &".".into(), None, message).with_help(help)
+}
+
+/// Moves the message about an override without effect to its parts without effect. Returns whether there are such parts.
 fn explain_unused(unused: &Finding, examined: &mut [Finding]) -> bool {
     let mut explained = false;
     for part in examined.iter_mut().filter(|part| part.object == unused.object) {

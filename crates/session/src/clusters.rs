@@ -59,12 +59,14 @@ impl Session {
         for one in &all {
             usage.entry(one.cluster.as_str()).or_default().push(one);
         }
-        let row = |cluster: &Cluster| {
-            let name = cluster.name.as_ref();
-            let load = loads.get(name).copied().unwrap_or_default();
-            self.cluster_row(cluster, load, usage.get(name).map(Vec::as_slice).unwrap_or_default())
-        };
-        self.clusters().iter().map(row).collect()
+        self.clusters()
+            .iter()
+            .map(|cluster| {
+                let name = cluster.name.as_ref();
+                let load = loads.get(name).copied().unwrap_or_default();
+                self.cluster_row(cluster, load, usage.get(name).map(Vec::as_slice).unwrap_or_default())
+            })
+            .collect()
     }
 
     fn cluster_row(&self, cluster: &Cluster, load: ClusterLoad, usage: &[&PlannedUsage]) -> ClusterRow {

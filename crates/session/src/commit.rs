@@ -127,6 +127,19 @@ impl CommitRequest<'_> {
         }
     }
 
+    /// The commit on which the next one of a branch is based.
+    fn find_tip(
+        &self,
+        repository: &Repository,
+        remote_branches: &RemoteBranches,
+        branch: &str,
+    ) -> Result<Option<Oid>, branch::Error> {
+        match self.remote {
+            Some(remote) => remote.find_base(repository, branch, remote_branches.tips.get(branch).copied()),
+            None => branch::find_tip(repository, branch),
+        }
+    }
+
     /// One attempt; the inner error says that a branch moved in the meantime.
     fn try_commit<E>(
         &self,
@@ -137,13 +150,11 @@ impl CommitRequest<'_> {
             Some(remote) => remote.fetch_branches(repository, &self.layout.to_glob())?,
             None => RemoteBranches::default(),
         };
-        let tip = |branch: &str| match self.remote {
-            Some(remote) => remote.find_base(repository, branch, remote_branches.tips.get(branch).copied()),
-            None => branch::find_tip(repository, branch),
-        };
         branch::not_checked_out(repository, &self.layout.host_branch())?;
         self.check_names(repository, &remote_branches, [self.layout.host_branch()])?;
-        let home = self.layout.read_home(repository, tip)?;
+        let home = self
+            .layout
+            .read_home(repository, |branch| self.find_tip(repository, &remote_branches, branch))?;
         let (session, provenance) = open(home.previous_plan()).map_err(Error::Open)?;
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
             return Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Errors }));
@@ -153,7 +164,9 @@ impl CommitRequest<'_> {
             let branches = clusters.iter().map(|cluster| self.layout.branch_of_cluster(cluster));
             self.check_names(repository, &remote_branches, branches.collect::<Result<Vec<_>, _>>()?)?;
         }
-        let bases = self.layout.read_branches(repository, home, &clusters, tip)?;
+        let bases = self.layout.read_branches(repository, home, &clusters, |branch| {
+            self.find_tip(repository, &remote_branches, branch)
+        })?;
         let manifests = session
             .rendering()
             .with_retained(|object, cluster| bases.read_previous_manifest(repository, object, cluster));
@@ -165,11 +178,10 @@ impl CommitRequest<'_> {
         if let Some(excess) = deletions.check_limit(session.prune_limit(self.prune_limit), |_| true) {
             return Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Refused(excess) }));
         }
-        let message = |built: &BuiltBranch| match self.message {
+        match self.carry_out(repository, &remote_branches.tips, built, |built| match self.message {
             Some(message) => with_trailers(message, &trailers),
             None => with_trailers(&provenance.format_message(&built.summary), &trailers),
-        };
-        match self.carry_out(repository, &remote_branches.tips, built, message) {
+        }) {
             Ok(branches) => Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Done(branches) })),
             Err(error @ (branch::Error::Moved(_) | branch::Error::Locked(_))) => Ok(Err(error)),
             Err(error) => Err(error.into()),

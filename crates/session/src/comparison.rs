@@ -27,11 +27,12 @@ impl RenderedState {
     /// The rendering of a session. `earlier` is the state before it, for objects that control planes leave
     /// unchanged in the clusters.
     pub fn from_session(session: &Session, earlier: Option<&Self>) -> Self {
-        let held = |object: &ObjectRef, cluster: &str| earlier?.find_text(object, cluster);
         Self {
             clusters: session.clusters().to_vec(),
             plan: session.plan_with_replicas(),
-            manifests: session.rendering().with_retained(held),
+            manifests: session
+                .rendering()
+                .with_retained(|object, cluster| earlier?.find_text(object, cluster)),
         }
     }
 

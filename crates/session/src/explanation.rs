@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use federate_dialect::OverrideChange;
 use federate_engine::change::readable_path;
 use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::{Finding, ObjectRef};
-use federate_repo::{BuildRoot, Role};
+use federate_repo::Role;
 use federate_report::explanation::{
     ChangedManifest, ExplainedObject, ExplainedPolicy, ManifestOverrides, UnplacedExplanation,
 };
@@ -88,11 +87,6 @@ impl Session {
         };
         let crds = self.repo().templates.iter().map(|template| &template.object);
         let kinds = KindName::parse(kind, crds);
-        let named = |id: &ObjectRef| {
-            kinds.matches_object(id)
-                && id.name == name
-                && (within.is_none() || id.namespace.as_deref() == within)
-        };
         let placements = &self.plan().placements;
         let templates = self.repo().templates.iter().map(|template| &template.object.id);
         let objects: BTreeSet<&ObjectRef> =
@@ -100,7 +94,11 @@ impl Session {
         let policies = self.repo().claimed.iter().filter(|claimed| claimed.role != Role::Inventory);
         let policies: BTreeSet<&ObjectRef> = policies.map(|claimed| &claimed.object.id).collect();
         for (among, is_policy) in [(&objects, false), (&policies, true)] {
-            let found: Vec<ObjectRef> = among.iter().filter(|id| named(id)).map(|id| (*id).clone()).collect();
+            let found: Vec<ObjectRef> = among
+                .iter()
+                .filter(|id| kinds.names_object(id, name, within))
+                .map(|id| (*id).clone())
+                .collect();
             match <[ObjectRef; 1]>::try_from(found) {
                 Ok([one]) if is_policy => return Ok(NamedObject::Policy(one)),
                 Ok([one]) => return Ok(NamedObject::Object(one)),
@@ -110,16 +108,19 @@ impl Session {
                 }
             }
         }
-        let all = || objects.iter().chain(&policies);
-        let of_kind = || all().filter(|id| kinds.matches_object(id));
-        let names: Vec<&str> = of_kind().map(|id| id.name.as_str()).collect();
-        let near = find_nearest(name, &names).and_then(|near| of_kind().find(|id| id.name == near));
+        let all = objects.iter().chain(&policies);
+        let mut of_kind = all.clone().filter(|id| kinds.matches_object(id));
+        let names: Vec<&str> = of_kind.clone().map(|id| id.name.as_str()).collect();
+        let near = find_nearest(name, &names).and_then(|near| of_kind.find(|id| id.name == near));
         // If it is the kind that is mistyped, the name is right, and the namespace most likely, too.
-        let same = || all().filter(|id| id.name == name).min_by_key(|id| id.namespace.as_deref() != within);
-        let near = near.or_else(same).map(|id| (*id).clone());
-        let builds =
-            |build: &&BuildRoot| build.objects.iter().chain(&build.unlisted).any(|object| named(&object.id));
-        let built_by = self.repo().builds.iter().find(builds).map(|build| build.file.clone());
+        let near = near
+            .or_else(|| all.filter(|id| id.name == name).min_by_key(|id| id.namespace.as_deref() != within))
+            .map(|id| (*id).clone());
+        let built_by = self.repo().builds.iter().find(|build| {
+            let mut objects = build.objects.iter().chain(&build.unlisted);
+            objects.any(|object| kinds.names_object(&object.id, name, within))
+        });
+        let built_by = built_by.map(|build| build.file.clone());
         Err(NotFound::None { kind: kind.to_owned(), name: name.to_owned(), near, built_by })
     }
 
@@ -165,11 +166,13 @@ impl Session {
         let origin = template.map(|template| template.origin.to_string());
         let policies =
             template.map(|template| policy_mismatches::explain_policies(self, template)).unwrap_or_default();
-        let reason = |finding: &Finding| match &finding.help {
-            Some(help) => format!("{}: {help}", finding.message),
-            None => finding.message.clone(),
-        };
-        let mut reasons: Vec<String> = found.iter().map(reason).collect();
+        let mut reasons: Vec<String> = found
+            .iter()
+            .map(|finding| match &finding.help {
+                Some(help) => format!("{}: {help}", finding.message),
+                None => finding.message.clone(),
+            })
+            .collect();
         if reasons.is_empty() {
             reasons.push("no policy matches it".to_owned());
         }
@@ -201,16 +204,20 @@ impl Session {
         let explanation = engine.explain_placement(object, self.plan())?;
         let template = self.repo().find_template(object).map(|template| &template.object);
         let policy = explanation.placement.policy.as_ref();
-        let claimed = || self.repo().claimed.iter().map(|c| &c.object).find(|o| Some(&o.id) == policy);
-        let origin = &template.or_else(claimed)?.origin;
+        let origin = &template
+            .or_else(|| self.repo().claimed.iter().map(|c| &c.object).find(|o| Some(&o.id) == policy))?
+            .origin;
         let changed =
             engine.object_variants(self.plan(), object).into_iter().map(|variant| match variant.rendered {
                 Ok(rendered) => {
-                    let name = |pointer: &String| readable_path(pointer, &rendered.body);
-                    let names = |change: &OverrideChange| change.paths.iter().map(name).collect();
+                    let mut fields: Vec<Vec<String>> = Vec::new();
+                    for change in &rendered.changes {
+                        let paths = change.paths.iter();
+                        fields.push(paths.map(|path| readable_path(path, &rendered.body)).collect());
+                    }
                     ManifestOverrides {
                         clusters: variant.clusters.to_vec(),
-                        fields: rendered.changes.iter().map(names).collect(),
+                        fields,
                         overrides: rendered.changes,
                         failed: None,
                     }

@@ -31,10 +31,11 @@ impl Session {
     /// The facts of the snapshot that decide about an object; none without a snapshot.
     pub(crate) fn find_facts(&self, object: &ObjectRef) -> Vec<Fact> {
         let Some(stored) = self.snapshot() else { return Vec::new() };
-        let row_of = |object: &ObjectRef| self.plan().placements.iter().find(|row| row.object == *object);
-        let Some(row) = row_of(object) else { return Vec::new() };
+        let rows = &self.plan().placements;
+        let Some(row) = rows.iter().find(|row| row.object == *object) else { return Vec::new() };
         // Without a policy, it goes where the object goes that needs it.
-        let leader = row.required_by.first().filter(|_| row.policy.is_none()).and_then(row_of);
+        let leader = row.required_by.first().filter(|_| row.policy.is_none());
+        let leader = leader.and_then(|leader| rows.iter().find(|row| row.object == *leader));
         let row = leader.unwrap_or(row);
         let object = &row.object;
         let deciding = WithoutFact { session: self, row, subjects: self.subjects_of(row) };
@@ -55,12 +56,14 @@ impl Session {
             ));
         }
         for (kind, without) in FACT_KINDS {
-            let observed = |cluster: &&Cluster| stored.clusters.iter().any(|c| c.object.id == cluster.id);
             let all: Vec<Cluster> = self.clusters().iter().map(|c| remove_fact(c, without)).collect();
             if deciding.decide_placement(&all, self.settings()) == before {
                 continue;
             }
-            for (at, cluster) in self.clusters().iter().enumerate().filter(|(_, c)| observed(c)) {
+            for (at, cluster) in self.clusters().iter().enumerate() {
+                if !stored.clusters.iter().any(|stored| stored.object.id == cluster.id) {
+                    continue;
+                }
                 let Some((other, fact)) = without(cluster) else { continue };
                 let mut clusters = self.clusters().to_vec();
                 clusters[at] = other;
@@ -122,8 +125,7 @@ impl WithoutFact<'_> {
         settings: &EngineSettings,
     ) -> Option<Fact> {
         let without = self.decide_placement(clusters, settings);
-        let place = |row: Option<&Placement>| row.map(|row| row.clusters.clone());
-        if place(without.as_ref()) == place(before) {
+        if without.as_ref().map(|row| &row.clusters) == before.map(|row| &row.clusters) {
             return None;
         }
         let names: Vec<String> =

@@ -47,10 +47,19 @@ impl KindName {
         let kind = id.kind.to_lowercase();
         let called = kind == self.name || pluralize_kind(&kind) == self.name || self.kinds.contains(&id.kind);
         // `deployments.v1.apps` names the version, too.
-        let in_group =
-            |group: &str| id.group() == group || (!group.is_empty() && id.group().starts_with(group));
         let unversioned = self.group.split_once('.').map(|(_, group)| group);
-        called && (self.group.is_empty() || in_group(&self.group) || unversioned.is_some_and(in_group))
+        let mut groups = std::iter::once(self.group.as_str()).chain(unversioned);
+        called
+            && (self.group.is_empty()
+                || groups
+                    .any(|group| id.group() == group || (!group.is_empty() && id.group().starts_with(group))))
+    }
+
+    /// Whether it is the kind of an object of this name, in this namespace if there is one.
+    pub(crate) fn names_object(&self, id: &ObjectRef, name: &str, namespace: Option<&str>) -> bool {
+        self.matches_object(id)
+            && id.name == name
+            && (namespace.is_none() || id.namespace.as_deref() == namespace)
     }
 }
 

@@ -27,14 +27,15 @@ impl KnownKinds {
                 Some(((group.to_owned(), kind.to_owned()), *scope))
             })
             .collect();
-        let objects = || live.clusters().flat_map(|cluster| live.cluster_objects(cluster));
-        for object in
-            objects().filter(|object| kinds::find_scope(object.id.group(), &object.id.kind).is_none())
-        {
+        let objects: Vec<_> = live.clusters().flat_map(|cluster| live.cluster_objects(cluster)).collect();
+        for object in &objects {
+            if kinds::find_scope(object.id.group(), &object.id.kind).is_some() {
+                continue;
+            }
             let scope = if object.id.namespace.is_some() { Scope::Namespaced } else { Scope::Cluster };
             observed.entry((object.id.group().to_owned(), object.id.kind.clone())).or_insert(scope);
         }
-        for object in objects().filter(|object| object.id.kind == "CustomResourceDefinition") {
+        for object in objects.iter().filter(|object| object.id.kind == "CustomResourceDefinition") {
             let scope = match object.text_at(&["spec", "scope"]) {
                 "Namespaced" => Scope::Namespaced,
                 "Cluster" => Scope::Cluster,
@@ -53,13 +54,12 @@ impl Claims for KnownKinds {
     }
 
     fn scope_of_kind(&self, group: &str, kind: &str) -> Option<Scope> {
-        let observed = || {
+        Claims::scope_of_kind(&self.dialects, group, kind).or_else(|| {
             if self.observed.is_empty() {
                 return None;
             }
             self.observed.get(&(group.to_owned(), kind.to_owned())).copied()
-        };
-        Claims::scope_of_kind(&self.dialects, group, kind).or_else(observed)
+        })
     }
 
     fn control_plane(&self, group: &str) -> Option<&'static str> {

@@ -35,11 +35,13 @@ impl Session {
         // Where an object will be placed may differ from where it is: it is read everywhere.
         let objects: BTreeMap<&ObjectRef, &Value> =
             rendered.iter().map(|desired| (&desired.object, &*desired.body)).collect();
-        let of_cluster = |cluster: &ClusterName| DesiredState {
-            cluster: cluster.clone(),
-            objects: objects.iter().map(|(object, body)| (*object, *body)).collect(),
-        };
-        let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(of_cluster).collect();
+        let desired_states: Vec<DesiredState<'_>> = clusters
+            .iter()
+            .map(|cluster| DesiredState {
+                cluster: cluster.clone(),
+                objects: objects.iter().map(|(object, body)| (*object, *body)).collect(),
+            })
+            .collect();
         let mut reads = self.cluster_reads();
         reads.capacity.clear();
         read_members(access, &desired_states, &SnapshotOptions { set, reads: &reads, status, now })

@@ -59,13 +59,20 @@ impl Session {
     /// The plan of an earlier run after the evictions of now.
     pub(crate) fn evict_placements(&self, mut plan: Plan) -> Plan {
         let Some(times) = &self.loss_times else { return plan };
-        let since = |cluster: &str, taint: &Taint| {
-            times.taints.get(&taint_key(cluster, taint)).copied().unwrap_or(BEFORE_ALL_OUTAGES)
+        let moment = ScenarioMoment {
+            seconds: 0,
+            since: &|cluster, taint| {
+                times.taints.get(&taint_key(cluster, taint)).copied().unwrap_or(BEFORE_ALL_OUTAGES)
+            },
+            failover: true,
         };
-        let moment = ScenarioMoment { seconds: 0, since: &since, failover: true };
-        let began = |cluster: &Cluster| times.last.get(&cluster.name).copied().unwrap_or(BEFORE_ALL_OUTAGES);
-        let evicted: Evictions =
-            self.clusters().iter().map(|cluster| (cluster.name.clone(), began(cluster))).collect();
+        let evicted: Evictions = self
+            .clusters()
+            .iter()
+            .map(|cluster| {
+                (cluster.name.clone(), times.last.get(&cluster.name).copied().unwrap_or(BEFORE_ALL_OUTAGES))
+            })
+            .collect();
         let engine = self.build_engine();
         plan.placements.par_iter_mut().for_each(|row| {
             let done = engine

@@ -1,6 +1,6 @@
 //! What keeps each policy from an object that is placed nowhere.
 
-use federate_dialect::references::{LocatedName, TemplateSelector};
+use federate_dialect::references::TemplateSelector;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, finding};
 use federate_repo::Role;
@@ -42,20 +42,21 @@ fn find_mismatches(selector: &TemplateSelector, object: &Object) -> Vec<String> 
     let id = &object.id;
     let namespace = id.namespace.as_deref().unwrap_or_default();
     let mut all = Vec::new();
-    let mut compare = |what: &str, wanted: Option<&LocatedName>, has: &str| {
+    if selector.with_content && id.namespace.is_some() {
+        let wanted = selector.name.as_ref().filter(|wanted| wanted.name != namespace);
+        return wanted.map(|wanted| format!("the namespace `{}`", wanted.name)).into_iter().collect();
+    }
+    for (what, wanted, has) in [
+        ("kind", Some(&selector.kind), id.kind.as_str()),
+        ("API version", selector.api_version.as_ref(), &id.api_version),
+        ("API group", selector.group.as_ref(), id.group()),
+        ("namespace", selector.namespace.as_ref(), namespace),
+        ("name", selector.name.as_ref(), &id.name),
+    ] {
         if let Some(wanted) = wanted.filter(|wanted| wanted.name != has) {
             all.push(format!("the {what} `{}`", wanted.name));
         }
-    };
-    if selector.with_content && id.namespace.is_some() {
-        compare("namespace", selector.name.as_ref(), namespace);
-        return all;
     }
-    compare("kind", Some(&selector.kind), &id.kind);
-    compare("API version", selector.api_version.as_ref(), &id.api_version);
-    compare("API group", selector.group.as_ref(), id.group());
-    compare("namespace", selector.namespace.as_ref(), namespace);
-    compare("name", selector.name.as_ref(), &id.name);
     if let Some((written, _)) = &selector.labels
         && !LabelSelector::deserialize(written).is_ok_and(|wanted| wanted.matches(&object.labels()))
     {

@@ -74,13 +74,16 @@ impl Provenance {
 /// Appends trailers to a message: to its existing trailers, or as a new paragraph.
 pub(crate) fn with_trailers(message: &str, trailers: &str) -> String {
     let message = message.trim_end();
-    let is_trailer = |line: &str| {
-        let key = line.split_once(": ").map(|(key, _)| key);
-        key.is_some_and(|key| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'))
-    };
     let last = message.rsplit_once("\n\n").map(|(_, last)| last);
-    let between = if last.is_some_and(|last| last.lines().all(is_trailer)) { "\n" } else { "\n\n" };
-    format!("{message}{between}{trailers}")
+    let has_trailers = last.is_some_and(|last| {
+        last.lines().all(|line| {
+            let key = line.split_once(": ").map(|(key, _)| key);
+            key.is_some_and(|key| {
+                !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            })
+        })
+    });
+    format!("{message}{}{trailers}", if has_trailers { "\n" } else { "\n\n" })
 }
 
 #[cfg(test)]

@@ -179,14 +179,12 @@ impl<'r> Reconciler<'r> {
             return self;
         }
         let rendering = self.session.rendering();
-        let waits = |object: &ObjectRef, cluster: &str| {
-            awaiting.get(object).is_some_and(|clusters| clusters.contains(cluster))
-        };
         let mut less = Rendering { plan: rendering.plan.clone(), ..Rendering::default() };
         less.manifests.clone_from(&rendering.manifests);
         for manifest in &mut less.manifests {
-            let object = manifest.object.clone();
-            manifest.retain_clusters(|cluster| !waits(&object, cluster));
+            if let Some(waiting) = awaiting.get(&manifest.object) {
+                manifest.retain_clusters(|cluster| !waiting.contains(cluster));
+            }
         }
         less.withheld.clone_from(&rendering.withheld);
         less.withheld.extend(awaiting.iter().map(|(object, clusters)| WithheldObject {
@@ -225,11 +223,14 @@ impl<'r> Reconciler<'r> {
     ) -> Vec<(ClusterName, ClusterDecisions)> {
         self.with_context(false, |deciding| {
             let custom_kinds = self.custom_kinds();
-            let kind = |id: &ObjectRef| find_kind(id, &custom_kinds);
             let revealed = self.reveal_secrets();
             let live = &*self.in_rendered_versions(&revealed);
             clusters
-                .map(|cluster| (cluster.name.clone(), deciding.decide_offline(cluster, live, &kind)))
+                .map(|cluster| {
+                    let decisions =
+                        deciding.decide_offline(cluster, live, &|id| find_kind(id, &custom_kinds));
+                    (cluster.name.clone(), decisions)
+                })
                 .collect()
         })
     }
@@ -257,12 +258,10 @@ impl<'r> Reconciler<'r> {
         }
         let mut revealed = live.clone();
         for (cluster, object) in hidden {
-            let has = |desired: &&DesiredObject| {
+            let desired = self.desired.iter().find(|desired| {
                 desired.object == object.id && desired.clusters.binary_search(cluster).is_ok()
-            };
-            if let (Some(desired), Some(live)) =
-                (self.desired.iter().find(has), revealed.get_mut(cluster, &object.id))
-            {
+            });
+            if let (Some(desired), Some(live)) = (desired, revealed.get_mut(cluster, &object.id)) {
                 reveal_values(&mut live.body, &desired.body, self.options.key);
             }
         }
@@ -312,12 +311,15 @@ impl<'r> Reconciler<'r> {
 
     /// The custom resources, as group and kind, whose versions only a webhook can convert.
     fn converted_by_webhooks(&self) -> BTreeSet<(String, String)> {
-        let text = |body: &Value, pointer: &str| {
-            body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
-        let converts = |body: &&Value| text(body, "/spec/conversion/strategy") == "Webhook";
-        let kind = |body: &Value| (text(body, "/spec/group"), text(body, "/spec/names/kind"));
-        self.crd_bodies().filter(converts).map(kind).collect()
+        let mut kinds = BTreeSet::new();
+        for body in self.crd_bodies() {
+            let [strategy, group, kind] = ["/spec/conversion/strategy", "/spec/group", "/spec/names/kind"]
+                .map(|pointer| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default());
+            if strategy == "Webhook" {
+                kinds.insert((group.to_owned(), kind.to_owned()));
+            }
+        }
+        kinds
     }
 
     /// The clusters that nothing was observed of, so that nothing is decided about them.
@@ -348,10 +350,14 @@ impl<'r> Reconciler<'r> {
             self.session.dialects(),
         );
         // A rule without paths and managers is about the report of whole objects.
-        let names_fields = |rule: &&DriftIgnoreRule| !rule.paths.is_empty() || !rule.managers.is_empty();
         let applies = matches!(self.options.purpose, Purpose::Apply { .. }) && !config.apply.reset_ignored;
-        let left: Vec<DriftIgnoreRule> =
-            self.ignored.iter().filter(names_fields).filter(|_| applies).cloned().collect();
+        let left: Vec<DriftIgnoreRule> = self
+            .ignored
+            .iter()
+            .filter(|rule| !rule.paths.is_empty() || !rule.managers.is_empty())
+            .filter(|_| applies)
+            .cloned()
+            .collect();
         let rules = DecisionSettings {
             adopt,
             force,
@@ -417,16 +423,18 @@ fn remove_encrypted(mut desired: Vec<DesiredObject>) -> Vec<DesiredObject> {
 
 /// The clusters of these names; all where there are none.
 fn select_clusters<'s>(session: &'s Session, names: &'s [String]) -> impl Iterator<Item = &'s Cluster> {
-    let selected = move |cluster: &&Cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name);
-    session.clusters().iter().filter(selected)
+    session
+        .clusters()
+        .iter()
+        .filter(move |cluster| names.is_empty() || names.iter().any(|n| *n == *cluster.name))
 }
 
 /// What is known about a kind; only its name if no CRD defines it.
 fn find_kind<'k>(id: &ObjectRef, custom_kinds: &'k [ResourceKind]) -> Cow<'k, ResourceKind> {
-    let custom = || custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version);
-    let unknown = || ResourceKind::without_schema(&id.api_version, &id.kind, id.namespace.is_some());
-    match ResourceKind::find_builtin(&id.api_version, &id.kind) {
-        Some(builtin) => Cow::Borrowed(builtin),
-        None => custom().map_or_else(|| Cow::Owned(unknown()), Cow::Borrowed),
+    let known = ResourceKind::find_builtin(&id.api_version, &id.kind)
+        .or_else(|| custom_kinds.iter().find(|k| k.kind == id.kind && k.api_version() == id.api_version));
+    match known {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(ResourceKind::without_schema(&id.api_version, &id.kind, id.namespace.is_some())),
     }
 }

@@ -17,11 +17,11 @@ pub(crate) fn find_installed_releases(
 ) -> (BTreeMap<String, String>, Vec<Finding>) {
     let templates = repo.templates.iter().map(|template| &template.object);
     let objects: Vec<&Object> = repo.claimed.iter().map(|c| &c.object).chain(templates).collect();
-    let is_set = |dialect: &dyn Dialect| {
+    let unset = dialects.iter().filter(|dialect| {
         let settings = repo.config.dialects.get(dialect.name());
-        settings.is_some_and(|settings| settings.contains_key(release::VERSION_SETTING))
-    };
-    let unset: Vec<&dyn Dialect> = dialects.iter().filter(|dialect| !is_set(*dialect)).collect();
+        !settings.is_some_and(|settings| settings.contains_key(release::VERSION_SETTING))
+    });
+    let unset: Vec<&dyn Dialect> = unset.collect();
     let found: Vec<_> = unset.par_iter().map(|dialect| dialect.detect_release(&objects)).collect();
     let (mut releases, mut findings) = (BTreeMap::new(), Vec::new());
     for (dialect, found) in unset.iter().zip(found) {

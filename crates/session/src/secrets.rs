@@ -27,11 +27,8 @@ fn is_secret(object: &Object) -> bool {
 }
 
 fn has_values(body: &Value) -> bool {
-    let filled = |key: &str| {
-        let values = body.get(key).and_then(Value::as_object);
-        values.into_iter().flatten().any(|(_, value)| value.as_str().is_some_and(|text| !text.is_empty()))
-    };
-    filled("data") || filled("stringData")
+    let values = ["data", "stringData"].into_iter().filter_map(|key| body.get(key)?.as_object());
+    values.flatten().any(|(_, value)| value.as_str().is_some_and(|text| !text.is_empty()))
 }
 
 fn report_clear_secret(object: &Object) -> Finding {

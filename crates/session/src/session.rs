@@ -148,6 +148,14 @@ pub enum UpdateScope {
     Everything(NeedsReload),
 }
 
+/// Sets the releases of control planes in the configuration.
+fn set_releases(repo: &mut Repo, releases: &BTreeMap<String, String>) {
+    for (dialect, release) in releases {
+        let settings = repo.config.dialects.entry(dialect.clone()).or_default();
+        settings.insert(RELEASE.to_owned(), release.as_str().into());
+    }
+}
+
 /// Sets the versions of Kubernetes that a snapshot has seen.
 fn set_versions(clusters: &mut [Cluster], snapshot: Option<&StoredSnapshot>) {
     let seen = snapshot.map(|stored| &stored.kubernetes);
@@ -192,8 +200,9 @@ impl Session {
         let files = federate_repo::read_files(source, &options.read);
         let builds = match &options.builder {
             Some(builder) if files.has_sources() => {
-                let inventory = |objects| read_build_clusters(&files, objects, &known, &options);
-                federate_repo::build_sources(&files, source, builder.as_ref(), &known, &inventory)
+                federate_repo::build_sources(&files, source, builder.as_ref(), &known, &|objects| {
+                    read_build_clusters(&files, objects, &known, &options)
+                })
             }
             _ => Builds::default(),
         };
@@ -226,18 +235,12 @@ impl Session {
             errors,
             builder,
         } = options;
-        let set = |repo: &mut Repo, releases: &BTreeMap<String, String>| {
-            for (dialect, release) in releases {
-                let settings = repo.config.dialects.entry(dialect.clone()).or_default();
-                settings.insert(RELEASE.to_owned(), release.as_str().into());
-            }
-        };
-        set(&mut loaded.repo, &versions);
+        set_releases(&mut loaded.repo, &versions);
         if omit_autoscaled_replicas {
             loaded.repo.config.autoscaled_replicas = AutoscaledReplicas::Omit;
         }
         let (installed, unknown_releases) = release::find_installed_releases(dialects, &loaded.repo);
-        set(&mut loaded.repo, &installed);
+        set_releases(&mut loaded.repo, &installed);
         let unseen =
             snapshot.as_ref().map(|stored| snapshot::apply_status(dialects, &mut loaded.repo, stored));
         let settings = EngineSettings {
@@ -306,11 +309,13 @@ impl Session {
     /// loaded and only these templates are decided again. The result equals that of a new session over the
     /// same files with the same options.
     pub fn update_files(&mut self, source: &dyn Source, changed: &[String]) -> UpdateScope {
-        let file = |path: &String| ChangedFile {
-            path: path.as_str().into(),
-            bytes: source.read_file(path).ok().map(Into::into),
-        };
-        let files: Vec<ChangedFile> = changed.iter().map(file).collect();
+        let files: Vec<ChangedFile> = changed
+            .iter()
+            .map(|path| ChangedFile {
+                path: path.as_str().into(),
+                bytes: source.read_file(path).ok().map(Into::into),
+            })
+            .collect();
         let folder = changed.iter().find(|path| source.list_folder(path).is_ok());
         let folder = folder.map(|path| NeedsReload { path: path.clone(), why: "the path is a folder" });
         let update = match folder.or_else(|| self.reload_reason(&files)) {
@@ -422,14 +427,11 @@ impl Session {
                 why: "it contains an object of a dialect that is defined twice",
             });
         }
-        let about = |file: &ChangedFile, finding: &Finding| {
-            finding.origin.as_ref().is_some_and(|origin| origin.file == file.path)
-        };
-        if let Some(file) = files.iter().find(|file| self.read.iter().any(|finding| about(file, finding))) {
+        let origins = self.read.iter().filter_map(|finding| finding.origin.as_ref());
+        if let Some(file) = files.iter().find(|file| origins.clone().any(|origin| origin.file == file.path)) {
             return Some(NeedsReload { path: file.path.to_string(), why: "it had errors" });
         }
-        let of_files = |object: &Object| files.iter().any(|file| file.path == object.origin.file);
-        self.names_release(of_files)
+        self.names_release(|object| files.iter().any(|file| file.path == object.origin.file))
     }
 
     /// A template among `which` that decides by the rules of which release its control plane is taken.
@@ -551,8 +553,8 @@ impl Session {
 
     /// The findings from loading and planning, with the errors of overrides that fail, sorted.
     pub fn plan_findings_with_overrides(&self) -> Vec<Finding> {
-        let changes_manifests = |role| matches!(role, Role::Override | Role::Bundle);
-        if !self.repo.claimed.iter().any(|claimed| changes_manifests(claimed.role)) {
+        let mut claimed = self.repo.claimed.iter();
+        if !claimed.any(|claimed| matches!(claimed.role, Role::Override | Role::Bundle)) {
             return self.plan_findings();
         }
         let mut found = self.plan_findings();
@@ -575,11 +577,12 @@ impl Session {
     /// The same for a command that writes the result: what would be wrong there is an error.
     pub fn findings_for(&self, destination: Destination) -> Vec<Finding> {
         let mut found = self.findings();
-        let fails = |code: &str| {
-            code == NOT_BUILT_CODE || (code == SOPS_CODE && destination == Destination::Clusters)
-        };
-        for finding in found.iter_mut().filter(|finding| fails(finding.code)) {
-            finding.severity = Severity::Error;
+        for finding in &mut found {
+            if finding.code == NOT_BUILT_CODE
+                || (finding.code == SOPS_CODE && destination == Destination::Clusters)
+            {
+                finding.severity = Severity::Error;
+            }
         }
         findings::sort_findings(&mut found);
         found
@@ -589,8 +592,11 @@ impl Session {
     /// deleted: nothing tells it from what is no longer rendered.
     pub fn prune_limit(&self, limit: PruneLimit) -> PruneLimit {
         let confirms = limit == PruneLimit::new(100);
-        let is_unread = |finding: &Finding| finding.is_error() && finding.code == "unreadable";
-        if !confirms && self.read.iter().any(is_unread) { PruneLimit::new(0) } else { limit }
+        if !confirms && self.read.iter().any(|finding| finding.is_error() && finding.code == "unreadable") {
+            PruneLimit::new(0)
+        } else {
+            limit
+        }
     }
 
     pub(crate) fn compute_plan(&self) -> &PlanResult {
@@ -607,26 +613,29 @@ impl Session {
     /// Applies [`Options::errors`], and sorts by place.
     pub(crate) fn order_findings(&self, mut found: Vec<Finding>) -> Vec<Finding> {
         found.retain(|finding| !self.follows_from_sources(finding));
-        let fails = |code: &str| {
-            let unplaced = code == UNMATCHED && self.repo.config.unplaced == UnplacedTemplates::Error;
-            unplaced || self.errors.iter().any(|one| one == code)
-        };
-        let unmatched = if fails(UNMATCHED) { self.plan().unmatched.as_slice() } else { &[] };
         let by_config = self.repo.config.unplaced == UnplacedTemplates::Error;
+        let fails_unmatched = by_config || self.errors.iter().any(|code| code == UNMATCHED);
+        let unmatched = if fails_unmatched { self.plan().unmatched.as_slice() } else { &[] };
         // A template that is placed nowhere may have another finding that says why. What would follow an object that is
         // on no cluster is unschedulable with it, but not placed either.
-        let says_why =
-            |code: &str| UNMATCHED_CAUSE_CODES.contains(&code) || (by_config && code == "unschedulable");
         // It may be a policy with a mistyped kind, which is not among the templates.
-        let own = if fails(UNMATCHED) { self.repo.claimed.as_slice() } else { &[] };
+        let own = if fails_unmatched { self.repo.claimed.as_slice() } else { &[] };
         let own = own.iter().filter(|claimed| claimed.role == Role::ControlPlane);
         let misspelt: BTreeSet<&ObjectRef> = own.map(|claimed| &claimed.object.id).collect();
-        let is_unmatched = |finding: &Finding| {
-            let object = finding.object.as_ref().filter(|_| says_why(finding.code));
-            object.is_some_and(|id| unmatched.binary_search(id).is_ok() || misspelt.contains(id))
-        };
-        for finding in found.iter_mut().filter(|finding| fails(finding.code) || is_unmatched(finding)) {
-            let of_template = finding.code == UNMATCHED || is_unmatched(finding);
+        for finding in &mut found {
+            let says_why = UNMATCHED_CAUSE_CODES.contains(&finding.code)
+                || (by_config && finding.code == "unschedulable");
+            let object = finding.object.as_ref().filter(|_| says_why);
+            let of_template = finding.code == UNMATCHED
+                || object.is_some_and(|id| unmatched.binary_search(id).is_ok() || misspelt.contains(id));
+            let fails = if finding.code == UNMATCHED {
+                fails_unmatched
+            } else {
+                of_template || self.errors.iter().any(|code| code == finding.code)
+            };
+            if !fails {
+                continue;
+            }
             if by_config && of_template && !finding.is_error() {
                 let help = finding.help.take().map_or_else(String::new, |help| format!("{help}; "));
                 finding.help = Some(format!("{help}`unplaced: error` in federate.yaml makes this an error"));

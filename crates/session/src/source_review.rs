@@ -11,7 +11,7 @@ use federate_kubernetes::{Finding, Object, ObjectRef, Severity, finding};
 use federate_repo::config::UnplacedTemplates;
 use federate_repo::duplicates::differing_folders;
 use federate_repo::template_syntax::UNKNOWN_NAME;
-use federate_repo::{BuildRoot, BuildTool, ClaimedObject, Duplicate, RenamedObject, Role};
+use federate_repo::{BuildRoot, BuildTool, Duplicate, Role};
 
 use crate::Session;
 use crate::candidates::CandidatePlacement;
@@ -76,11 +76,9 @@ impl Session {
         let previous = &self.settings().previous;
         for review in &mut reviews {
             for object in &review.objects {
-                let before = || {
-                    let row = previous.find_row(&object.id)?;
-                    (!row.clusters.is_empty()).then(|| CandidatePlacement { policy: row.policy.clone() })
-                };
-                if let Some(placement) = placed.next().flatten().or_else(before) {
+                let before = previous.find_row(&object.id).filter(|row| !row.clusters.is_empty());
+                let before = before.map(|row| CandidatePlacement { policy: row.policy.clone() });
+                if let Some(placement) = placed.next().flatten().or(before) {
                     review.placed.push((&object.id, placement));
                 }
             }
@@ -106,20 +104,25 @@ impl Session {
         if names.is_empty() {
             return BTreeSet::new();
         }
-        let concerns = |claimed: &&ClaimedObject| {
-            let Some(dialect) = self.dialects().get(claimed.dialect) else { return false };
-            dialect.find_references(&claimed.object).selectors.iter().any(|selector| {
+        let mut concerned = BTreeSet::new();
+        for claimed in &self.repo().claimed {
+            let (Role::Placement | Role::Override) = claimed.role else { continue };
+            let Some(dialect) = self.dialects().get(claimed.dialect) else { continue };
+            let selectors = dialect.find_references(&claimed.object).selectors;
+            let concerns = selectors.iter().any(|selector| {
                 let known = names.get(selector.kind.name.as_str());
-                let named = |name: &str| known.is_some_and(|names| names.contains(name));
                 match &selector.name {
-                    Some(name) => named(&name.name) || selector.with_content,
+                    Some(name) => {
+                        known.is_some_and(|names| names.contains(name.name.as_str())) || selector.with_content
+                    }
                     None => known.is_some(),
                 }
-            })
-        };
-        let decides = |claimed: &&ClaimedObject| matches!(claimed.role, Role::Placement | Role::Override);
-        let claimed = self.repo().claimed.iter().filter(decides).filter(concerns);
-        claimed.map(|claimed| claimed.object.id.clone()).collect()
+            });
+            if concerns {
+                concerned.insert(claimed.object.id.clone());
+            }
+        }
+        concerned
     }
 
     /// The selectors that name objects as they are written, although a build changes their names.
@@ -132,13 +135,19 @@ impl Session {
         let known: BTreeSet<(&str, &str)> =
             templates.map(|id| (id.kind.as_str(), id.name.as_str())).collect();
         let mut findings = Vec::new();
-        let decides = |claimed: &&ClaimedObject| matches!(claimed.role, Role::Placement | Role::Override);
-        for claimed in self.repo().claimed.iter().filter(decides) {
+        for claimed in self
+            .repo()
+            .claimed
+            .iter()
+            .filter(|claimed| matches!(claimed.role, Role::Placement | Role::Override))
+        {
             let Some(dialect) = self.dialects().get(claimed.dialect) else { continue };
             for selector in dialect.find_references(&claimed.object).selectors {
                 let (kind, Some(name)) = (&selector.kind.name, &selector.name) else { continue };
-                let is_it = |one: &&RenamedObject| one.kind == *kind && one.written == name.name;
-                let Some(one) = renamed.iter().find(is_it) else { continue };
+                let Some(one) = renamed.iter().find(|one| one.kind == *kind && one.written == name.name)
+                else {
+                    continue;
+                };
                 if known.contains(&(kind, &name.name)) {
                     continue;
                 }
@@ -166,8 +175,9 @@ impl Session {
         for duplicate in duplicates {
             let others: Vec<bool> =
                 duplicate.different.iter().map(|_| placed.next().flatten().is_some()).collect();
-            let is_placed = || self.placed_in(self.plan(), &duplicate.id).is_some();
-            if !duplicate.different.is_empty() && (others.contains(&true) || is_placed()) {
+            if !duplicate.different.is_empty()
+                && (others.contains(&true) || self.placed_in(self.plan(), &duplicate.id).is_some())
+            {
                 findings.push(duplicate.to_finding());
                 continue;
             }
@@ -228,20 +238,20 @@ struct Provided<'r> {
 impl<'r> Provided<'r> {
     fn new(session: &'r Session) -> Self {
         let repo = session.repo();
-        let templates = || repo.templates.iter().map(|template| &template.object);
+        let templates = repo.templates.iter().map(|template| &template.object);
         let mut charts = BTreeSet::new();
         if repo.builds.iter().any(|build| build.tool == BuildTool::Helm) {
-            let files: BTreeSet<&str> = templates().map(|object| &*object.origin.file).collect();
+            let files: BTreeSet<&str> = templates.clone().map(|object| &*object.origin.file).collect();
             let texts = repo.texts.iter().filter(|(path, _)| files.contains(&***path));
             for (_, text) in texts {
                 let text = String::from_utf8_lossy(text);
                 let sources = text.lines().filter_map(|line| line.strip_prefix("# Source: "));
                 charts.extend(sources.filter_map(|source| Some(source.split_once('/')?.0.to_owned())));
             }
-            let labels = templates().filter_map(|object| object.label("helm.sh/chart"));
+            let labels = templates.clone().filter_map(|object| object.label("helm.sh/chart"));
             charts.extend(labels.filter_map(|label| Some(label.rsplit_once('-')?.0.to_owned())));
         }
-        Self { objects: templates().map(unversioned_identity).collect(), charts }
+        Self { objects: templates.map(unversioned_identity).collect(), charts }
     }
 
     /// Whether the repo has an object that a build gives.
@@ -293,9 +303,12 @@ impl<'r> BuildReview<'r> {
     /// Whether the output would lack what the repo means.
     fn is_missing(&self, unplaced: UnplacedTemplates) -> bool {
         // A policy whose very name is an expression is one only after its engine has run.
-        let decides =
-            |policy: &ObjectRef| self.build.tool == BuildTool::Helm || !policy.name.contains(UNKNOWN_NAME);
-        let has_policies = !self.is_provided && self.build.unread.iter().any(decides);
+        let has_policies = !self.is_provided
+            && self
+                .build
+                .unread
+                .iter()
+                .any(|policy| self.build.tool == BuildTool::Helm || !policy.name.contains(UNKNOWN_NAME));
         match unplaced {
             UnplacedTemplates::Warn => !self.placed.is_empty() || has_policies,
             UnplacedTemplates::Error | UnplacedTemplates::Everywhere => {
@@ -375,14 +388,12 @@ impl<'r> BuildReview<'r> {
     /// The folders that build the same objects, as the `sources` that name one of them.
     fn propose_sources(&self) -> String {
         let folders = &self.build.alternatives;
-        let parts =
-            |folder: &String| folder.rsplit_once('/').map(|(above, _)| above.to_owned()).unwrap_or_default();
-        let above = folders.first().map(parts).unwrap_or_default();
-        let names_clusters = folders.iter().all(|folder| {
-            let last = folder.rsplit('/').next().unwrap_or_default();
-            parts(folder) == above && self.clusters.contains(last)
-        });
         let first = folders.first().map_or("", String::as_str);
+        let (above, _) = first.rsplit_once('/').unwrap_or(("", first));
+        let names_clusters = folders.iter().all(|folder| {
+            let (parent, last) = folder.rsplit_once('/').unwrap_or(("", folder));
+            parent == above && self.clusters.contains(last)
+        });
         if names_clusters {
             let pattern =
                 if above.is_empty() { "{cluster}".to_owned() } else { format!("{above}/{{cluster}}") };
@@ -403,13 +414,16 @@ impl<'r> BuildReview<'r> {
             }
             _ if self.build.failure.is_some() => {
                 let why = self.build.failure.as_ref().map_or("", |failure| &failure.why);
-                format!("the kustomization {} cannot be built: {why}", self.describe_folder())
+                format!("the kustomization {} cannot be built: {why}", quote_folder(&self.build.folder))
             }
             BuildTool::Kustomize => {
-                format!("kustomize builds {}, and federate does not run it", self.describe_folder())
+                format!("kustomize builds {}, and federate does not run it", quote_folder(&self.build.folder))
             }
             BuildTool::Helm => {
-                format!("{} is a Helm chart, which federate.yaml does not name", self.describe_folder())
+                format!(
+                    "{} is a Helm chart, which federate.yaml does not name",
+                    quote_folder(&self.build.folder)
+                )
             }
             BuildTool::Template(engine) => match self.build.files.as_slice() {
                 [_] => format!("this is a template: {}", engine.display_name()),
@@ -419,13 +433,6 @@ impl<'r> BuildReview<'r> {
                     format!("{} files are templates of {}: {listed}", files.len(), engine.display_name())
                 }
             },
-        }
-    }
-
-    fn describe_folder(&self) -> String {
-        match self.build.folder.as_str() {
-            "" => "the repo's folder".to_owned(),
-            folder => format!("`{folder}`"),
         }
     }
 
@@ -461,8 +468,7 @@ impl<'r> BuildReview<'r> {
             None => "their own rules".to_owned(),
         };
         let (it, is) = if self.placed.len() == 1 { ("it", "is") } else { ("they", "are") };
-        let is_unlisted = |id: &ObjectRef| self.build.unlisted.iter().any(|object| object.id == *id);
-        if self.placed.iter().all(|(id, _)| is_unlisted(id)) {
+        if self.placed.iter().all(|(id, _)| self.build.unlisted.iter().any(|object| object.id == **id)) {
             let file = &self.build.file;
             return format!(
                 "{by} would place {names}, but {tool}, and `{file}` does not list {it}: {it} {is} missing from the output"
@@ -526,15 +532,12 @@ enum DuplicateCause {
 
 impl DuplicateCause {
     fn of_duplicate(duplicate: &Duplicate) -> Self {
-        let is_of_tool = |text: &str| SELF_APPLYING_TOOLS.iter().any(|name| text.contains(name));
+        let mut places = std::iter::once(&*duplicate.origin.file).chain(duplicate.id.namespace.as_deref());
+        let is_of_tool = places.any(|text| SELF_APPLYING_TOOLS.iter().any(|name| text.contains(name)));
         let other = duplicate.others.first().map_or("", |origin| &origin.file);
         match differing_folders(&duplicate.origin.file, other) {
             _ if duplicate.is_patch => Self::Patch,
-            _ if is_of_tool(&duplicate.origin.file)
-                || duplicate.id.namespace.as_deref().is_some_and(is_of_tool) =>
-            {
-                Self::Tool
-            }
+            _ if is_of_tool => Self::Tool,
             None => Self::SameFolder,
             Some(_) => Self::Folders,
         }
@@ -565,6 +568,11 @@ const SELF_APPLYING_TOOLS: [&str; 5] = ["flux-system", "gotk-", "argocd", "argo-
 /// How many folders a warning about duplicates counts.
 const COUNTED_FOLDERS: usize = 5;
 
+/// A folder in a sentence.
+fn quote_folder(folder: &str) -> String {
+    if folder.is_empty() { "the repo's folder".to_owned() } else { format!("`{folder}`") }
+}
+
 /// One warning about duplicates of the same cause, counted by the folders that define them.
 fn warn_of_duplicates(cause: DuplicateCause, all: &[&Duplicate]) -> Option<Finding> {
     let first = all.first()?;
@@ -586,19 +594,19 @@ fn warn_of_duplicates(cause: DuplicateCause, all: &[&Duplicate]) -> Option<Findi
         *count += 1;
         folders.extend(others.into_iter().filter(|folder| *folder != own));
     }
-    let shown = |folder: &str| match folder {
-        "" => "the repo's folder".to_owned(),
-        folder => format!("`{folder}`"),
-    };
-    let describe = |(own, (count, others)): (&&str, &(usize, BTreeSet<&str>))| {
-        let others: Vec<String> = others.iter().map(|folder| shown(folder)).collect();
-        let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        match others.as_slice() {
-            [] => format!("{count} in {}", shown(own)),
-            others => format!("{count} in {} and {}", shown(own), finding::join_names(others, MAX_NAMES)),
-        }
-    };
-    let folders: Vec<String> = by_folder.iter().map(describe).collect();
+    let folders: Vec<String> = by_folder
+        .iter()
+        .map(|(own, (count, others))| {
+            let others: Vec<String> = others.iter().map(|folder| quote_folder(folder)).collect();
+            let others: Vec<&str> = others.iter().map(String::as_str).collect();
+            match others.as_slice() {
+                [] => format!("{count} in {}", quote_folder(own)),
+                others => {
+                    format!("{count} in {} and {}", quote_folder(own), finding::join_names(others, MAX_NAMES))
+                }
+            }
+        })
+        .collect();
     let folders: Vec<&str> = folders.iter().map(String::as_str).collect();
     let differ = all.iter().filter(|duplicate| !duplicate.different.is_empty()).count();
     let objects = match all.len() {

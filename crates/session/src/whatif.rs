@@ -161,11 +161,13 @@ impl<'s> ScenarioRunner<'s> {
             return Err(format!("no cluster in the inventory has a {}", unit.name()));
         }
         let units = if pairs { pairs_of(&units) } else { units };
-        let outcome = |(name, clusters): (String, BTreeSet<ClusterName>)| {
-            let outcome = self.run_scenario(&with_lost(scenario, &clusters))?;
-            Ok(UnitOutcome { name, clusters, outcome })
-        };
-        let all: Result<Vec<UnitOutcome>, String> = units.into_par_iter().map(outcome).collect();
+        let all: Result<Vec<UnitOutcome>, String> = units
+            .into_par_iter()
+            .map(|(name, clusters)| {
+                let outcome = self.run_scenario(&with_lost(scenario, &clusters))?;
+                Ok(UnitOutcome { name, clusters, outcome })
+            })
+            .collect();
         let mut all = all?;
         all.sort_by(|a, b| {
             b.outcome.compute_weight().cmp(&a.outcome.compute_weight()).then_with(|| a.name.cmp(&b.name))
@@ -235,8 +237,9 @@ impl UnitOutcome {
 
 fn with_lost(scenario: &Scenario, clusters: &BTreeSet<ClusterName>) -> Scenario {
     let mut scenario = scenario.clone();
-    let lose = |cluster: &ClusterName| ScenarioEvent::Lose(ClusterMatcher::Named(cluster.to_string()));
-    scenario.events.extend(clusters.iter().map(lose));
+    scenario.events.extend(
+        clusters.iter().map(|cluster| ScenarioEvent::Lose(ClusterMatcher::Named(cluster.to_string()))),
+    );
     scenario
 }
 

@@ -137,12 +137,13 @@ impl GitLocation {
 
     /// Whether the last commit does not contain the folder, as if it were not meant to be in this repository.
     pub fn is_outside_of_commit(&self) -> bool {
-        let contains = |repository: &Repository| {
-            let commit = repository.head()?.peel_to_commit()?;
-            resolve::contains_path(repository, commit.id(), &self.prefix)
-        };
         !self.prefix.is_empty()
-            && self.open_repository().is_ok_and(|repository| contains(&repository).is_ok_and(|held| !held))
+            && self.open_repository().is_ok_and(|repository| {
+                let commit = repository.head().and_then(|head| head.peel_to_commit());
+                commit
+                    .and_then(|commit| resolve::contains_path(&repository, commit.id(), &self.prefix))
+                    .is_ok_and(|is_contained| !is_contained)
+            })
     }
 
     /// The folder to show in messages.
@@ -278,15 +279,9 @@ impl GitRevision {
             None if prefix.is_empty() => path.to_owned(),
             None => format!("{prefix}/{path}"),
         };
-        let from_folder = |to: String| match to.strip_prefix(prefix) {
-            _ if prefix.is_empty() => to,
-            Some("") => String::new(),
-            Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/').to_owned(),
-            _ => format!("/{to}"),
-        };
         match self.links.resolve_kind(repository, self.whole, &from_root, link) {
-            EntryKind::LinkToFile(to) => EntryKind::LinkToFile(from_folder(to)),
-            EntryKind::LinkToFolder(to) => EntryKind::LinkToFolder(from_folder(to)),
+            EntryKind::LinkToFile(to) => EntryKind::LinkToFile(relative_to_folder(prefix, to)),
+            EntryKind::LinkToFolder(to) => EntryKind::LinkToFolder(relative_to_folder(prefix, to)),
             kind => kind,
         }
     }
@@ -298,8 +293,12 @@ impl GitRevision {
         mode: i32,
         id: Oid,
     ) -> Result<Option<Oid>, git2::Error> {
-        let is_here = || !self.alternates.is_empty() && repository.odb().is_ok_and(|odb| odb.exists(id));
-        if mode != SUBMODULE_MODE || !(self.submodules.contains(&id) || is_here()) {
+        if mode != SUBMODULE_MODE {
+            return Ok(None);
+        }
+        let is_readable = self.submodules.contains(&id)
+            || (!self.alternates.is_empty() && repository.odb().is_ok_and(|odb| odb.exists(id)));
+        if !is_readable {
             return Ok(None);
         }
         repository.find_commit(id).map(|commit| Some(commit.tree_id()))
@@ -423,16 +422,27 @@ const SUBMODULE_MODE: i32 = 0o160_000;
 /// The content of a file in a revision. The path is relative to the repository's root.
 pub fn read_blob(location: &GitLocation, resolved: &ResolvedRevision, path: &str) -> Result<Vec<u8>, Error> {
     let repository = location.open_repository()?;
-    let read = || {
-        let tree = repository.find_commit(resolved.commit)?.tree()?;
-        let blob = tree.get_path(Path::new(path))?.to_object(&repository)?.peel_to_blob()?;
-        Ok(blob.content().to_vec())
-    };
-    read().map_err(|e: git2::Error| Error::NoRevision {
+    read_tree_entry(&repository, resolved.commit, path).map_err(|e| Error::NoRevision {
         rev: format!("{}:{path}", resolved.rev),
         repository: location.display_folder().to_owned(),
         why: e.message().to_owned(),
     })
+}
+
+fn read_tree_entry(repository: &Repository, commit: Oid, path: &str) -> Result<Vec<u8>, git2::Error> {
+    let tree = repository.find_commit(commit)?.tree()?;
+    let blob = tree.get_path(Path::new(path))?.to_object(repository)?.peel_to_blob()?;
+    Ok(blob.content().to_vec())
+}
+
+/// A path in the repository as seen from a folder in it: absolute, if it is outside of the folder.
+fn relative_to_folder(folder: &str, path: String) -> String {
+    match path.strip_prefix(folder) {
+        _ if folder.is_empty() => path,
+        Some("") => String::new(),
+        Some(rest) if rest.starts_with('/') => rest.trim_start_matches('/').to_owned(),
+        _ => format!("/{path}"),
+    }
 }
 
 /// Whether files below the folder differ from the last commit, or are untracked.

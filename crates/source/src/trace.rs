@@ -83,11 +83,11 @@ impl Source for TracedSource<'_> {
 impl SourceTrace {
     /// Whether a source gives the same answers.
     pub fn is_same(&self, source: &dyn Source) -> bool {
-        let ask = |read: &Read| match read {
+        let answers = self.reads.par_iter().map(|read| match read {
             Read::Folder(folder) => of_folder(&source.list_folder(folder)),
             Read::File(path) => of_file(&source.read_file(path)),
-        };
-        let answers: Vec<Digest> = self.reads.par_iter().map(ask).collect();
+        });
+        let answers: Vec<Digest> = answers.collect();
         compute_digest(answers.iter()) == self.digest
     }
 }

@@ -22,23 +22,19 @@ pub struct WorkTree {
     repository: OnceLock<Option<PathBuf>>,
 }
 
+fn unreadable_root(root: &Path, why: &str) -> Finding {
+    let file: Arc<str> = root.to_string_lossy().into();
+    let message = format!("cannot open the repo {}: {why}", root.display());
+    Finding::in_file(Severity::Error, "unreadable", &file, None, message)
+}
+
 impl WorkTree {
     /// Opens a folder.
     pub fn open(root: &Path) -> Result<Self, Finding> {
-        let error = |why: String| {
-            let file: Arc<str> = root.to_string_lossy().into();
-            Finding::in_file(
-                Severity::Error,
-                "unreadable",
-                &file,
-                None,
-                format!("cannot open the repo {}: {why}", root.display()),
-            )
-        };
-        let canonical = fs::canonicalize(root).map_err(|e| error(describe_error(&e)))?;
+        let canonical = fs::canonicalize(root).map_err(|e| unreadable_root(root, &describe_error(&e)))?;
         if !canonical.is_dir() {
             return Err(
-                error("it is not a folder".to_owned()).with_help("name the folder with the manifests")
+                unreadable_root(root, "it is not a folder").with_help("name the folder with the manifests")
             );
         }
         Ok(Self { root: canonical, missing: Arc::default(), repository: OnceLock::new() })
@@ -64,8 +60,7 @@ impl WorkTree {
 
     /// The root of the git repository's work tree.
     fn repository_root(&self) -> Option<&Path> {
-        let find = || GitLocation::discover_around(&self.root).ok()?.work_tree;
-        self.repository.get_or_init(find).as_deref()
+        self.repository.get_or_init(|| GitLocation::discover_around(&self.root).ok()?.work_tree).as_deref()
     }
 
     /// A canonical path relative to the tree, or from the root of the git repository, unless it is outside of both.
@@ -82,11 +77,6 @@ impl WorkTree {
             (Some(path), Some(Some(repository))) => repository.join(path),
             _ => self.root.join(path.trim_start_matches('/')),
         }
-    }
-
-    /// The entries that a folder lacks, although git tracks them.
-    fn missing_from(&self, folder: &str) -> Option<&Vec<TreeEntry>> {
-        self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder)
     }
 
     fn entry_kind(&self, path: &Path) -> EntryKind {
@@ -120,7 +110,7 @@ impl WorkTree {
 impl Source for WorkTree {
     fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
         let path = self.file_path(folder);
-        let missing = self.missing_from(folder);
+        let missing = self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder);
         let read = match (fs::read_dir(&path), missing) {
             (Err(e), Some(missing)) if e.kind() == io::ErrorKind::NotFound => return Ok(missing.clone()),
             (read, _) => read.map_err(|e| describe_error(&e))?,

@@ -1,6 +1,7 @@
 //! Authentication and authorization: certificates, tokens, roles and bindings.
 
 use federate_apiserver::ApiError;
+use federate_apiserver::values::{list_at, text_at, text_below};
 use serde_json::{Value, json};
 
 use super::cluster::{RequestTarget, TestCluster};
@@ -21,9 +22,22 @@ impl ApiUser {
     fn is_admin(&self) -> bool {
         self.groups.iter().any(|group| group == "system:masters")
     }
+
+    /// Whether the subject of a binding is this user or one of its groups.
+    fn is_subject(&self, subject: &Value) -> bool {
+        let name = text_below(subject, "name");
+        match text_below(subject, "kind") {
+            "User" => self.name == name,
+            "Group" => self.groups.iter().any(|group| group == name),
+            "ServiceAccount" => {
+                self.name == format!("system:serviceaccount:{}:{name}", text_below(subject, "namespace"))
+            }
+            _ => false,
+        }
+    }
 }
 
-/// A request, as rules describe it.
+/// The attributes of a request that rules refer to.
 #[derive(Clone, Debug)]
 pub struct RequestAttributes<'a> {
     pub verb: &'a str,
@@ -106,22 +120,17 @@ impl TestCluster {
     }
 
     pub(super) fn is_allowed(&self, user: &ApiUser, action: &RequestAttributes<'_>) -> bool {
-        let rules = || self.rules_for(user, action.namespace).into_iter().flatten();
-        user.is_admin() || rules().any(|rule| grants_action(rule, action))
+        user.is_admin()
+            || self
+                .rules_for(user, action.namespace)
+                .into_iter()
+                .flatten()
+                .any(|rule| grants_action(rule, action))
     }
 
     /// The rules of the roles that a user is bound to in a namespace.
     fn rules_for(&self, user: &ApiUser, namespace: &str) -> Vec<&Vec<Value>> {
         const RBAC: &str = "rbac.authorization.k8s.io";
-        let subject = |s: &Value| match s["kind"].as_str() {
-            Some("User") => s["name"] == user.name.as_str(),
-            Some("Group") => user.groups.iter().any(|g| s["name"] == g.as_str()),
-            Some("ServiceAccount") => {
-                let name = |key: &str| s[key].as_str().unwrap_or_default();
-                user.name == format!("system:serviceaccount:{}:{}", name("namespace"), name("name"))
-            }
-            _ => false,
-        };
         let mut bindings: Vec<(&str, &Value)> =
             self.store.list_objects(RBAC, "clusterrolebindings", "").map(|(_, b)| ("", b)).collect();
         if !namespace.is_empty() {
@@ -129,7 +138,7 @@ impl TestCluster {
             bindings.extend(own.into_iter().map(|(key, b)| (key.namespace.as_str(), b)));
         }
         let rules = bindings.into_iter().filter_map(|(namespace, binding)| {
-            let bound = binding["subjects"].as_array().is_some_and(|s| s.iter().any(subject));
+            let bound = list_at(binding, "/subjects").iter().any(|subject| user.is_subject(subject));
             let role = binding["roleRef"]["name"].as_str().unwrap_or_default();
             let role = match binding["roleRef"]["kind"].as_str() {
                 Some("ClusterRole") => self.store.get(RBAC, "clusterroles", "", role),
@@ -157,14 +166,13 @@ impl TestCluster {
             }
             ("authorization.k8s.io", "selfsubjectaccessreviews") => {
                 let asked = &body["spec"]["resourceAttributes"];
-                let text = |key: &str| asked[key].as_str().unwrap_or_default();
                 let action = RequestAttributes {
-                    verb: text("verb"),
-                    group: text("group"),
-                    resource: text("resource"),
-                    subresource: text("subresource"),
-                    namespace: text("namespace"),
-                    name: text("name"),
+                    verb: text_below(asked, "verb"),
+                    group: text_below(asked, "group"),
+                    resource: text_below(asked, "resource"),
+                    subresource: text_below(asked, "subresource"),
+                    namespace: text_below(asked, "namespace"),
+                    name: text_below(asked, "name"),
                 };
                 let allowed = self.is_allowed(user, &action);
                 let fields: serde_json::Map<String, Value> = asked
@@ -183,7 +191,7 @@ impl TestCluster {
                 answer["status"] = json!({"allowed": allowed});
             }
             ("authorization.k8s.io", "selfsubjectrulesreviews") => {
-                let namespace = body["spec"]["namespace"].as_str().unwrap_or_default();
+                let namespace = text_at(body, "/spec/namespace");
                 let all = json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]});
                 let rules: Vec<Value> = if user.is_admin() {
                     vec![all]
@@ -205,18 +213,19 @@ pub fn qualified_resource(resource: &str, group: &str) -> String {
 }
 
 fn grants_action(rule: &Value, action: &RequestAttributes<'_>) -> bool {
-    let has = |key: &str, wanted: &str| {
-        let list = rule[key].as_array();
-        list.is_some_and(|list| list.iter().any(|v| v == "*" || v == wanted))
-    };
     let resource = if action.subresource.is_empty() {
         action.resource.to_owned()
     } else {
         format!("{}/{}", action.resource, action.subresource)
     };
-    let names = rule["resourceNames"].as_array().filter(|names| !names.is_empty());
-    has("verbs", action.verb)
-        && has("apiGroups", action.group)
-        && has("resources", &resource)
-        && names.is_none_or(|names| names.iter().any(|n| n == action.name))
+    let names = list_at(rule, "/resourceNames");
+    allows_value(rule, "/verbs", action.verb)
+        && allows_value(rule, "/apiGroups", action.group)
+        && allows_value(rule, "/resources", &resource)
+        && (names.is_empty() || names.iter().any(|name| name == action.name))
+}
+
+/// Whether the list at a pointer of a rule contains a value or `*`.
+pub fn allows_value(rule: &Value, pointer: &str, value: &str) -> bool {
+    list_at(rule, pointer).iter().any(|allowed| allowed == "*" || allowed == value)
 }

@@ -188,7 +188,7 @@ impl TestCluster {
         self.faults.take_delay(verb, request)
     }
 
-    /// How many requests of each verb were answered.
+    /// The numbers of answered requests, by verb.
     pub fn counts(&self) -> &RequestCounts {
         &self.counts
     }
@@ -234,7 +234,7 @@ impl TestCluster {
     pub fn handle_request(&mut self, request: &ApiRequest) -> Response {
         let target = RequestTarget::parse(&request.path);
         let verb = request_verb(request, target.as_ref().is_some_and(|t| !t.name.is_empty()));
-        // Dry runs are counted apart.
+        // Dry runs are counted under a verb of their own.
         let verb = if request.method != "GET" && request.is_dry_run() { "dry run" } else { verb };
         *self.counts.entry(verb.to_owned()).or_default() += 1;
         self.answered.push(request.clone());
@@ -349,21 +349,18 @@ impl RequestTarget {
             _ => return None,
         };
         let mut target = Self { group: group.to_owned(), version: version.to_owned(), ..Self::default() };
-        let mut take = |plural: &str, rest: &[&str]| {
-            plural.clone_into(&mut target.plural);
+        let resource = match rest {
+            ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => rest,
+            ["namespaces", namespace, rest @ ..] => {
+                (*namespace).clone_into(&mut target.namespace);
+                rest
+            }
+            _ => rest,
+        };
+        if let [plural, rest @ ..] = resource {
+            (*plural).clone_into(&mut target.plural);
             rest.first().copied().unwrap_or_default().clone_into(&mut target.name);
             target.subresource = rest.get(1..).unwrap_or_default().join("/");
-        };
-        match rest {
-            // For rights, a namespace is in itself.
-            ["namespaces", name] => take("namespaces", &[name]),
-            ["namespaces", name, part @ ("status" | "finalize")] => take("namespaces", &[name, part]),
-            ["namespaces", namespace, plural, rest @ ..] => {
-                take(plural, rest);
-                (*namespace).clone_into(&mut target.namespace);
-            }
-            [plural, rest @ ..] => take(plural, rest),
-            [] => {}
         }
         Some(target)
     }

@@ -1,6 +1,7 @@
 //! Decodes bodies: formats, duplicate keys, undeclared fields.
 
 use federate_apiserver::typed::{find_mistyped, find_undeclared};
+use federate_apiserver::values::text_below;
 use federate_apiserver::{ApiError, ResourceKind, StatusCause};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
@@ -60,17 +61,9 @@ pub fn decode_object(
         "application/yaml" => (decode_yaml(&request.body)?.0, Vec::new()),
         _ => return Err(unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")),
     };
-    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (given, version) = (text("kind"), text("apiVersion"));
-    let cannot = |why: &str| {
-        ApiError::bad_request(format!(
-            "{given} in version \"{}\" cannot be handled as a {}: {why}",
-            version.rsplit('/').next().unwrap_or_default(),
-            kind.kind
-        ))
-    };
-    if given != kind.kind {
-        return Err(cannot("unknown conversion"));
+    let version = text_below(&object, "apiVersion");
+    if text_below(&object, "kind") != kind.kind {
+        return Err(wrong_kind(&object, kind, "unknown conversion"));
     }
     if version != kind.api_version() {
         return Err(ApiError::bad_request(format!(
@@ -80,7 +73,7 @@ pub fn decode_object(
     }
     let body = without_type_meta(&object);
     if let (None, Some(why)) = (&kind.custom, find_mistyped(&kind.schema, &body)) {
-        return Err(cannot(&why));
+        return Err(wrong_kind(&object, kind, &why));
     }
     let mut complaints: Vec<String> =
         doubled.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
@@ -88,11 +81,22 @@ pub fn decode_object(
         .extend(find_undeclared(&kind.schema, &body).iter().map(|path| format!("unknown field \"{path}\"")));
     match strictness {
         FieldValidation::Strict if !complaints.is_empty() => {
-            Err(cannot(&format!("strict decoding error: {}", complaints.join(", "))))
+            let why = format!("strict decoding error: {}", complaints.join(", "));
+            Err(wrong_kind(&object, kind, &why))
         }
         FieldValidation::Warn => Ok(DecodedObject { object, warnings: complaints }),
         _ => Ok(DecodedObject { object, warnings: Vec::new() }),
     }
+}
+
+/// Refuses an object that cannot be decoded as an object of the kind.
+fn wrong_kind(object: &Value, kind: &ResourceKind, why: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "{} in version \"{}\" cannot be handled as a {}: {why}",
+        text_below(object, "kind"),
+        text_below(object, "apiVersion").rsplit('/').next().unwrap_or_default(),
+        kind.kind
+    ))
 }
 
 /// The object without the fields that schemas need not declare.
@@ -121,12 +125,12 @@ pub fn decode_apply(bytes: &[u8]) -> Result<(Value, bool), ApiError> {
 }
 
 fn decode_yaml(bytes: &[u8]) -> Result<(Value, bool), ApiError> {
-    let mut read = federate_yaml::read_stream(bytes);
-    let wrong = || ApiError::bad_request("error decoding YAML: error converting YAML to JSON");
-    if read.documents.is_empty() {
-        return Err(wrong());
+    let read = federate_yaml::read_stream(bytes);
+    let has_findings = !(read.errors.is_empty() && read.warnings.is_empty());
+    match read.documents.into_iter().next() {
+        Some(document) => Ok((document.value, has_findings)),
+        None => Err(ApiError::bad_request("error decoding YAML: error converting YAML to JSON")),
     }
-    Ok((read.documents.remove(0).value, !(read.errors.is_empty() && read.warnings.is_empty())))
 }
 
 /// JSON, and the paths of duplicate keys.

@@ -1,12 +1,13 @@
 //! Deletions: at once, or after the finalizers are gone.
 
+use federate_apiserver::values::{list_at, text_at};
 use federate_apiserver::{ApiError, ResourceKind, StatusCause, WriteOptions, update_managers};
 use serde_json::{Value, json};
 
 use super::cluster::{RequestTarget, TestCluster};
 use super::decoding::invalid_option;
 use super::http::{ApiRequest, Body, Response};
-use super::write::{check_options, text_at};
+use super::write::check_options;
 
 /// The options of a deletion.
 #[derive(Debug, Default)]
@@ -116,7 +117,7 @@ impl TestCluster {
         }
         let live = self.stored_object(target, kind)?;
         options.check_preconditions(kind, &live)?;
-        // Their first clients expected to keep the pods.
+        // The pods of a Job are kept by default.
         let by_default = kind.is_builtin("Job") && options.policy.is_empty();
         if by_default {
             "Orphan".clone_into(&mut options.policy);
@@ -290,16 +291,22 @@ impl TestCluster {
 
     fn mark_established(&mut self, kind: &ResourceKind, key: super::store::StoreKey, live: &Value) {
         let now = self.current_time();
-        let condition = |ty: &str, reason: &str, message: &str| json!({"type": ty, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
         let mut object = live.clone();
-        let versions =
-            object.pointer("/spec/versions").and_then(Value::as_array).cloned().unwrap_or_default();
-        let stored: Vec<&Value> =
-            versions.iter().filter(|v| v["storage"] == json!(true)).map(|v| &v["name"]).collect();
+        let stored: Vec<&Value> = list_at(live, "/spec/versions")
+            .iter()
+            .filter(|version| version["storage"] == json!(true))
+            .map(|version| &version["name"])
+            .collect();
         object["status"] = json!({
             "conditions": [
-                condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-                condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+                {
+                    "type": "NamesAccepted", "status": "True", "lastTransitionTime": now, "reason": "NoConflicts",
+                    "message": "no conflicts found",
+                },
+                {
+                    "type": "Established", "status": "True", "lastTransitionTime": now,
+                    "reason": "InitialNamesAccepted", "message": "the initial names have been accepted",
+                },
             ],
             "acceptedNames": object["spec"]["names"],
             "storedVersions": stored,

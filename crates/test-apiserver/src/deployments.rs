@@ -1,13 +1,20 @@
 //! The Deployment controller: it creates and scales `ReplicaSets`, and writes the status. Pods are counted, not
-//! created; they become ready only with [`Cluster::nodes`].
+//! created; they become ready only with [`TestCluster::with_nodes`].
 
+use federate_apiserver::values::text_at;
 use serde_json::{Value, json};
 
 use super::cluster::TestCluster;
-use super::write::text_at;
 
 const APPS: &str = "apps";
 const REVISION: &str = "deployment.kubernetes.io/revision";
+
+/// The numbers of pods of a Deployment: of the new `ReplicaSet`, and of all of them.
+#[derive(Clone, Copy, Debug)]
+struct ReplicaCounts {
+    new: i64,
+    all: i64,
+}
 
 impl TestCluster {
     /// Reconciles every Deployment and its `ReplicaSets`.
@@ -38,16 +45,14 @@ impl TestCluster {
         let most = wanted + max_surge(deployment, wanted);
         let hash = template_hash(&deployment["spec"]["template"]);
         let sets = self.owned_replica_sets(deployment);
-        let is_new = |set: &&Value| set["metadata"]["labels"]["pod-template-hash"] == hash.as_str();
-        let running = |set: &Value| set["spec"]["replicas"].as_i64().unwrap_or_default();
-        let old: i64 = sets.iter().filter(|set| !is_new(set)).map(running).sum();
-        let revision = |object: &Value| -> i64 {
-            object["metadata"]["annotations"][REVISION].as_str().and_then(|r| r.parse().ok()).unwrap_or(0)
-        };
-        let newest = sets.iter().map(revision).max().unwrap_or(0);
+        let (new_sets, old_sets): (Vec<&Value>, Vec<&Value>) =
+            sets.iter().partition(|set| set["metadata"]["labels"]["pod-template-hash"] == hash.as_str());
+        let new_set = new_sets.first();
+        let old: i64 = old_sets.iter().map(|set| replicas_of(set)).sum();
+        let newest = sets.iter().map(revision_of).max().unwrap_or(0);
         // Old pods are removed only when new ones are ready.
         let count = if self.ready { wanted } else { wanted.min(most - old).max(0) };
-        let number = sets.iter().find(is_new).map_or(newest + 1, revision);
+        let number = new_set.map_or(newest + 1, |set| revision_of(set));
         let mut annotations = json!({
             "deployment.kubernetes.io/desired-replicas": wanted.to_string(),
             "deployment.kubernetes.io/max-replicas": most.to_string(),
@@ -60,11 +65,11 @@ impl TestCluster {
             }
         }
         let name = format!("{}-{hash}", text_at(deployment, "/metadata/name"));
-        if let Some(set) = sets.iter().find(is_new) {
-            let mut changed = set.clone();
+        if let Some(set) = new_set {
+            let mut changed = Value::clone(set);
             changed["spec"]["replicas"] = json!(count);
             changed["metadata"]["annotations"] = annotations;
-            if changed != *set {
+            if changed != **set {
                 self.send_request("PUT", &format!("{root}/replicasets/{name}"), &changed);
             }
         } else {
@@ -76,14 +81,20 @@ impl TestCluster {
         }
         let mut total = count + old;
         let ready = self.ready;
-        for set in sets.iter().filter(|set| ready && !is_new(set) && running(set) > 0) {
+        for set in old_sets.into_iter().filter(|set| ready && replicas_of(set) > 0) {
             let mut changed = set.clone();
             changed["spec"]["replicas"] = json!(0);
             let name = text_at(set, "/metadata/name").to_owned();
             self.send_request("PUT", &format!("{root}/replicasets/{name}"), &changed);
             total = count;
         }
-        self.report_status(deployment, &format!("{root}/deployments"), &name, number, (count, total));
+        self.report_status(
+            deployment,
+            &format!("{root}/deployments"),
+            &name,
+            number,
+            ReplicaCounts { new: count, all: total },
+        );
     }
 
     /// Writes status and revision of a Deployment, if they changed.
@@ -93,15 +104,10 @@ impl TestCluster {
         root: &str,
         set: &str,
         revision: i64,
-        (new, all): (i64, i64),
+        replicas: ReplicaCounts,
     ) {
         let now = self.current_time();
-        let condition = |ty: &str, status: &str, reason: &str, message: &str| {
-            json!({
-                "type": ty, "status": status, "lastUpdateTime": now, "lastTransitionTime": now, "reason": reason,
-                "message": message,
-            })
-        };
+        let ReplicaCounts { new, all } = replicas;
         let mut status = json!({
             "observedGeneration": deployment["metadata"]["generation"], "replicas": all, "updatedReplicas": new,
             "terminatingReplicas": 0,
@@ -110,43 +116,33 @@ impl TestCluster {
             status["readyReplicas"] = json!(all);
             status["availableReplicas"] = json!(all);
             status["conditions"] = json!([
-                condition(
-                    "Available",
-                    "True",
-                    "MinimumReplicasAvailable",
-                    "Deployment has minimum availability."
-                ),
-                condition(
-                    "Progressing",
-                    "True",
-                    "NewReplicaSetAvailable",
-                    &format!("ReplicaSet \"{set}\" has successfully progressed."),
-                ),
+                {
+                    "type": "Available", "status": "True", "lastUpdateTime": now, "lastTransitionTime": now,
+                    "reason": "MinimumReplicasAvailable", "message": "Deployment has minimum availability.",
+                },
+                {
+                    "type": "Progressing", "status": "True", "lastUpdateTime": now, "lastTransitionTime": now,
+                    "reason": "NewReplicaSetAvailable",
+                    "message": format!("ReplicaSet \"{set}\" has successfully progressed."),
+                },
             ]);
         } else {
-            let why = "Deployment does not have minimum availability.";
             status["unavailableReplicas"] = json!(all);
             status["conditions"] = json!([
-                condition("Available", "False", "MinimumReplicasUnavailable", why),
-                condition(
-                    "Progressing",
-                    "True",
-                    "ReplicaSetUpdated",
-                    &format!("ReplicaSet \"{set}\" is progressing.")
-                ),
+                {
+                    "type": "Available", "status": "False", "lastUpdateTime": now, "lastTransitionTime": now,
+                    "reason": "MinimumReplicasUnavailable",
+                    "message": "Deployment does not have minimum availability.",
+                },
+                {
+                    "type": "Progressing", "status": "True", "lastUpdateTime": now, "lastTransitionTime": now,
+                    "reason": "ReplicaSetUpdated", "message": format!("ReplicaSet \"{set}\" is progressing."),
+                },
             ]);
         }
-        let timeless = |status: &Value| {
-            let mut status = status.clone();
-            for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-                condition["lastUpdateTime"] = Value::Null;
-                condition["lastTransitionTime"] = Value::Null;
-            }
-            status
-        };
         let mut changed = deployment.clone();
         changed["metadata"]["annotations"][REVISION] = json!(revision.to_string());
-        let unreported = timeless(&status) != timeless(&deployment["status"]);
+        let unreported = without_times(&status) != without_times(&deployment["status"]);
         if unreported || changed["metadata"]["annotations"] != deployment["metadata"]["annotations"] {
             changed["status"] = status;
             self.send_request(
@@ -165,7 +161,9 @@ impl TestCluster {
             let path = format!("{root}/replicasets/{}", text_at(&set, "/metadata/name"));
             if finalizers.contains(&json!("orphan")) {
                 let mut free = set.clone();
-                free["metadata"].as_object_mut().unwrap().shift_remove("ownerReferences");
+                if let Some(metadata) = free["metadata"].as_object_mut() {
+                    metadata.shift_remove("ownerReferences");
+                }
                 self.send_request("PUT", &path, &free);
             } else if finalizers.contains(&json!("foregroundDeletion")) {
                 self.send_request("DELETE", &path, &json!({}));
@@ -206,6 +204,26 @@ impl TestCluster {
             );
         }
     }
+}
+
+/// The desired replicas of a `ReplicaSet`.
+fn replicas_of(set: &Value) -> i64 {
+    set["spec"]["replicas"].as_i64().unwrap_or_default()
+}
+
+/// The revision of a `ReplicaSet`; 0 without one.
+fn revision_of(set: &Value) -> i64 {
+    set["metadata"]["annotations"][REVISION].as_str().and_then(|revision| revision.parse().ok()).unwrap_or(0)
+}
+
+/// A status without the times of its conditions.
+fn without_times(status: &Value) -> Value {
+    let mut status = status.clone();
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        condition["lastUpdateTime"] = Value::Null;
+        condition["lastTransitionTime"] = Value::Null;
+    }
+    status
 }
 
 /// The number of pods beyond the desired ones (`maxSurge`).

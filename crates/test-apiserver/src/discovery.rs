@@ -65,16 +65,17 @@ impl TestCluster {
 
     /// The paths of the `OpenAPI` documents. The server says that this is text.
     fn openapi_root(&self) -> Response {
-        let groups = self.named_groups();
-        let of_group = |group: &String| {
-            self.versions_of(group).into_iter().map(|v| format!("apis/{group}/{v}")).collect::<Vec<_>>()
-        };
-        let versions = groups.iter().flat_map(of_group).chain(["api/v1".to_owned(), "version".to_owned()]);
-        let entry = |path: String| {
+        let mut paths = serde_json::Map::new();
+        for group in self.named_groups() {
+            for version in self.versions_of(&group) {
+                let url = format!("/openapi/v3/apis/{group}/{version}?hash=0");
+                paths.insert(format!("apis/{group}/{version}"), json!({"serverRelativeURL": url}));
+            }
+        }
+        for path in ["api/v1", "version"] {
             let url = format!("/openapi/v3/{path}?hash=0");
-            (path, json!({"serverRelativeURL": url}))
-        };
-        let paths: serde_json::Map<String, Value> = versions.map(entry).collect();
+            paths.insert(path.to_owned(), json!({"serverRelativeURL": url}));
+        }
         Response::from_json(200, json!({"paths": paths}))
             .with_header("Content-Type", "text/plain; charset=utf-8")
     }
@@ -93,8 +94,10 @@ impl TestCluster {
     }
 
     fn describe_group(&self, group: &str, whole: bool) -> Value {
-        let version = |v: &String| json!({"groupVersion": format!("{group}/{v}"), "version": v});
-        let versions: Vec<Value> = self.versions_of(group).iter().map(version).collect();
+        let versions = self.versions_of(group).into_iter();
+        let versions: Vec<Value> = versions
+            .map(|version| json!({"groupVersion": format!("{group}/{version}"), "version": version}))
+            .collect();
         let mut answer = json!({"name": group, "versions": versions, "preferredVersion": versions[0]});
         if whole {
             answer["kind"] = json!("APIGroup");
@@ -139,31 +142,6 @@ impl TestCluster {
     }
 
     fn aggregated_discovery(&self, groups: &[String]) -> Response {
-        let resource = |kind: &ResourceKind| {
-            let mut resource = json!({
-                "resource": kind.plural,
-                // Custom resources have all three; other kinds only the kind.
-                "responseKind": response_kind(kind, ("", "", kind.kind.clone())),
-                "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
-                "singularResource": kind.singular, "verbs": verbs_of(kind),
-            });
-            if !kind.short.is_empty() {
-                resource["shortNames"] = json!(kind.short);
-            }
-            if !kind.categories.is_empty() {
-                resource["categories"] = json!(kind.categories);
-            }
-            let parts: Vec<Value> = subresources_of(kind)
-                .into_iter()
-                .map(|(name, shown)| {
-                    json!({"subresource": name, "responseKind": response_kind(kind, shown), "verbs": part_verbs(name)})
-                })
-                .collect();
-            if !parts.is_empty() {
-                resource["subresources"] = json!(parts);
-            }
-            resource
-        };
         let items: Vec<Value> = groups
             .iter()
             .map(|group| {
@@ -172,7 +150,7 @@ impl TestCluster {
                     .iter()
                     .map(|version| {
                         let kinds = self.kinds.iter().filter(|k| k.group == *group && k.version == *version);
-                        let resources: Vec<Value> = kinds.map(|kind| resource(kind)).collect();
+                        let resources: Vec<Value> = kinds.map(|kind| aggregated_resource(kind)).collect();
                         json!({"version": version, "resources": resources, "freshness": "Current"})
                     })
                     .collect();
@@ -185,6 +163,32 @@ impl TestCluster {
         });
         Response::from_json(200, body).with_header("Content-Type", AGGREGATED)
     }
+}
+
+/// A resource in the aggregated discovery.
+fn aggregated_resource(kind: &ResourceKind) -> Value {
+    let mut resource = json!({
+        "resource": kind.plural,
+        // Custom resources have group, version and kind; other kinds only the kind.
+        "responseKind": response_kind(kind, ("", "", kind.kind.clone())),
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind.singular, "verbs": verbs_of(kind),
+    });
+    if !kind.short.is_empty() {
+        resource["shortNames"] = json!(kind.short);
+    }
+    if !kind.categories.is_empty() {
+        resource["categories"] = json!(kind.categories);
+    }
+    let mut parts = Vec::new();
+    for (name, shown) in subresources_of(kind) {
+        let shown = response_kind(kind, shown);
+        parts.push(json!({"subresource": name, "responseKind": shown, "verbs": part_verbs(name)}));
+    }
+    if !parts.is_empty() {
+        resource["subresources"] = json!(parts);
+    }
+    resource
 }
 
 fn accepts_json(request: &ApiRequest) -> bool {
@@ -226,15 +230,15 @@ fn subresources_of(kind: &ResourceKind) -> Vec<(&'static str, (&'static str, &'s
     if kind.is_builtin("Namespace") {
         parts.push(("finalize", ("", "", kind.kind.clone())));
     }
-    let own = || ("", "", kind.kind.clone());
-    let scale = || ("autoscaling", "v1", "Scale".to_owned());
-    match (kind.custom.is_some(), kind.scale, kind.status) {
-        (false, true, true) => parts.extend([("scale", scale()), ("status", own())]),
-        (true, true, true) => parts.extend([("status", own()), ("scale", scale())]),
-        (_, scales, status) => {
-            parts.extend(scales.then(|| ("scale", scale())));
-            parts.extend(status.then(|| ("status", own())));
-        }
+    if kind.scale {
+        parts.push(("scale", ("autoscaling", "v1", "Scale".to_owned())));
+    }
+    if kind.status {
+        parts.push(("status", ("", "", kind.kind.clone())));
+    }
+    // Of custom resources, the status comes first.
+    if kind.custom.is_some() {
+        parts.reverse();
     }
     parts
 }

@@ -1,12 +1,11 @@
 //! Kubernetes API servers in this process, for tests, benchmarks and demonstrations.
 //!
-//! A [`Cluster`] is a server without sockets: it answers one [`Request`] at a time. [`Fleet`] serves
-//! several of them over HTTPS on loopback and writes a kubeconfig for them. What objects become when
-//! they are written is up to `federate_apiserver`; here are storage, reading, watching, rights, discovery, and
-//! faults on demand.
+//! A [`TestCluster`] is a server without sockets: it answers one [`ApiRequest`] at a time. [`Fleet`] serves several of
+//! them over HTTPS on loopback and writes a kubeconfig for them. `federate_apiserver` has the write path; this crate
+//! adds storage, reading, watching, authorization, discovery, and faults on demand.
 //!
-//! There is no controller manager, unless [`Cluster::controllers`] asks for the part of one that keeps
-//! namespaces and Deployments: nothing changes without a request.
+//! There is no controller manager, and nothing changes without a request, unless [`TestCluster::with_controllers`] adds
+//! the controllers of namespaces and Deployments.
 
 #![allow(
     dead_code,

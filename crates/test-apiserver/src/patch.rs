@@ -1,6 +1,7 @@
-//! Patches of all four sorts.
+//! Patches: JSON patches, merge patches, strategic merge patches and server-side apply.
 
 use federate_apiserver::typed::{find_mistyped, find_undeclared};
+use federate_apiserver::values::{text_at, text_below};
 use federate_apiserver::{
     ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, merge_applied, patches,
     update_managers,
@@ -12,7 +13,7 @@ use super::auth::{ApiUser, RequestAttributes};
 use super::cluster::{RequestTarget, TestCluster};
 use super::decoding::{self, FieldValidation, without_type_meta};
 use super::http::{ApiRequest, Response};
-use super::write::{check_name, check_options, field_manager, set_namespace, text_at};
+use super::write::{check_name, check_options, field_manager, set_namespace};
 
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
@@ -171,57 +172,59 @@ pub fn compute_patched(
             .map_err(|why| ApiError::new(400, "BadRequest", why))?,
     };
     let object = without_type_meta(&patched);
-    let invalid = |why: &str| {
-        let shown = if sort == STRATEGIC { format_go(&patch) } else { patched.to_string() };
-        let cause = StatusCause::invalid("patch", &Value::from(shown), why);
-        let mut failure = ApiError::invalid_values("", "", "", "", &[cause]);
-        failure.details.shift_remove("kind");
-        failure
-    };
-    if let (None, Some(why)) = (&kind.custom, find_mistyped(&kind.schema, &object)) {
-        return Err(invalid(&why));
-    }
+    let mistyped = find_mistyped(&kind.schema, &object).filter(|_| kind.custom.is_none());
     let unknown: Vec<String> = find_undeclared(&kind.schema, &object)
         .iter()
         .map(|path| format!("unknown field \"{path}\""))
         .collect();
-    match strictness {
-        FieldValidation::Strict if !unknown.is_empty() => {
-            Err(invalid(&format!("strict decoding error: {}", unknown.join(", "))))
+    let why = match (mistyped, strictness) {
+        (Some(why), _) => why,
+        (None, FieldValidation::Strict) if !unknown.is_empty() => {
+            format!("strict decoding error: {}", unknown.join(", "))
         }
-        FieldValidation::Warn => Ok((patched, unknown)),
-        _ => Ok((patched, Vec::new())),
-    }
+        (None, FieldValidation::Warn) => return Ok((patched, unknown)),
+        (None, _) => return Ok((patched, Vec::new())),
+    };
+    let shown = if sort == STRATEGIC { format_go(&patch) } else { patched.to_string() };
+    let cause = StatusCause::invalid("patch", &Value::from(shown), &why);
+    let mut failure = ApiError::invalid_values("", "", "", "", &[cause]);
+    failure.details.shift_remove("kind");
+    Err(failure)
 }
 
 fn apply_operations(live: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let rejected =
-        || ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request");
     let operations = patch.as_array().ok_or_else(|| {
         let message = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
         ApiError::bad_request(message)
     })?;
     let mut document = live.clone();
     for operation in operations {
-        let at = |key: &str| operation.get(key).and_then(Value::as_str).unwrap_or_default();
-        let (name, path) = (at("op"), at("path"));
-        let run = |document: &mut Value, name: &str, path: &str, value: Option<&Value>| {
-            json_patch::apply_by(PatchRules::Lenient, document, JsonPatchOperation { name, path, value })
-                .map_err(|_| rejected())
-        };
-        match name {
-            "copy" | "move" => {
-                let from = json_patch::parse_pointer(at("from")).map_err(|_| rejected())?;
-                let value = json_patch::find_value(&document, &from).cloned().ok_or_else(rejected)?;
-                if name == "move" {
-                    run(&mut document, "remove", at("from"), None)?;
-                }
-                run(&mut document, "add", path, Some(&value))?;
-            }
-            _ => run(&mut document, name, path, operation.get("value"))?,
-        }
+        apply_operation(&mut document, operation).map_err(|_| {
+            ApiError::new(422, "Invalid", "the server rejected our request due to an error in our request")
+        })?;
     }
     Ok(document)
+}
+
+fn apply_operation(document: &mut Value, operation: &Value) -> Result<(), json_patch::Error> {
+    let rules = PatchRules::Lenient;
+    let (name, path) = (text_below(operation, "op"), text_below(operation, "path"));
+    if !matches!(name, "copy" | "move") {
+        let operation = JsonPatchOperation { name, path, value: operation.get("value") };
+        return json_patch::apply_by(rules, document, operation);
+    }
+    let from = text_below(operation, "from");
+    let tokens = json_patch::parse_pointer(from)?;
+    let found = json_patch::find_value(document, &tokens).cloned();
+    let value = found.ok_or_else(|| json_patch::Error::Missing(from.to_owned()))?;
+    if name == "move" {
+        json_patch::apply_by(
+            rules,
+            document,
+            JsonPatchOperation { name: "remove", path: from, value: None },
+        )?;
+    }
+    json_patch::apply_by(rules, document, JsonPatchOperation { name: "add", path, value: Some(&value) })
 }
 
 /// A document as Go prints maps.

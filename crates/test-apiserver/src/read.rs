@@ -10,7 +10,7 @@ use super::selector::RequestSelector;
 use super::table;
 use super::watch::Watch;
 
-/// Where a list continues: the version that it shows, and the last key.
+/// The place at which a list continues: the version that it shows, and the last key.
 struct ContinueToken {
     version: i64,
     start: String,
@@ -23,14 +23,14 @@ impl ContinueToken {
     }
 
     fn from_text(text: &str) -> Result<Self, ApiError> {
-        let bad = || ApiError::bad_request("invalid continue token: continue key is not valid");
-        let bytes = decode_base64url(text).ok_or_else(bad)?;
-        let token: Value = serde_json::from_slice(&bytes).map_err(|_| bad())?;
-        let start = token["start"].as_str().ok_or_else(bad)?;
-        Ok(Self {
-            version: token["rv"].as_i64().ok_or_else(bad)?,
-            start: start.trim_end_matches('\0').to_owned(),
-        })
+        Self::decode(text)
+            .ok_or_else(|| ApiError::bad_request("invalid continue token: continue key is not valid"))
+    }
+
+    fn decode(text: &str) -> Option<Self> {
+        let token: Value = serde_json::from_slice(&decode_base64url(text)?).ok()?;
+        let start = token["start"].as_str()?.trim_end_matches('\0').to_owned();
+        Some(Self { version: token["rv"].as_i64()?, start })
     }
 }
 
@@ -102,8 +102,8 @@ impl TestCluster {
                 let message = "specifying resource version is not allowed when using continue";
                 return Err(ApiError::bad_request(message));
             }
-            if token.version >= 0 {
-                version = u64::try_from(token.version).unwrap();
+            if let Ok(shown) = u64::try_from(token.version) {
+                version = shown;
                 if version < self.store.compacted {
                     return Ok(expired_response(token));
                 }
@@ -148,17 +148,11 @@ impl TestCluster {
         version: u64,
         after: Option<&str>,
     ) -> Vec<(String, Value)> {
-        let place = |namespace: &str, name: &str| {
-            if target.namespace.is_empty() && kind.namespaced {
-                format!("{namespace}/{name}")
-            } else {
-                name.to_owned()
-            }
-        };
+        let with_namespace = target.namespace.is_empty() && kind.namespaced;
         let mut objects: Vec<(String, Value)> = self
             .store
             .list_objects(&kind.group, &kind.plural, &target.namespace)
-            .map(|(key, object)| (place(&key.namespace, &key.name), object.clone()))
+            .map(|(key, object)| (key.list_place(with_namespace), object.clone()))
             .collect();
         // Undo what has happened since.
         for event in self.store.events.iter().rev().take_while(|event| event.version > version) {
@@ -166,7 +160,7 @@ impl TestCluster {
             let same_kind = (&key.group, &key.plural) == (&kind.group, &kind.plural)
                 && (target.namespace.is_empty() || key.namespace == target.namespace);
             if same_kind {
-                let at = place(&key.namespace, &key.name);
+                let at = key.list_place(with_namespace);
                 objects.retain(|(place, _)| *place != at);
                 objects.extend(event.before.as_ref().map(|object| (at, Value::clone(object))));
             }

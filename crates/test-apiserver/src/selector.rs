@@ -27,6 +27,10 @@ pub struct RequestSelector {
 }
 
 impl SelectorTerm {
+    fn new(key: &str, test: Test) -> Self {
+        Self { key: key.trim().to_owned(), test }
+    }
+
     fn matches_value(&self, value: Option<&str>) -> bool {
         let number = value.and_then(|v| v.parse::<i64>().ok());
         match &self.test {
@@ -64,13 +68,17 @@ impl RequestSelector {
     }
 
     pub fn matches_object(&self, object: &Value) -> bool {
-        let label = |key: &str| object.pointer("/metadata/labels").and_then(|l| l.get(key)?.as_str());
-        let field = |key: &str| {
-            let found = object.pointer(&format!("/{}", key.replace('.', "/")));
-            found.map_or_else(String::new, |v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
-        };
-        self.labels.iter().all(|term| term.matches_value(label(&term.key)))
-            && self.fields.iter().all(|term| term.matches_value(Some(&field(&term.key))))
+        let labels = object.pointer("/metadata/labels");
+        self.labels
+            .iter()
+            .all(|term| term.matches_value(labels.and_then(|labels| labels.get(&term.key)?.as_str())))
+            && self.fields.iter().all(|term| {
+                match object.pointer(&format!("/{}", term.key.replace('.', "/"))) {
+                    Some(Value::String(text)) => term.matches_value(Some(text)),
+                    Some(other) => term.matches_value(Some(&other.to_string())),
+                    None => term.matches_value(Some("")),
+                }
+            })
     }
 }
 
@@ -137,31 +145,29 @@ fn parse_labels(text: &str) -> Result<Vec<SelectorTerm>, String> {
 }
 
 fn parse_label(term: &str) -> Result<SelectorTerm, String> {
-    let make = |key: &str, test: Test| Ok(SelectorTerm { key: key.trim().to_owned(), test });
     if let Some(key) = term.strip_prefix('!') {
-        return make(key, Test::Absent);
+        return Ok(SelectorTerm::new(key, Test::Absent));
     }
     for (operator, not) in [("!=", true), ("==", false), ("=", false)] {
         if let Some((key, value)) = term.split_once(operator) {
             let values = vec![value.trim().to_owned()];
-            return make(key, if not { Test::NotIn(values) } else { Test::In(values) });
+            return Ok(SelectorTerm::new(key, if not { Test::NotIn(values) } else { Test::In(values) }));
         }
     }
     for (operator, above) in [('>', true), ('<', false)] {
         if let Some((key, value)) = term.split_once(operator) {
             let limit = value.trim().parse().map_err(|_| format!("{value:?} is no integer"))?;
-            return make(key, if above { Test::Above(limit) } else { Test::Below(limit) });
+            return Ok(SelectorTerm::new(key, if above { Test::Above(limit) } else { Test::Below(limit) }));
         }
     }
     let mut words = term.splitn(2, char::is_whitespace);
     let (key, rest) = (words.next().unwrap_or_default(), words.next().map(str::trim));
-    let Some(rest) = rest else { return make(key, Test::Exists) };
+    let Some(rest) = rest else { return Ok(SelectorTerm::new(key, Test::Exists)) };
     let (operator, list) = rest.split_once('(').unwrap_or((rest, ""));
-    let values =
-        || -> Vec<String> { list.trim_end_matches(')').split(',').map(|v| v.trim().to_owned()).collect() };
+    let values = list.trim_end_matches(')').split(',').map(|value| value.trim().to_owned()).collect();
     match operator.trim() {
-        "in" => make(key, Test::In(values())),
-        "notin" => make(key, Test::NotIn(values())),
+        "in" => Ok(SelectorTerm::new(key, Test::In(values))),
+        "notin" => Ok(SelectorTerm::new(key, Test::NotIn(values))),
         other => {
             let found = other.split_whitespace().next().unwrap_or_default();
             Err(format!("found '{found}', expected: in, notin, =, ==, !=, gt, lt"))

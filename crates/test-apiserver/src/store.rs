@@ -15,6 +15,13 @@ pub struct StoreKey {
     pub name: String,
 }
 
+impl StoreKey {
+    /// The place of the object in a list: its name, after its namespace in a list of several namespaces.
+    pub fn list_place(&self, with_namespace: bool) -> String {
+        if with_namespace { format!("{}/{}", self.namespace, self.name) } else { self.name.clone() }
+    }
+}
+
 /// A change, in order of versions.
 #[derive(Clone, Debug)]
 pub struct StoreEvent {

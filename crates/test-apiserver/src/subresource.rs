@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use federate_apiserver::values::text_at;
 use federate_apiserver::{
     ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, update_managers,
 };
@@ -12,7 +13,7 @@ use super::cluster::{RequestTarget, TestCluster, not_allowed, unknown_resource};
 use super::decoding::{self, FieldValidation};
 use super::http::{ApiRequest, Response};
 use super::patch::compute_patched;
-use super::write::{check_name, check_options, field_manager, set_namespace, text_at};
+use super::write::{check_name, check_options, field_manager, set_namespace};
 
 impl TestCluster {
     pub(super) fn handle_subresource(
@@ -114,15 +115,18 @@ impl TestCluster {
         let write =
             WriteOptions { kind, manager: &manager, subresource: Some("scale"), force: false, now: &now };
         let mut object = update_managers(Some(&live), &object, &write);
-        // Entries for `scale` have no time.
         if let Some(entries) = object["metadata"]["managedFields"].as_array_mut() {
-            let of_request =
-                |entry: &Value| entry["subresource"] == "scale" && entry["manager"] == manager.as_str();
-            for entry in entries.iter_mut().filter(|entry| of_request(entry)) {
-                entry.as_object_mut().unwrap().shift_remove("time");
-            }
-            // Custom resources have no entry for it.
-            entries.retain(|entry| kind.custom.is_none() || !of_request(entry));
+            entries.retain_mut(|entry| {
+                if entry["subresource"] != "scale" || entry["manager"] != manager.as_str() {
+                    return true;
+                }
+                // Entries for `scale` have no time.
+                if let Some(entry) = entry.as_object_mut() {
+                    entry.shift_remove("time");
+                }
+                // Custom resources have no such entries.
+                kind.custom.is_none()
+            });
         }
         let stored = self.store_changed(request, kind, target, &live, object, &write)?;
         Ok(Response::from_json(200, scale_of(kind, &stored)))
@@ -135,13 +139,16 @@ impl TestCluster {
         target: &RequestTarget,
     ) -> Result<Response, ApiError> {
         let live = self.stored_object(target, kind)?;
-        let budgets = self.store.list_objects("policy", "poddisruptionbudgets", &target.namespace);
-        let selects = |budget: &&Value| {
+        let labels = live.pointer("/metadata/labels");
+        let mut budgets = self.store.list_objects("policy", "poddisruptionbudgets", &target.namespace);
+        let selecting = budgets.find(|(_, budget)| {
             let wanted = budget.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
-            let label = |key: &str| live.pointer("/metadata/labels").and_then(|l| l.get(key));
-            wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| label(key) == Some(value)))
-        };
-        if let Some(budget) = budgets.map(|(_, budget)| budget).find(selects)
+            wanted.is_some_and(|wanted| {
+                wanted.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+            })
+        });
+        drop(budgets);
+        if let Some((_, budget)) = selecting
             && budget["status"]["disruptionsAllowed"].as_i64().unwrap_or_default() < 1
         {
             let why = format!(
@@ -197,25 +204,23 @@ fn replicas_pointer(kind: &ResourceKind) -> String {
 }
 
 fn set_value(object: &mut Value, pointer: &str, value: Value) {
-    let (parent, key) = pointer.rsplit_once('/').unwrap();
-    if let Some(parent) = object.pointer_mut(parent) {
+    if let Some((parent, key)) = pointer.rsplit_once('/')
+        && let Some(parent) = object.pointer_mut(parent)
+    {
         parent[key] = value;
     }
 }
 
 fn scale_of(kind: &ResourceKind, object: &Value) -> Value {
-    let at = |path: Option<&String>, or: &str| {
-        let path = path.map_or_else(|| or.to_owned(), |p| to_pointer(p));
-        object.pointer(&path).cloned()
-    };
     let custom = kind.custom.as_ref();
     let mut metadata = json!({});
     for key in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         metadata[key] = object["metadata"][key].clone();
     }
-    let replicas = at(custom.and_then(|c| c.replicas.as_ref()), "/spec/replicas").unwrap_or_else(|| json!(0));
-    let running =
-        at(custom.and_then(|c| c.status_replicas.as_ref()), "/status/replicas").unwrap_or_else(|| json!(0));
+    let running = custom.and_then(|custom| custom.status_replicas.as_deref());
+    let running = to_pointer(running.unwrap_or(".status.replicas"));
+    let running = object.pointer(&running).cloned().unwrap_or_else(|| json!(0));
+    let replicas = object.pointer(&replicas_pointer(kind)).cloned().unwrap_or_else(|| json!(0));
     let mut spec = json!({});
     if replicas != json!(0) {
         spec["replicas"] = replicas;

@@ -1,6 +1,7 @@
 //! The form of a response: whole objects, metadata only, or rows of a table.
 
 use federate_apiserver::ResourceKind;
+use federate_apiserver::values::{integer_at, list_at};
 use serde_json::{Value, json};
 
 use super::http::ApiRequest;
@@ -51,7 +52,7 @@ pub fn format_list(request: &ApiRequest, kind: &ResourceKind, metadata: &Value, 
     json!({"kind": format!("{}List", kind.kind), "apiVersion": kind.api_version(), "metadata": metadata, "items": items})
 }
 
-/// A column: its name, its type, and whether it is only shown on demand.
+/// A column: its name, and whether it is only shown on demand.
 type Column = (&'static str, bool);
 
 fn build_table(kind: &ResourceKind, metadata: &Value, items: &[Value]) -> Value {
@@ -69,37 +70,38 @@ fn build_table(kind: &ResourceKind, metadata: &Value, items: &[Value]) -> Value 
     } else {
         &[("Name", false), ("Age", false)]
     };
-    let column = |(name, wide): &Column| {
+    let mut definitions = Vec::new();
+    for (name, wide) in columns {
         let format = if *name == "Name" { "name" } else { "" };
-        json!({
+        definitions.push(json!({
             "name": name, "type": "string", "format": format, "description": "", "priority": i32::from(*wide),
-        })
-    };
-    let row = |item: &Value| {
+        }));
+    }
+    let mut rows = Vec::new();
+    for item in items {
         let cells: Vec<Value> = columns.iter().map(|(name, _)| format_cell(item, name)).collect();
-        json!({"cells": cells, "object": partial_metadata(item)})
-    };
+        rows.push(json!({"cells": cells, "object": partial_metadata(item)}));
+    }
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-        "columnDefinitions": columns.iter().map(column).collect::<Vec<_>>(),
-        "rows": items.iter().map(row).collect::<Vec<_>>(),
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": definitions,
+        "rows": rows,
     })
 }
 
 fn format_cell(item: &Value, column: &str) -> Value {
-    let count = |pointer: &str| item.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
-    let containers = |key: &str| {
-        let all = item.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-        let texts = all.into_iter().flatten().filter_map(|container| container[key].as_str());
-        json!(texts.collect::<Vec<_>>().join(","))
-    };
     match column {
         "Name" => item["metadata"]["name"].clone(),
-        "Ready" => json!(format!("{}/{}", count("/status/readyReplicas"), count("/spec/replicas"))),
-        "Up-to-date" => json!(count("/status/updatedReplicas")),
-        "Available" => json!(count("/status/availableReplicas")),
-        "Containers" => containers("name"),
-        "Images" => containers("image"),
+        "Ready" => {
+            let ready = integer_at(item, "/status/readyReplicas").unwrap_or(0);
+            json!(format!("{ready}/{}", integer_at(item, "/spec/replicas").unwrap_or(0)))
+        }
+        "Up-to-date" => json!(integer_at(item, "/status/updatedReplicas").unwrap_or(0)),
+        "Available" => json!(integer_at(item, "/status/availableReplicas").unwrap_or(0)),
+        "Containers" | "Images" => {
+            let key = if column == "Images" { "image" } else { "name" };
+            let containers = list_at(item, "/spec/template/spec/containers").iter();
+            json!(containers.filter_map(|container| container[key].as_str()).collect::<Vec<_>>().join(","))
+        }
         "Selector" => {
             let labels = item.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
             let labels = labels.into_iter().flatten();

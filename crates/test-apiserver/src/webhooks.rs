@@ -1,11 +1,12 @@
-//! Admission webhooks: the API server refuses requests about which it would have to call a webhook whose Service is
-//! not ready. Other webhooks allow everything; none is called.
+//! Admission webhooks: the API server refuses requests for which it would call a webhook whose Service is not ready.
+//! Webhooks are never called: all others allow everything.
 
 use federate_apiserver::ApiError;
+use federate_apiserver::values::{list_at, text_at};
 use serde_json::Value;
 
+use super::auth::allows_value;
 use super::cluster::{RequestTarget, TestCluster};
-use super::write::text_at;
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
@@ -27,7 +28,7 @@ impl TestCluster {
             for (_, configuration) in self.store.list_objects(GROUP, plural, "") {
                 for hook in list_at(configuration, "/webhooks") {
                     let asked = text_at(hook, "/failurePolicy") != "Ignore"
-                        && list_at(hook, "/rules").any(|rule| matches_rule(rule, target, operation))
+                        && list_at(hook, "/rules").iter().any(|rule| matches_rule(rule, target, operation))
                         && self.selects_namespace(hook, &target.namespace);
                     let service = hook.pointer("/clientConfig/service").filter(|_| asked);
                     if let Some(service) = service.filter(|service| !self.is_service_ready(service)) {
@@ -43,8 +44,9 @@ impl TestCluster {
         let wanted = hook.pointer("/namespaceSelector/matchLabels").and_then(Value::as_object);
         let found = self.store.get("", "namespaces", "", namespace);
         let labels = found.and_then(|namespace| namespace.pointer("/metadata/labels"));
-        let has = |(key, value): (&String, &Value)| labels.and_then(|labels| labels.get(key)) == Some(value);
-        wanted.is_none_or(|wanted| wanted.iter().all(has))
+        wanted.is_none_or(|wanted| {
+            wanted.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value))
+        })
     }
 
     fn is_service_ready(&self, service: &Value) -> bool {
@@ -58,13 +60,10 @@ impl TestCluster {
     }
 }
 
-fn list_at<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v Value> {
-    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
-}
-
 fn matches_rule(rule: &Value, target: &RequestTarget, operation: &str) -> bool {
-    let has = |key: &str, wanted: &str| list_at(rule, key).any(|value| value == "*" || value == wanted);
-    has("/apiGroups", &target.group) && has("/resources", &target.plural) && has("/operations", operation)
+    allows_value(rule, "/apiGroups", &target.group)
+        && allows_value(rule, "/resources", &target.plural)
+        && allows_value(rule, "/operations", operation)
 }
 
 fn webhook_failure(hook: &Value, service: &Value) -> ApiError {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use federate_apiserver::values::{list_at, text_at};
 use federate_apiserver::{
     ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, services, strategy, update_managers,
 };
@@ -32,10 +33,6 @@ pub fn check_options(request: &ApiRequest, options: &str) -> Result<(), ApiError
         return Err(decoding::invalid_option(options, &[cause]));
     }
     Ok(())
-}
-
-pub fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn with_warnings(mut response: Response, warnings: &[String]) -> Response {
@@ -105,13 +102,13 @@ impl TestCluster {
         }
         if kind.is_builtin("Service") {
             self.check_service(kind, target, &object)?;
-        }
-        if kind.is_builtin("Service") {
             let (address, store) = (self.store.next_address(), &mut self.store);
             services::allocate_addresses(&mut object, || address, || store.next_port());
         }
         if dry {
-            object["metadata"].as_object_mut().unwrap().shift_remove("resourceVersion");
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.shift_remove("resourceVersion");
+            }
             return Ok(Arc::new(object));
         }
         let stored = self.store.put_object(key, object);
@@ -295,41 +292,39 @@ impl TestCluster {
         Ok(())
     }
 
-    /// Allocates addresses and ports.
+    /// Refuses addresses and ports of a Service that are allocated to another one.
     fn check_service(
         &self,
         kind: &ResourceKind,
         target: &RequestTarget,
         object: &Value,
     ) -> Result<(), ApiError> {
-        let refuse = |cause: StatusCause| Err(ApiError::invalid_object(kind, &target.name, &[cause]));
         let address = text_at(object, "/spec/clusterIP");
-        let others =
-            || self.store.list_objects("", "services", "").filter(|(key, _)| **key != target.store_key());
+        let own_key = target.store_key();
+        let services = self.store.list_objects("", "services", "");
+        let others: Vec<&Value> =
+            services.filter(|(key, _)| **key != own_key).map(|(_, service)| service).collect();
         if !matches!(address, "" | "None") {
             let why = if !address.starts_with("10.1.") {
                 Some("the provided network does not match the current range")
-            } else if others().any(|(_, s)| text_at(s, "/spec/clusterIP") == address) {
+            } else if others.iter().any(|other| text_at(other, "/spec/clusterIP") == address) {
                 Some("provided IP is already allocated")
             } else {
                 None
             };
             if let Some(why) = why {
                 let why = format!("failed to allocate IP {address}: {why}");
-                return refuse(StatusCause::invalid("spec.clusterIPs", &json!([address]), &why));
+                let cause = StatusCause::invalid("spec.clusterIPs", &json!([address]), &why);
+                return Err(ApiError::invalid_object(kind, &target.name, &[cause]));
             }
         }
-        let ports = object.pointer("/spec/ports").and_then(Value::as_array);
-        for (place, port) in ports.into_iter().flatten().enumerate() {
+        for (place, port) in list_at(object, "/spec/ports").iter().enumerate() {
             let Some(number) = port.get("nodePort") else { continue };
-            let taken = others().any(|(_, s)| {
-                s.pointer("/spec/ports")
-                    .and_then(Value::as_array)
-                    .is_some_and(|p| p.iter().any(|p| p.get("nodePort") == Some(number)))
-            });
-            if taken {
+            let mut taken = others.iter().flat_map(|other| list_at(other, "/spec/ports"));
+            if taken.any(|port| port.get("nodePort") == Some(number)) {
                 let field = format!("spec.ports[{place}].nodePort");
-                return refuse(StatusCause::invalid(field, number, "provided port is already allocated"));
+                let cause = StatusCause::invalid(field, number, "provided port is already allocated");
+                return Err(ApiError::invalid_object(kind, &target.name, &[cause]));
             }
         }
         Ok(())

@@ -410,17 +410,20 @@ fn foreign_escape<'a>(text: &'a str, span: &Span) -> Option<&'a str> {
     let mut from = 0;
     while let Some(at) = source.get(from..)?.find('\\') {
         let escape = source.get(from + at..)?;
-        let surrogate =
-            |hex: &str| u32::from_str_radix(hex, 16).is_ok_and(|code| (0xD800..0xE000).contains(&code));
         if escape.starts_with("\\/") {
             return escape.get(..2);
         }
-        if escape.starts_with("\\u") && escape.get(2..6).is_some_and(surrogate) {
+        if escape.starts_with("\\u") && escape.get(2..6).is_some_and(is_surrogate) {
             return escape.get(..6);
         }
         from += at + 1 + escape.chars().nth(1).map_or(0, char::len_utf8);
     }
     None
+}
+
+/// Whether hexadecimal digits are half of a surrogate pair.
+fn is_surrogate(hex: &str) -> bool {
+    u32::from_str_radix(hex, 16).is_ok_and(|code| (0xD800..0xE000).contains(&code))
 }
 
 /// The same map without spare capacity: a map that grew can have room for twice as many keys, which would add

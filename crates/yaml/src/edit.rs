@@ -97,10 +97,12 @@ fn one_chunk(
     plans: &BTreeMap<u32, EditPlan>,
     lost: &mut Vec<u32>,
 ) -> Result<String, Error> {
-    let value = |index: u32| before.documents.iter().find(|d| d.index == index).map(|d| &d.value);
+    let mut values = Vec::new();
     let mut after: Vec<Value> = Vec::new();
     for index in documents.clone() {
-        after.push(match (plans.get(&index), value(index)) {
+        let value = before.documents.iter().find(|d| d.index == index).map(|d| &d.value);
+        values.push(value);
+        after.push(match (plans.get(&index), value) {
             (Some(_), None) => return Err(Error::NoDocument(index)),
             (Some(plan), value) => plan.apply_to(value, "")?.unwrap_or_default(),
             (None, value) => value.cloned().unwrap_or_default(),
@@ -109,8 +111,8 @@ fn one_chunk(
     let Ok(text) = stream::decode_text(chunk) else { return Err(Error::NoDocument(documents.start)) };
     let mut edited = text.to_owned();
     // From last to first, so that earlier positions stay valid.
-    for (nth, index) in documents.clone().enumerate().rev() {
-        let (Some(plan), Some(value)) = (plans.get(&index), value(index)) else { continue };
+    for (nth, (index, value)) in documents.clone().zip(values).enumerate().rev() {
+        let (Some(plan), Some(value)) = (plans.get(&index), value) else { continue };
         if let Some(next) = one_document(&edited, nth, value, plan) {
             edited = next;
         }
@@ -160,8 +162,12 @@ fn has_documents(text: &str, before: &str, documents: &[Value]) -> bool {
             None => return false,
         }
     }
-    let unbroken = |text: &str| !text.is_empty() && !text.ends_with('\n');
-    stream.errors.is_empty() && found == documents && (unbroken(before) || !unbroken(text))
+    stream.errors.is_empty() && found == documents && (is_unbroken(before) || !is_unbroken(text))
+}
+
+/// Whether the last line of a text has no line break.
+fn is_unbroken(text: &str) -> bool {
+    !text.is_empty() && !text.ends_with('\n')
 }
 
 /// The documents written from scratch, in the format and with the line endings of the text that they replace.

@@ -23,8 +23,10 @@ fn parser_options() -> granit_parser::Options {
 
 /// Converts the parser's position (line from 1, column from 0) to one in the whole file.
 pub(super) fn to_position(first_line: u32, line: usize, column: usize) -> Position {
-    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Position { line: first_line.saturating_add(narrow(line)), column: narrow(column).saturating_add(1) }
+    Position {
+        line: first_line.saturating_add(u32::try_from(line).unwrap_or(u32::MAX)),
+        column: u32::try_from(column).unwrap_or(u32::MAX).saturating_add(1),
+    }
 }
 
 /// Whether a scalar is a merge key.

@@ -92,8 +92,8 @@ fn find_allowed_styles(text: &str) -> Allowed {
         space_break |= is_break(c) && previous == Some(' ');
         previous = Some(c);
     }
-    let is_edge = |c: char| c == ' ' || is_break(c);
-    let edges = text.starts_with(is_edge) || text.ends_with(is_edge);
+    let edges = [text.chars().next(), text.chars().next_back()];
+    let edges = edges.into_iter().flatten().any(|c| c == ' ' || is_break(c));
     let fits = !space_break && !special;
     Allowed {
         plain: fits && !edges && !break_space && !breaks && !indicators,
@@ -269,16 +269,20 @@ fn is_sexagesimal(text: &str) -> bool {
         && first.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     let rest: Vec<&str> = parts.collect();
     let Some((last, inner)) = rest.split_last() else { return false };
-    let is_part = |part: &str| match part.as_bytes() {
+    let (whole, fraction) = last.split_once('.').unwrap_or((last, ""));
+    is_first
+        && inner.iter().all(|part| is_sexagesimal_part(part))
+        && is_sexagesimal_part(whole)
+        && fraction.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+}
+
+/// Whether the text is one digit, or a number below 60 in two digits.
+fn is_sexagesimal_part(text: &str) -> bool {
+    match text.as_bytes() {
         [digit] => digit.is_ascii_digit(),
         [tens, digit] => (b'0'..=b'5').contains(tens) && digit.is_ascii_digit(),
         _ => false,
-    };
-    let (whole, fraction) = last.split_once('.').unwrap_or((last, ""));
-    is_first
-        && inner.iter().all(|part| is_part(part))
-        && is_part(whole)
-        && fraction.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+    }
 }
 
 /// Whether the text is a date, or a time on a date.
@@ -289,11 +293,9 @@ fn is_timestamp(text: &str) -> bool {
     let rest = rest.get(date.len()..).unwrap_or_default();
     let parts: Vec<&str> = date.split('-').collect();
     let [year, month, day] = *parts.as_slice() else { return false };
-    let number = |part: &str, most: usize| {
-        let is_number = (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-        part.parse::<u32>().ok().filter(|_| is_number)
-    };
-    let (Some(years), Some(months), Some(days)) = (number(year, 4), number(month, 2), number(day, 2)) else {
+    let (Some(years), Some(months), Some(days)) =
+        (parse_digits(year, 4), parse_digits(month, 2), parse_digits(day, 2))
+    else {
         return false;
     };
     let leap = years.is_multiple_of(4) && (!years.is_multiple_of(100) || years.is_multiple_of(400));
@@ -304,6 +306,12 @@ fn is_timestamp(text: &str) -> bool {
         _ => 0,
     };
     year.len() == 4 && (1..=in_month).contains(&days) && (rest.is_empty() || is_time(rest))
+}
+
+/// The number that the text is, if it has only digits, and at most `most`.
+fn parse_digits(text: &str, most: usize) -> Option<u32> {
+    let is_number = (1..=most).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
 }
 
 /// Whether the text after a date is a time: with a zone after `T` or `t`, without one after a blank.
@@ -319,14 +327,9 @@ fn is_time(text: &str) -> bool {
         } else {
             let Some(at) = text.rfind(['+', '-']) else { return false };
             let (clock, zone) = text.split_at(at);
-            let is_zone = |zone: &str| {
-                let (hours, minutes) = zone.split_once(':').unwrap_or_default();
-                hours.len() == 2
-                    && minutes.len() == 2
-                    && is_below_limit(hours, 24)
-                    && is_below_limit(minutes, 60)
-            };
-            if !is_zone(&zone[1..]) {
+            let (hours, minutes) = zone[1..].split_once(':').unwrap_or_default();
+            let has_two_digits = hours.len() == 2 && minutes.len() == 2;
+            if !has_two_digits || !is_below_limit(hours, 24) || !is_below_limit(minutes, 60) {
                 return false;
             }
             clock

@@ -68,9 +68,8 @@ fn resolve_number(text: &str) -> PlainScalar {
 /// A number that starts with a point allows underscores only between two digits; other numbers allow them
 /// anywhere.
 fn underscores_between_digits(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    bytes.iter().enumerate().all(|(at, &byte)| byte != b'_' || (at > 0 && digit(at - 1) && digit(at + 1)))
+    text.split('_').skip(1).all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
+        && text.split('_').rev().skip(1).all(|part| part.ends_with(|c: char| c.is_ascii_digit()))
 }
 
 fn resolve_digits(text: &str) -> PlainScalar {
@@ -126,11 +125,10 @@ fn signed_binary(text: &str) -> Option<i64> {
 /// `1`, `1.`, `1.5` or `.5`, with an optional exponent, without a sign.
 fn is_decimal_float(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let run = |from: usize| bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count();
-    let whole = run(0);
+    let whole = count_digits(bytes, 0);
     let mut at = whole;
     if bytes.get(at) == Some(&b'.') {
-        let fraction = run(at + 1);
+        let fraction = count_digits(bytes, at + 1);
         if whole == 0 && fraction == 0 {
             return false;
         }
@@ -140,13 +138,17 @@ fn is_decimal_float(text: &str) -> bool {
     }
     if matches!(bytes.get(at), Some(b'e' | b'E')) {
         at += 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-        let exponent = run(at);
+        let exponent = count_digits(bytes, at);
         if exponent == 0 {
             return false;
         }
         at += exponent;
     }
     at == bytes.len()
+}
+
+fn count_digits(bytes: &[u8], from: usize) -> usize {
+    bytes.iter().skip(from).take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// The JSON number for a float in `kubectl`: whole numbers below 1e21 are printed without a point, with the

@@ -93,17 +93,18 @@ fn push_document(stream: &mut Stream, index: &mut u32, document: Document) {
 /// What `kubectl` refuses in a text between two separators: content on the line of a `---`, and directives without a
 /// document.
 fn check_separators(text: &str, first_line: u32) -> Option<Error> {
-    let at = |line: usize| super::events::to_position(first_line, line, 0);
-    if only_directives(text.as_bytes()) {
+    let (line, message) = if only_directives(text.as_bytes()) {
         let before = text.lines().take_while(|line| !line.starts_with('%')).count();
-        let message =
-            "kubectl reads this directive as a document of its own, which has no content: remove the line";
-        return Some(Error { at: at(before + 1), message: message.to_owned() });
-    }
-    // The separators that it accepts are not in the text.
-    let (line, _) = text.lines().enumerate().find(|(_, line)| line.starts_with("---"))?;
-    let message = "kubectl refuses content on the line of `---`: write it on the next line";
-    Some(Error { at: at(line + 1), message: message.to_owned() })
+        (
+            before + 1,
+            "kubectl reads this directive as a document of its own, which has no content: remove the line",
+        )
+    } else {
+        // The separators that it accepts are not in the text.
+        let (line, _) = text.lines().enumerate().find(|(_, line)| line.starts_with("---"))?;
+        (line + 1, "kubectl refuses content on the line of `---`: write it on the next line")
+    };
+    Some(Error { at: super::events::to_position(first_line, line, 0), message: message.to_owned() })
 }
 
 /// Reads the first document of a text, whose large integers stay integers.
@@ -158,34 +159,31 @@ fn unread_document(builder: &mut Builder<'_>) -> Option<Warning> {
 
 /// The text of a chunk: UTF-8 without the characters that YAML does not allow.
 pub(super) fn decode_text<'a>(chunk: &Chunk<'a>) -> Result<&'a str, Error> {
-    let refuse = |at: usize, message: String| {
-        let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
-        let line = before.matches('\n').count();
-        let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
-        Error { at: super::events::to_position(chunk.first_line, line + 1, column), message }
-    };
-    let text = std::str::from_utf8(chunk.bytes).map_err(|error| {
-        refuse(error.valid_up_to(), "this is not UTF-8 text: save the file as UTF-8".to_owned())
-    })?;
-    match find_forbidden(text) {
-        None => Ok(text),
-        Some((at, found)) => {
+    let (at, message) = match std::str::from_utf8(chunk.bytes) {
+        Ok(text) => {
+            let Some((at, found)) = find_forbidden(text) else { return Ok(text) };
             let code = u32::from(found);
-            Err(refuse(
-                at,
-                format!(
-                    "the control character U+{code:04X} is not allowed in YAML: remove it, or write it as an escape in double quotes"
-                ),
-            ))
+            let message = format!(
+                "the control character U+{code:04X} is not allowed in YAML: remove it, or write it as an escape in double quotes"
+            );
+            (at, message)
         }
-    }
+        Err(error) => (error.valid_up_to(), "this is not UTF-8 text: save the file as UTF-8".to_owned()),
+    };
+    let before = String::from_utf8_lossy(chunk.bytes.get(..at).unwrap_or_default()).into_owned();
+    let line = before.matches('\n').count();
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count());
+    Err(Error { at: super::events::to_position(chunk.first_line, line + 1, column), message })
 }
 
 /// The first character that YAML does not allow in a file.
 fn find_forbidden(text: &str) -> Option<(usize, char)> {
-    let suspect =
-        |byte: u8| (byte < 0x20 && !matches!(byte, 9 | 10 | 13)) | matches!(byte, 0x7F | 0xC2 | 0xEF);
-    if !text.as_bytes().iter().fold(false, |any, &byte| any | suspect(byte)) {
+    let bytes = text.as_bytes().iter();
+    // Without an early exit, the loop is vectorized.
+    let is_suspect = bytes.fold(false, |any, &byte| {
+        any | (byte < 0x20 && !matches!(byte, 9 | 10 | 13)) | matches!(byte, 0x7F | 0xC2 | 0xEF)
+    });
+    if !is_suspect {
         return None;
     }
     text.char_indices().find(|&(_, found)| {

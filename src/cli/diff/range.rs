@@ -50,9 +50,12 @@ impl RevisionRange {
                 "--from names both revisions, {from} and {end}: leave --to out"
             )));
         }
-        let or_head = |rev: &str| if rev.is_empty() { "HEAD".to_owned() } else { rev.to_owned() };
         let to = to.map(str::to_owned).or_else(|| (!end.is_empty()).then(|| end.to_owned()));
-        Ok(Self { from: Some(or_head(from)), to, exact: dots == 2 })
+        Ok(Self {
+            from: Some(if from.is_empty() { "HEAD".to_owned() } else { from.to_owned() }),
+            to,
+            exact: dots == 2,
+        })
     }
 
     /// The name of the later side.
@@ -63,26 +66,27 @@ impl RevisionRange {
     /// Resolves the earlier side; `None` if there is no earlier revision.
     pub(super) fn resolve_earlier(&self, args: &RepoArgs) -> Result<Option<EarlierSide>, CommandError> {
         let Some(from) = &self.from else { return Ok(None) };
-        let exactly = || Ok(Some(EarlierSide { rev: from.clone(), name: from.clone() }));
+        let exactly = Ok(Some(EarlierSide { rev: from.clone(), name: from.clone() }));
         if self.exact {
-            return exactly();
+            return exactly;
         }
-        let failed = |error: git::Error| CommandError::Failed(error.to_string());
-        let place = GitLocation::discover_around(&args.repo).map_err(failed)?;
-        let repository = place.open_repository().map_err(failed)?;
-        let tip = place.resolve_revision(&repository, from).map_err(failed)?.commit;
+        let place = GitLocation::discover_around(&args.repo).map_err(|error| to_command_error(&error))?;
+        let repository = place.open_repository().map_err(|error| to_command_error(&error))?;
+        let tip = place.resolve_revision(&repository, from).map_err(|error| to_command_error(&error))?.commit;
         let later = match &self.to {
-            Some(to) => place.resolve_revision(&repository, to).map_err(failed)?.commit,
+            Some(to) => {
+                place.resolve_revision(&repository, to).map_err(|error| to_command_error(&error))?.commit
+            }
             // A work tree without a commit branched off nothing.
             None => match place.resolve_revision(&repository, "HEAD") {
                 Ok(head) => head.commit,
-                Err(_) => return exactly(),
+                Err(_) => return exactly,
             },
         };
         match git::merge_base(&repository, tip, later) {
-            Some(base) if base == tip => exactly(),
+            Some(base) if base == tip => exactly,
             // Back to an older revision: a roll-back is wanted, and it differs in what the older one lacks.
-            Some(base) if base == later && self.to.is_some() => exactly(),
+            Some(base) if base == later && self.to.is_some() => exactly,
             Some(base) => {
                 let rev = base.to_string();
                 let name = format!("{from} (merge base {})", rev.get(..10).unwrap_or(&rev));
@@ -93,24 +97,15 @@ impl RevisionRange {
     }
 }
 
+fn to_command_error(error: &git::Error) -> CommandError {
+    CommandError::Failed(error.to_string())
+}
+
 /// Tells revisions and the folder of the repo apart among words. The folder is that of the repo, if it is named.
 pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathBuf>), CommandError> {
-    let is_folder = |word: &str| Path::new(word).is_dir();
-    let folder = words.iter().find(|word| is_folder(word)).cloned();
+    let folder = words.iter().find(|word| Path::new(word).is_dir()).cloned();
     let place = GitLocation::discover_around(Path::new(folder.as_deref().unwrap_or("."))).ok();
     let repository = place.as_ref().and_then(|place| place.open_repository().ok());
-    let is_revision = |word: &str| {
-        let known = |rev: &str| {
-            let resolved = place.as_ref().zip(repository.as_ref());
-            rev.is_empty()
-                || resolved.is_some_and(|(place, repository)| place.resolve_revision(repository, rev).is_ok())
-        };
-        match word.split_once("..") {
-            Some((from, to)) if from.is_empty() && to.trim_start_matches('.').is_empty() => false,
-            Some((from, to)) => known(from) && known(to.strip_prefix('.').unwrap_or(to)),
-            None => known(word),
-        }
-    };
     let (mut revisions, mut folders) = (Vec::new(), Vec::new());
     for word in words {
         // A path is written as one: `.`, `./deploy`, `/srv/deploy`.
@@ -119,7 +114,20 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
             || word.starts_with(['/'])
             || word.starts_with("./")
             || word.starts_with("../");
-        match (is_folder(word), !is_path && is_revision(word)) {
+        // The revisions that a word names, if it names any.
+        let named = match word.split_once("..") {
+            _ if is_path => None,
+            Some((from, to)) if from.is_empty() && to.trim_start_matches('.').is_empty() => None,
+            Some((from, to)) => Some([from, to.strip_prefix('.').unwrap_or(to)]),
+            None => Some([word.as_str(), ""]),
+        };
+        let is_revision = named.is_some_and(|revisions| {
+            revisions.into_iter().filter(|rev| !rev.is_empty()).all(|rev| {
+                let resolved = place.as_ref().zip(repository.as_ref());
+                resolved.is_some_and(|(place, repository)| place.resolve_revision(repository, rev).is_ok())
+            })
+        });
+        match (Path::new(word).is_dir(), is_revision) {
             (true, false) => folders.push(PathBuf::from(word)),
             (false, true) => revisions.push(word.clone()),
             (true, true) => {
@@ -150,9 +158,9 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
 
 /// The default base: the default branch of the remote.
 pub(super) fn default_base(args: &RepoArgs) -> Result<String, CommandError> {
-    let failed = |error: git::Error| CommandError::Failed(error.to_string());
-    let repository =
-        GitLocation::discover_around(&args.repo).and_then(|place| place.open_repository()).map_err(failed)?;
+    let repository = GitLocation::discover_around(&args.repo)
+        .and_then(|place| place.open_repository())
+        .map_err(|error| CommandError::Failed(error.to_string()))?;
     git::default_branch(&repository).ok_or_else(|| {
         if !git::has_commits(&repository) {
             return CommandError::Failed(

@@ -14,7 +14,7 @@ use federate_control_planes::DIALECTS;
 use federate_dialect::import::Importer;
 use federate_engine::actions::import::{ImportSettings, check_import};
 use federate_engine::any_error;
-use federate_engine::import::live::{self, FileChange, ImportOptions, ImportedLiveObject, LiveImportResult};
+use federate_engine::import::live::{self, FileChange, ImportOptions, LiveImportResult};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 use federate_live::Access;
 use federate_live::import::{FetchedObjects, ImportScope, ImportSource, fetch_objects};
@@ -43,8 +43,9 @@ impl ImportCommand {
             .map_err(|error| CommandError::Failed(format!("{context}: {error}")))?;
         let objects = args.select_importable(context, fetched, &mut found);
         let options = ImportOptions { import, minimal: args.minimal, update: args.update };
-        let exists = |path: &str| args.repo.join(path).symlink_metadata().is_ok();
-        let mut taken = live::import_live(&objects, importer, &options, session.repo(), &exists);
+        let mut taken = live::import_live(&objects, importer, &options, session.repo(), &|path: &str| {
+            args.repo.join(path).symlink_metadata().is_ok()
+        });
         found.append(&mut taken.findings);
         findings::sort_findings(&mut found);
         if !self.quiet || any_error(&found) {
@@ -171,22 +172,11 @@ impl LiveArgs {
 
 /// Parses `KINDS/NAME…`, or `KINDS` followed by names.
 fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, CommandError> {
-    let mut scopes = Vec::new();
-    let mut add = |kinds: &str, name: Option<&str>| {
-        for kind in kinds.split(',') {
-            let kind = kind.to_owned();
-            scopes.push(match name {
-                Some(name) => ImportScope::One { kind, name: name.to_owned() },
-                None => ImportScope::All { kind },
-            });
-        }
-    };
+    let mut given: Vec<(&str, Option<&str>)> = Vec::new();
     match objects {
-        [kinds] if !kinds.contains('/') => add(kinds, None),
+        [kinds] if !kinds.contains('/') => given.push((kinds, None)),
         [kinds, names @ ..] if objects.iter().all(|object| !object.contains('/')) => {
-            for name in names {
-                add(kinds, Some(name));
-            }
+            given.extend(names.iter().map(|name| (kinds.as_str(), Some(name.as_str()))));
         }
         all => {
             for object in all {
@@ -195,15 +185,23 @@ fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, CommandError> {
                         "`{object}` is not KIND/NAME, although other arguments are"
                     )));
                 };
-                add(kinds, Some(name));
+                given.push((kinds, Some(name)));
             }
         }
     }
-    let empty = |scope: &ImportScope| match scope {
+    let mut scopes = Vec::new();
+    for (kinds, name) in given {
+        for kind in kinds.split(',').map(str::to_owned) {
+            scopes.push(match name {
+                Some(name) => ImportScope::One { kind, name: name.to_owned() },
+                None => ImportScope::All { kind },
+            });
+        }
+    }
+    if scopes.iter().any(|scope| match scope {
         ImportScope::One { kind, name } => kind.is_empty() || name.is_empty() || name.contains('/'),
         ImportScope::All { kind } => kind.is_empty(),
-    };
-    if scopes.iter().any(empty) {
+    }) {
         return Err(CommandError::Failed(
             "write objects as KIND/NAME, such as deploy/web or deploy,svc/web".to_owned(),
         ));
@@ -213,8 +211,11 @@ fn parse_scopes(objects: &[String]) -> Result<Vec<ImportScope>, CommandError> {
 
 /// The inventory cluster that a context leads to.
 fn cluster_of(context: &str, repo: &Repo, clusters: &[Cluster]) -> Option<String> {
-    let leads = |name: &str| repo.config.contexts.get(name).map_or(name, String::as_str) == context;
-    clusters.iter().map(|cluster| cluster.name.to_string()).find(|name| leads(name))
+    let contexts = &repo.config.contexts;
+    clusters
+        .iter()
+        .map(|cluster| cluster.name.to_string())
+        .find(|name| contexts.get(name).unwrap_or(name) == context)
 }
 
 fn adopted_everywhere_finding(context: &str) -> Finding {
@@ -270,17 +271,19 @@ fn format_documents(taken: &LiveImportResult) -> Result<String, CommandError> {
 /// The machine-readable summary.
 fn summarize_objects(taken: &LiveImportResult) -> Result<Value, CommandError> {
     let key = digest_key()?;
-    let row = |taken: &ImportedLiveObject| {
-        let made = taken
-            .made
-            .iter()
-            .map(|made| json!({"object": made.id, "file": made.file, "action": made.change.display_name()}));
-        let mut row = json!({"object": taken.live, "written": made.collect::<Vec<_>>()});
-        add_changes(&taken.edits, &mut row);
-        federate_engine::change::hide_secret_values(&mut [&mut row], &key);
-        row
-    };
-    let objects: Vec<Value> = taken.objects.iter().map(row).collect();
+    let objects: Vec<Value> = taken
+        .objects
+        .iter()
+        .map(|taken| {
+            let made = taken.made.iter().map(
+                |made| json!({"object": made.id, "file": made.file, "action": made.change.display_name()}),
+            );
+            let mut row = json!({"object": taken.live, "written": made.collect::<Vec<_>>()});
+            add_changes(&taken.edits, &mut row);
+            federate_engine::change::hide_secret_values(&mut [&mut row], &key);
+            row
+        })
+        .collect();
     Ok(
         json!({"apiVersion": federate_dialect::plan::API_VERSION, "kind": "ImportSummary", "objects": objects}),
     )

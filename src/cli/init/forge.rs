@@ -141,7 +141,6 @@ fn draft_gitlab(root: &Path, shown: &Path, folder: &str) -> CiWorkflow {
 /// Whether a workflow uses the action.
 fn has_action(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return false };
-    let uses =
-        |path: PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains("federate-dev/federate"));
-    entries.flatten().any(|entry| uses(entry.path()))
+    let mut texts = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    texts.any(|text| text.contains("federate-dev/federate"))
 }

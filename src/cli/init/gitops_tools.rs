@@ -72,26 +72,29 @@ fn applied_by(repo: &Path, folder: &Path, names: &[String]) -> Vec<String> {
     let Ok(tree) = WorkTree::open(&root) else { return Vec::new() };
     let loaded = load_repo(&tree, &ReadOptions::default(), &DIALECTS);
     let objects = loaded.repo.templates.iter().map(|template| &template.object);
-    let contains = |applied: &AppliedFolder| {
-        let rest = prefix.strip_prefix(applied.folder.as_str());
-        applied.folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let note = |applied: AppliedFolder| {
-        let from = prefix.strip_prefix(applied.folder.as_str()).unwrap_or_default().trim_start_matches('/');
-        let paths: Vec<String> = names
-            .iter()
-            .map(|name| if from.is_empty() { name.clone() } else { format!("{from}/{name}") })
-            .collect();
-        let how = if applied.is_flux {
-            let lines: Vec<String> =
-                names.iter().map(|name| format!("/{}", join_path(&prefix, name))).collect();
-            format!("list {} in .sourceignore at the root of the repository", lines.join(", "))
-        } else {
-            format!("set `spec.source.directory.exclude: '{{{}}}'` in it", paths.join(","))
-        };
-        format!("{} applies this folder to a cluster, with {}: {how}", applied.by, names.join(", "))
-    };
-    objects.flat_map(applied_folders).filter(contains).map(note).collect()
+    objects
+        .flat_map(applied_folders)
+        .filter(|applied| {
+            let rest = prefix.strip_prefix(applied.folder.as_str());
+            applied.folder.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+        .map(|applied| {
+            let from =
+                prefix.strip_prefix(applied.folder.as_str()).unwrap_or_default().trim_start_matches('/');
+            let paths: Vec<String> = names
+                .iter()
+                .map(|name| if from.is_empty() { name.clone() } else { format!("{from}/{name}") })
+                .collect();
+            let how = if applied.is_flux {
+                let lines: Vec<String> =
+                    names.iter().map(|name| format!("/{}", join_path(&prefix, name))).collect();
+                format!("list {} in .sourceignore at the root of the repository", lines.join(", "))
+            } else {
+                format!("set `spec.source.directory.exclude: '{{{}}}'` in it", paths.join(","))
+            };
+            format!("{} applies this folder to a cluster, with {}: {how}", applied.by, names.join(", "))
+        })
+        .collect()
 }
 
 fn join_path(folder: &str, name: &str) -> String {

@@ -1,84 +1,86 @@
-//! What stands for the steps that reach member clusters, in a binary that cannot.
+//! Stand-ins for the steps that connect to member clusters, for a binary without the feature `live`.
 
-use super::{Members, Servers};
-use crate::cli::Fault;
-use federate_engine::actions::{Actions, Inventory, RepoRef};
+use super::{MemberRun, ServerAccess};
+use crate::cli::CommandError;
+use federate_engine::actions::{Actions, ApplySet, RepoRef};
 use federate_repo::Source;
 use federate_session::{Reconciler, Session};
 use federate_source::SourceTrace;
 
-/// What a survey found: nothing.
+/// The empty result of a survey.
 #[derive(Default)]
 pub(super) struct Surveyed {}
 
-/// What is being read of clusters: nothing.
+/// No reads of clusters.
 pub(super) struct EarlyReads {}
 
-/// What an earlier run printed.
+/// The output of an earlier run.
 #[allow(dead_code, reason = "no run is recorded")]
 pub(super) struct RunOutput {
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-/// Whether an earlier run read the same.
+/// Whether an earlier run had the same inputs.
 #[allow(dead_code, reason = "no run is recorded")]
 pub(super) enum EarlierRun {
     Same(RunOutput),
-    Other { early: Option<EarlyReads>, recorder: Option<Recorder> },
+    Other { early: Option<EarlyReads>, recorder: Option<RunRecorder> },
 }
 
-/// Records no run.
+/// A recorder that records no run.
 pub(super) struct RunRecorder {}
 
-/// The record of no run.
+/// A record of no run.
 pub(super) struct RunRecording {}
 
-impl Members<'_> {
-    pub(super) fn find_earlier_run(&self, _: &dyn Source, _: Option<&RepoRef>) -> Repeat {
-        Repeat::Other { early: None, recorder: None }
+impl MemberRun<'_> {
+    pub(super) fn find_earlier_run(&self, _: &dyn Source, _: Option<&RepoRef>) -> EarlierRun {
+        EarlierRun::Other { early: None, recorder: None }
     }
 
-    pub(super) fn read_early(&self, _: &Servers<'_>, _: &Session, _: &Inventory) -> Option<EarlyReads> {
+    pub(super) fn read_early(&self, _: &ServerAccess<'_>, _: &Session, _: &ApplySet) -> Option<EarlyReads> {
         None
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "it stands for one that can fail")]
+    #[expect(clippy::unnecessary_wraps, reason = "the function with the feature `live` can fail")]
     pub(super) fn survey_clusters(
         &self,
-        _: &Servers<'_>,
+        _: &ServerAccess<'_>,
         _: &mut Session,
-        _: &Inventory,
-    ) -> Result<Surveyed, Fault> {
+        _: &ApplySet,
+    ) -> Result<Surveyed, CommandError> {
         Ok(Surveyed {})
     }
 }
 
-impl Servers<'_> {
+impl ServerAccess<'_> {
     pub(super) fn reconcile_clusters(
         &self,
         _: &Session,
         _: &Reconciler<'_>,
-        _: (Option<&Surveyed>, bool),
+        _: Option<&Surveyed>,
+        _: bool,
         _: Option<&EarlyReads>,
-    ) -> Result<Actions, Fault> {
+    ) -> Result<Actions, CommandError> {
         let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with --observed";
-        Err(Fault::Failed(why.to_owned()))
+        Err(CommandError::Failed(why.to_owned()))
     }
 }
 
-impl Recorder {
+impl RunRecorder {
     pub(super) fn prepare_recording(
         self,
         _: &Session,
         _: SourceTrace,
-        _: (&Inventory, &Actions),
+        _: &ApplySet,
+        _: &Actions,
         _: String,
-    ) -> Option<Recording> {
+    ) -> Option<RunRecording> {
         None
     }
 }
 
-impl Recording {
+impl RunRecording {
     pub(super) fn store_record(self, _: &str) {}
 }

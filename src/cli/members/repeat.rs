@@ -97,7 +97,8 @@ impl RunRecorder {
         self,
         session: &Session,
         files: SourceTrace,
-        (set, actions): (&ApplySet, &Actions),
+        set: &ApplySet,
+        actions: &Actions,
         stderr: String,
     ) -> Option<RunRecording> {
         let record = RunRecord::from_run(session, files, set, actions)?;

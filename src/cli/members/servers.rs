@@ -22,7 +22,7 @@ impl MemberRun<'_> {
         progress_line::set_phase("reading the clusters");
         let access = servers.access.build_access(session);
         let surveyed = session
-            .survey_clusters(&access, inventory, (self.remember, &self.args.clusters))
+            .survey_clusters(&access, inventory, self.remember, &self.args.clusters)
             .map_err(|error| CommandError::Failed(self.args.without_access(error.to_string())))?;
         print_lines("warning", &surveyed.warnings);
         if !self.args.names_memory()
@@ -53,7 +53,8 @@ impl ServerAccess<'_> {
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,
-        (remember, without_memory): (Option<&Surveyed>, bool),
+        remember: Option<&Surveyed>,
+        without_memory: bool,
         early: Option<&EarlyReads>,
     ) -> Result<Actions, CommandError> {
         progress_line::stop_line();

@@ -96,10 +96,11 @@ impl WatchedFolders {
 
     fn is_input(&self, path: &Path) -> bool {
         let below = self.folders.iter().find_map(|folder| path.strip_prefix(folder).ok()).unwrap_or(path);
-        let hidden = |path: &Path| path.iter().any(|part| part.to_string_lossy().starts_with('.'));
+        // Files with ignore rules are read although they are hidden.
         let rules = [".gitignore", ".federateignore"].iter().any(|name| below.ends_with(name));
-        let read = if rules { !below.parent().is_some_and(hidden) } else { !hidden(below) };
-        read && !path.starts_with(&self.out)
+        let parts = if rules { below.parent().unwrap_or(Path::new("")) } else { below };
+        let hidden = parts.iter().any(|part| part.to_string_lossy().starts_with('.'));
+        !hidden && !path.starts_with(&self.out)
     }
 }
 

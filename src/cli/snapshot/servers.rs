@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::SnapshotCommand;
 use crate::cli::{CommandError, print_notice};
@@ -62,12 +63,19 @@ impl SnapshotCommand {
         now: Timestamp,
     ) -> Result<Vec<MemberSnapshot>, CommandError> {
         let set = self.applyset.choose_applyset(self.args.repo_ref().as_ref(), &self.args.selected_paths());
-        let reported = |object: &Object| object.value_at(&["status"]).is_some_and(|status| !status.is_null());
         let of_hub = self.access.has_hub() || !self.files.is_empty();
-        let status = |cluster: &str| !(of_hub && inventory.get(cluster).is_some_and(reported));
-        session
-            .read_members(access, &set, clusters, &status, now)
-            .map_err(|error| CommandError::Failed(error.to_string()))
+        let members = session.read_members(
+            access,
+            &set,
+            clusters,
+            &|cluster: &str| {
+                // The status that the hub reports is not read again.
+                let status = inventory.get(cluster).and_then(|object| object.value_at(&["status"]));
+                !of_hub || status.is_none_or(Value::is_null)
+            },
+            now,
+        );
+        members.map_err(|error| CommandError::Failed(error.to_string()))
     }
 
     /// The contexts that are named, by cluster, and the clusters to read: those named, or else all, with those of
@@ -77,11 +85,14 @@ impl SnapshotCommand {
         session: &Session,
         inventory: &BTreeMap<String, Object>,
     ) -> Result<(BTreeMap<String, String>, Vec<ClusterName>), CommandError> {
-        let pair = |text: &String| match text.split_once('=') {
-            Some((cluster, context)) => (cluster.to_owned(), context.to_owned()),
-            None => (text.clone(), text.clone()),
-        };
-        let contexts: BTreeMap<String, String> = self.contexts.iter().map(pair).collect();
+        let contexts: BTreeMap<String, String> = self
+            .contexts
+            .iter()
+            .map(|text| match text.split_once('=') {
+                Some((cluster, context)) => (cluster.to_owned(), context.to_owned()),
+                None => (text.clone(), text.clone()),
+            })
+            .collect();
         let configured = session.repo().config.clusters.iter().map(|cluster| &cluster.name);
         let known: BTreeSet<&String> = inventory.keys().chain(configured).collect();
         if let Some(unlisted) = contexts.keys().find(|cluster| !known.contains(cluster)) {
@@ -90,11 +101,14 @@ impl SnapshotCommand {
                  cluster.karmada.io, or name the cluster with --context CLUSTER={unlisted}"
             )));
         }
-        let is_selected = |name: &&String| {
-            (contexts.is_empty() || contexts.contains_key(*name)) && self.args.selects_cluster(name)
-        };
-        let names: Vec<ClusterName> =
-            known.iter().copied().filter(is_selected).map(|n| n.as_str().into()).collect();
+        let names: Vec<ClusterName> = known
+            .iter()
+            .copied()
+            .filter(|name| {
+                (contexts.is_empty() || contexts.contains_key(*name)) && self.args.selects_cluster(name)
+            })
+            .map(|n| n.as_str().into())
+            .collect();
         if names.is_empty() {
             let why = if known.is_empty() { "there is no inventory" } else { "--cluster names none" };
             return Err(CommandError::Failed(format!(

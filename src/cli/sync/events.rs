@@ -35,8 +35,8 @@ impl EventsCommand {
             let list = SyncEventList { name: sync.full_name(), events };
             return print_value(&list, self.output).map(|()| Exit::Clean);
         }
-        let cells = |event: SyncEvent| [event.time, event.r#type, event.reason, event.message];
-        let rows: Vec<[String; 4]> = events.into_iter().map(cells).collect();
+        let rows: Vec<[String; 4]> =
+            events.into_iter().map(|event| [event.time, event.r#type, event.reason, event.message]).collect();
         print_text(&format_columns(["TIME", "TYPE", "REASON", "MESSAGE"], &rows))?;
         if !self.follow {
             return Ok(Exit::Clean);

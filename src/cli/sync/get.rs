@@ -121,22 +121,24 @@ impl GetCommand {
 
 /// The records in a state folder. What is not one is left out.
 fn read_folder(folder: &Path) -> Result<Vec<SyncRecord>, CommandError> {
-    let list = |folder: &Path| -> Result<Vec<PathBuf>, CommandError> {
-        let entries =
-            fs::read_dir(folder).map_err(|why| to_command_error(format!("{}: {why}", folder.display())))?;
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.retain(|path| path.is_dir());
-        paths.sort();
-        Ok(paths)
-    };
     let mut records = Vec::new();
-    for namespace in list(folder)? {
-        for sync in list(&namespace)? {
+    for namespace in list_subfolders(folder)? {
+        for sync in list_subfolders(&namespace)? {
             let text = fs::read_to_string(sync.join("status.json"));
             records.extend(text.ok().and_then(|text| SyncRecord::parse(&text)));
         }
     }
     Ok(records)
+}
+
+/// The folders in a folder, sorted by path.
+fn list_subfolders(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let entries =
+        fs::read_dir(folder).map_err(|why| to_command_error(format!("{}: {why}", folder.display())))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.is_dir());
+    paths.sort();
+    Ok(paths)
 }
 
 /// The status of a Sync: of an object, or of one in a file.
@@ -146,10 +148,9 @@ pub(super) fn find_status(
 ) -> Result<(NamespacedName, SyncStatus), CommandError> {
     if let Some(folder) = &state.state {
         let namespace = target.hub.namespace.as_deref().unwrap_or("default");
-        let is_meant = |record: &SyncRecord| {
+        let record = read_folder(folder)?.into_iter().find(|record| {
             record.metadata.name.name == target.name && record.metadata.name.namespace == namespace
-        };
-        let record = read_folder(folder)?.into_iter().find(is_meant);
+        });
         let record = record.ok_or_else(|| no_status(&format!("{namespace}/{}", target.name)))?;
         return Ok((record.metadata.name, record.status));
     }

@@ -71,19 +71,18 @@ pub(super) fn find_rollback(status: &SyncStatus, requested: Option<&str>) -> Res
             && entry.revision.as_deref().is_some_and(|revision| revision.contains("sha1:"))
     });
     let mut known = succeeded.filter_map(|entry| entry.revision.as_deref());
-    let found =
-        |shown: &str| FormerRevision { commit: find_commit(shown).to_owned(), shown: shown.to_owned() };
     let Some(requested) = requested else {
         let now = status.last_applied_revision.as_deref().map(find_commit);
-        return known.find(|shown| Some(find_commit(shown)) != now).map(found).ok_or_else(|| {
+        let other = known.find(|shown| Some(find_commit(shown)) != now).ok_or_else(|| {
             "the history has no other revision that succeeded: name the full hash of a commit".to_owned()
-        });
+        })?;
+        return Ok(FormerRevision { commit: find_commit(other).to_owned(), shown: other.to_owned() });
     };
     let commit = find_commit(requested).to_ascii_lowercase();
     let is_hash = commit.len() >= MIN_PREFIX_LENGTH && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     let matching = known.find(|shown| is_hash && find_commit(shown).starts_with(&commit));
     match matching {
-        Some(shown) => Ok(found(shown)),
+        Some(shown) => Ok(FormerRevision { commit: find_commit(shown).to_owned(), shown: shown.to_owned() }),
         None if is_hash && commit.len() == COMMIT_LENGTH => {
             Ok(FormerRevision { shown: format!("sha1:{commit}"), commit })
         }

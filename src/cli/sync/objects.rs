@@ -220,8 +220,11 @@ fn elect_leader(
     options: LeaderOptions,
     happens: &mpsc::Receiver<LoopEvent>,
 ) -> bool {
-    let end = || matches!(happens.try_recv(), Ok(LoopEvent::End));
-    let lost = || std::process::exit(Exit::Error as i32);
-    let Some(leader) = Leader::wait_for_lease(&world.hub, options, &end, lost) else { return false };
-    world.leader.set(leader).is_ok()
+    let leader = Leader::wait_for_lease(
+        &world.hub,
+        options,
+        &|| matches!(happens.try_recv(), Ok(LoopEvent::End)),
+        || std::process::exit(Exit::Error as i32),
+    );
+    leader.is_some_and(|leader| world.leader.set(leader).is_ok())
 }

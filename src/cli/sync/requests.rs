@@ -10,7 +10,6 @@ use super::to_command_error;
 use crate::cli::{CommandError, Exit, print_text};
 use federate_sync::hub::{HubClient, SyncOperation};
 use federate_sync_api::NamespacedName;
-use federate_sync_api::status::SyncStatus;
 
 /// The pause between two looks at a status.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -143,17 +142,18 @@ fn wait_until_reconciled(
 ) -> Result<Exit, CommandError> {
     let begun = Instant::now();
     let name = sync.full_name();
-    let is_handled = |status: &SyncStatus| status.last_handled_reconcile_at.as_deref() == Some(time);
     let mut last = None;
     while begun.elapsed() < timeout {
-        last = hub.read_status(sync).map_err(to_command_error)?.filter(is_handled);
-        let waits = |status: &SyncStatus| {
-            // A round that waits for a person, a time or a window goes on by itself.
+        last = hub
+            .read_status(sync)
+            .map_err(to_command_error)?
+            .filter(|status| status.last_handled_reconcile_at.as_deref() == Some(time));
+        let ended = last.as_ref().filter(|status| {
+            // A reconciliation that waits for a person, a time or a window goes on by itself.
             let is_waiting = status.window.as_ref().is_some_and(|window| window.waiting.is_some())
                 || status.rollout.as_ref().is_some_and(|rollout| rollout.approval.is_some());
             status.find_condition("Reconciling").is_none() || is_waiting
-        };
-        let ended = last.as_ref().filter(|status| waits(status));
+        });
         if let Some(ready) = ended.and_then(|status| status.find_condition("Ready")) {
             print_text(&format!("{name}: {}: {}\n", ready.reason, ready.message))?;
             return Ok(match ready.status.as_str() {

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{TEMPLATE_GENERATION, items_below, mapping_below, pods, set_default, text_below};
+use super::{
+    TEMPLATE_GENERATION, items_below, list_at, mapping_below, pods, present_at, set_default, text_below,
+};
 
 pub(super) fn default_deployment(object: &mut Value) {
     let spec = mapping_below(object, "spec");
@@ -67,18 +69,18 @@ pub(super) fn default_replica_set(object: &mut Value) {
 
 pub(super) fn default_job(spec: &mut Value) {
     pods::default_template(mapping_below(spec, "template"));
-    let unset = |spec: &Value, key: &str| spec.get(key).is_none_or(Value::is_null);
-    if unset(spec, "completions") && unset(spec, "parallelism") {
+    if present_at(spec, "/completions").is_none() && present_at(spec, "/parallelism").is_none() {
         spec["completions"] = json!(1);
         spec["parallelism"] = json!(1);
     }
     set_default(spec, "parallelism", || json!(1));
-    let backoff = if unset(spec, "backoffLimitPerIndex") { 6 } else { i32::MAX };
+    let backoff = if present_at(spec, "/backoffLimitPerIndex").is_none() { 6 } else { i32::MAX };
     set_default(spec, "backoffLimit", || json!(backoff));
     set_default(spec, "completionMode", || json!("NonIndexed"));
     set_default(spec, "suspend", || json!(false));
     set_default(spec, "manualSelector", || json!(false));
-    let policy = if unset(spec, "podFailurePolicy") { "TerminatingOrFailed" } else { "Failed" };
+    let policy =
+        if present_at(spec, "/podFailurePolicy").is_none() { "TerminatingOrFailed" } else { "Failed" };
     set_default(spec, "podReplacementPolicy", || json!(policy));
     if let Some(policy) = spec.get_mut("podFailurePolicy") {
         for rule in items_below(policy, "rules") {
@@ -103,7 +105,7 @@ pub(super) fn default_cron_job(spec: &mut Value) {
 
 pub(super) fn default_autoscaler(spec: &mut Value) {
     set_default(spec, "minReplicas", || json!(1));
-    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+    if list_at(spec, "/metrics").is_empty() {
         let target = json!({"type": "Utilization", "averageUtilization": 80});
         spec["metrics"] = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
     }

@@ -98,17 +98,14 @@ impl Ord for PathElement {
             (Self::Item(a), Self::Item(b)) => compare_values(a, b),
             (Self::Place(a), Self::Place(b)) => a.cmp(b),
             (Self::Key(a), Self::Key(b)) => {
-                let pair = |a: &(String, Value), b: &(String, Value)| {
-                    a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1))
-                };
-                compare_in_turn(a, b, pair)
+                compare_in_turn(a, b, |a, b| a.0.cmp(&b.0).then_with(|| compare_values(&a.1, &b.1)))
             }
             _ => self.variant_rank().cmp(&other.variant_rank()),
         }
     }
 }
 
-/// The order of JSON values; numbers are compared by value.
+/// Orders JSON values; numbers are compared by value.
 pub(crate) fn compare_values(a: &Value, b: &Value) -> Ordering {
     fn type_rank(value: &Value) -> u8 {
         match value {
@@ -143,13 +140,13 @@ fn sort_entries(map: &Map<String, Value>) -> Vec<(&String, &Value)> {
     entries
 }
 
-/// The order of the first items that differ; the shorter list comes first.
+/// Orders lists by the first items that differ; of two lists that begin alike, the shorter one comes first.
 fn compare_in_turn<T>(a: &[T], b: &[T], order: impl Fn(&T, &T) -> Ordering) -> Ordering {
     let first = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|order| order.is_ne());
     first.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// The element that identifies an item of a list; `Err` says why there is none.
+/// The element that identifies an item of a list. The error is the reason why the item has none.
 pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Result<PathElement, String> {
     match list_type {
         ListType::Atomic => Err("a list that is replaced as a whole has no items of its own".to_owned()),
@@ -171,11 +168,11 @@ pub(crate) fn element_of(item: &Value, ty: &Type, list_type: &ListType) -> Resul
                 return Err("associative list with keys may not have non-map elements".to_owned());
             }
             let parts = ty.parts();
-            let value = |name: &String| {
-                let default = || parts.and_then(|p| p.find_field(name)).and_then(|f| f.default.clone());
-                item.get(name).cloned().or_else(default).map(|value| (name.clone(), value))
-            };
-            let mut keys: Vec<(String, Value)> = names.iter().filter_map(value).collect();
+            let mut keys: Vec<(String, Value)> = Vec::with_capacity(names.len());
+            for name in names {
+                let value = item.get(name).or_else(|| parts?.find_field(name)?.default.as_ref());
+                keys.extend(value.map(|value| (name.clone(), value.clone())));
+            }
             keys.sort_by(|a, b| a.0.cmp(&b.0));
             if keys.is_empty() {
                 let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();

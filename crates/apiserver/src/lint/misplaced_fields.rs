@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::schema::{Struct, Type};
 
-/// Fields of earlier versions, and where their values belong now.
+/// Fields of earlier API versions, and the fields that replaced them.
 const RENAMED: [(&str, &str); 5] = [
     ("serviceName", "service.name"),
     ("servicePort", "service.port.number"),
@@ -20,16 +20,18 @@ pub(super) fn find_renamed(key: &str) -> Option<&'static str> {
 
 /// The only field whose name begins or ends with the one that was written.
 pub(super) fn find_longer_name<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
+    if key.len() < 4 {
+        return None;
+    }
     let written = key.to_ascii_lowercase();
-    let is_longer = |known: &&&str| {
-        let known = known.to_ascii_lowercase();
-        written.len() >= 4 && (known.starts_with(&written) || known.ends_with(&written))
-    };
-    let mut all = known.iter().filter(is_longer);
+    let mut all = known.iter().filter(|name| {
+        let name = name.to_ascii_lowercase();
+        name.starts_with(&written) || name.ends_with(&written)
+    });
     all.next().filter(|_| all.next().is_none()).copied()
 }
 
-/// How deep the search goes.
+/// The depth of the search.
 const MAX_DEPTH: usize = 6;
 
 /// The path of the nearest mapping with the field below the mapping at `parent` (a JSON pointer).
@@ -87,18 +89,18 @@ fn find_nearest(from: &Type, path: Vec<String>, key: &str) -> Option<String> {
 }
 
 fn join_path(path: &[String]) -> String {
-    let index = |token: &String| !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
-    path.iter().fold(String::new(), |mut all, token| {
-        if index(token) {
-            all.push_str(&format!("[{token}]"));
+    let mut joined = String::new();
+    for token in path {
+        if !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit()) {
+            joined.push_str(&format!("[{token}]"));
         } else {
-            if !all.is_empty() {
-                all.push('.');
+            if !joined.is_empty() {
+                joined.push('.');
             }
-            all.push_str(token);
+            joined.push_str(token);
         }
-        all
-    })
+    }
+    joined
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Values that an API server refuses in kinds without pods of their own, as people get them wrong.
 //!
-//! Facts: the validation of Kubernetes 1.36. What [`validate`](crate::validate) checks already is not repeated.
+//! Facts: the validation of Kubernetes 1.36. Checks of [`validation`](crate::validation) are not repeated.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use federate_kubernetes::schema::{Cursor, find_nearest};
 
-use super::{Problem, ProblemEffect, words};
+use super::{Problem, ProblemEffect};
 
 /// The types of a schema in a CRD.
 const TYPES: [&str; 6] = ["object", "array", "string", "integer", "number", "boolean"];
@@ -45,9 +45,7 @@ pub(super) fn find_problems(kind: &str, object: &Value) -> Vec<Problem> {
 }
 
 fn refuse_value(at: &Cursor<'_>, why: &str, help: Option<String>) -> Problem {
-    let pointer = at.pointer().to_owned();
-    let message = format!("{} {why}", words::format_field(&pointer));
-    Problem { pointer, effect: ProblemEffect::Refused, message, help }
+    Problem::about_field(at.pointer(), ProblemEffect::Refused, why, help)
 }
 
 fn check_one_of(at: &Cursor<'_>, allowed: &[&str]) -> Option<Problem> {
@@ -114,7 +112,7 @@ fn is_block(text: &str) -> bool {
 /// The types in the schema of a CRD.
 fn check_schema_types(of: &Cursor<'_>, found: &mut Vec<Problem>) {
     found.extend(check_one_of(&of.field("type"), &TYPES).map(|mut problem| {
-        // `int`, `bool` and the like are no typos of one or two letters.
+        // `int` and `bool` differ from a type by more than a typo.
         let text = of.field("type").as_text().to_ascii_lowercase();
         let start = TYPES.iter().find(|known| !text.is_empty() && known.starts_with(&text));
         problem.help = problem.help.or(start.map(|known| format!("did you mean `{known}`?")));

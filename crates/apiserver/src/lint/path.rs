@@ -1,4 +1,4 @@
-//! Paths of overrides that lead nowhere.
+//! Corrections of override paths that do not exist in an object.
 
 use serde_json::Value;
 
@@ -8,8 +8,8 @@ use federate_kubernetes::schema::find_nearest;
 use crate::kinds::ResourceKind;
 use crate::schema::Type;
 
-/// What to do about a path (a JSON pointer) that does not exist in an object: the nearest one by the kind's schema, or
-/// that the object does not set the field.
+/// The correction of a path (a JSON pointer) that does not exist in an object: the nearest path of the kind's schema, or
+/// the advice to add a field that the object does not set.
 pub fn near_path(kind: &ResourceKind, object: &Value, path: &str) -> Option<String> {
     let slashed = path.replace('.', "/");
     if slashed != path && object.pointer(&slashed).is_some() {
@@ -77,7 +77,7 @@ fn is_scalar(ty: &Type) -> bool {
     matches!(ty, Type::Text | Type::Number | Type::Boolean | Type::Quantity | Type::IntOrString)
 }
 
-/// What to do about a path to a label or an annotation whose key is not written as JSON pointers are.
+/// The correction of a path to a label or an annotation whose key is not escaped as JSON pointers require.
 pub fn near_metadata_path(path: &str) -> Option<String> {
     ["/metadata/labels", "/metadata/annotations"].into_iter().find_map(|map| {
         let key: Vec<&str> = path.strip_prefix(map)?.strip_prefix('/')?.split('/').collect();
@@ -85,16 +85,18 @@ pub fn near_metadata_path(path: &str) -> Option<String> {
     })
 }
 
-/// The correction of a key below `map` that is not written as JSON pointers are; `None` if it is.
+/// Characters that are not part of a key.
+const QUOTES: [char; 5] = ['"', '\'', '`', '[', ']'];
+
+/// The correction of a key below `map` that is not escaped as JSON pointers require; `None` if it is.
 fn correct_escapes(map: &str, tokens: &[&str]) -> Option<String> {
     let written = tokens.join("/");
-    let quotes = |c: char| matches!(c, '"' | '\'' | '`' | '[' | ']');
     let key = tokens.iter().map(|token| unescape(token)).collect::<Vec<_>>().join("/");
-    let key = escape(key.trim_matches(quotes)).into_owned();
+    let key = escape(key.trim_matches(QUOTES)).into_owned();
     if key == written {
         return None;
     }
-    let why = match (tokens.len() > 1, written.starts_with(quotes) || written.ends_with(quotes)) {
+    let why = match (tokens.len() > 1, written.starts_with(QUOTES) || written.ends_with(QUOTES)) {
         (true, false) => "a `/` in a key is written `~1`",
         (true, true) => "a `/` in a key is written `~1`, and a key has no quotes",
         (false, true) => "a key has no quotes",

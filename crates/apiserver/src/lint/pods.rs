@@ -1,6 +1,6 @@
 //! Values in pods that an API server refuses, as people get them wrong: ports, resources, probes, volumes, variables.
 //!
-//! Facts: the validation of Kubernetes 1.36. What [`validate`](crate::validate) checks already is not repeated.
+//! Facts: the validation of Kubernetes 1.36. Checks of [`validation`](crate::validation) are not repeated.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use serde_json::Value;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::schema::{Cursor, find_nearest};
 
-use super::{Problem, ProblemEffect, scheduling, words};
+use super::{Problem, ProblemEffect, scheduling};
 
-/// Resources with a meaning of their own; others need a domain, such as `nvidia.com/gpu`.
+/// The resources of Kubernetes; others have a domain, such as `nvidia.com/gpu`.
 const RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "storage"];
 
 /// The handlers of probes.
@@ -66,20 +66,16 @@ pub(super) fn find_problems(kind: &str, object: &Value) -> Vec<Problem> {
     found.0
 }
 
-/// Whether this text at this place of an object, which has a text there already, is no problem.
+/// Whether a text at a pointer of an object, which has a text there already, cannot be a problem.
 pub(super) fn is_plain(kind: &str, pointer: &str, text: &str) -> bool {
     let Some(below) = spec_of(kind).and_then(|spec| pointer.strip_prefix(spec)) else { return false };
-    let mut tokens = below.split('/').skip(1);
-    let mut next = || tokens.next().unwrap_or_default();
-    let list = next();
-    let (_, field) = (next(), next());
-    let rest: Vec<&str> = tokens.collect();
-    matches!(list, "containers" | "initContainers")
-        && match (field, rest.as_slice()) {
-            ("image", []) => !text.is_empty() && text.trim() == text,
-            ("args" | "command", [_]) | ("env", [_, "value"]) => true,
-            _ => false,
-        }
+    let tokens: Vec<&str> = below.split('/').skip(1).collect();
+    match tokens.as_slice() {
+        ["containers" | "initContainers", _, "image"] => !text.is_empty() && text.trim() == text,
+        ["containers" | "initContainers", _, "args" | "command", _]
+        | ["containers" | "initContainers", _, "env", _, "value"] => true,
+        _ => false,
+    }
 }
 
 /// The problems of the pods of an object.
@@ -87,9 +83,7 @@ pub(super) struct PodProblems(Vec<Problem>);
 
 impl PodProblems {
     pub(super) fn add_refusal(&mut self, at: &Cursor<'_>, why: &str, help: Option<String>) {
-        let pointer = at.pointer().to_owned();
-        let message = format!("{} {why}", words::format_field(&pointer));
-        self.0.push(Problem { pointer, effect: ProblemEffect::Refused, message, help });
+        self.0.push(Problem::about_field(at.pointer(), ProblemEffect::Refused, why, help));
     }
 
     pub(super) fn check_one_of(&mut self, at: &Cursor<'_>, allowed: &[&str]) {
@@ -211,7 +205,6 @@ impl PodProblems {
     }
 
     fn check_resources(&mut self, resources: &Cursor<'_>) {
-        let amount = |of: &Cursor<'_>| Quantity::from_json(of.value());
         for list in ["requests", "limits"] {
             let amounts = resources.field(list);
             for (key, _) in amounts.value().as_object().into_iter().flatten() {
@@ -228,8 +221,8 @@ impl PodProblems {
         let (requests, limits) = (resources.field("requests"), resources.field("limits"));
         for (key, _) in requests.value().as_object().into_iter().flatten() {
             let (request, limit) = (requests.entry(key), limits.entry(key));
-            if let (Some(requested), Some(most)) = (amount(&request), amount(&limit))
-                && requested > most
+            if let Some(requested) = Quantity::from_json(request.value())
+                && Quantity::from_json(limit.value()).is_some_and(|limit| requested > limit)
             {
                 self.add_refusal(
                     &request,

@@ -49,24 +49,21 @@ impl ReleaseAddition {
             Some(value) => format!("the value `{value}` of {field}"),
             None => field,
         };
-        let refuses = self.fact.value.is_some();
-        let problem = |effect, message, help| {
-            Some(Problem { pointer: self.pointer.clone(), effect, message, help: Some(help) })
-        };
         let remove = "remove it, or place the object only on clusters with a later release".to_owned();
         let added = self.fact.added;
-        if release < added {
-            let effect = if refuses { ProblemEffect::Refused } else { ProblemEffect::Dropped };
-            return problem(effect, format!("Kubernetes 1.{added} added {what}"), remove);
-        }
-        let (gate, on) = self.fact.gate.filter(|(_, on)| on.is_none_or(|on| release < on))?;
-        let default = match on {
-            Some(on) => format!("on by default since 1.{on}"),
-            None => "off by default".to_owned(),
+        let (effect, message, help) = if release < added {
+            (ProblemEffect::Dropped, format!("Kubernetes 1.{added} added {what}"), remove)
+        } else {
+            let (gate, on) = self.fact.gate.filter(|(_, on)| on.is_none_or(|on| release < on))?;
+            let default = match on {
+                Some(on) => format!("on by default since 1.{on}"),
+                None => "off by default".to_owned(),
+            };
+            let message = format!("{what} needs the feature gate `{gate}`, {default}");
+            (ProblemEffect::Gated, message, format!("enable the feature gate, {remove}"))
         };
-        let effect = if refuses { ProblemEffect::Refused } else { ProblemEffect::Gated };
-        let message = format!("{what} needs the feature gate `{gate}`, {default}");
-        problem(effect, message, format!("enable the feature gate, {remove}"))
+        let effect = if self.fact.value.is_some() { ProblemEffect::Refused } else { effect };
+        Some(Problem { pointer: self.pointer.clone(), effect, message, help: Some(help) })
     }
 }
 
@@ -88,10 +85,11 @@ fn collect_additions(of: &Type, value: &Value, pointer: &mut String, found: &mut
                 pointer.push('/');
                 pointer.push_str(&escape(key));
                 let about = facts.and_then(|facts| facts.get(key.as_str())).into_iter().flatten();
-                let is_used =
-                    |fact: &&Fact| !value.is_null() && fact.value.is_none_or(|v| value.as_str() == Some(v));
-                // Of a field and its value, the value came last.
-                let fact = about.filter(is_used).max_by_key(|fact| fact.added);
+                let used = about.filter(|fact| {
+                    !value.is_null() && fact.value.is_none_or(|text| value.as_str() == Some(text))
+                });
+                // Of a field and its value, the value was added last.
+                let fact = used.max_by_key(|fact| fact.added);
                 found.extend(fact.map(|fact| ReleaseAddition { pointer: pointer.clone(), fact }));
                 collect_additions(ty, value, pointer, found);
                 pointer.truncate(length);

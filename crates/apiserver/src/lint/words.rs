@@ -27,7 +27,7 @@ pub(super) fn format_field(pointer: &str) -> String {
     format!("`{path}`")
 }
 
-/// The type of a value, in words. The value itself could be a credential.
+/// The type of a value, in words. The value itself is not shown, because it could be a credential.
 pub(super) fn describe_value(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -81,8 +81,8 @@ pub(super) fn locate_cause(object: &Value, cause: &StatusCause) -> (String, Opti
 fn find_quoted_entry(at: &Value, cause: &StatusCause) -> Option<String> {
     let map = at.as_object()?;
     let quoted = cause.message.strip_prefix("Invalid value: \"")?.split('"').next()?;
-    let named = |(key, value): &(&String, &Value)| *key == quoted || value.as_str() == Some(quoted);
-    map.iter().find(named).map(|(key, _)| key.clone())
+    let (key, _) = map.iter().find(|(key, value)| *key == quoted || value.as_str() == Some(quoted))?;
+    Some(key.clone())
 }
 
 /// The keys of a field path: `data[a.b]`, `spec.ports[0].name`.
@@ -104,8 +104,8 @@ fn split_field_path(path: &str) -> Vec<String> {
     tokens
 }
 
-/// The message of the server without its formalities and without values that are mappings; with other values only if
-/// they are no credentials.
+/// Shortens a message of the server: without its formalities and without values that are mappings. Other values are only
+/// `quoted` if they are not credentials.
 pub(super) fn simplify_message(message: &str, quoted: bool) -> String {
     let (message, _) = message.split_once(" (e.g. ").unwrap_or((message, ""));
     let Some((start, rest)) = message.split_once(": ").filter(|(start, _)| start.ends_with(" value")) else {

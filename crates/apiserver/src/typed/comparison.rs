@@ -105,22 +105,21 @@ fn compare_values_at(ty: &Type, old: Option<&Value>, new: Option<&Value>) -> Fie
     {
         return FieldComparison::default();
     }
-    let empty = |value: Option<&Value>| value.is_none_or(is_empty_value);
     let Some(any) = new.filter(|v| !v.is_null()).or(old) else {
         return FieldComparison::compare_leaf(old, new);
     };
-    if empty(old) && empty(new) {
+    if old.is_none_or(is_empty_value) && new.is_none_or(is_empty_value) {
         return FieldComparison::compare_leaf(old, new);
     }
     let mut found = FieldComparison::default();
     let shapes = (old.filter(|v| !v.is_null()).map(|v| ty.merge_shape(v)), ty.merge_shape(any));
     match shapes {
         (None | Some(MergeShape::Map(_)), MergeShape::Map(parts)) => {
-            let maps = (old.and_then(Value::as_object), new.and_then(Value::as_object));
-            let come = |key: &&String| !maps.0.is_some_and(|map| map.contains_key(*key));
-            let keys = maps.0.into_iter().flat_map(Map::keys);
-            for key in keys.chain(maps.1.into_iter().flat_map(Map::keys).filter(come)) {
-                let (old, new) = (maps.0.and_then(|m| m.get(key)), maps.1.and_then(|m| m.get(key)));
+            let (old_map, new_map) = (old.and_then(Value::as_object), new.and_then(Value::as_object));
+            let added = new_map.into_iter().flat_map(Map::keys);
+            let added = added.filter(|key| !old_map.is_some_and(|map| map.contains_key(*key)));
+            for key in old_map.into_iter().flat_map(Map::keys).chain(added) {
+                let (old, new) = (old_map.and_then(|map| map.get(key)), new_map.and_then(|map| map.get(key)));
                 if let Some(ty) = parts.get(key) {
                     found.insert_below(|| PathElement::field(key), compare_values_at(ty, old, new));
                 }

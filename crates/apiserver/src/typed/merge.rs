@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::super::fields::element_of;
+use super::super::fields::{PathElement, element_of};
 use super::super::schema::{ListType, MergeShape, Type, TypeParts};
 use super::is_empty_value;
 use super::lists::{MergedItem, index_items, interleave_items};
@@ -46,11 +46,10 @@ fn merge_maps(parts: TypeParts<'_>, live: &Value, mut applied: Map<String, Value
 
 fn merge_lists(ty: &Type, list_type: &ListType, live: &[Value], mut applied: Vec<Value>) -> Vec<Value> {
     // Items without a key were refused in the applied list; in the live one they are dropped.
-    let marked = |items: &[Value]| {
-        let marks = items.iter().map(|item| element_of(item, ty, list_type).ok());
-        marks.collect::<Option<Vec<_>>>()
+    let (Some(old), Some(new)) = (elements_of(live, ty, list_type), elements_of(&applied, ty, list_type))
+    else {
+        return applied;
     };
-    let (Some(old), Some(new)) = (marked(live), marked(&applied)) else { return applied };
     let index = index_items(Some(live), ty, list_type);
     let picks = interleave_items(&old, &new).into_iter().filter_map(|pick| match pick {
         MergedItem::Old(place) => live.get(place).cloned(),
@@ -64,4 +63,9 @@ fn merge_lists(ty: &Type, list_type: &ListType, live: &[Value], mut applied: Vec
         }
     });
     picks.collect()
+}
+
+/// The elements of all items of a list; `None` if an item has none.
+fn elements_of(items: &[Value], ty: &Type, list_type: &ListType) -> Option<Vec<PathElement>> {
+    items.iter().map(|item| element_of(item, ty, list_type).ok()).collect()
 }

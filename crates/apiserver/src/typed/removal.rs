@@ -15,16 +15,8 @@ pub fn keep_fields(ty: &Type, value: &Value, fields: &FieldSet) -> Value {
     filter_fields(ty, value, fields, true)
 }
 
+/// Keeps the fields if `taken`, or else removes them.
 fn filter_fields(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Value {
-    let part = |element: &PathElement, ty: &Type, value: &Value| -> Option<Value> {
-        let below = fields.find_below(element).filter(|below| !below.is_empty());
-        match below {
-            Some(below) if below.has_own() && !taken => None,
-            Some(below) if below.entries().next().is_none() => Some(value.clone()),
-            Some(below) => Some(filter_fields(ty, value, below, taken)),
-            None => (!taken).then(|| value.clone()),
-        }
-    };
     match ty.merge_shape(value) {
         MergeShape::Map(parts) => {
             let map: Map<String, Value> = value
@@ -33,7 +25,8 @@ fn filter_fields(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Va
                 .flatten()
                 .filter_map(|(key, value)| {
                     let ty = parts.get(key).unwrap_or(&Type::Atomic);
-                    Some((key.clone(), part(&PathElement::field(key), ty, value)?))
+                    let below = fields.find_below(&PathElement::field(key));
+                    Some((key.clone(), filter_below(ty, value, below, taken)?))
                 })
                 .collect();
             if map.is_empty() { Value::Null } else { Value::Object(map) }
@@ -41,7 +34,7 @@ fn filter_fields(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Va
         MergeShape::List(ty, list_type) => {
             let items = value.as_array().into_iter().flatten().filter_map(|item| {
                 match element_of(item, ty, list_type) {
-                    Ok(element) => part(&element, ty, item),
+                    Ok(element) => filter_below(ty, item, fields.find_below(&element), taken),
                     Err(_) => (!taken).then(|| item.clone()),
                 }
             });
@@ -49,5 +42,15 @@ fn filter_fields(ty: &Type, value: &Value, fields: &FieldSet, taken: bool) -> Va
             if items.is_empty() { Value::Null } else { Value::Array(items) }
         }
         MergeShape::Leaf => value.clone(),
+    }
+}
+
+/// Filters a field or an item; `below` are the fields below it.
+fn filter_below(ty: &Type, value: &Value, below: Option<&FieldSet>, taken: bool) -> Option<Value> {
+    match below.filter(|below| !below.is_empty()) {
+        Some(below) if below.has_own() && !taken => None,
+        Some(below) if below.entries().next().is_none() => Some(value.clone()),
+        Some(below) => Some(filter_fields(ty, value, below, taken)),
+        None => (!taken).then(|| value.clone()),
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::custom::CustomResource;
 use super::super::failure::StatusCause;
 use super::super::typed::are_equal;
+use super::text_below;
 
 /// The errors of an object, or of its change.
 pub(super) fn find_causes(custom: &CustomResource, object: &Value, live: Option<&Value>) -> Vec<StatusCause> {
@@ -50,7 +51,6 @@ fn validate_value<'s>(
     enumerations: &mut Enumerations<'s>,
     causes: &mut Vec<StatusCause>,
 ) {
-    let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default();
     if value.is_null() {
         return;
     }
@@ -62,7 +62,7 @@ fn validate_value<'s>(
         Value::Number(n) if n.as_f64().is_some_and(|f| f.fract() == 0.0) => "integer",
         _ => "number",
     };
-    let wanted = text("type");
+    let wanted = text_below(schema, "type");
     let fits = wanted.is_empty() || wanted == found || (wanted == "number" && found == "integer");
     if !fits {
         let message = format!("Invalid value: {found:?}: {path} in body must be of type {wanted}: {found:?}");
@@ -113,15 +113,14 @@ fn validate_value<'s>(
 }
 
 fn check_limits(schema: &Value, value: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
-    let mut wrong =
-        |why: String| causes.push(StatusCause::invalid(path, value, &format!("{path} in body {why}")));
     if let Some(number) = value.as_f64() {
-        if let Some(most) = limit("maximum").filter(|most| number > *most) {
-            wrong(format!("should be less than or equal to {most}"));
+        if let Some(most) = limit_of(schema, "maximum").filter(|most| number > *most) {
+            let why = format!("{path} in body should be less than or equal to {most}");
+            causes.push(StatusCause::invalid(path, value, &why));
         }
-        if let Some(least) = limit("minimum").filter(|least| number < *least) {
-            wrong(format!("should be greater than or equal to {least}"));
+        if let Some(least) = limit_of(schema, "minimum").filter(|least| number < *least) {
+            let why = format!("{path} in body should be greater than or equal to {least}");
+            causes.push(StatusCause::invalid(path, value, &why));
         }
     }
     #[expect(clippy::cast_precision_loss, reason = "lengths are far below the limit")]
@@ -136,11 +135,12 @@ fn check_limits(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Stat
         Value::Array(_) => ("minItems", "maxItems", "items"),
         _ => ("minProperties", "maxProperties", "properties"),
     };
-    if let Some(least) = limit(least).filter(|least| length < *least) {
+    if let Some(least) = limit_of(schema, least).filter(|least| length < *least) {
         let verb = if value.is_string() { "be" } else { "have" };
-        wrong(format!("should {verb} at least {least} {unit}"));
+        let why = format!("{path} in body should {verb} at least {least} {unit}");
+        causes.push(StatusCause::invalid(path, value, &why));
     }
-    if let Some(most) = limit(most).filter(|most| length > *most) {
+    if let Some(most) = limit_of(schema, most).filter(|most| length > *most) {
         let cause = if value.is_string() {
             StatusCause::new(
                 "FieldValueTooLong",
@@ -161,10 +161,15 @@ fn check_limits(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Stat
     }
 }
 
-/// The compiled patterns and the enumerations that are kept, each at most.
+/// A number of a schema, such as `maximum`.
+fn limit_of(schema: &Value, key: &str) -> Option<f64> {
+    schema.get(key).and_then(Value::as_f64)
+}
+
+/// The most compiled patterns that are kept.
 const MAX_KEPT: usize = 256;
 
-/// The pattern, compiled; `None` if it is not valid. The schemas of a repo are the same for all of its objects.
+/// Compiles a pattern; `None` if it is not valid. Patterns are kept, because the objects of a repo share their schemas.
 fn compile_pattern(pattern: &str) -> Option<Arc<Regex>> {
     static COMPILED: Mutex<BTreeMap<String, Option<Arc<Regex>>>> = Mutex::new(BTreeMap::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,11 +184,10 @@ fn compile_pattern(pattern: &str) -> Option<Arc<Regex>> {
     made
 }
 
-/// The allowed values up to which they are compared one by one.
+/// The most allowed values that are compared one by one.
 const FEW_ALLOWED: usize = 64;
 
-/// The enumerations of a schema that have many values, as sets: an object may have a value of the enumeration at each of many
-/// places.
+/// The enumerations of a schema with many values, as sets. An object may have values of one enumeration at many places.
 #[derive(Default)]
 struct Enumerations<'s>(HashMap<*const Value, HashSet<&'s Value>>);
 
@@ -214,13 +218,11 @@ fn check_transitions(
     causes: &mut Vec<StatusCause>,
 ) {
     for rule in schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten() {
-        let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default();
-        if text("rule").replace(' ', "") == "self==oldSelf" && !are_equal(live, object) {
-            let message = text("message");
-            let why = if message.is_empty() {
-                format!("failed rule: {}", text("rule"))
-            } else {
-                message.to_owned()
+        let text = text_below(rule, "rule");
+        if text.replace(' ', "") == "self==oldSelf" && !are_equal(live, object) {
+            let why = match text_below(rule, "message") {
+                "" => format!("failed rule: {text}"),
+                message => message.to_owned(),
             };
             causes.push(StatusCause::invalid(path, &summarize_value(object), &why));
         }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::failure::StatusCause;
-use super::list_at;
+use super::{has_flag, list_at, text_below};
 
 /// The errors of a definition.
 pub(super) fn find_causes(object: &Value) -> Vec<StatusCause> {
@@ -27,9 +27,9 @@ pub(super) fn find_causes(object: &Value) -> Vec<StatusCause> {
 }
 
 fn collect_schema_causes(schema: &Value, path: &str, causes: &mut Vec<StatusCause>) {
-    let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
-    let open = flag("x-kubernetes-int-or-string") || flag("x-kubernetes-preserve-unknown-fields");
-    if schema.get("type").and_then(Value::as_str).is_none_or(str::is_empty) && !open {
+    let open = has_flag(schema, "x-kubernetes-int-or-string")
+        || has_flag(schema, "x-kubernetes-preserve-unknown-fields");
+    if text_below(schema, "type").is_empty() && !open {
         let why = if path.rsplit('.').next() == Some("items") {
             "must not be empty for specified array items"
         } else if path.ends_with("openAPIV3Schema") {

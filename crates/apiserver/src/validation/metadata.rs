@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use federate_kubernetes::names::is_dns_subdomain;
+
 use super::super::failure::StatusCause;
 use super::super::kinds::ResourceKind;
-use super::{IMMUTABLE, differs_at, text_at};
+use super::{IMMUTABLE, differs_at, list_at, text_at};
 
 pub(super) const SUBDOMAIN_MESSAGE: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
     or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
@@ -52,19 +54,16 @@ pub fn invalid_name(kind: &ResourceKind, name: &str) -> Option<&'static str> {
                 is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.len() <= 63;
             (!fine).then_some(DNS1035)
         }
-        _ => (!is_subdomain(name)).then_some(SUBDOMAIN_MESSAGE),
+        _ => (!is_dns_subdomain(name)).then_some(SUBDOMAIN_MESSAGE),
     }
 }
 
 /// Whether a name is a label of RFC 1123, of any length.
 pub(super) fn is_label(name: &str) -> bool {
-    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    name.chars().all(|c| lower(c) || c == '-') && name.starts_with(lower) && name.ends_with(lower)
-}
-
-/// Whether a name is a subdomain of RFC 1123.
-pub(super) fn is_subdomain(name: &str) -> bool {
-    name.split('.').all(is_label) && name.len() <= 253
+    !name.is_empty()
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 fn key_causes(object: &Value) -> Vec<StatusCause> {
@@ -73,7 +72,7 @@ fn key_causes(object: &Value) -> Vec<StatusCause> {
         let kept = field.trim_start_matches("metadata.");
         let map = object.get("metadata").and_then(|metadata| metadata.get(kept)).and_then(Value::as_object);
         for (key, value) in map.into_iter().flatten() {
-            // The server lower-cases annotations first, so that only their shape matters.
+            // The server lower-cases the keys of annotations, which does not change whether they are valid.
             if let Some(why) = invalid_key(key) {
                 causes.push(StatusCause::invalid(field, &json!(key), why));
             }
@@ -93,9 +92,10 @@ fn key_causes(object: &Value) -> Vec<StatusCause> {
 }
 
 fn is_qualified_name(name: &str) -> bool {
-    let end = |c: char| c.is_ascii_alphanumeric();
-    let inner = |c: char| end(c) || matches!(c, '-' | '_' | '.');
-    name.chars().all(inner) && name.starts_with(end) && name.ends_with(end)
+    !name.is_empty()
+        && !name.starts_with(['-', '_', '.'])
+        && !name.ends_with(['-', '_', '.'])
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 fn invalid_key(key: &str) -> Option<&'static str> {
@@ -115,7 +115,7 @@ fn invalid_key(key: &str) -> Option<&'static str> {
 }
 
 /// The errors of a change of metadata.
-pub(super) fn find_change_causes(_kind: &ResourceKind, live: &Value, object: &Value) -> Vec<StatusCause> {
+pub(super) fn find_change_causes(live: &Value, object: &Value) -> Vec<StatusCause> {
     let mut causes = key_causes(object);
     for (key, pointer) in [("name", "/metadata/name"), ("namespace", "/metadata/namespace")] {
         if differs_at(live, object, pointer) {
@@ -124,11 +124,9 @@ pub(super) fn find_change_causes(_kind: &ResourceKind, live: &Value, object: &Va
         }
     }
     if live.pointer("/metadata/deletionTimestamp").is_some() {
-        let at = |object: &Value| object.pointer("/metadata/finalizers").cloned().unwrap_or_default();
-        let (old, new) = (at(live), at(object));
-        let known = |name: &&Value| !old.as_array().is_some_and(|old| old.contains(name));
-        let added: Vec<String> =
-            new.as_array().into_iter().flatten().filter(known).map(Value::to_string).collect();
+        let old = list_at(live, "/metadata/finalizers");
+        let added = list_at(object, "/metadata/finalizers").iter().filter(|name| !old.contains(name));
+        let added: Vec<String> = added.map(Value::to_string).collect();
         if !added.is_empty() {
             let why = format!(
                 "no new finalizers can be added if the object is being deleted, found new finalizers \

@@ -2,9 +2,11 @@
 
 use serde_json::Value;
 
+use federate_kubernetes::names::is_dns_subdomain;
+
 use super::super::failure::StatusCause;
-use super::metadata::{SUBDOMAIN_MESSAGE, is_subdomain};
-use super::{list_at, text_at};
+use super::metadata::SUBDOMAIN_MESSAGE;
+use super::{integer_at, list_at, present_at, text_at};
 
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which \
     must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
@@ -50,9 +52,9 @@ pub(super) fn ingress_causes(object: &Value) -> Vec<StatusCause> {
 fn host_error(host: &str) -> Option<&'static str> {
     if host.contains('*') {
         let rest = host.strip_prefix("*.");
-        return (!rest.is_some_and(is_subdomain)).then_some(WILDCARD);
+        return (!rest.is_some_and(is_dns_subdomain)).then_some(WILDCARD);
     }
-    (!is_subdomain(host)).then_some(SUBDOMAIN_MESSAGE)
+    (!is_dns_subdomain(host)).then_some(SUBDOMAIN_MESSAGE)
 }
 
 fn http_path_causes(path: &Value, at: &str) -> Vec<StatusCause> {
@@ -77,13 +79,13 @@ fn http_path_causes(path: &Value, at: &str) -> Vec<StatusCause> {
 }
 
 fn backend_cause(backend: &Value, at: &str) -> Option<StatusCause> {
-    let has = |pointer: &str| backend.pointer(pointer).is_some_and(|value| !value.is_null());
-    if !has("/service") {
+    if present_at(backend, "/service").is_none() {
         let why = "resource or service backend is required";
-        return (!has("/resource")).then(|| StatusCause::invalid(at, &"".into(), why));
+        let is_missing = present_at(backend, "/resource").is_none();
+        return is_missing.then(|| StatusCause::invalid(at, &"".into(), why));
     }
     let name = !text_at(backend, "/service/port/name").is_empty();
-    let number = backend.pointer("/service/port/number").and_then(Value::as_i64).unwrap_or(0) != 0;
+    let number = integer_at(backend, "/service/port/number").unwrap_or(0) != 0;
     match (name, number) {
         (true, true) => Some(StatusCause::invalid(at, &"".into(), "cannot set both port name & port number")),
         (false, false) => Some(StatusCause::required(at, "port name or number is required")),
@@ -98,7 +100,7 @@ pub(super) fn policy_causes(object: &Value) -> Vec<StatusCause> {
         for (place, rule) in list_at(object, &format!("/spec/{direction}")).iter().enumerate() {
             let at = format!("spec.{direction}[{place}]");
             for (place, port) in list_at(rule, "/ports").iter().enumerate() {
-                let number = port.get("port").and_then(Value::as_i64);
+                let number = integer_at(port, "/port");
                 if let Some(number) = number.filter(|number| !(1..=65535).contains(number)) {
                     let why = "must be between 1 and 65535, inclusive";
                     causes.push(StatusCause::invalid(

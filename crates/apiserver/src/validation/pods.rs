@@ -61,23 +61,25 @@ fn port_name_causes(container: &Value, at: &str) -> Vec<StatusCause> {
 
 /// The errors of a change of a pod.
 pub(super) fn find_change_cause(live: &Value, object: &Value) -> Option<StatusCause> {
-    let fixed = |object: &Value| {
-        let mut spec = object.get("spec").cloned().unwrap_or_default();
-        for kind in ["containers", "initContainers"] {
-            for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
-                container["image"] = Value::Null;
-            }
-        }
-        if let Some(spec) = spec.as_object_mut() {
-            for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"] {
-                spec.shift_remove(key);
-            }
-        }
-        spec
-    };
     let why = "pod updates may not change fields other than `spec.containers[*].image`, \
                `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to \
                existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
                previously negative)";
-    (!are_equal(&fixed(live), &fixed(object))).then(|| StatusCause::forbidden("spec", why))
+    (!are_equal(&fixed_spec(live), &fixed_spec(object))).then(|| StatusCause::forbidden("spec", why))
+}
+
+/// The spec of a pod without the fields that may change.
+fn fixed_spec(pod: &Value) -> Value {
+    let mut spec = pod.get("spec").cloned().unwrap_or_default();
+    for kind in ["containers", "initContainers"] {
+        for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+            container["image"] = Value::Null;
+        }
+    }
+    if let Some(spec) = spec.as_object_mut() {
+        for key in ["activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"] {
+            spec.shift_remove(key);
+        }
+    }
+    spec
 }

@@ -13,12 +13,13 @@ pub(super) fn role_causes(kind: &str, object: &Value) -> Vec<StatusCause> {
 
 fn rule_causes(rule: &Value, at: &str, namespaced: bool) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let empty = |key: &str| list_at(rule, &format!("/{key}")).is_empty();
-    if empty("verbs") {
+    if list_at(rule, "/verbs").is_empty() {
         causes.push(StatusCause::required(format!("{at}.verbs"), "verbs must contain at least one value"));
     }
-    if let Some(urls) = rule.get("nonResourceURLs").filter(|_| !empty("nonResourceURLs")) {
-        let mixed = ["apiGroups", "resources", "resourceNames"].iter().any(|key| !empty(key));
+    if let Some(urls) = rule.get("nonResourceURLs").filter(|_| !list_at(rule, "/nonResourceURLs").is_empty())
+    {
+        let mixed =
+            ["/apiGroups", "/resources", "/resourceNames"].iter().any(|at| !list_at(rule, at).is_empty());
         let why = if namespaced {
             "namespaced rules cannot apply to non-resource URLs"
         } else if mixed {
@@ -30,7 +31,7 @@ fn rule_causes(rule: &Value, at: &str, namespaced: bool) -> Vec<StatusCause> {
         return causes;
     }
     for (key, what) in [("apiGroups", "api group"), ("resources", "resource")] {
-        if empty(key) {
+        if list_at(rule, &format!("/{key}")).is_empty() {
             let why = format!("resource rules must supply at least one {what}");
             causes.push(StatusCause::required(format!("{at}.{key}"), &why));
         }

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::super::failure::StatusCause;
-use super::text_at;
+use super::{integer_at, present_at, text_at};
 
 /// The errors of a `HorizontalPodAutoscaler`.
 pub(super) fn autoscaler_causes(object: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let number = |key: &str| object.pointer(&format!("/spec/{key}")).and_then(Value::as_i64);
-    let (least, most) = (number("minReplicas"), number("maxReplicas").unwrap_or(0));
+    let least = integer_at(object, "/spec/minReplicas");
+    let most = integer_at(object, "/spec/maxReplicas").unwrap_or(0);
     if let Some(least) = least.filter(|least| *least < 1) {
         let why = "must be greater than or equal to 1";
         causes.push(StatusCause::invalid("spec.minReplicas", &least.into(), why));
@@ -31,12 +31,12 @@ pub(super) fn autoscaler_causes(object: &Value) -> Vec<StatusCause> {
 
 /// The errors of a `PodDisruptionBudget`.
 pub(super) fn budget_causes(object: &Value) -> Vec<StatusCause> {
-    let field = |key: &str| object.pointer(&format!("/spec/{key}")).filter(|value| !value.is_null());
-    let keys = ["minAvailable", "maxUnavailable"];
-    if let [Some(least), Some(most)] = keys.map(field) {
+    let least = present_at(object, "/spec/minAvailable");
+    let most = present_at(object, "/spec/maxUnavailable");
+    if let (Some(least), Some(most)) = (least, most) {
         let value = json!({
-            "MinAvailable": least, "Selector": field("selector"), "MaxUnavailable": most,
-            "UnhealthyPodEvictionPolicy": field("unhealthyPodEvictionPolicy"),
+            "MinAvailable": least, "Selector": present_at(object, "/spec/selector"), "MaxUnavailable": most,
+            "UnhealthyPodEvictionPolicy": present_at(object, "/spec/unhealthyPodEvictionPolicy"),
         });
         return vec![StatusCause::invalid(
             "spec",
@@ -44,7 +44,8 @@ pub(super) fn budget_causes(object: &Value) -> Vec<StatusCause> {
             "minAvailable and maxUnavailable cannot be both set",
         )];
     }
-    keys.iter().filter_map(|key| percentage_cause(field(key)?, &format!("spec.{key}"))).collect()
+    let fields = [(least, "spec.minAvailable"), (most, "spec.maxUnavailable")];
+    fields.into_iter().filter_map(|(value, at)| percentage_cause(value?, at)).collect()
 }
 
 /// The error of a number or percentage, if it has one.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::failure::StatusCause;
-use super::text_at;
+use super::{present_at, text_at};
 
 /// The keys that Secrets of a type need.
 const REQUIRED: [(&str, &[&str]); 4] = [
@@ -17,17 +17,12 @@ const REQUIRED: [(&str, &[&str]); 4] = [
 pub(super) fn secret_causes(object: &Value) -> Vec<StatusCause> {
     let mut causes = data_causes(object);
     let kind = text_at(object, "/type");
-    let has = |key: &str| {
-        let value = object.get("data").and_then(|data| data.get(key));
-        value.is_some_and(|value| !value.is_null())
-    };
-    let missing = |key: &str| StatusCause::required(format!("data[{key}]"), "");
-    for (_, keys) in REQUIRED.iter().filter(|(name, _)| *name == kind) {
-        causes.extend(keys.iter().filter(|key| !has(key)).map(|key| missing(key)));
+    let required = REQUIRED.iter().filter(|(name, _)| *name == kind).flat_map(|(_, keys)| *keys);
+    let mut missing: Vec<&str> = required.copied().filter(|key| !has_data(object, key)).collect();
+    if kind == "kubernetes.io/basic-auth" && !has_data(object, "username") && !has_data(object, "password") {
+        missing.extend(["username", "password"]);
     }
-    if kind == "kubernetes.io/basic-auth" && !has("username") && !has("password") {
-        causes.extend(["username", "password"].map(missing));
-    }
+    causes.extend(missing.iter().map(|key| StatusCause::required(format!("data[{key}]"), "")));
     let account = "kubernetes.io/service-account.name";
     if kind == "kubernetes.io/service-account-token"
         && object
@@ -40,6 +35,10 @@ pub(super) fn secret_causes(object: &Value) -> Vec<StatusCause> {
     causes
 }
 
+fn has_data(secret: &Value, key: &str) -> bool {
+    present_at(secret, &format!("/data/{key}")).is_some()
+}
+
 /// Keys of data that cannot be file names, and data that is too large.
 pub(super) fn data_causes(object: &Value) -> Vec<StatusCause> {
     const MAX_DATA_SIZE: usize = 1024 * 1024;
@@ -48,8 +47,9 @@ pub(super) fn data_causes(object: &Value) -> Vec<StatusCause> {
     for field in ["data", "binaryData"] {
         for (key, value) in object.get(field).and_then(Value::as_object).into_iter().flatten() {
             size += value.as_str().map_or(0, str::len);
-            let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-            if key.is_empty() || !key.chars().all(fine) {
+            if key.is_empty()
+                || !key.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+            {
                 let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. \
                            'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is \
                            '[-._a-zA-Z0-9]+')";

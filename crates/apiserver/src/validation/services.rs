@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use federate_kubernetes::names::is_dns_subdomain;
+
 use super::super::failure::StatusCause;
-use super::metadata::{LABEL_MESSAGE, SUBDOMAIN_MESSAGE, is_label, is_subdomain};
-use super::{list_at, text_at};
+use super::metadata::{LABEL_MESSAGE, SUBDOMAIN_MESSAGE, is_label};
+use super::{integer_at, list_at, text_at};
 
 const PORT_MESSAGE: &str = "must be between 1 and 65535, inclusive";
 
@@ -43,12 +45,11 @@ pub(super) fn find_causes(object: &Value) -> Vec<StatusCause> {
         causes.push(StatusCause::unsupported("spec.type", &kind.into(), &kinds));
     }
     if kind == "ClusterIP" {
-        let exposed = list_at(object, "/spec/ports").iter().enumerate();
-        for (place, _) in
-            exposed.filter(|(_, port)| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0)
-        {
-            let why = "may not be used when `type` is 'ClusterIP'";
-            causes.push(StatusCause::forbidden(format!("spec.ports[{place}].nodePort"), why));
+        for (place, port) in list_at(object, "/spec/ports").iter().enumerate() {
+            if integer_at(port, "/nodePort").unwrap_or(0) != 0 {
+                let why = "may not be used when `type` is 'ClusterIP'";
+                causes.push(StatusCause::forbidden(format!("spec.ports[{place}].nodePort"), why));
+            }
         }
     }
     causes
@@ -62,7 +63,7 @@ fn external_name_cause(object: &Value) -> Option<StatusCause> {
     if name.is_empty() {
         return Some(StatusCause::required("spec.externalName", ""));
     }
-    let valid = is_subdomain(name.strip_suffix('.').unwrap_or(name));
+    let valid = is_dns_subdomain(name.strip_suffix('.').unwrap_or(name));
     (!valid).then(|| StatusCause::invalid("spec.externalName", &name.into(), SUBDOMAIN_MESSAGE))
 }
 
@@ -83,7 +84,7 @@ fn port_causes(object: &Value) -> Vec<StatusCause> {
                 causes.push(StatusCause::duplicate(format!("{at}.name"), &name.into()));
             }
         }
-        let number = port.get("port").and_then(Value::as_i64).unwrap_or_default();
+        let number = integer_at(port, "/port").unwrap_or_default();
         if !(1..=65535).contains(&number) {
             causes.push(StatusCause::invalid(format!("{at}.port"), &number.into(), PORT_MESSAGE));
         }
@@ -95,7 +96,7 @@ fn port_causes(object: &Value) -> Vec<StatusCause> {
                 &["SCTP", "TCP", "UDP"],
             ));
         }
-        let target = port.get("targetPort").and_then(Value::as_i64);
+        let target = integer_at(port, "/targetPort");
         if let Some(target) = target.filter(|target| !(1..=65535).contains(target)) {
             causes.push(StatusCause::invalid(format!("{at}.targetPort"), &target.into(), PORT_MESSAGE));
         }
@@ -110,8 +111,8 @@ fn port_causes(object: &Value) -> Vec<StatusCause> {
 pub(super) fn find_change_causes(live: &Value, object: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (old, new) = (text_at(live, "/spec/clusterIP"), text_at(object, "/spec/clusterIP"));
-    let named = |object: &Value| text_at(object, "/spec/type") == "ExternalName";
-    if !old.is_empty() && old != new && !named(live) && !named(object) {
+    let has_name = [live, object].iter().any(|service| text_at(service, "/spec/type") == "ExternalName");
+    if !old.is_empty() && old != new && !has_name {
         let value = serde_json::json!([new]);
         causes.push(StatusCause::invalid("spec.clusterIPs[0]", &value, "may not change once set"));
     }

@@ -9,32 +9,29 @@ use federate_kubernetes::selector::LabelSelector;
 use super::super::failure::StatusCause;
 use super::super::typed::are_equal;
 use super::scaling::percentage_cause;
-use super::{list_at, pods, text_at};
+use super::{integer_at, list_at, pods, present_at, text_at};
 
 /// The errors of a workload.
 pub(super) fn find_causes(kind: &str, object: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    let negative = |key: &str| {
-        let pointer = format!("/spec/{key}");
-        let number = object.pointer(&pointer).filter(|number| number.as_i64().is_some_and(|n| n < 0));
-        number.map(|number| StatusCause::invalid(super::to_dotted(&pointer), number, NOT_NEGATIVE_MESSAGE))
-    };
-    let negatives = |keys: &[&str]| keys.iter().filter_map(|key| negative(key)).collect::<Vec<_>>();
     match kind {
-        "Deployment" => causes.extend(negatives(&["replicas"])),
-        "ReplicaSet" => causes.extend(negatives(&["replicas", "minReadySeconds"])),
+        "Deployment" => causes.extend(negative_causes(object, &["replicas"])),
+        "ReplicaSet" => causes.extend(negative_causes(object, &["replicas", "minReadySeconds"])),
         "StatefulSet" => {
             causes.extend(management_cause(object));
             causes.extend(stateful_set_cause(object));
-            causes.extend(negatives(&["replicas", "minReadySeconds"]));
+            causes.extend(negative_causes(object, &["replicas", "minReadySeconds"]));
         }
-        "Job" => causes.extend(negatives(&[
-            "parallelism",
-            "completions",
-            "activeDeadlineSeconds",
-            "backoffLimit",
-            "ttlSecondsAfterFinished",
-        ])),
+        "Job" => causes.extend(negative_causes(
+            object,
+            &[
+                "parallelism",
+                "completions",
+                "activeDeadlineSeconds",
+                "backoffLimit",
+                "ttlSecondsAfterFinished",
+            ],
+        )),
         "CronJob" => causes.extend(schedule_causes(object)),
         _ => {}
     }
@@ -42,16 +39,32 @@ pub(super) fn find_causes(kind: &str, object: &Value) -> Vec<StatusCause> {
     match kind {
         "Deployment" => {
             causes.extend(strategy_causes(object));
-            causes.extend(negatives(&["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"]));
+            causes.extend(negative_causes(
+                object,
+                &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"],
+            ));
             causes.extend(deadline_cause(object));
         }
         "DaemonSet" => {
-            causes.extend(negatives(&["minReadySeconds"]));
+            causes.extend(negative_causes(object, &["minReadySeconds"]));
             causes.extend(daemon_set_cause(object));
-            causes.extend(negatives(&["revisionHistoryLimit"]));
+            causes.extend(negative_causes(object, &["revisionHistoryLimit"]));
         }
-        "CronJob" => causes.extend(negatives(&["successfulJobsHistoryLimit", "failedJobsHistoryLimit"])),
+        "CronJob" => {
+            causes.extend(negative_causes(object, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"]));
+        }
         _ => {}
+    }
+    causes
+}
+
+/// The errors of fields of the spec that are negative.
+fn negative_causes(object: &Value, keys: &[&str]) -> Vec<StatusCause> {
+    let mut causes = Vec::new();
+    for key in keys {
+        if let Some(number) = integer_at(object, &format!("/spec/{key}")).filter(|number| *number < 0) {
+            causes.push(StatusCause::invalid(format!("spec.{key}"), &number.into(), NOT_NEGATIVE_MESSAGE));
+        }
     }
     causes
 }
@@ -81,35 +94,39 @@ fn daemon_set_cause(object: &Value) -> Option<StatusCause> {
     match text_at(strategy, "/type") {
         "OnDelete" => None,
         "" | "RollingUpdate" => {
-            let zero = |key: &str| {
-                let value = strategy.pointer(&format!("/rollingUpdate/{key}"));
-                value.is_some_and(|value| *value == 0 || *value == "0%")
-            };
             let why = "cannot be 0 when maxSurge is 0";
-            (zero("maxUnavailable") && zero("maxSurge"))
+            replaces_no_pods(strategy.get("rollingUpdate")?)
                 .then(|| StatusCause::required(format!("{at}.rollingUpdate.maxUnavailable"), why))
         }
         _ => Some(StatusCause::unsupported(at, &show_strategy(strategy), &["RollingUpdate", "OnDelete"])),
     }
 }
 
+/// Whether a rolling update allows neither additional nor missing pods.
+fn replaces_no_pods(rolling: &Value) -> bool {
+    ["maxSurge", "maxUnavailable"]
+        .iter()
+        .all(|key| rolling.get(*key).is_some_and(|value| *value == 0 || *value == "0%"))
+}
+
 const NOT_NEGATIVE_MESSAGE: &str = "must be greater than or equal to 0";
 
 /// The error of a changed pod of a suspended Job: only where its pods are scheduled may change.
 pub(super) fn suspended_change(live: &Value, object: &Value) -> Option<StatusCause> {
-    let pod = |job: &Value| {
-        let mut spec = job.pointer("/spec/template/spec").cloned().unwrap_or_default();
-        if let Some(map) = spec.as_object_mut() {
-            for key in ["nodeSelector", "tolerations", "affinity", "schedulingGates"] {
-                map.shift_remove(key);
-            }
+    let pod = object.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    (!are_equal(&fixed_pod_spec(live), &fixed_pod_spec(object)))
+        .then(|| StatusCause::invalid("spec.template.spec", pod, "field is immutable"))
+}
+
+/// The spec of the pods of a Job without the fields by which they are scheduled.
+fn fixed_pod_spec(job: &Value) -> Value {
+    let mut spec = job.pointer("/spec/template/spec").cloned().unwrap_or_default();
+    if let Some(map) = spec.as_object_mut() {
+        for key in ["nodeSelector", "tolerations", "affinity", "schedulingGates"] {
+            map.shift_remove(key);
         }
-        spec
-    };
-    let (before, after) = (pod(live), pod(object));
-    let value = || object.pointer("/spec/template/spec").cloned().unwrap_or_default();
-    (!are_equal(&before, &after))
-        .then(|| StatusCause::invalid("spec.template.spec", &value(), "field is immutable"))
+    }
+    spec
 }
 
 /// The errors of a pod template and its selector.
@@ -139,8 +156,7 @@ fn strategy_causes(object: &Value) -> Vec<StatusCause> {
         let value = show_strategy(object.pointer("/spec/strategy").unwrap_or(&Value::Null));
         return vec![StatusCause::unsupported("spec.strategy", &value, &["Recreate", "RollingUpdate"])];
     }
-    let rolling = object.pointer("/spec/strategy/rollingUpdate").filter(|rolling| !rolling.is_null());
-    let Some(rolling) = rolling else { return Vec::new() };
+    let Some(rolling) = present_at(object, "/spec/strategy/rollingUpdate") else { return Vec::new() };
     if kind == "Recreate" {
         let why = "may not be specified when strategy `type` is 'Recreate'";
         return vec![StatusCause::forbidden("spec.strategy.rollingUpdate", why)];
@@ -155,8 +171,7 @@ fn strategy_causes(object: &Value) -> Vec<StatusCause> {
     causes.extend(
         rolling.get("maxUnavailable").and_then(|v| percentage_cause(v, &format!("{at}.maxUnavailable"))),
     );
-    let none = |key: &str| matches!(rolling.get(key), Some(value) if *value == 0 || *value == "0%");
-    if none("maxSurge") && none("maxUnavailable") {
+    if replaces_no_pods(rolling) {
         let value = rolling.get("maxUnavailable").unwrap_or(&Value::Null);
         causes.push(StatusCause::invalid(
             format!("{at}.maxUnavailable"),
@@ -169,10 +184,9 @@ fn strategy_causes(object: &Value) -> Vec<StatusCause> {
 
 /// The error of the progress deadline of a Deployment.
 fn deadline_cause(object: &Value) -> Option<StatusCause> {
-    let number = |key: &str| object.pointer(&format!("/spec/{key}")).and_then(Value::as_i64);
-    let deadline = number("progressDeadlineSeconds")?;
+    let deadline = integer_at(object, "/spec/progressDeadlineSeconds")?;
     let why = "must be greater than minReadySeconds";
-    (deadline <= number("minReadySeconds").unwrap_or(0))
+    (deadline <= integer_at(object, "/spec/minReadySeconds").unwrap_or(0))
         .then(|| StatusCause::invalid("spec.progressDeadlineSeconds", &deadline.into(), why))
 }
 
@@ -183,7 +197,7 @@ fn stateful_set_cause(object: &Value) -> Option<StatusCause> {
     if !matches!(text_at(strategy, "/type"), "" | "RollingUpdate" | "OnDelete") {
         return Some(StatusCause::invalid("spec.updateStrategy", &show_strategy(strategy), why));
     }
-    let rolling = strategy.get("rollingUpdate").filter(|rolling| !rolling.is_null())?;
+    let rolling = present_at(strategy, "/rollingUpdate")?;
     let value = json!({
         "Partition": rolling.get("partition").cloned().unwrap_or_default(),
         "MaxUnavailable": rolling.get("maxUnavailable").cloned().unwrap_or_default(),
@@ -219,7 +233,7 @@ fn schedule_causes(object: &Value) -> Vec<StatusCause> {
 }
 
 fn selector_causes(object: &Value, template: &Value, path: &str) -> Vec<StatusCause> {
-    let Some(selector) = object.pointer("/spec/selector").filter(|s| !s.is_null()) else {
+    let Some(selector) = present_at(object, "/spec/selector") else {
         return vec![StatusCause::required("spec.selector", "")];
     };
     let labels = template.pointer("/metadata/labels").cloned().unwrap_or_default();
@@ -259,17 +273,25 @@ fn restart_policy_cause(kind: &str, policy: &str, path: &str) -> Option<StatusCa
 
 /// The error of a change of the completions of an indexed Job, which follow its parallelism.
 pub(super) fn completions_change(live: &Value, object: &Value) -> Option<StatusCause> {
-    let tandem = |object: &Value| object.pointer("/spec/completions") == object.pointer("/spec/parallelism");
+    let in_tandem =
+        [live, object].iter().all(|job| job.pointer("/spec/completions") == job.pointer("/spec/parallelism"));
     let changed = super::differs_at(live, object, "/spec/completions");
     let value = object.pointer("/spec/completions").unwrap_or(&Value::Null);
     let why = "can only be modified in tandem with spec.parallelism";
-    (changed && !(tandem(live) && tandem(object)))
-        .then(|| StatusCause::invalid("spec.completions", value, why))
+    (changed && !in_tandem).then(|| StatusCause::invalid("spec.completions", value, why))
 }
 
 /// The errors of a change of a StatefulSet.
 pub(super) fn stateful_set_change(live: &Value, object: &Value) -> Option<StatusCause> {
-    const FREE: [&str; 7] = [
+    let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+               'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
+               'minReadySeconds' are forbidden";
+    (!are_equal(&fixed_set_spec(live), &fixed_set_spec(object))).then(|| StatusCause::forbidden("spec", why))
+}
+
+/// The spec of a StatefulSet without the fields that may change.
+fn fixed_set_spec(object: &Value) -> Value {
+    const MUTABLE: [&str; 7] = [
         "replicas",
         "ordinals",
         "template",
@@ -278,15 +300,9 @@ pub(super) fn stateful_set_change(live: &Value, object: &Value) -> Option<Status
         "persistentVolumeClaimRetentionPolicy",
         "minReadySeconds",
     ];
-    let fixed = |object: &Value| {
-        let mut spec = object.get("spec").cloned().unwrap_or_default();
-        if let Some(spec) = spec.as_object_mut() {
-            spec.retain(|key, _| !FREE.contains(&key.as_str()));
-        }
-        spec
-    };
-    let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
-               'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
-               'minReadySeconds' are forbidden";
-    (!are_equal(&fixed(live), &fixed(object))).then(|| StatusCause::forbidden("spec", why))
+    let mut spec = object.get("spec").cloned().unwrap_or_default();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.retain(|key, _| !MUTABLE.contains(&key.as_str()));
+    }
+    spec
 }

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::ownership::PART_OF_LABEL;
 use super::repo_ref::RepoRef;
+use federate_apiserver::values::text_at;
 use federate_kubernetes::ObjectRef;
 
 /// An `ApplySet`, by its parent, a `ConfigMap`.
@@ -71,7 +72,8 @@ impl ApplySet {
 
     /// The parent object, for these members of this repo.
     pub fn build_parent(&self, members: &ApplySetContents, repo: Option<&RepoRef>) -> Value {
-        let join = |set: &BTreeSet<String>| set.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+        let [group_kinds, namespaces] = [&members.group_kinds, &members.namespaces]
+            .map(|set| set.iter().map(String::as_str).collect::<Vec<_>>().join(","));
         let mut parent = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -81,8 +83,8 @@ impl ApplySet {
                 "labels": {"applyset.kubernetes.io/id": self.compute_id()},
                 "annotations": {
                     "applyset.kubernetes.io/tooling": concat!("federate/v", env!("CARGO_PKG_VERSION")),
-                    "applyset.kubernetes.io/contains-group-kinds": join(&members.group_kinds),
-                    "applyset.kubernetes.io/additional-namespaces": join(&members.namespaces),
+                    "applyset.kubernetes.io/contains-group-kinds": group_kinds,
+                    "applyset.kubernetes.io/additional-namespaces": namespaces,
                 },
             },
         });
@@ -122,21 +124,19 @@ pub fn group_kind(object: &ObjectRef) -> String {
 impl ApplySetContents {
     /// Reads the record of a parent.
     pub fn from_parent(parent: &Value) -> Self {
-        let list = |name: &str| -> BTreeSet<String> {
-            let pointer = format!("/metadata/annotations/applyset.kubernetes.io~1{name}");
-            let text = parent.pointer(&pointer).and_then(Value::as_str).unwrap_or_default();
+        let [group_kinds, namespaces] = ["contains-group-kinds", "additional-namespaces"].map(|name| {
+            let text = text_at(parent, &format!("/metadata/annotations/applyset.kubernetes.io~1{name}"));
             text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
-        };
-        Self { group_kinds: list("contains-group-kinds"), namespaces: list("additional-namespaces") }
+        });
+        Self { group_kinds, namespaces }
     }
 
     /// The union of two records.
     #[must_use]
     pub fn merged_with(&self, other: &Self) -> Self {
-        let union = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.union(b).cloned().collect();
         Self {
-            group_kinds: union(&self.group_kinds, &other.group_kinds),
-            namespaces: union(&self.namespaces, &other.namespaces),
+            group_kinds: &self.group_kinds | &other.group_kinds,
+            namespaces: &self.namespaces | &other.namespaces,
         }
     }
 }

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::blame::Blame;
 use super::ownership::managed_field_entries;
+use federate_apiserver::values::text_below;
 use federate_kubernetes::ObjectRef;
 use federate_repo::Repo;
 
@@ -58,16 +59,15 @@ impl Autoscalers {
     pub(super) fn from_objects<'o>(objects: impl Iterator<Item = (&'o ObjectRef, &'o Value)>) -> Self {
         let mut all = Self::default();
         for (id, body) in objects {
-            let name = || format!("{} {}", id.kind, id.name);
             match (id.group(), id.kind.as_str()) {
                 HORIZONTAL_POD_AUTOSCALER | KEDA_SCALED_OBJECT => {
-                    all.replicas
-                        .extend(read_target(id, body, "scaleTargetRef").map(|target| (target, name())));
+                    let target = read_target(id, body, "scaleTargetRef");
+                    all.replicas.extend(target.map(|target| (target, format!("{} {}", id.kind, id.name))));
                 }
                 VERTICAL_POD_AUTOSCALER => {
                     let off = body.pointer("/spec/updatePolicy/updateMode").is_some_and(|mode| mode == "Off");
                     let target = read_target(id, body, "targetRef").filter(|_| !off);
-                    all.resources.extend(target.map(|target| (target, name())));
+                    all.resources.extend(target.map(|target| (target, format!("{} {}", id.kind, id.name))));
                 }
                 _ => {}
             }
@@ -82,14 +82,16 @@ impl Autoscalers {
 
     /// Whether an autoscaler may own fields of a live object.
     pub(super) fn may_scale(&self, id: &ObjectRef, live: &Value) -> bool {
-        let by_scale = |entry: &Value| entry.get("subresource").is_some_and(|name| name == SCALE_SUBRESOURCE);
-        self.has_target(id) || managed_field_entries(live).any(by_scale)
+        self.has_target(id)
+            || managed_field_entries(live)
+                .any(|entry| entry.get("subresource").is_some_and(|name| name == SCALE_SUBRESOURCE))
     }
 
     /// Whether an autoscaler names an object as its target.
     pub(super) fn has_target(&self, id: &ObjectRef) -> bool {
-        let scaled = |all: &BTreeMap<Target, String>| !all.is_empty() && all.contains_key(&target_of(id));
-        scaled(&self.replicas) || scaled(&self.resources)
+        [&self.replicas, &self.resources]
+            .into_iter()
+            .any(|targets| !targets.is_empty() && targets.contains_key(&target_of(id)))
     }
 
     /// Keeps the live values of the fields that autoscalers own in a body that is about to be applied. Returns a note
@@ -114,11 +116,17 @@ fn target_of(id: &ObjectRef) -> Target {
 
 /// The target of an autoscaler.
 fn read_target(id: &ObjectRef, body: &Value, field: &str) -> Option<Target> {
-    let of = |key: &str| body.pointer(&format!("/spec/{field}/{key}")).and_then(Value::as_str);
-    let kind = of("kind").filter(|kind| !kind.is_empty()).unwrap_or("Deployment");
-    let version = of("apiVersion").filter(|version| !version.is_empty()).unwrap_or("apps/v1");
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    Some((group.to_owned(), kind.to_owned(), id.namespace.clone(), of("name")?.to_owned()))
+    let target = body.get("spec")?.get(field)?;
+    let name = target.get("name")?.as_str()?;
+    let kind = match text_below(target, "kind") {
+        "" => "Deployment",
+        kind => kind,
+    };
+    let group = match text_below(target, "apiVersion") {
+        "" => "apps",
+        version => version.split_once('/').map_or("", |(group, _)| group),
+    };
+    Some((group.to_owned(), kind.to_owned(), id.namespace.clone(), name.to_owned()))
 }
 
 /// The controller that has scaled the object.

@@ -35,10 +35,11 @@ impl Blame {
     /// The owners of a field, or of an atomic value that contains it.
     pub fn field_owners(&self, path: &str) -> Vec<&ManagerEntry> {
         let steps = parse_path(path);
-        let owns = |fields: &FieldSet| {
-            count_owned_steps(fields, &steps) == steps.len() || is_owned_atomically(fields, &steps)
-        };
-        self.managed.0.iter().filter(|(_, owned)| owns(&owned.fields)).map(|(owner, _)| owner).collect()
+        let owners = self.managed.0.iter().filter(|(_, owned)| {
+            count_owned_steps(&owned.fields, &steps) == steps.len()
+                || is_owned_atomically(&owned.fields, &steps)
+        });
+        owners.map(|(owner, _)| owner).collect()
     }
 
     /// Whether a manager other than federate owns a field.
@@ -49,8 +50,8 @@ impl Blame {
     /// Whether only other controllers own a field: neither federate nor a user of `kubectl`.
     pub(super) fn is_controlled_by_others(&self, path: &str) -> bool {
         let owners = self.field_owners(path);
-        let other = |owner: &&ManagerEntry| !is_own(owner) && !owner.manager.starts_with("kubectl");
-        !owners.is_empty() && owners.iter().all(other)
+        !owners.is_empty()
+            && owners.iter().all(|owner| !is_own(owner) && !owner.manager.starts_with("kubectl"))
     }
 }
 

@@ -33,13 +33,12 @@ impl CachedCreate {
 
     /// The metadata of that body.
     pub(super) fn labelled_metadata(&self, body: &Value, rules: &DecisionSettings<'_>) -> &Value {
-        let metadata = || {
+        self.metadata.get_or_init(|| {
             let metadata = body.get("metadata").cloned().unwrap_or_else(|| json!({}));
             let mut labelled = Value::Object(Map::from_iter([("metadata".to_owned(), metadata)]));
             rules.apply_set.add_label(&mut labelled);
             labelled.get_mut("metadata").map(Value::take).unwrap_or_default()
-        };
-        self.metadata.get_or_init(metadata)
+        })
     }
 
     pub(super) fn compute_result(
@@ -47,12 +46,16 @@ impl CachedCreate {
         target: &DecisionInput<'_>,
         rules: &DecisionSettings<'_>,
     ) -> CreateResult {
-        let create = || {
-            let result =
-                apply_object(None, self.labelled_body(target, rules), &rules.write_options(target.kind));
-            result.map(|result| rules.readable_result(result))
-        };
         // The CRD of a custom resource, and so its schema, may differ between clusters.
-        if target.kind.custom.is_some() { create() } else { self.result.get_or_init(create).clone() }
+        if target.kind.custom.is_some() {
+            return self.create_object(target, rules);
+        }
+        self.result.get_or_init(|| self.create_object(target, rules)).clone()
+    }
+
+    fn create_object(&self, target: &DecisionInput<'_>, rules: &DecisionSettings<'_>) -> CreateResult {
+        let body = self.labelled_body(target, rules);
+        let result = apply_object(None, body, &rules.write_options(target.kind));
+        result.map(|result| rules.readable_result(result))
     }
 }

@@ -20,6 +20,7 @@ use crate::deletions::PruneLimit;
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::ResourceKind;
 use federate_apiserver::managed_fields::read_fields;
+use federate_apiserver::values::text_below;
 use federate_dialect::{ClusterNames, Placement};
 use federate_kubernetes::{Cluster, LiveObjects, Object, ObjectRef};
 
@@ -41,10 +42,16 @@ pub struct DesiredObject {
 
 /// Reads the rendered objects, once for all clusters that share them; only some of them, if `only` names them.
 pub fn read_desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) -> Vec<DesiredObject> {
-    let read = |manifest: &Manifest| {
-        if only.is_some_and(|only| !only.contains(&manifest.object)) {
-            return None;
-        }
+    let manifests = manifests.par_iter();
+    manifests
+        .filter(|manifest| only.is_none_or(|only| only.contains(&manifest.object)))
+        .filter_map(DesiredObject::from_manifest)
+        .collect()
+}
+
+impl DesiredObject {
+    /// `None` if the text of the manifest has no document.
+    fn from_manifest(manifest: &Manifest) -> Option<Self> {
         let body = if let Some(value) = &manifest.value {
             value.clone()
         } else {
@@ -52,15 +59,9 @@ pub fn read_desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) 
             prepare_body(&mut body);
             body.into()
         };
-        let clusters = manifest.clusters.clone();
-        Some(DesiredObject {
-            object: manifest.object.clone(),
-            clusters,
-            body,
-            cached_create: CachedCreate::default(),
-        })
-    };
-    manifests.par_iter().filter_map(read).collect()
+        let (object, clusters) = (manifest.object.clone(), manifest.clusters.clone());
+        Some(Self { object, clusters, body, cached_create: CachedCreate::default() })
+    }
 }
 
 /// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
@@ -68,11 +69,10 @@ pub fn read_desired(manifests: &[Manifest], only: Option<&BTreeSet<ObjectRef>>) 
 pub(crate) fn prepare_body(body: &mut Value) {
     remove_controlled(body);
     remove_placeholders(body);
-    let is = |key: &str, value: &str| body.get(key).is_some_and(|found| found == value);
     let texts = body.get("stringData").and_then(Value::as_object);
     // The API server refuses values that are not text.
-    if is("kind", "Secret")
-        && is("apiVersion", "v1")
+    if text_below(body, "kind") == "Secret"
+        && text_below(body, "apiVersion") == "v1"
         && texts.is_some_and(|t| t.values().all(Value::is_string))
     {
         federate_apiserver::encode_string_data(body);
@@ -192,22 +192,19 @@ impl DecisionContext<'_> {
         let rendered = wanted.iter().map(|desired| (&desired.object, &*desired.body));
         let there = live.cluster_objects(&cluster.name).iter().map(|object| (&object.id, &object.body));
         let autoscalers = Autoscalers::from_objects(there.chain(rendered));
-        let one = |desired: &&DesiredObject| {
-            let id = &desired.object;
-            if compared(id) {
-                let action = Action::new(&cluster.name, id, ActionKind::Unchanged);
-                return ObjectDecision { action, send: None, refused: false };
-            }
-            let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
-            self.decide_rendered(
-                cluster,
-                desired,
-                placements.get(id).copied(),
-                there,
-                (&kind(id), &autoscalers),
-            )
-        };
-        let decisions = wanted.par_iter().map(one).collect();
+        let decisions = wanted
+            .par_iter()
+            .map(|desired| {
+                let id = &desired.object;
+                if compared(id) {
+                    let action = Action::new(&cluster.name, id, ActionKind::Unchanged);
+                    return ObjectDecision { action, send: None, refused: false };
+                }
+                let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
+                let placement = placements.get(id).copied();
+                self.decide_rendered(cluster, desired, placement, there, &kind(id), &autoscalers)
+            })
+            .collect();
         let mut decided = ClusterDecisions { decisions, stopped: None, orphans: None };
         if self.drift.is_none() {
             self.decide_surplus(cluster, live, &mut decided);
@@ -263,9 +260,8 @@ impl DecisionContext<'_> {
             let surplus = Surplus { keep, placements: self.placements_by_object() };
             let (more, too_many) = self.surplus_decisions(cluster, live, &surplus);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
-            let goes =
-                |decision: &&ObjectDecision| matches!(decision.send, Some(WriteRequest::Delete { .. }));
-            let gone = more.iter().filter(goes).count();
+            let sent = more.iter().filter_map(|decision| decision.send.as_ref());
+            let gone = sent.filter(|send| matches!(send, WriteRequest::Delete { .. })).count();
             decided.orphans = Some(self.surplus_objects(cluster, live, &surplus).count() - gone);
             decided.decisions.extend(more);
         }
@@ -280,8 +276,7 @@ impl DecisionContext<'_> {
 
     /// The objects that are rendered for a cluster.
     pub(super) fn rendered_objects(&self, cluster: &Cluster) -> Vec<&DesiredObject> {
-        let is_rendered = |desired: &&DesiredObject| desired.clusters.binary_search(&cluster.name).is_ok();
-        self.desired.iter().filter(is_rendered).collect()
+        self.desired.iter().filter(|desired| desired.clusters.binary_search(&cluster.name).is_ok()).collect()
     }
 
     /// The rows of the plan, by object.
@@ -301,12 +296,13 @@ impl DecisionContext<'_> {
         let (may, too_many) = may.map_or((None, None), |(may, too_many)| (Some(may), too_many));
         let Some(drift) = self.drift else { return (may.unwrap_or_default(), too_many) };
         let (all, _) = self.decide_pruning(cluster, live, surplus, &PruneOptions::without_limits());
-        let drifted = |(at, decision)| {
+        let mut drifted = Vec::new();
+        for (at, decision) in all.into_iter().enumerate() {
             // Both lists have the same objects in the same order.
-            let may = may.as_ref().and_then(|may: &Vec<ObjectDecision>| may.get(at));
-            drift.decide_surplus(decision, may.cloned())
-        };
-        (all.into_iter().enumerate().filter_map(drifted).collect(), too_many)
+            let may = may.as_ref().and_then(|may| may.get(at)).cloned();
+            drifted.extend(drift.decide_surplus(decision, may));
+        }
+        (drifted, too_many)
     }
 
     fn decide_rendered(
@@ -315,9 +311,9 @@ impl DecisionContext<'_> {
         desired: &DesiredObject,
         placement: Option<&Placement>,
         there: Option<&Object>,
-        (kind, autoscalers): (&ResourceKind, &Autoscalers),
+        kind: &ResourceKind,
+        autoscalers: &Autoscalers,
     ) -> ObjectDecision {
-        let act = |managed: bool| self.reconcile_object(cluster, placement?, there, managed);
         let target = DecisionInput {
             cluster: &cluster.name,
             object: &desired.object,
@@ -326,7 +322,7 @@ impl DecisionContext<'_> {
             cached_create: &desired.cached_create,
             autoscalers,
             read: there.map(|object| &object.body),
-            reconcile: &act,
+            reconcile: &|managed| self.reconcile_object(cluster, placement?, there, managed),
             keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
         };
         decide_object(&target, there.map(|object| &object.body), self.rules)
@@ -382,10 +378,10 @@ impl DecisionContext<'_> {
         surplus: &Surplus<'_>,
         decisions: &mut [ObjectDecision],
     ) {
-        let holds_others = |decision: &ObjectDecision| {
+        let mut sent = decisions.iter().filter(|decision| decision.send.is_some());
+        if !sent.any(|decision| {
             matches!(decision.action.object.kind.as_str(), "Namespace" | "CustomResourceDefinition")
-        };
-        if !decisions.iter().any(|decision| decision.send.is_some() && holds_others(decision)) {
+        }) {
             return;
         }
         let mut namespaces: BTreeMap<&str, &ObjectRef> = BTreeMap::new();
@@ -483,8 +479,10 @@ fn delete_object(cluster: &Cluster, object: &Object) -> ObjectDecision {
     if object.is_deleting() {
         return keep_object(cluster, object, BEING_DELETED.to_owned());
     }
-    let text = |field: &str| object.text_at(&["metadata", field]).to_owned();
-    let send = WriteRequest::Delete { uid: text("uid"), resource_version: text("resourceVersion") };
+    let send = WriteRequest::Delete {
+        uid: object.text_at(&["metadata", "uid"]).to_owned(),
+        resource_version: object.text_at(&["metadata", "resourceVersion"]).to_owned(),
+    };
     ObjectDecision {
         action: build_action(cluster, object, ActionKind::Delete, None),
         send: Some(send),

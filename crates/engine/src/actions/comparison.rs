@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::autoscalers::{Autoscalers, SCALE_SUBRESOURCE};
 use super::cluster::{DecisionContext, DesiredObject};
 use super::decision::DecisionSettings;
-use super::listed_object::{ListedManager, ListedObject};
+use super::listed_object::ListedObject;
 use super::owned_fields::{FieldsV1, is_same_value, same_fields, same_object};
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Object, ObjectRef};
@@ -85,15 +85,11 @@ impl ListedObjectComparison<'_> {
 
     fn is_unchanged(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> bool {
         let Some(desired) = self.desired.get(id) else { return false };
-        let keeps_applied = || {
-            let placement = self.placements.get(id);
-            placement.is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
-        };
         let metadata = &listed.metadata;
         metadata.deletion_timestamp.is_none()
             && !self.autoscalers.has_target(id)
             && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE_SUBRESOURCE)
-            && keeps_applied()
+            && self.placements.get(id).is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
             && is_applied(listed, desired, self.context.rules)
     }
 }
@@ -105,14 +101,14 @@ pub(super) fn is_applied(
     rules: &DecisionSettings<'_>,
 ) -> bool {
     // What people have added to it is not in the fields that federate owns.
-    let is_of_people =
-        |entry: &ListedManager<'_>| rules.managers.takes_from(&entry.manager, &entry.subresource);
-    if listed.metadata.managed_fields.iter().any(is_of_people) {
+    let entries = &listed.metadata.managed_fields;
+    if entries.iter().any(|entry| rules.managers.takes_from(&entry.manager, &entry.subresource)) {
         return false;
     }
-    let own = listed.metadata.managed_fields.iter().find(|manager| manager.is_own());
-    let is_version = |version: &str| desired.body.get("apiVersion").is_some_and(|wanted| wanted == version);
-    let own = own.filter(|own| is_version(&own.api_version)).and_then(|own| own.fields).map(RawValue::get);
+    let version = desired.body.get("apiVersion").and_then(Value::as_str);
+    let own = entries.iter().find(|entry| entry.is_own());
+    let own = own.filter(|own| version == Some(&own.api_version)).and_then(|own| own.fields);
+    let own = own.map(RawValue::get);
     let (Some(own), Some(body)) = (own, desired.body.as_object()) else { return false };
     let metadata = desired.cached_create.labelled_metadata(&desired.body, rules);
     if let Some(seen) = desired.cached_create.unchanged.get()
@@ -123,7 +119,7 @@ pub(super) fn is_applied(
             || same_metadata(&seen.of_metadata, listed, metadata);
     }
     let Ok(fields) = serde_json::from_str::<FieldsV1>(own) else { return false };
-    let is_same = same_object((&fields, body), Some(metadata), |key, fields, body| {
+    let is_same = same_object(&fields, body, Some(metadata), |key, fields, body| {
         if key == "metadata" {
             return same_metadata(fields, listed, body);
         }
@@ -147,7 +143,7 @@ pub(super) fn is_applied(
 fn same_metadata(fields: &FieldsV1, listed: &ListedObject<'_>, rendered: &Value) -> bool {
     let rendered = rendered.as_object().filter(|_| !fields.is_empty());
     rendered.is_some_and(|rendered| {
-        same_fields((fields, rendered), &["name", "namespace"], |key, fields, body| {
+        same_fields(fields, rendered, &["name", "namespace"], |key, fields, body| {
             parse_json(listed.metadata.field_text(key)).is_some_and(|live| is_same_value(fields, &live, body))
         })
     })

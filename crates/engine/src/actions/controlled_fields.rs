@@ -8,6 +8,7 @@
 
 use serde_json::{Map, Value};
 
+use federate_apiserver::values::text_below;
 use federate_kubernetes::pointer::escape;
 
 /// A field, and who owns it.
@@ -143,19 +144,13 @@ const fn ca_bundle(field: (&'static str, &'static str, &'static [&'static str]))
 impl ControlledField {
     /// Whether the rule is about an object.
     fn applies_to(&self, object: &Value) -> bool {
-        let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
-        let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-        let is_set = |map: &str, keys: &[&str]| {
-            let map = object.get("metadata").and_then(|metadata| metadata.get(map));
-            let value = |key: &&str| map?.get(*key)?.as_str();
-            keys.iter().filter_map(value).any(|value| !value.is_empty() && value != "false")
-        };
-        self.kind.is_none_or(|kind| kind == (group, text("kind")))
+        let group = text_below(object, "apiVersion").split_once('/').map_or("", |(group, _)| group);
+        self.kind.is_none_or(|kind| kind == (group, text_below(object, "kind")))
             && match self.when {
                 FieldCondition::Always => true,
                 FieldCondition::Field(field) => object.get(field).is_some_and(|value| !value.is_null()),
-                FieldCondition::Annotation(keys) => is_set("annotations", keys),
-                FieldCondition::Label(keys) => is_set("labels", keys),
+                FieldCondition::Annotation(keys) => is_any_set(object, "annotations", keys),
+                FieldCondition::Label(keys) => is_any_set(object, "labels", keys),
             }
     }
 
@@ -187,14 +182,22 @@ pub(super) fn remove_controlled_of(live: &Value, body: &mut Value) {
     }
 }
 
+/// Whether one of the keys of a map in the metadata has a value other than `false`.
+fn is_any_set(object: &Value, map: &str, keys: &[&str]) -> bool {
+    let map = object.get("metadata").and_then(|metadata| metadata.get(map));
+    let mut values = keys.iter().filter_map(|key| map?.get(*key)?.as_str());
+    values.any(|value| !value.is_empty() && value != "false")
+}
+
 /// Removes placeholders of certificates from a rendered object, in which another client fills them in.
 pub(super) fn remove_placeholders(body: &mut Value) {
-    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (group, kind) = (text("apiVersion").split_once('/').map_or("", |(group, _)| group), text("kind"));
+    let kind = text_below(body, "kind");
+    let group = text_below(body, "apiVersion").split_once('/').map_or("", |(group, _)| group);
     let field = CA_BUNDLES.iter().find(|field| (field.0, field.1) == (group, kind));
     if let Some((last, parents)) = field.and_then(|field| field.2.split_last()) {
-        let is_placeholder = |value: &Value| value.as_str().is_some_and(|text| PLACEHOLDERS.contains(&text));
-        remove_field(body, parents, last, &is_placeholder);
+        remove_field(body, parents, last, &|value| {
+            value.as_str().is_some_and(|text| PLACEHOLDERS.contains(&text))
+        });
     }
 }
 

@@ -64,9 +64,14 @@ pub(super) fn restrict_to_drift(
     let Some(WriteRequest::Apply { body, .. }) = &decision.send else { return decision };
     let write = rules.write_options(kind);
     let drifted: BTreeSet<&str> = decision.action.diffs.iter().map(|diff| diff.path.as_str()).collect();
-    let hand_over =
-        |target: Option<&Value>| rules.managers.hand_over(Handover::FromPeople, live, body, target, &write);
-    match apply_separately(live, body, &|path| is_at_or_below(path, &drifted), &hand_over, &write) {
+    let separate = apply_separately(
+        live,
+        body,
+        &|path| is_at_or_below(path, &drifted),
+        &|target| rules.managers.hand_over(Handover::FromPeople, live, body, target, &write),
+        &write,
+    );
+    match separate {
         // The schema is not known here, and an apply of the whole object changes nothing else.
         Err(_) if rules.server && whole => decision,
         Err(failure) => refuse_correction(decision, &failure),
@@ -94,11 +99,15 @@ fn is_at_or_below(path: &str, drifted: &BTreeSet<&str>) -> bool {
 /// A field that would change although it has not drifted, or the other way round. What identifies the object to federate
 /// and to `kubectl apply` may change as well.
 fn find_unexpected_change(drifted: &BTreeSet<&str>, changed: &[FieldDiff]) -> Option<String> {
-    let counts = |diff: &&FieldDiff| {
-        let diff = (*diff).clone();
-        drifted.contains(diff.path.as_str()) || without_label(diff).and_then(without_last_applied).is_some()
-    };
-    let changed: BTreeSet<&str> = changed.iter().filter(counts).map(|diff| diff.path.as_str()).collect();
+    let changed: BTreeSet<&str> = changed
+        .iter()
+        .filter(|diff| {
+            let diff = (*diff).clone();
+            drifted.contains(diff.path.as_str())
+                || without_label(diff).and_then(without_last_applied).is_some()
+        })
+        .map(|diff| diff.path.as_str())
+        .collect();
     drifted.symmetric_difference(&changed).next().map(|path| (*path).to_owned())
 }
 

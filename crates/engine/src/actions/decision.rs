@@ -18,11 +18,12 @@ use super::ownership::{Owner, find_owner, is_member, managed_field_entries};
 use super::replacement::{ReplacedObject, ReplacementDecision, decide_replacement};
 use super::restart::restarts_pods;
 use super::{
-    Action, ActionKind, ActionOutcome, ApplySet, FIELD_MANAGER, FieldDiff, all_diffs, diff_fields,
-    strip_server_fields, without_label, without_last_applied,
+    Action, ActionKind, ActionOutcome, ApplySet, FIELD_MANAGER, all_diffs, diff_fields, strip_server_fields,
+    without_label, without_last_applied,
 };
 use crate::change::DigestKey;
 use federate_apiserver::managed_fields::read_fields;
+use federate_apiserver::values::text_at;
 use federate_apiserver::{
     ApiError, ResourceKind, WriteOptions, applied_fields, apply_object, complete_object, shorten_message,
 };
@@ -205,30 +206,30 @@ impl HandoverWrite {
 
 /// The operations that make the result of a live object, as far as an apply may change it.
 fn preview_operations(live: &Value, result: &Value) -> Value {
-    let mut operations = Vec::new();
-    let mut compare = |live: &Value, result: &Value, at: &str, skip: &[&str]| {
-        let keys = live.as_object().into_iter().chain(result.as_object()).flat_map(Map::keys);
-        let keys: BTreeSet<&String> = keys.filter(|key| !skip.contains(&key.as_str())).collect();
-        for key in keys {
-            let path = format!("{at}/{}", escape(key));
-            match (live.get(key), result.get(key)) {
-                (Some(_), None) => operations.push(json!({"op": "remove", "path": path})),
-                (before, Some(after)) if before != Some(after) => {
-                    operations.push(json!({"op": "add", "path": path, "value": after}));
-                }
-                _ => {}
-            }
-        }
-    };
-    compare(live, result, "", &["apiVersion", "kind", "metadata", "status"]);
-    let metadata = |object: &Value| {
-        let kept = ["labels", "annotations", "finalizers", "ownerReferences"];
-        let fields = object.get("metadata").and_then(Value::as_object).into_iter().flatten();
-        let fields = fields.filter(|(key, _)| kept.contains(&key.as_str()));
-        Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
-    };
-    compare(&metadata(live), &metadata(result), "/metadata", &[]);
+    let mut operations =
+        diff_keys(live, result, "", |key| !["apiVersion", "kind", "metadata", "status"].contains(&key));
+    let [live, result] = [live, result].map(|object| object.get("metadata").unwrap_or(&Value::Null));
+    operations.extend(diff_keys(live, result, "/metadata", |key| {
+        ["labels", "annotations", "finalizers", "ownerReferences"].contains(&key)
+    }));
     Value::Array(operations)
+}
+
+/// The operations that turn the chosen keys of one map into those of the other. `at` is the path of the map.
+fn diff_keys(live: &Value, result: &Value, at: &str, is_chosen: impl Fn(&str) -> bool) -> Vec<Value> {
+    let mut operations = Vec::new();
+    let keys = live.as_object().into_iter().chain(result.as_object()).flat_map(Map::keys);
+    for key in keys.filter(|key| is_chosen(key)).collect::<BTreeSet<_>>() {
+        let path = format!("{at}/{}", escape(key));
+        match (live.get(key), result.get(key)) {
+            (Some(_), None) => operations.push(json!({"op": "remove", "path": path})),
+            (before, Some(after)) if before != Some(after) => {
+                operations.push(json!({"op": "add", "path": path, "value": after}));
+            }
+            _ => {}
+        }
+    }
+    operations
 }
 
 /// Decides about a rendered object, given the live one.
@@ -255,24 +256,27 @@ pub fn decide_object(
         deleting.action.outcome = ActionOutcome::NotTried;
         return deleting;
     }
-    let update_managed = || update_object(target, live, Handover::FromPeople, ActionKind::Update, rules);
-    match find_owner(live, &rules.apply_set.compute_id()) {
-        Owner::Managed => update_managed(),
-        Owner::Other(_) if rules.is_member()(live) || rules.managers.is_relabelled(live) => update_managed(),
+    let owner = find_owner(live, &rules.apply_set.compute_id());
+    let is_managed = match owner {
+        Owner::Managed => true,
+        Owner::Other(_) => rules.is_member()(live) || rules.managers.is_relabelled(live),
+        Owner::Unmanaged => false,
+    };
+    match owner {
+        _ if is_managed => update_object(target, live, Handover::FromPeople, ActionKind::Update, rules),
         Owner::Other(who) if !rules.force => {
             let why =
                 format!("it belongs to {who}; remove it there first, or adopt it all the same with --force");
             report_conflict(target, live, why, rules)
         }
-        Owner::Other(_) | Owner::Unmanaged => adopt_object(target, live, rules),
+        _ => adopt_object(target, live, rules),
     }
 }
 
 /// Why a live object cannot be compared with a rendered one: it is in a version with other fields, as a dump may have it.
 fn other_version(body: &Value, live: &Value, kind: &ResourceKind) -> Option<String> {
-    let version = |object: &Value| object.get("apiVersion").and_then(Value::as_str).map(str::to_owned);
-    let (rendered, dumped) = (version(body)?, version(live)?);
-    let (group, short) = rendered.split_once('/').unwrap_or(("", &rendered));
+    let (rendered, dumped) = (body.get("apiVersion")?.as_str()?, live.get("apiVersion")?.as_str()?);
+    let (group, short) = rendered.split_once('/').unwrap_or(("", rendered));
     (rendered != dumped).then(|| {
         format!(
             "the dump has it in version {dumped}, which cannot be compared with {rendered}, in which it is rendered; dump it with \
@@ -332,8 +336,7 @@ fn update_object(
     let mut body = retain_live_values(target, action.as_ref(), live);
     remove_controlled_of(live, &mut body);
     // A full report also shows fields that autoscalers have changed, and sends nothing.
-    let leave = |body: &mut Value| target.autoscalers.keep_scaled(target.object, live, body);
-    let note = if rules.full { None } else { leave(&mut body) };
+    let note = if rules.full { None } else { target.autoscalers.keep_scaled(target.object, live, &mut body) };
     let body = rules.apply_set.with_label(&body);
     let write = rules.write_options(target.kind);
     let handed = rules.managers.hand_over(handover, live, &body, None, &write);
@@ -385,10 +388,10 @@ fn separate_ignored(
     let left: BTreeSet<String> = if rules.ignored.is_empty() {
         BTreeSet::new()
     } else {
-        let is_left =
-            |diff: &FieldDiff| is_ignored(rules.ignored, target.object, target.read.unwrap_or(live), diff);
         let all = split_maps(diff_fields(live, &whole.result, rules), rules.ignored, live, rules);
-        all.into_iter().filter(is_left).map(|diff| diff.path).collect()
+        let read = target.read.unwrap_or(live);
+        let left = all.into_iter().filter(|diff| is_ignored(rules.ignored, target.object, read, diff));
+        left.map(|diff| diff.path).collect()
     };
     if left.is_empty() {
         if handover != Handover::FromPeople || whole.handed.is_none() {
@@ -399,11 +402,14 @@ fn separate_ignored(
         let result = result.unwrap_or(whole.result);
         return Ok(SeparateApply { handed, result, body: whole.body });
     }
-    let hand_over =
-        |target: Option<&Value>| rules.managers.hand_over(handover, live, &whole.body, target, &write);
-    let holds_left = |path: &str| left.iter().any(|left| is_below(path, left));
-    let separate = apply_separately(live, &whole.body, &|path| !holds_left(path), &hand_over, &write)
-        .map_err(|failure| describe_refusal(target.object, &failure))?;
+    let separate = apply_separately(
+        live,
+        &whole.body,
+        &|path| !left.iter().any(|left| is_below(path, left)),
+        &|target| rules.managers.hand_over(handover, live, &whole.body, target, &write),
+        &write,
+    )
+    .map_err(|failure| describe_refusal(target.object, &failure))?;
     let changed = split_maps(diff_fields(live, &separate.result, rules), rules.ignored, live, rules);
     match changed.iter().find(|diff| left.contains(&diff.path)) {
         Some(diff) => Err(format!(
@@ -423,7 +429,7 @@ fn replace_or_refuse(
     failure: &ApiError,
     rules: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    match decide_replacement((target.object, target.kind), live, &body, rules) {
+    match decide_replacement(target.object, target.kind, live, &body, rules) {
         ReplacementDecision::Done { old, created, effect } => {
             let note = format!("{effect}: {}", describe_refusal(target.object, failure));
             let send = Some(WriteRequest::Apply { body: Arc::new(body), handed: None, replaces: Some(old) });
@@ -441,14 +447,17 @@ fn replace_or_refuse(
 
 /// Notes that a Service keeps its address where another one is rendered.
 fn note_kept_address(target: &DecisionInput<'_>, live: &Value) -> Option<String> {
-    let of = |object: &Value| object.pointer("/spec/clusterIP").and_then(Value::as_str).map(str::to_owned);
-    let rendered =
-        of(target.body).filter(|address| target.kind.is_builtin("Service") && !address.is_empty())?;
-    let keeps = of(live).filter(|address| *address != rendered)?;
-    Some(format!(
-        "/spec/clusterIP stays {keeps}, though {rendered} is rendered: a Service keeps its address; delete it to give \
-         it another"
-    ))
+    if !target.kind.is_builtin("Service") {
+        return None;
+    }
+    let rendered = text_at(target.body, "/spec/clusterIP");
+    let keeps = live.pointer("/spec/clusterIP")?.as_str()?;
+    (!rendered.is_empty() && keeps != rendered).then(|| {
+        format!(
+            "/spec/clusterIP stays {keeps}, though {rendered} is rendered: a Service keeps its address; delete it to \
+             give it another"
+        )
+    })
 }
 
 /// Adds a note to a decision.

@@ -74,26 +74,25 @@ impl DriftRules<'_> {
         if decision.action.action != ActionKind::Delete {
             return None;
         }
-        let decision = self.decide_whole(decision, "it is no longer rendered")?;
-        let kept = |mut decision: ObjectDecision| {
-            decision.action.action = ActionKind::Skip;
-            let why = "it is no longer rendered, and --no-prune keeps it";
-            decision.action.reason = Some(why.to_owned());
-            ObjectDecision { send: None, ..decision }
-        };
+        let mut decision = self.decide_whole(decision, "it is no longer rendered")?;
         match may {
             _ if !self.correct => Some(decision),
             Some(may) if may.send.is_some() => Some(decision),
             Some(may) => Some(may),
-            None => Some(kept(decision)),
+            None => {
+                decision.action.action = ActionKind::Skip;
+                let why = "it is no longer rendered, and --no-prune keeps it";
+                decision.action.reason = Some(why.to_owned());
+                Some(ObjectDecision { send: None, ..decision })
+            }
         }
     }
 
     /// The decision about an object that is missing or surplus as a whole. Rules that name fields or managers do not
     /// apply.
     fn decide_whole(&self, mut decision: ObjectDecision, reason: &str) -> Option<ObjectDecision> {
-        let about_all = |rule: &&DriftIgnoreRule| rule.paths.is_empty() && rule.managers.is_empty();
-        if self.ignore.iter().filter(about_all).any(|rule| names_object(rule, &decision.action.object)) {
+        let mut rules = self.ignore.iter().filter(|rule| rule.paths.is_empty() && rule.managers.is_empty());
+        if rules.any(|rule| names_object(rule, &decision.action.object)) {
             return None;
         }
         decision.action.reason = Some(reason.to_owned());
@@ -113,20 +112,22 @@ impl DriftRules<'_> {
         let diffs =
             split_maps(std::mem::take(&mut decision.action.diffs), self.ignore, &there.body, known.rules);
         // Only an object that federate has applied can have lost the label of the ApplySet.
-        let labelled = |diff: FieldDiff| {
-            if !managed {
-                return without_label(diff).and_then(|diff| known.rules.managers.without_marks(diff));
-            }
-            if known.has_apply_set { Some(diff) } else { without_label(diff) }
-        };
-        let diffs: Vec<FieldDiff> =
-            diffs.into_iter().filter_map(labelled).filter_map(without_last_applied).collect();
-        let counts = |diff: &FieldDiff| {
+        let diffs: Vec<FieldDiff> = diffs
+            .into_iter()
+            .filter_map(|diff| {
+                if !managed {
+                    return without_label(diff).and_then(|diff| known.rules.managers.without_marks(diff));
+                }
+                if known.has_apply_set { Some(diff) } else { without_label(diff) }
+            })
+            .filter_map(without_last_applied)
+            .collect();
+        let all = diffs.len();
+        decision.action.diffs = diffs;
+        decision.action.diffs.retain(|diff| {
             let reported = !is_server_filled(&kind, diff, managed) && !is_nothing(diff);
             reported && !is_ignored(self.ignore, &id, &there.body, diff)
-        };
-        let all = diffs.len();
-        decision.action.diffs = diffs.into_iter().filter(counts).collect();
+        });
         let whole = decision.action.diffs.len() == all;
         if decision.action.diffs.is_empty() {
             return None;
@@ -159,10 +160,9 @@ fn is_server_filled(kind: &ResourceKind, diff: &FieldDiff, managed: bool) -> boo
 
 /// Whether both sides are empty: servers keep some empty lists as null.
 fn is_nothing(diff: &FieldDiff) -> bool {
-    let none = |value: &Option<Value>| {
-        value.as_ref().is_some_and(|value| value.is_null() || value.as_array().is_some_and(Vec::is_empty))
-    };
-    none(&diff.desired) && none(&diff.live)
+    [&diff.desired, &diff.live].into_iter().all(|side| {
+        side.as_ref().is_some_and(|value| value.is_null() || value.as_array().is_some_and(Vec::is_empty))
+    })
 }
 
 /// Whether a rule matches an object.
@@ -194,41 +194,40 @@ pub(super) fn split_maps(
     if paths.is_empty() {
         return diffs;
     }
-    let split_one = |diff: FieldDiff| {
-        let ((Some(Value::Object(map)), None) | (None, Some(Value::Object(map)))) =
-            (&diff.desired, &diff.live)
-        else {
-            return vec![diff];
-        };
-        if !paths.iter().any(|path| *path != diff.path && is_below(&diff.path, path)) {
-            return vec![diff];
-        }
-        let blame = Blame::from_live(live);
-        let key_diff = |(key, value): (&String, &Value)| {
-            let key = federate_kubernetes::pointer::escape(key).replace('[', "~2");
-            let path = format!("{}/{key}", diff.path);
-            let is_live = diff.live.is_some();
-            let (manager, time) = blame.last_writer(&path).filter(|_| is_live).unzip();
-            FieldDiff {
-                desired: diff.desired.is_some().then(|| value.clone()),
-                live: is_live.then(|| value.clone()),
-                writer: rules.managers.classify_writer(manager.as_deref(), is_live),
-                time: time.flatten(),
-                manager,
-                path,
+    let mut split = Vec::new();
+    for diff in diffs {
+        match (&diff.desired, &diff.live) {
+            (Some(Value::Object(map)), None) | (None, Some(Value::Object(map)))
+                if paths.iter().any(|path| *path != diff.path && is_below(&diff.path, path)) =>
+            {
+                let (blame, is_live) = (Blame::from_live(live), diff.live.is_some());
+                for (key, value) in map {
+                    let key = federate_kubernetes::pointer::escape(key).replace('[', "~2");
+                    let path = format!("{}/{key}", diff.path);
+                    let (manager, time) = blame.last_writer(&path).filter(|_| is_live).unzip();
+                    split.push(FieldDiff {
+                        desired: (!is_live).then(|| value.clone()),
+                        live: is_live.then(|| value.clone()),
+                        writer: rules.managers.classify_writer(manager.as_deref(), is_live),
+                        time: time.flatten(),
+                        manager,
+                        path,
+                    });
+                }
             }
-        };
-        map.iter().map(key_diff).collect()
-    };
-    diffs.into_iter().flat_map(split_one).collect()
+            _ => split.push(diff),
+        }
+    }
+    split
 }
 
 /// Whether a rule matches a difference.
 fn ignores_difference(rule: &DriftIgnoreRule, id: &ObjectRef, live: &Value, diff: &FieldDiff) -> bool {
-    let pointer = || path_steps::resolve_pointer(&diff.path, live);
     names_object(rule, id)
         && matches_any(&rule.paths, &|path| {
-            is_below(path, &diff.path) || pointer().is_some_and(|pointer| is_below(path, &pointer))
+            is_below(path, &diff.path)
+                || path_steps::resolve_pointer(&diff.path, live)
+                    .is_some_and(|pointer| is_below(path, &pointer))
         })
         && matches_any(&rule.managers, &|name| diff.manager.as_deref() == Some(name))
 }

@@ -14,6 +14,7 @@ use super::{FIELD_MANAGER, FieldDiff};
 use federate_apiserver::fields::{FieldSet, PathElement};
 use federate_apiserver::managed_fields::ManagerEntry;
 use federate_apiserver::typed::collect_fields;
+use federate_apiserver::values::{list_at, text_below};
 use federate_apiserver::{HandoverScope, WriteOptions, field_set, hand_over};
 use federate_dialect::Dialects;
 
@@ -83,8 +84,11 @@ pub(super) enum Handover {
 impl FieldManagers {
     /// Takes over from these tools of people (the [known ones](PEOPLE) where `None`), if it `takes_over`.
     pub fn new(people: Option<&[String]>, takes_over: bool, dialects: Dialects) -> Self {
-        let known = || PERSON_MANAGERS.iter().map(|name| (*name).to_owned()).collect();
-        Self { people: people.map_or_else(known, <[String]>::to_vec), takes_over, dialects }
+        let people = match people {
+            Some(people) => people.to_vec(),
+            None => PERSON_MANAGERS.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        Self { people, takes_over, dialects }
     }
 
     /// Whether a manager is a tool of people.
@@ -112,10 +116,8 @@ impl FieldManagers {
 
     /// Whether people may have changed a live object.
     pub(super) fn may_have_changed(&self, live: &Value) -> bool {
-        let text =
-            |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         managed_field_entries(live)
-            .any(|entry| self.takes_from(&text(entry, "manager"), &text(entry, "subresource")))
+            .any(|entry| self.takes_from(text_below(entry, "manager"), text_below(entry, "subresource")))
     }
 
     /// Whether an entry gives its fields.
@@ -132,10 +134,10 @@ impl FieldManagers {
 
     /// Whether a manager is a component of a control plane that has sent the object.
     fn is_of_control_plane(&self, manager: &str, live: &Value) -> bool {
-        let has =
-            |label: &str| live.pointer("/metadata/labels").is_some_and(|labels| labels.get(label).is_some());
         let all = self.dialects.iter().flat_map(federate_dialect::Dialect::member_managers);
-        all.filter(|known| known.name == manager).any(|known| known.label.is_none_or(has))
+        let labels = live.pointer("/metadata/labels");
+        all.filter(|known| known.name == manager)
+            .any(|known| known.label.is_none_or(|label| labels.is_some_and(|all| all.get(label).is_some())))
     }
 
     /// Whether a control plane marks objects by keys of this domain.
@@ -156,7 +158,6 @@ impl FieldManagers {
         if handover == Handover::None || (handover == Handover::FromPeople && !self.may_have_changed(live)) {
             return None;
         }
-        let gives = |entry: &ManagerEntry| self.gives_fields(handover, entry, live);
         let former = handover == Handover::FromFormerOwners;
         let named = if former { self.control_plane_marks(live, body) } else { FieldSet::default() };
         let mut stay = staying_fields(live, body);
@@ -164,7 +165,16 @@ impl FieldManagers {
             // An apply takes the fields in its body by itself.
             stay = stay.union(collect_fields(&write.kind.schema, body));
         }
-        hand_over(live, &HandoverScope { gives: &gives, stay: &stay, named: &named, target }, write)
+        hand_over(
+            live,
+            &HandoverScope {
+                gives: &|entry| self.gives_fields(handover, entry, live),
+                stay: &stay,
+                named: &named,
+                target,
+            },
+            write,
+        )
     }
 
     /// The marks of control planes on a live object that are not rendered: labels, annotations, finalizers and owners.
@@ -178,14 +188,13 @@ impl FieldManagers {
                 }
             }
         }
-        let list = |name: &str| live.pointer(&format!("/metadata/{name}")).and_then(Value::as_array);
-        for finalizer in list("finalizers").into_iter().flatten() {
+        for finalizer in list_at(live, "/metadata/finalizers") {
             if finalizer.as_str().is_some_and(|name| self.is_mark(name)) {
                 let field = ["metadata", "finalizers"].map(PathElement::field);
                 marks.push(field.into_iter().chain([PathElement::Item(finalizer.clone())]).collect());
             }
         }
-        for owner in list("ownerReferences").into_iter().flatten() {
+        for owner in list_at(live, "/metadata/ownerReferences") {
             if owner.get("apiVersion").and_then(Value::as_str).is_some_and(|version| self.is_mark(version)) {
                 let uid = owner.get("uid").cloned().unwrap_or_default();
                 let field = ["metadata", "ownerReferences"].map(PathElement::field);
@@ -195,6 +204,15 @@ impl FieldManagers {
             }
         }
         field_set(marks.into_iter())
+    }
+
+    /// Whether a control plane has added an item of a field of the metadata. `key` is its key in a map.
+    fn is_marked_item(&self, field: &str, key: &str, value: &Value) -> bool {
+        match field {
+            "labels" | "annotations" => self.is_mark(key),
+            "finalizers" => value.as_str().is_some_and(|name| self.is_mark(name)),
+            _ => value.get("apiVersion").and_then(Value::as_str).is_some_and(|version| self.is_mark(version)),
+        }
     }
 
     /// A difference without the marks of a control plane, which may still send the object; `None` where nothing else differs.
@@ -208,18 +226,14 @@ impl FieldManagers {
         if !["labels", "annotations", "finalizers", "ownerReferences"].contains(&field) {
             return Some(diff);
         }
-        let is_marked = |key: &str, value: &Value| match field {
-            "labels" | "annotations" => self.is_mark(key),
-            "finalizers" => value.as_str().is_some_and(|name| self.is_mark(name)),
-            _ => value.get("apiVersion").and_then(Value::as_str).is_some_and(|version| self.is_mark(version)),
-        };
         if !rest.is_empty() {
             let key = rest.strip_prefix('/').unwrap_or_default().replace("~1", "/").replace("~0", "~");
-            return Some(diff).filter(|diff| !is_marked(&key, diff.live.as_ref().unwrap_or(&Value::Null)));
+            let live = diff.live.as_ref().unwrap_or(&Value::Null);
+            return (!self.is_marked_item(field, &key, live)).then_some(diff);
         }
         match &mut diff.live {
-            Some(Value::Object(map)) => map.retain(|key, value| !is_marked(key, value)),
-            Some(Value::Array(items)) => items.retain(|item| !is_marked("", item)),
+            Some(Value::Object(map)) => map.retain(|key, value| !self.is_marked_item(field, key, value)),
+            Some(Value::Array(items)) => items.retain(|item| !self.is_marked_item(field, "", item)),
             _ => {}
         }
         let is_empty = match &diff.live {
@@ -239,17 +253,18 @@ impl FieldManagers {
     }
 }
 
+/// Whether a label or an annotation is a request to do something once.
+fn stays_with_manager(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let rest = domain.strip_suffix(CONTROLLER_DOMAIN);
+    REQUEST_ANNOTATIONS.contains(&key) || rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
 /// The fields that stay with their managers: requests to do something once, and the replicas that git leaves to others.
 fn staying_fields(live: &Value, body: &Value) -> FieldSet {
-    let stays = |key: &str| {
-        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        let of_controller =
-            domain.strip_suffix(CONTROLLER_DOMAIN).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-        REQUEST_ANNOTATIONS.contains(&key) || of_controller
-    };
     let mut fields = Vec::new();
     for map in METADATA_MAPS {
-        for key in map_keys(live, map).filter(|key| stays(key)) {
+        for key in map_keys(live, map).filter(|key| stays_with_manager(key)) {
             fields.push(map.iter().copied().chain([key]).map(PathElement::field).collect());
         }
     }

@@ -28,22 +28,22 @@ pub fn check_import(
     named: bool,
     rules: ImportSettings<'_>,
 ) -> Result<Option<Finding>, Finding> {
-    let left = |finding: Finding| Finding {
-        severity: if named { Severity::Error } else { Severity::Warning },
-        pointer: String::new(),
-        ..finding
-    };
-    let refused = |code: &'static str, message: String| left(Finding::error(code, object, message));
+    let severity = if named { Severity::Error } else { Severity::Warning };
+    refuse_import(object, rules).map_err(|finding| Finding { severity, pointer: String::new(), ..finding })
+}
+
+/// `Err` says why an object may not be imported; `Ok` may hold a warning.
+fn refuse_import(object: &Object, rules: ImportSettings<'_>) -> Result<Option<Finding>, Finding> {
     if object.is_deleting() {
-        return Err(refused("being-deleted", format!("{} is being deleted", object.id)));
+        return Err(Finding::error("being-deleted", object, format!("{} is being deleted", object.id)));
     }
     // Controllers come first: the objects that they create carry the labels of their own managers.
     if let Some(finding) = check_importable(object, rules.dialects) {
-        return Err(left(finding));
+        return Err(finding);
     }
     if let Some(who) = made_by_cluster(object) {
         let message = format!("{} is made by {who} in every cluster by itself", object.id);
-        return Err(refused("made-by-cluster", message));
+        return Err(Finding::error("made-by-cluster", object, message));
     }
     match find_owner(&object.body, &rules.apply_set.compute_id()) {
         Owner::Other(who) if rules.force => {
@@ -53,7 +53,7 @@ pub fn check_import(
         Owner::Other(who) => {
             let message = format!("{} belongs to {who}", object.id);
             let help = "remove it there first, or import it all the same with --force";
-            Err(refused("owned", message).with_help(help))
+            Err(Finding::error("owned", object, message).with_help(help))
         }
         Owner::Managed | Owner::Unmanaged => Ok(None),
     }
@@ -63,7 +63,6 @@ pub fn check_import(
 fn made_by_cluster(object: &Object) -> Option<&'static str> {
     let (group, kind, name) = (object.id.group(), object.id.kind.as_str(), object.id.name.as_str());
     let namespace = object.id.namespace.as_deref().unwrap_or_default();
-    let secret = || object.text_at(&["type"]);
     match (group, kind) {
         ("", "Service") | ("" | "discovery.k8s.io", "Endpoints" | "EndpointSlice")
             if (namespace, name) == ("default", "kubernetes") =>
@@ -82,11 +81,12 @@ fn made_by_cluster(object: &Object) -> Option<&'static str> {
         ("", "Node" | "Event") | ("events.k8s.io", "Event") | ("coordination.k8s.io", "Lease") => {
             Some("its components")
         }
-        ("", "Secret") if secret() == "kubernetes.io/service-account-token" => {
-            Some("the controller of tokens")
-        }
-        ("", "Secret") if secret() == "bootstrap.kubernetes.io/token" => Some("kubeadm"),
-        ("", "Secret") if secret() == "helm.sh/release.v1" => Some("Helm"),
+        ("", "Secret") => match object.text_at(&["type"]) {
+            "kubernetes.io/service-account-token" => Some("the controller of tokens"),
+            "bootstrap.kubernetes.io/token" => Some("kubeadm"),
+            "helm.sh/release.v1" => Some("Helm"),
+            _ => None,
+        },
         ("scheduling.k8s.io", "PriorityClass") if name.starts_with("system-") => Some("the API server"),
         ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
             if object.label("kubernetes.io/bootstrapping").is_some() =>

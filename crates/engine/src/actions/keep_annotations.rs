@@ -56,8 +56,9 @@ const KEEP_KEYS: [(&str, Place, KeepValue); 13] = [
 pub(super) fn find_keep_annotation(object: &Object) -> Option<String> {
     KEEP_KEYS.iter().find_map(|(key, place, value)| {
         let found = object.annotation(key).map(|text| (text, "annotation"));
-        let label = || object.label(key).filter(|_| *place == Place::Metadata).map(|text| (text, "label"));
-        let (text, what) = found.filter(|(text, _)| value.keeps_object(text)).or_else(label)?;
+        let (text, what) = found.filter(|(text, _)| value.keeps_object(text)).or_else(|| {
+            object.label(key).filter(|_| *place == Place::Metadata).map(|text| (text, "label"))
+        })?;
         value.keeps_object(text).then(|| match value {
             // The name alone says it.
             KeepValue::Any => format!("{what} {key}"),

@@ -1,25 +1,19 @@
 //! Merges the values of one object into another without a schema.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The fields of `shape` with their values in `values`; fields that `values` does not have are removed.
 pub(super) fn project_values(shape: &Value, values: &Value) -> Value {
     match (shape, values) {
-        (Value::Object(shape), Value::Object(values)) => {
-            let field = |(key, shape): (&String, &Value)| {
-                Some((key.clone(), project_values(shape, values.get(key)?)))
-            };
-            Value::Object(shape.iter().filter_map(field).collect::<Map<_, _>>())
-        }
+        (Value::Object(shape), Value::Object(values)) => shape
+            .iter()
+            .filter_map(|(key, shape)| Some((key.clone(), project_values(shape, values.get(key)?))))
+            .collect(),
         // Named items that are not in `shape` belong to others.
         (Value::Array(shape), Value::Array(values))
             if has_unique_names(shape) && has_unique_names(values) =>
         {
-            let item = |shape: &Value| {
-                let value = values.iter().find(|value| value.get("name") == shape.get("name"))?;
-                Some(project_values(shape, value))
-            };
-            Value::Array(shape.iter().filter_map(item).collect())
+            shape.iter().filter_map(|item| Some(project_values(item, find_named(values, item)?))).collect()
         }
         _ => values.clone(),
     }
@@ -30,6 +24,11 @@ fn has_unique_names(list: &[Value]) -> bool {
     let names: Option<std::collections::BTreeSet<&str>> =
         list.iter().map(|item| item.get("name")?.as_str()).collect();
     names.is_some_and(|names| names.len() == list.len())
+}
+
+/// The item with the same name.
+fn find_named<'v>(items: &'v [Value], item: &Value) -> Option<&'v Value> {
+    items.iter().find(|other| other.get("name") == item.get("name"))
 }
 
 /// An object with the fields of `values` replaced.
@@ -46,12 +45,12 @@ pub(super) fn overlay_values(object: &Value, values: &Value) -> Value {
         (Value::Array(object), Value::Array(values))
             if has_unique_names(object) && has_unique_names(values) =>
         {
-            let of = |list: &[Value], name: Option<&Value>| {
-                list.iter().find(|item| item.get("name") == name).cloned().unwrap_or(Value::Null)
-            };
-            let item = |value: &Value| overlay_values(&of(object, value.get("name")), value);
-            let others = object.iter().filter(|item| of(values, item.get("name")).is_null()).cloned();
-            Value::Array(values.iter().map(item).chain(others).collect())
+            let others = object.iter().filter(|item| find_named(values, item).is_none()).cloned();
+            let items = values.iter().map(|item| match find_named(object, item) {
+                Some(under) => overlay_values(under, item),
+                None => item.clone(),
+            });
+            items.chain(others).collect()
         }
         _ => values.clone(),
     }

@@ -47,34 +47,36 @@ pub(super) fn is_applied(live: &Value, body: &Value, metadata: Option<&Value>) -
     let fields = fields.as_deref().and_then(Value::as_object);
     let all = fields.zip(live.as_object()).zip(body.as_object());
     all.is_some_and(|((fields, live), body)| {
-        same_object((fields, body), metadata, |key, fields, body| {
-            live.get(key).is_some_and(|live| same_field(key, (fields, live, body)))
+        same_object(fields, body, metadata, |key, fields, body| {
+            live.get(key).is_some_and(|live| same_field(key, fields, live, body))
         })
     })
 }
 
 /// The entry of `managedFields` of federate's applies, if it is about the version of `body`.
 fn own_entry<'l>(live: &'l Value, body: &Value) -> Option<&'l Value> {
-    let own = |entry: &&Value| is_own(entry) && entry.get("subresource").is_none_or(|name| name == "");
-    managed_field_entries(live).find(own).filter(|entry| entry.get("apiVersion") == body.get("apiVersion"))
+    managed_field_entries(live)
+        .find(|entry| is_own(entry) && entry.get("subresource").is_none_or(|name| name == ""))
+        .filter(|entry| entry.get("apiVersion") == body.get("apiVersion"))
 }
 
 /// The same for an object, whose type and name no manager owns; `same` compares its fields.
 pub(super) fn same_object(
-    (fields, body): (&FieldsV1, &Map<String, Value>),
+    fields: &FieldsV1,
+    body: &Map<String, Value>,
     metadata: Option<&Value>,
     same: impl Fn(&str, &FieldsV1, &Value) -> bool,
 ) -> bool {
-    same_fields((fields, body), &["apiVersion", "kind"], |key, fields, body| {
+    same_fields(fields, body, &["apiVersion", "kind"], |key, fields, body| {
         same(key, fields, metadata.filter(|_| key == "metadata").unwrap_or(body))
     })
 }
 
 /// The same for a field of an object.
-fn same_field(key: &str, (fields, live, body): (&FieldsV1, &Value, &Value)) -> bool {
+fn same_field(key: &str, fields: &FieldsV1, live: &Value, body: &Value) -> bool {
     match (live, body) {
         (Value::Object(live), Value::Object(body)) if key == "metadata" && !fields.is_empty() => {
-            same_map((fields, live, body), &["name", "namespace"])
+            same_map(fields, live, body, &["name", "namespace"])
         }
         _ => is_same_value(fields, live, body),
     }
@@ -86,7 +88,7 @@ pub(super) fn is_same_value(fields: &FieldsV1, live: &Value, body: &Value) -> bo
         return live == body;
     }
     match (live, body) {
-        (Value::Object(live), Value::Object(body)) => same_map((fields, live, body), &[]),
+        (Value::Object(live), Value::Object(body)) => same_map(fields, live, body, &[]),
         (Value::Array(live), Value::Array(body)) => {
             owned_entries(fields).count() == body.len()
                 && owned_entries(fields).all(|(key, below)| {
@@ -104,17 +106,20 @@ pub(super) fn is_same_value(fields: &FieldsV1, live: &Value, body: &Value) -> bo
 
 /// Whether `fields` are those of `body` except `unowned`, and `live` has the same value of each.
 fn same_map(
-    (fields, live, body): (&FieldsV1, &Map<String, Value>, &Map<String, Value>),
+    fields: &FieldsV1,
+    live: &Map<String, Value>,
+    body: &Map<String, Value>,
     unowned: &[&str],
 ) -> bool {
-    same_fields((fields, body), unowned, |key, fields, body| {
+    same_fields(fields, body, unowned, |key, fields, body| {
         live.get(key).is_some_and(|live| is_same_value(fields, live, body))
     })
 }
 
 /// Whether `fields` are those of `body` except `unowned`, and each is the `same`.
 pub(super) fn same_fields(
-    (fields, body): (&FieldsV1, &Map<String, Value>),
+    fields: &FieldsV1,
+    body: &Map<String, Value>,
     unowned: &[&str],
     same: impl Fn(&str, &FieldsV1, &Value) -> bool,
 ) -> bool {

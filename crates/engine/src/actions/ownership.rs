@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::FIELD_MANAGER;
 use federate_apiserver::managed_fields::{ManagedFieldsOperation, ManagerEntry};
+use federate_apiserver::values::text_below;
 use federate_kubernetes::object::value_at;
 
 /// The label that names the `ApplySet` of an object.
@@ -40,7 +41,6 @@ pub enum Owner {
 
 /// The owner of a live object. `set` is the id of the `ApplySet`.
 pub fn find_owner(live: &Value, set: &str) -> Owner {
-    let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
     match apply_set_label(live) {
         Some(id) if id == set => return Owner::Managed,
         Some(id) => return Owner::Other(format!("the ApplySet {id}")),
@@ -49,23 +49,24 @@ pub fn find_owner(live: &Value, set: &str) -> Owner {
     if let Some(owner) = find_controller(live) {
         return Owner::Other(format!("{owner}, its controller"));
     }
-    if let Some(id) = text("/metadata/annotations/argocd.argoproj.io~1tracking-id") {
+    if let Some(id) = find_text(live, "/metadata/annotations/argocd.argoproj.io~1tracking-id") {
         return Owner::Other(format!("Argo CD (application {})", id.split(':').next().unwrap_or(id)));
     }
     for controller in ["kustomize", "helm"] {
-        if let Some(name) = text(&format!("/metadata/labels/{controller}.toolkit.fluxcd.io~1name")) {
+        if let Some(name) = find_text(live, &format!("/metadata/labels/{controller}.toolkit.fluxcd.io~1name"))
+        {
             return Owner::Other(format!("Flux ({controller} {name})"));
         }
     }
-    let release = text("/metadata/annotations/meta.helm.sh~1release-name");
-    if text("/metadata/labels/app.kubernetes.io~1managed-by") == Some("Helm")
+    let release = find_text(live, "/metadata/annotations/meta.helm.sh~1release-name");
+    if find_text(live, "/metadata/labels/app.kubernetes.io~1managed-by") == Some("Helm")
         && let Some(release) = release
     {
         return Owner::Other(format!("Helm (release {release})"));
     }
     let managed = managed_field_entries(live).any(is_own);
     // The label alone is also written by Helm charts.
-    if let Some(name) = text("/metadata/labels/app.kubernetes.io~1instance")
+    if let Some(name) = find_text(live, "/metadata/labels/app.kubernetes.io~1instance")
         && managed_field_entries(live).any(|entry| has_value(entry, "manager", ARGO_CD_MANAGER))
         && !managed
     {
@@ -93,12 +94,15 @@ fn has_value(entry: &Value, key: &str, value: &str) -> bool {
     entry.get(key).is_some_and(|found| found == value)
 }
 
+fn find_text<'l>(live: &'l Value, pointer: &str) -> Option<&'l str> {
+    live.pointer(pointer).and_then(Value::as_str)
+}
+
 /// The controller that owns an object.
 fn find_controller(live: &Value) -> Option<String> {
     let owners = live.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
     let owner = owners.iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
-    let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
-    Some(format!("{} {}", text("kind"), text("name")))
+    Some(format!("{} {}", text_below(owner, "kind"), text_below(owner, "name")))
 }
 
 /// Whether a live object is a member of the `ApplySet` because federate has applied it. The label alone does not

@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use super::decision::DecisionSettings;
+use federate_apiserver::values::text_at;
 use federate_apiserver::{ApiError, ResourceKind, apply_object};
 use federate_kubernetes::ObjectRef;
 
@@ -49,7 +50,8 @@ pub(super) enum ReplacementDecision {
 
 /// Decides whether an object is deleted and created again. `body` is the applied body.
 pub(super) fn decide_replacement(
-    (object, known): (&ObjectRef, &ResourceKind),
+    object: &ObjectRef,
+    known: &ResourceKind,
     live: &Value,
     body: &Value,
     rules: &DecisionSettings<'_>,
@@ -65,21 +67,16 @@ pub(super) fn decide_replacement(
         return ReplacementDecision::Possible(String::new());
     };
     keep_generated(live, &mut created);
-    let annotated = |object: &Value| {
-        let value = object.pointer(&format!(
-            "/metadata/annotations/{}",
-            federate_kubernetes::pointer::escape(REPLACE_ANNOTATION)
-        ));
-        value.is_some_and(|value| value == "enabled")
-    };
+    let pointer =
+        format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(REPLACE_ANNOTATION));
+    let is_annotated = [body, live].into_iter().any(|object| text_at(object, &pointer) == "enabled");
     let by_kind = REPLACED_KINDS.contains(&kind) && known.custom.is_none();
-    if (rules.replace && by_kind) || annotated(body) || annotated(live) {
-        let text = |field: &str| {
-            live.pointer(&format!("/metadata/{field}")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    if (rules.replace && by_kind) || is_annotated {
+        let replaced = ReplacedObject {
+            uid: text_at(live, "/metadata/uid").to_owned(),
+            resource_version: text_at(live, "/metadata/resourceVersion").to_owned(),
+            orphans: kind == "StatefulSet",
         };
-        let orphans = kind == "StatefulSet";
-        let replaced =
-            ReplacedObject { uid: text("uid"), resource_version: text("resourceVersion"), orphans };
         let effect = format!("it is deleted and created again{}", describe_consequence(kind, live, &created));
         return ReplacementDecision::Done { old: replaced, created, effect };
     }
@@ -120,13 +117,14 @@ fn describe_consequence(kind: &str, live: &Value, created: &Value) -> String {
 
 /// The labels of the pods that the selector of a new `StatefulSet` does not match, if there are such pods.
 fn unmatched_pod_labels(live: &Value, created: &Value) -> Option<String> {
-    let map = |object: &Value, pointer: &str| object.pointer(pointer).and_then(Value::as_object).cloned();
-    let old = map(live, "/spec/selector/matchLabels")?;
-    let labels = map(live, "/spec/template/metadata/labels").unwrap_or_default();
-    let new = map(created, "/spec/selector/matchLabels")?;
-    let lost = new.iter().any(|(key, value)| labels.get(key) != Some(value));
-    let text = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
-    lost.then(|| old.iter().map(text).collect::<Vec<_>>().join(","))
+    let old = live.pointer("/spec/selector/matchLabels")?.as_object()?;
+    let labels = live.pointer("/spec/template/metadata/labels");
+    let new = created.pointer("/spec/selector/matchLabels")?.as_object()?;
+    if new.iter().all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value)) {
+        return None;
+    }
+    let old = old.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    Some(old.collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use federate_apiserver::values::text_below;
+
 const REPOSITORY_ANNOTATION: &str = "federate.dev/repository";
 const PATH_ANNOTATION: &str = "federate.dev/path";
 const REVISION_ANNOTATION: &str = "federate.dev/revision";
@@ -55,11 +57,10 @@ impl RepoRef {
     /// Reads it from a parent; `None` where the parent names no repo.
     pub fn of_parent(parent: &Value) -> Option<Self> {
         let annotations = parent.pointer("/metadata/annotations")?;
-        let text = |key: &str| annotations.get(key).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
-            repository: text(REPOSITORY_ANNOTATION)?,
-            path: text(PATH_ANNOTATION).unwrap_or_default(),
-            revision: text(REVISION_ANNOTATION),
+            repository: annotations.get(REPOSITORY_ANNOTATION)?.as_str()?.to_owned(),
+            path: text_below(annotations, PATH_ANNOTATION).to_owned(),
+            revision: annotations.get(REVISION_ANNOTATION).and_then(Value::as_str).map(str::to_owned),
         })
     }
 
@@ -82,8 +83,8 @@ impl RepoRef {
         let digest = Sha256::digest(format!("{}\n{}", self.repository, self.path));
         let digest = digest.iter().take(4).fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
         let last = self.repository.rsplit('/').next().unwrap_or_default();
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let name: String = last.chars().map(plain).take(MAX_NAME_CHARS).collect();
+        let chars = last.chars().take(MAX_NAME_CHARS).map(|c| c.to_ascii_lowercase());
+        let name: String = chars.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let name = name.trim_matches('-');
         if name.is_empty() { format!("federate-{digest}") } else { format!("federate-{name}-{digest}") }
     }

@@ -53,7 +53,7 @@ impl ObjectDecision {
         let (Some(live), Some(WriteRequest::Apply { body, .. }), true) = (live, &self.send, update) else {
             return self.mark_failed(why);
         };
-        match decide_replacement((&self.action.object, kind), live, body, rules) {
+        match decide_replacement(&self.action.object, kind, live, body, rules) {
             ReplacementDecision::Done { old, created, effect } => {
                 self.send =
                     Some(WriteRequest::Apply { body: body.clone(), handed: None, replaces: Some(old) });

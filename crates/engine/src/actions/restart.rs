@@ -6,18 +6,18 @@
 
 use serde_json::Value;
 
+use federate_apiserver::values::text_at;
+
 /// Whether pods are replaced when `live` becomes `result`. `rolling` are further kinds that roll out their
 /// `spec.template`, as `Kind.group`.
 pub fn restarts_pods(live: &Value, result: &Value, rolling: &[String]) -> bool {
-    let text = |pointer: &str| result.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+    let (api_version, kind) = (text_at(result, "/apiVersion"), text_at(result, "/kind"));
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let known = group == "apps" && matches!(kind, "Deployment" | "StatefulSet" | "DaemonSet");
-    let named = || rolling.iter().any(|name| name.split_once('.') == Some((kind, group)) || name == kind);
-    if !known && !named() {
+    if !known && !rolling.iter().any(|name| name.split_once('.') == Some((kind, group)) || name == kind) {
         return false;
     }
-    let waits = text("/spec/updateStrategy/type") == "OnDelete"
+    let waits = text_at(result, "/spec/updateStrategy/type") == "OnDelete"
         || (kind == "Deployment" && result.pointer("/spec/paused") == Some(&Value::Bool(true)));
     let none = result.pointer("/spec/replicas") == Some(&Value::from(0))
         && live.pointer("/spec/replicas") == Some(&Value::from(0));

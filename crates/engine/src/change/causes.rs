@@ -189,17 +189,19 @@ fn find_edits(from: &Repo, to: &Repo, key: &DigestKey) -> Vec<ChangeCause> {
         }
     }
     let mut locator = Locator::new(to);
-    let edit = |sides: [Option<Document<'_>>; 2]| match sides {
-        [Some(from), Some(to)] => {
-            let bodies = differing_bodies(from, to)?;
-            let fields = changed_fields(bodies, &to.object.origin, key, &mut locator);
-            Some(ChangeCause::new(to, ObjectChangeKind::Changed, fields))
-        }
-        [None, Some(to)] => Some(ChangeCause::new(to, ObjectChangeKind::Added, Vec::new())),
-        [Some(from), None] => Some(ChangeCause::new(from, ObjectChangeKind::Removed, Vec::new())),
-        [None, None] => None,
-    };
-    let mut edits: Vec<ChangeCause> = sides.into_values().filter_map(edit).collect();
+    let mut edits: Vec<ChangeCause> = sides
+        .into_values()
+        .filter_map(|sides| match sides {
+            [Some(from), Some(to)] => {
+                let bodies = differing_bodies(from, to)?;
+                let fields = changed_fields(bodies, &to.object.origin, key, &mut locator);
+                Some(ChangeCause::new(to, ObjectChangeKind::Changed, fields))
+            }
+            [None, Some(to)] => Some(ChangeCause::new(to, ObjectChangeKind::Added, Vec::new())),
+            [Some(from), None] => Some(ChangeCause::new(from, ObjectChangeKind::Removed, Vec::new())),
+            [None, None] => None,
+        })
+        .collect();
     edits.extend(configuration_edit(from, to, key, &mut locator));
     edits
 }
@@ -228,11 +230,10 @@ fn differing_bodies<'r>(from: Document<'r>, to: Document<'r>) -> Option<[&'r Val
         return Some([&from.object.body, &to.object.body]);
     }
     let (from, to) = (from.per_cluster?, to.per_cluster?);
-    let differs = |(name, new): (&ClusterName, &'r Arc<Object>)| {
+    to.iter().find_map(|(name, new)| {
         let old = from.get(name).filter(|old| old.body != new.body)?;
         Some([&old.body, &new.body])
-    };
-    to.iter().find_map(differs)
+    })
 }
 
 /// The fields of a document that differ, with their lines.
@@ -245,11 +246,13 @@ fn changed_fields(
     let (mut old, mut new) = (from.clone(), to.clone());
     secret::hide_secret_values(&mut [&mut old, &mut new], key);
     let changes = diff_paths(&old, &new);
-    let field = |change: PathChange| {
-        let line = locator.locate_value(origin, &find_pointer(&change.path, to)).line;
-        ChangedField { change, line }
-    };
-    changes.into_iter().map(field).collect()
+    changes
+        .into_iter()
+        .map(|change| {
+            let line = locator.locate_value(origin, &find_pointer(&change.path, to)).line;
+            ChangedField { change, line }
+        })
+        .collect()
 }
 
 /// The edit of the configuration file.
@@ -367,9 +370,9 @@ impl<'a> Attribution<'a> {
         }
         // A template that is new or gone is reason enough.
         let template = self.template_of(object);
-        let is_whole =
-            |at: &usize| self.edit_at(*at).is_some_and(|edit| edit.kind != ObjectChangeKind::Changed);
-        if let Some(whole) = template.filter(is_whole) {
+        if let Some(whole) =
+            template.filter(|at| self.edit_at(*at).is_some_and(|edit| edit.kind != ObjectChangeKind::Changed))
+        {
             causes.insert(whole);
             return;
         }
@@ -378,11 +381,14 @@ impl<'a> Attribution<'a> {
             self.rows.iter().filter_map(|rows| rows.get(object).copied()).collect();
         causes.extend(self.policies_of(&rows));
         let other_policy = change.is_some_and(|change| !change.policy.is_same());
-        let decides = |edit: &ChangeCause| {
-            edit.fields.is_empty() || edit.fields.iter().any(|field| decides_placement(&field.change.path))
-        };
-        let is_reason = |at: &usize| is_followed || other_policy || self.edit_at(*at).is_some_and(decides);
-        causes.extend(template.filter(is_reason));
+        causes.extend(template.filter(|at| {
+            is_followed
+                || other_policy
+                || self.edit_at(*at).is_some_and(|edit| {
+                    edit.fields.is_empty()
+                        || edit.fields.iter().any(|field| decides_placement(&field.change.path))
+                })
+        }));
         for shift in change.iter().flat_map(|change| &change.clusters) {
             let of_cluster = self.by_cluster.get(shift.name.as_ref()).copied();
             causes.extend(of_cluster.filter(|at| self.edit_at(*at).is_some_and(is_more_than_status)));
@@ -501,11 +507,15 @@ struct AppliedOverrides<'m>(HashMap<&'m str, &'m [OverrideChange]>);
 
 impl<'m> AppliedOverrides<'m> {
     fn new(manifests: &[&'m Manifest]) -> Self {
-        let in_clusters = |manifest: &&'m Manifest| {
-            let Manifest { clusters, changes, .. } = *manifest;
-            clusters.iter().map(|name| (name.as_ref(), changes.as_slice()))
-        };
-        Self(manifests.iter().flat_map(in_clusters).collect())
+        Self(
+            manifests
+                .iter()
+                .flat_map(|manifest| {
+                    let Manifest { clusters, changes, .. } = *manifest;
+                    clusters.iter().map(|name| (name.as_ref(), changes.as_slice()))
+                })
+                .collect(),
+        )
     }
 
     fn in_cluster(&self, cluster: &str) -> &'m [OverrideChange] {
@@ -530,8 +540,9 @@ fn decides_placement(path: &str) -> bool {
 
 /// Whether an edit is one of the clusters in the configuration file.
 fn is_about_clusters(edit: &ChangeCause) -> bool {
-    let of_clusters = |field: &ChangedField| field.change.path.starts_with("/clusters");
-    edit.role == CauseRole::Configuration && (edit.fields.is_empty() || edit.fields.iter().any(of_clusters))
+    edit.role == CauseRole::Configuration
+        && (edit.fields.is_empty()
+            || edit.fields.iter().any(|field| field.change.path.starts_with("/clusters")))
 }
 
 /// Whether an edit of a cluster is about more than the status that its agent reports.

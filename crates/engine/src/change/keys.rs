@@ -76,12 +76,14 @@ impl Lists {
     /// The rule for a field within another: its own where there is one, else the one that the field has everywhere.
     fn find_rule(&self, field: &str, around: &str) -> Option<&ItemMatching> {
         let rules = self.by_field.get(field)?;
-        let everywhere = || {
-            let mut all = rules.values();
-            let first = all.next()?;
-            all.all(|other| other == first).then_some(first)
-        };
-        rules.get(around).or_else(everywhere).filter(|rule| **rule != ItemMatching::Order)
+        rules
+            .get(around)
+            .or_else(|| {
+                let mut all = rules.values();
+                let first = all.next()?;
+                all.all(|other| other == first).then_some(first)
+            })
+            .filter(|rule| **rule != ItemMatching::Order)
     }
 }
 
@@ -133,22 +135,25 @@ fn is_kept(matching: &ItemMatching, items: &[Value]) -> bool {
 /// An item's step in a path, without the brackets: `port=80,protocol=TCP`. `None` if a key is missing.
 pub(super) fn item_identity(item: &Value, keys: &[ListKey]) -> Option<String> {
     let item = item.as_object()?;
-    let word = |(key, default): &ListKey| {
-        let value = match (item.get(key), default) {
-            (Some(Value::String(text)), _) => quote_value(text),
-            (Some(Value::Number(number)), _) => number.to_string(),
-            (None | Some(Value::Null), Some(default)) => quote_value(default),
-            _ => return None,
-        };
-        Some(format!("{key}={value}"))
-    };
-    Some(keys.iter().map(word).collect::<Option<Vec<_>>>()?.join(","))
+    Some(
+        keys.iter()
+            .map(|(key, default)| {
+                let value = match (item.get(key), default) {
+                    (Some(Value::String(text)), _) => quote_value(text),
+                    (Some(Value::Number(number)), _) => number.to_string(),
+                    (None | Some(Value::Null), Some(default)) => quote_value(default),
+                    _ => return None,
+                };
+                Some(format!("{key}={value}"))
+            })
+            .collect::<Option<Vec<_>>>()?
+            .join(","),
+    )
 }
 
 /// A value within brackets: as it is, or as a JSON string where it would be mistaken for something else.
 pub(super) fn quote_value(text: &str) -> String {
-    let harmless = |c: char| c.is_alphanumeric() || "-_./:@+*".contains(c);
-    if !text.is_empty() && text.chars().all(harmless) {
+    if !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "-_./:@+*".contains(c)) {
         return text.to_owned();
     }
     Value::from(text).to_string()

@@ -79,11 +79,10 @@ fn find_item<'v, 'p>(
         let (index, rest) = index.split_at(end);
         return Some((index.to_owned(), items.get(index.parse::<usize>().ok()?)?, rest));
     }
-    let selected = |(index, item): (usize, &'v Value)| {
+    items.iter().enumerate().find_map(|(index, item)| {
         let rest = path.strip_prefix(&keyed_step(item, items, fields)?)?;
         Some((index.to_string(), item, rest))
-    };
-    items.iter().enumerate().find_map(selected)
+    })
 }
 
 /// The step that selects an item by its keys; `None` if only its position does.

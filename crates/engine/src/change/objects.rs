@@ -85,12 +85,14 @@ pub(super) fn compare_manifests(
         }
     }
     let differing: Vec<_> = objects.into_iter().filter(|(_, sides)| !is_same(sides)).collect();
-    let one = |(object, sides): &(&ObjectRef, [Vec<&Manifest>; 2])| {
-        let placement = placements.binary_search_by(|change| change.object.cmp(object));
-        let placement = placement.ok().and_then(|at| placements.get(at));
-        object_changes(object, sides, placement, key)
-    };
-    differing.par_iter().flat_map_iter(one).collect()
+    differing
+        .par_iter()
+        .flat_map_iter(|(object, sides)| {
+            let placement = placements.binary_search_by(|change| change.object.cmp(object));
+            let placement = placement.ok().and_then(|at| placements.get(at));
+            object_changes(object, sides, placement, key)
+        })
+        .collect()
 }
 
 /// Whether the same clusters receive the same manifests. This check does not look at single clusters.
@@ -197,11 +199,10 @@ fn pair_with_nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> ManifestP
     if from.iter().any(|manifest| *manifest.text == *to) {
         return ManifestPair::from_texts((Some(to), Some(to)), key);
     }
-    let pair = |manifest: &&Manifest| ManifestPair::from_texts((Some(&manifest.text), Some(to)), key);
     let nearest = from
         .iter()
         .take(MAX_CANDIDATES)
-        .map(pair)
+        .map(|manifest| ManifestPair::from_texts((Some(&manifest.text), Some(to)), key))
         .min_by_key(|pair| compute_distance(&pair.differing_paths()));
     nearest.unwrap_or_else(|| ManifestPair::from_texts((None, Some(to)), key))
 }
@@ -210,15 +211,25 @@ fn pair_with_nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> ManifestP
 /// without the common prefix and suffix of the values.
 fn compute_distance(paths: &[PathChange]) -> (usize, usize) {
     let text = |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
-    let characters = |path: &PathChange| {
-        let (from, to) = (text(&path.from), text(&path.to));
-        let prefix = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
-        let shorter = from.len().min(to.len()) - prefix;
-        let suffix =
-            from.bytes().rev().zip(to.bytes().rev()).take(shorter).take_while(|(a, b)| a == b).count();
-        from.len() + to.len() - 2 * (prefix + suffix)
-    };
-    (paths.len(), paths.iter().map(characters).sum())
+    (
+        paths.len(),
+        paths
+            .iter()
+            .map(|path| {
+                let (from, to) = (text(&path.from), text(&path.to));
+                let prefix = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
+                let shorter = from.len().min(to.len()) - prefix;
+                let suffix = from
+                    .bytes()
+                    .rev()
+                    .zip(to.bytes().rev())
+                    .take(shorter)
+                    .take_while(|(a, b)| a == b)
+                    .count();
+                from.len() + to.len() - 2 * (prefix + suffix)
+            })
+            .sum(),
+    )
 }
 
 /// Returns the path of the field that differs exactly by the replicas of the placement, in each of the clusters.
@@ -230,18 +241,21 @@ fn replicas_at(
     let placement = placement?;
     let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_i64);
     let share = |share: Option<ClusterShare>| share.and_then(|share| share.replicas);
-    let is_replicas = |path: &&PathChange| {
-        let (from, to) = (number(&path.from), number(&path.to));
-        let agrees = |name: &ClusterName| {
-            let shift = placement.clusters.iter().find(|shift| shift.name == *name);
-            // An additional cluster is compared with the manifest of another cluster, which has other replicas.
-            shift.is_some_and(|shift| {
-                (shift.from.is_none() || share(shift.from) == from) && share(shift.to) == to
-            })
-        };
-        from.is_some() && to.is_some() && clusters.iter().all(agrees)
-    };
-    paths.iter().find(is_replicas).map(|path| path.path.clone())
+    paths
+        .iter()
+        .find(|path| {
+            let (from, to) = (number(&path.from), number(&path.to));
+            from.is_some()
+                && to.is_some()
+                && clusters.iter().all(|name| {
+                    let shift = placement.clusters.iter().find(|shift| shift.name == *name);
+                    // An additional cluster is compared with the manifest of another cluster, which has other replicas.
+                    shift.is_some_and(|shift| {
+                        (shift.from.is_none() || share(shift.from) == from) && share(shift.to) == to
+                    })
+                })
+        })
+        .map(|path| path.path.clone())
 }
 
 /// An earlier and a later manifest, without secret values.

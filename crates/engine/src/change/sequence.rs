@@ -12,8 +12,7 @@ use similar::{DiffOp, group_diff_ops};
 
 /// The operations that turn one list of values into the other, in order.
 pub(super) fn diff_values(from: &[Value], to: &[Value]) -> Vec<DiffOp> {
-    let texts = |items: &[Value]| -> Vec<String> { items.iter().map(Value::to_string).collect() };
-    let [from, to] = [from, to].map(texts);
+    let [from, to]: [Vec<String>; 2] = [from, to].map(|items| items.iter().map(Value::to_string).collect());
     let mut numbers = Numbers::default();
     diff_operations(
         &numbers.number_texts(from.iter().map(String::as_str)),
@@ -66,11 +65,12 @@ struct Numbers<'t>(HashMap<&'t str, usize>);
 
 impl<'t> Numbers<'t> {
     fn number_texts(&mut self, texts: impl Iterator<Item = &'t str>) -> Vec<usize> {
-        let number = |text| {
-            let next = self.0.len();
-            *self.0.entry(text).or_insert(next)
-        };
-        texts.map(number).collect()
+        texts
+            .map(|text| {
+                let next = self.0.len();
+                *self.0.entry(text).or_insert(next)
+            })
+            .collect()
     }
 }
 

@@ -35,8 +35,7 @@ pub(super) fn too_large(repo: &Repo) -> Vec<Finding> {
 fn of_object(object: &Object) -> Option<Finding> {
     PLACES.into_iter().find_map(|place| {
         let annotations = object.body.pointer(place).and_then(Value::as_object)?;
-        let length = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
-        let size: usize = annotations.iter().map(length).sum();
+        let size: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
         if size <= MAX_BYTES {
             return None;
         }

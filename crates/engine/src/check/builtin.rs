@@ -103,8 +103,9 @@ fn of_other_group(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
 /// The findings about API versions that are not served.
 pub(super) fn find_unserved(repo: &Repo, kinds: &RepoKinds, releases: &ClusterReleases<'_>) -> Vec<Finding> {
     let objects = repo.templates.iter().map(|template| &template.object);
-    let finding = |object| unserved_version(object, releases).or_else(|| undefined_version(kinds, object));
-    objects.filter_map(finding).collect()
+    objects
+        .filter_map(|object| unserved_version(object, releases).or_else(|| undefined_version(kinds, object)))
+        .collect()
 }
 
 fn unserved_version(object: &Object, releases: &ClusterReleases<'_>) -> Option<Finding> {

@@ -110,8 +110,11 @@ fn find_unmet(
         return vec![finding(&requirement.pointer, message, help)];
     }
     let known = known.values.as_slice();
-    let is_missing = |value: &&LocatedName| known.binary_search(&value.name.as_str()).is_err();
-    let missing: Vec<_> = requirement.values.iter().filter(is_missing).collect();
+    let missing: Vec<_> = requirement
+        .values
+        .iter()
+        .filter(|value| known.binary_search(&value.name.as_str()).is_err())
+        .collect();
     // One of several values may be for clusters to come, unless it is nearly that of a cluster.
     let all = missing.len() == requirement.values.len();
     missing

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rayon::prelude::*;
 
 use federate_apiserver::served_versions::Minor;
-use federate_dialect::{NotSent, OverrideChange, Placement, Plan};
+use federate_dialect::{NotSent, OverrideChange, Plan};
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
 
@@ -54,7 +54,7 @@ impl Engine<'_> {
         let wrapped = wrapped.iter().map(|(own, target)| (target, own)).collect();
         let kinds = templates::RepoKinds::new(self.repo);
         let releases = ClusterReleases::new(self, plan, kubernetes);
-        let inspect = |mut all: Inspection, placement: &Placement| {
+        let parts = plan.placements.par_iter().fold(Inspection::default, |mut all, placement| {
             let object = &placement.object;
             for variant in self.render_variants(placement) {
                 match variant.rendered {
@@ -76,8 +76,7 @@ impl Engine<'_> {
                 }
             }
             all
-        };
-        let parts = plan.placements.par_iter().fold(Inspection::default, inspect);
+        });
         parts.reduce(Inspection::default, Inspection::merge_with)
     }
 

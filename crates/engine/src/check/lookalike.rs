@@ -60,9 +60,11 @@ fn of_kind(object: &Object, groups: &[&GroupKinds]) -> Finding {
 /// Returns the group that has the kind and differs only after the last dot, such as `policy.karmada.com`.
 fn same_service<'g>(group: &str, kind: &str, groups: &[&'g GroupKinds]) -> Option<&'g str> {
     let stem = |group: &str| group.rsplit_once('.').map(|(stem, _)| stem.to_owned());
-    let same = |known: &&&GroupKinds| known.find_scope(kind).is_some() && stem(known.group) == stem(group);
     stem(group)?;
-    groups.iter().find(same).map(|known| known.group)
+    groups
+        .iter()
+        .find(|known| known.find_scope(kind).is_some() && stem(known.group) == stem(group))
+        .map(|known| known.group)
 }
 
 fn unknown_kind(known: &GroupKinds, object: &Object, groups: &[&GroupKinds]) -> Finding {

@@ -24,21 +24,19 @@ pub(super) fn find_missing(repo: &Repo, references: &[(&Object, ObjectReferences
             "there is no {} `{}`{place}: {}",
             reference.kind, reference.name.name, reference.consequence
         );
-        let is_other = |id: &&ObjectRef| {
+        let other = repo.claimed.iter().map(|claimed| &claimed.object.id).find(|id| {
             reference.other.as_ref().is_some_and(|other| {
                 id.group() == reference.group
                     && id.kind == other.kind
                     && id.namespace == other.namespace
                     && id.name == reference.name.name
             })
-        };
-        let other = repo.claimed.iter().map(|claimed| &claimed.object.id).find(is_other);
+        });
         let names = distinct_names(ids().map(|id| id.name.as_str()));
-        let instead_of_it = |id: &ObjectRef| {
+        let help = other.map(|id| {
             let help = reference.other.as_ref().map(|other| other.help).unwrap_or_default();
             format!("the repo has the {id}: {help}")
-        };
-        let help = other.map(instead_of_it);
+        });
         let help = help.unwrap_or_else(|| {
             suggest_instead(&reference.name.name, &names, &format!("{}{place}", reference.kind))
         });

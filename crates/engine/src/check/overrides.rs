@@ -58,8 +58,8 @@ pub(super) fn find_unserved(
     if rendered.changes.is_empty() {
         return Vec::new();
     }
-    let served = || releases.of_clusters(clusters.iter().map(AsRef::as_ref));
-    let now = releases.find_problems(kinds, &rendered.body, served);
+    let now = releases
+        .find_problems(kinds, &rendered.body, || releases.of_clusters(clusters.iter().map(AsRef::as_ref)));
     let in_template = |pointer: &str| {
         let template = repo.find_template(object);
         template.is_some_and(|template| template.object.body.pointer(pointer).is_some())
@@ -73,17 +73,22 @@ const IDENTITY_FIELDS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/
 
 /// The findings about overrides that turn an object into another one.
 fn find_renamed(repo: &Repo, changes: &[OverrideChange], object: &ObjectRef) -> Vec<Finding> {
-    let of = |change: &OverrideChange| {
-        let field =
-            IDENTITY_FIELDS.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
-        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
-        let pointer = find_written_path(&claimed.object.body, field).unwrap_or_default();
-        let message =
-            format!("{} changes `{field}` of {object}, so that another object is sent", change.policy);
-        let finding = Finding::warning("invalid-override", &claimed.object, message).with_pointer(pointer);
-        Some(finding.with_help("write a template for the other object, and a policy that places it there"))
-    };
-    changes.iter().filter_map(of).collect()
+    changes
+        .iter()
+        .filter_map(|change| {
+            let field =
+                IDENTITY_FIELDS.into_iter().find(|field| change.paths.iter().any(|path| path == field))?;
+            let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
+            let pointer = find_written_path(&claimed.object.body, field).unwrap_or_default();
+            let message =
+                format!("{} changes `{field}` of {object}, so that another object is sent", change.policy);
+            let finding =
+                Finding::warning("invalid-override", &claimed.object, message).with_pointer(pointer);
+            Some(
+                finding.with_help("write a template for the other object, and a policy that places it there"),
+            )
+        })
+        .collect()
 }
 
 /// The finding about a problem, at the override that changed the field.
@@ -94,8 +99,9 @@ fn attribute_problem(
     object: &ObjectRef,
     by: &str,
 ) -> Option<Finding> {
-    let touches = |path: &String| is_below(&problem.pointer, path) || is_below(path, &problem.pointer);
-    let change = changes.iter().rev().find(|change| change.paths.iter().any(touches))?;
+    let change = changes.iter().rev().find(|change| {
+        change.paths.iter().any(|path| is_below(&problem.pointer, path) || is_below(path, &problem.pointer))
+    })?;
     let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == change.policy)?;
     let pointer = find_written_path(&claimed.object.body, &problem.pointer).unwrap_or_default();
     let message = format!("{object} after {}: {}", change.policy, problem.message);

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_apiserver::ResourceKind;
 use federate_apiserver::lint::{Problem, ReleaseAddition, find_release_additions};
 use federate_apiserver::served_versions::{Minor, NEWEST, OLDEST, parse_release};
 use federate_dialect::Plan;
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 use federate_repo::Repo;
 
 use super::super::Engine;
@@ -38,13 +37,16 @@ pub(super) struct ReleaseClusters<'e> {
 impl<'e> ClusterReleases<'e> {
     pub(super) fn new(engine: &'e Engine<'e>, plan: &'e Plan, given: Option<Minor>) -> Self {
         let known = |version: &str| parse_release(version).map(|release| release.min(NEWEST));
-        let reported = |cluster: &'e Cluster| {
-            Some((cluster.name.as_ref(), cluster.kubernetes.as_deref().and_then(known)?))
-        };
         Self {
             given,
             default: engine.repo.config.kubernetes_version.as_deref().and_then(known),
-            reported: engine.clusters.iter().filter_map(reported).collect(),
+            reported: engine
+                .clusters
+                .iter()
+                .filter_map(|cluster| {
+                    Some((cluster.name.as_ref(), cluster.kubernetes.as_deref().and_then(known)?))
+                })
+                .collect(),
             plan,
         }
     }
@@ -90,32 +92,36 @@ impl<'e> ClusterReleases<'e> {
         if !self.are_known() {
             return Vec::new();
         }
-        let of_kind = |kind: &ResourceKind| find_release_additions(kind, body);
-        let used: Vec<ReleaseAddition> = kinds.get(body).map(of_kind).unwrap_or_default();
+        let used: Vec<ReleaseAddition> =
+            kinds.get(body).map(|kind| find_release_additions(kind, body)).unwrap_or_default();
         if used.is_empty() {
             return Vec::new();
         }
         let served = served();
-        let about = |one: &ReleaseAddition| {
-            let lacks = served.iter().filter_map(|served| Some((one.find_problem(served.release?)?, served)));
-            let lacks: Vec<(Problem, &ReleaseClusters<'_>)> = lacks.collect();
-            let (problem, _) = lacks.first()?;
-            Some((problem.clone(), describe_clusters(lacks.iter().map(|(_, served)| *served))))
-        };
-        used.iter().filter_map(about).collect()
+        used.iter()
+            .filter_map(|one| {
+                let lacks =
+                    served.iter().filter_map(|served| Some((one.find_problem(served.release?)?, served)));
+                let lacks: Vec<(Problem, &ReleaseClusters<'_>)> = lacks.collect();
+                let (problem, _) = lacks.first()?;
+                Some((problem.clone(), describe_clusters(lacks.iter().map(|(_, served)| *served))))
+            })
+            .collect()
     }
 }
 
 /// Which clusters run which release, as the reason of a problem.
 pub(super) fn describe_clusters<'s>(served: impl Iterator<Item = &'s ReleaseClusters<'s>>) -> String {
-    let of = |served: &ReleaseClusters<'_>| {
-        let release = served.release.unwrap_or(NEWEST);
-        match finding::join_names(&served.clusters, MAX_NAMED) {
-            names if names.is_empty() => format!("Kubernetes 1.{release}"),
-            names => format!("Kubernetes 1.{release} of {names}"),
-        }
-    };
-    served.map(of).collect::<Vec<_>>().join("; ")
+    served
+        .map(|served| {
+            let release = served.release.unwrap_or(NEWEST);
+            match finding::join_names(&served.clusters, MAX_NAMED) {
+                names if names.is_empty() => format!("Kubernetes 1.{release}"),
+                names => format!("Kubernetes 1.{release} of {names}"),
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// Errors in the versions of `federate.yaml`.

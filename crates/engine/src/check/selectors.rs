@@ -47,8 +47,9 @@ pub(super) fn without_match(
         references.iter().flat_map(|(o, all)| all.selectors.iter().map(move |s| (*o, s)))
     {
         let Some(mut one) = find_miss(object, selector, &by_kind) else { continue };
-        let named = |id: &&&ObjectRef| selector.name.as_ref().is_some_and(|name| name.name == id.name);
-        if let Some(id) = misspelt.iter().find(named) {
+        if let Some(id) =
+            misspelt.iter().find(|id| selector.name.as_ref().is_some_and(|name| name.name == id.name))
+        {
             one.help = format!("correct {id}, whose kind or API version is wrong");
         }
         if let Some(origin) = unread.filter(|_| !one.help.starts_with("did you mean")) {
@@ -166,8 +167,11 @@ fn other_namespace<'o>(
     objects: Vec<&'o Object>,
 ) -> Result<Vec<&'o Object>, Miss> {
     let Some(namespace) = &selector.namespace else { return Ok(objects) };
-    let inside = |object: &&&Object| object.id.namespace.as_deref() == Some(namespace.name.as_str());
-    let matching: Vec<&Object> = objects.iter().filter(inside).copied().collect();
+    let matching: Vec<&Object> = objects
+        .iter()
+        .filter(|object| object.id.namespace.as_deref() == Some(namespace.name.as_str()))
+        .copied()
+        .collect();
     if !matching.is_empty() {
         return Ok(matching);
     }

@@ -69,10 +69,12 @@ pub(super) fn find_mistyped(repo: &Repo) -> Vec<Finding> {
         }
     }
     let none = Namespace::default();
-    let of = |(service, labels): (&Object, &str)| {
-        check_service(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
-    };
-    services.into_par_iter().flat_map_iter(of).collect()
+    services
+        .into_par_iter()
+        .flat_map_iter(|(service, labels)| {
+            check_service(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
+        })
+        .collect()
 }
 
 /// The pods of the workloads of a namespace.
@@ -93,10 +95,13 @@ impl<'r> Namespace<'r> {
 
     /// The pods with all of these labels: those with the rarest of them, as far as they have the others.
     fn select_pods(&self, selector: &Labels) -> Vec<&Pods<'r>> {
-        let with = |(key, value): (&String, &String)| {
-            self.by_label.get(&(key.clone(), value.clone())).map_or(&[][..], Vec::as_slice)
-        };
-        let rarest = selector.iter().map(with).min_by_key(|places| places.len()).unwrap_or_default();
+        let rarest = selector
+            .iter()
+            .map(|(key, value)| {
+                self.by_label.get(&(key.clone(), value.clone())).map_or(&[][..], Vec::as_slice)
+            })
+            .min_by_key(|places| places.len())
+            .unwrap_or_default();
         let pods = rarest.iter().filter_map(|at| self.pods.get(*at));
         pods.filter(|pods| selector.iter().all(|(key, value)| pods.labels.get(key) == Some(value))).collect()
     }

@@ -81,10 +81,10 @@ fn embedded_templates(
     }
     let envelope = role == Role::Other && object.id.kind.ends_with("ResourceEnvelope");
     let data = object.value_at(&["data"]).and_then(Value::as_object).filter(|_| envelope);
-    let one = |(key, body): (&String, &Value)| {
-        (format!("/data/{}", federate_kubernetes::pointer::escape(key)), body.clone())
-    };
-    data.into_iter().flatten().map(one).collect()
+    data.into_iter()
+        .flatten()
+        .map(|(key, body)| (format!("/data/{}", federate_kubernetes::pointer::escape(key)), body.clone()))
+        .collect()
 }
 
 /// The kinds that the repo defines, by kind and version.
@@ -112,8 +112,10 @@ impl RepoKinds {
     /// The problems of an object, as pointers below `prefix`. Files that are encrypted by SOPS have none.
     pub(super) fn find_problems(&self, body: &Value, prefix: &str) -> Vec<Problem> {
         let Some(kind) = self.get(body).filter(|_| body.get("sops").is_none()) else { return Vec::new() };
-        let at = |problem: Problem| Problem { pointer: format!("{prefix}{}", problem.pointer), ..problem };
-        find_problems(kind, body).into_iter().map(at).collect()
+        find_problems(kind, body)
+            .into_iter()
+            .map(|problem| Problem { pointer: format!("{prefix}{}", problem.pointer), ..problem })
+            .collect()
     }
 
     /// The kinds of an API group that the repo defines, with their versions.

@@ -235,12 +235,14 @@ impl LiveImport<'_> {
     fn edit_in_file(&mut self, known: &Object, edits: Vec<ImportEdit>) -> bool {
         let file = known.origin.file.as_ref();
         let item = known.origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
-        let edit = |edit: ImportEdit| federate_yaml::edit::ValueEdit {
-            document: known.origin.document,
-            pointer: format!("{item}{}", edit.pointer),
-            value: edit.value,
-        };
-        let edits: Vec<_> = edits.into_iter().map(edit).collect();
+        let edits: Vec<_> = edits
+            .into_iter()
+            .map(|edit| federate_yaml::edit::ValueEdit {
+                document: known.origin.document,
+                pointer: format!("{item}{}", edit.pointer),
+                value: edit.value,
+            })
+            .collect();
         let before = self.result.files.get(file).map(|new| new.text.as_slice());
         let before = before.or_else(|| self.repo.texts.get(file).map(AsRef::as_ref)).unwrap_or_default();
         let edited = if Path::new(file).extension().is_some_and(|e| e == "j2") {

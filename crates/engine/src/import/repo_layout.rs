@@ -45,27 +45,26 @@ impl<'r> RepoLayout<'r> {
         let kind = id.kind.to_lowercase();
         let plain = at(format!("{kind}_{}.yaml", id.name));
         let precise = at(format!("{kind}.{}_{}.yaml", id.group(), id.name));
-        let free = |path: &String| !self.chosen.contains(path) && !(self.exists)(path);
         let other = Some(precise).filter(|_| !id.group().is_empty());
-        let chosen = [Some(plain.clone()), other].into_iter().flatten().find(free).ok_or(plain)?;
+        let chosen = [Some(plain.clone()), other]
+            .into_iter()
+            .flatten()
+            .find(|path| !self.chosen.contains(path) && !(self.exists)(path))
+            .ok_or(plain)?;
         self.chosen.insert(chosen.clone());
         Ok(chosen)
     }
 
     fn choose_folder(&self, id: &ObjectRef) -> String {
         let in_namespace = |object: &&&Object| object.id.namespace == id.namespace;
-        let of_kind = |object: &&&Object| {
+        most_common_folder(self.objects.iter().filter(|object| {
             in_namespace(object) && (object.id.group(), &object.id.kind) == (id.group(), &id.kind)
-        };
-        let own = || id.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED_FOLDER.to_owned());
-        most_common_folder(self.objects.iter().filter(of_kind))
-            // Cluster-scoped objects of different kinds are not similar.
-            .or_else(|| {
-                most_common_folder(
-                    self.objects.iter().filter(in_namespace).filter(|_| id.namespace.is_some()),
-                )
-            })
-            .unwrap_or_else(own)
+        }))
+        // Cluster-scoped objects of different kinds are not similar.
+        .or_else(|| {
+            most_common_folder(self.objects.iter().filter(in_namespace).filter(|_| id.namespace.is_some()))
+        })
+        .unwrap_or_else(|| id.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED_FOLDER.to_owned()))
     }
 }
 

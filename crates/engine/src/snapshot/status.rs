@@ -18,12 +18,11 @@ use super::StoredSnapshot;
 /// Gives the inventory objects of a repo the status that a snapshot contains. A repo without inventory objects gets
 /// those of the snapshot.
 pub fn apply_status(dialects: Dialects, repo: &mut Repo, stored: &StoredSnapshot) -> Vec<Finding> {
-    let is_inventory = |claimed: &&mut ClaimedObject| claimed.role == Role::Inventory;
     let seen: BTreeMap<Key<'_>, &ClaimedObject> =
         stored.clusters.iter().map(|claimed| (inventory_key(&claimed.object.id), claimed)).collect();
     let mut findings = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
-    for claimed in repo.claimed.iter_mut().filter(is_inventory) {
+    for claimed in repo.claimed.iter_mut().filter(|claimed| claimed.role == Role::Inventory) {
         known.insert(claimed.object.id.name.clone());
         match seen.get(&inventory_key(&claimed.object.id)) {
             Some(observed) => overlay_status(dialects, &mut claimed.object.body, &observed.object.body),
@@ -59,8 +58,9 @@ fn overlay_status(dialects: Dialects, body: &mut Value, observed: &Value) {
     };
     let mut all = taints(body);
     for taint in taints(observed) {
-        let same = |t: &Value| (&t["key"], &t["effect"]) == (&taint["key"], &taint["effect"]);
-        if (!stated || own(&taint)) && !all.iter().any(same) {
+        if (!stated || own(&taint))
+            && !all.iter().any(|t| (&t["key"], &t["effect"]) == (&taint["key"], &taint["effect"]))
+        {
             all.push(taint);
         }
     }

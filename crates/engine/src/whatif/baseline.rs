@@ -158,10 +158,11 @@ impl<'s> Baseline<'s> {
 
     /// The number of replicas of the plan.
     pub(super) fn total_replicas(&self) -> i64 {
-        let count = |(row, replicas): (&Placement, &ObjectReplicas)| -> i64 {
-            row.clusters.iter().map(|placed| replicas.count_in(placed)).sum()
-        };
-        self.plan_rows().iter().zip(&self.replicas).map(count).sum()
+        let mut total = 0;
+        for (row, replicas) in self.plan_rows().iter().zip(&self.replicas) {
+            total += row.clusters.iter().map(|placed| replicas.count_in(placed)).sum::<i64>();
+        }
+        total
     }
 
     /// The key of an object.
@@ -360,8 +361,11 @@ impl KeptDecision {
         alike: Option<usize>,
         decided: Arc<GroupDecision>,
     ) -> Self {
-        let index = |row: &Arc<Placement>| previous.index_of(decided.row_object(row, &subject.object));
-        let planned: Vec<Option<usize>> = decided.rows.iter().map(index).collect();
+        let planned: Vec<Option<usize>> = decided
+            .rows
+            .iter()
+            .map(|row| previous.index_of(decided.row_object(row, &subject.object)))
+            .collect();
         let earlier = |at: &Option<usize>| previous.rows().get((*at)?);
         let mut rows = decided.rows.iter().zip(planned.iter().map(earlier));
         let is_stable = rows.all(|(new, old)| old.is_some_and(|old| old.is_alike(new)));

@@ -201,9 +201,11 @@ impl Expectation {
     pub fn violations_before(&self, repo: &Repo, running: &[RunningObject]) -> Result<Vec<String>, String> {
         // What no policy places is only meant where it is named.
         let names_objects = self.kind.is_some() || self.selector.is_some();
-        let is_meant = |one: &&RunningObject| one.is_placed || names_objects;
-        let about: Vec<&RunningObject> =
-            running.iter().filter(is_meant).filter(|one| self.is_about(repo, &one.object)).collect();
+        let about: Vec<&RunningObject> = running
+            .iter()
+            .filter(|one| one.is_placed || names_objects)
+            .filter(|one| self.is_about(repo, &one.object))
+            .collect();
         if about.is_empty() {
             return Err(format!(
                 "`spec.expect`: no object of the plan {}, so the expectation cannot fail; correct it, or remove it",

@@ -132,19 +132,22 @@ pub(super) fn tightest_resources(baseline: &Baseline<'_>, after: &ScenarioState<
     for cluster in after.clusters.iter().filter(|c| !after.down.contains(&c.name)) {
         let Some(known) = &cluster.capacity else { continue };
         let resources = known.allocatable.iter().filter(|(_, amount)| amount.as_nanos() > 0);
-        let free_resource = |(name, amount): (&String, &Quantity)| {
-            let free = known.available.get(name).copied().unwrap_or_default().as_nanos();
-            let free = free - used.get(&(cluster.name.as_ref(), name.clone())).copied().unwrap_or(0);
-            let percent = (free * 100).div_euclid(amount.as_nanos());
-            FreeResource {
-                cluster: cluster.name.to_string(),
-                resource: name.clone(),
-                free: amount_in_words(name, free),
-                allocatable: amount_in_words(name, amount.as_nanos()),
-                percent: i64::try_from(percent).unwrap_or(i64::MIN),
-            }
-        };
-        tightest.extend(resources.map(free_resource).min_by_key(|resource| resource.percent));
+        tightest.extend(
+            resources
+                .map(|(name, amount)| {
+                    let free = known.available.get(name).copied().unwrap_or_default().as_nanos();
+                    let free = free - used.get(&(cluster.name.as_ref(), name.clone())).copied().unwrap_or(0);
+                    let percent = (free * 100).div_euclid(amount.as_nanos());
+                    FreeResource {
+                        cluster: cluster.name.to_string(),
+                        resource: name.clone(),
+                        free: amount_in_words(name, free),
+                        allocatable: amount_in_words(name, amount.as_nanos()),
+                        percent: i64::try_from(percent).unwrap_or(i64::MIN),
+                    }
+                })
+                .min_by_key(|resource| resource.percent),
+        );
     }
     tightest.sort_by(|a, b| (a.percent, &a.cluster).cmp(&(b.percent, &b.cluster)));
     tightest

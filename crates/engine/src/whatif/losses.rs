@@ -157,24 +157,25 @@ pub(super) fn find_differences(
     keys.sort();
     keys.dedup();
     let mut known = OncePerPair::default();
-    let mut difference = |key: RowKey| {
-        let pair = [before.plan.find_row(baseline, &key), after.plan.find_row(baseline, &key)];
-        let [old, new] = pair;
-        let replicas = [before.object_replicas(baseline, &key), after.object_replicas(baseline, &key)];
-        let mut difference = *known.get_or_compute(pair, replicas.clone(), || {
-            let [had, has] = &replicas;
-            ReplicaDifference::from_replicas(
-                &running_replicas(old, had, &was_up),
-                &running_replicas(new, has, &is_up),
-            )
-        });
-        // A workload that is scaled to 0 runs nowhere because that is asked for.
-        let is_scaled = || baseline.find_object(&key).is_some_and(|object| after.scaled.contains(object));
-        let stopped = difference.lost > 0 && difference.left == 0;
-        difference.nowhere |= stopped && !is_scaled();
-        (!difference.is_none()).then_some((key, difference))
-    };
-    keys.into_iter().filter_map(&mut difference).collect()
+    keys.into_iter()
+        .filter_map(|key| {
+            let pair = [before.plan.find_row(baseline, &key), after.plan.find_row(baseline, &key)];
+            let [old, new] = pair;
+            let replicas = [before.object_replicas(baseline, &key), after.object_replicas(baseline, &key)];
+            let mut difference = *known.get_or_compute(pair, replicas.clone(), || {
+                let [had, has] = &replicas;
+                ReplicaDifference::from_replicas(
+                    &running_replicas(old, had, &was_up),
+                    &running_replicas(new, has, &is_up),
+                )
+            });
+            // A workload that is scaled to 0 runs nowhere because that is asked for.
+            let is_scaled = || baseline.find_object(&key).is_some_and(|object| after.scaled.contains(object));
+            let stopped = difference.lost > 0 && difference.left == 0;
+            difference.nowhere |= stopped && !is_scaled();
+            (!difference.is_none()).then_some((key, difference))
+        })
+        .collect()
 }
 
 /// The replicas of a row in the clusters that run them, sorted by cluster.

@@ -75,11 +75,13 @@ impl ScenarioEvent {
         if let Some(percent) = size.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n: &i64| *n >= 0) {
             return Ok(Self::Capacity(selection, NewCapacity::Percent(percent)));
         }
-        let resource = |part: &str| {
-            let (name, amount) = part.split_once('=')?;
-            Some((name.trim().to_owned(), Quantity::parse(amount.trim())?))
-        };
-        let resources: Option<_> = size.split(',').map(resource).collect();
+        let resources: Option<_> = size
+            .split(',')
+            .map(|part| {
+                let (name, amount) = part.split_once('=')?;
+                Some((name.trim().to_owned(), Quantity::parse(amount.trim())?))
+            })
+            .collect();
         match resources {
             Some(resources) => Ok(Self::Capacity(selection, NewCapacity::Resources(resources))),
             None => Err(format!("`{text}` is neither CLUSTER=50% nor CLUSTER=cpu=64,memory=256Gi")),

@@ -13,7 +13,6 @@ use super::timeline::{StagePlanner, Timeline, TimelineRun};
 use crate::capacity::template_requests;
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{MigrationOutcome, Placement, PodCount, PodCounts, RowKey};
-use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Capacity, Cluster, ClusterName};
 
 /// The replicas of workloads that differ from those before the scenario.
@@ -45,11 +44,12 @@ impl TimelineRun<'_> {
         if self.pods.due.values().any(|at| *at == due) {
             self.look_at(due);
         }
-        let words = |(cluster, number): (&ClusterName, &i64)| {
-            let replicas = if *number == 1 { "replica does" } else { "replicas do" };
-            format!("{cluster}: {number} {replicas} not fit")
-        };
-        new.iter().map(words).collect()
+        new.iter()
+            .map(|(cluster, number)| {
+                let replicas = if *number == 1 { "replica does" } else { "replicas do" };
+                format!("{cluster}: {number} {replicas} not fit")
+            })
+            .collect()
     }
 
     /// Records the replicas that do not fit, for the next decisions. Returns what happens, in words, or `None` if no
@@ -59,8 +59,8 @@ impl TimelineRun<'_> {
         seconds: i64,
         planner: &mut StagePlanner<'_>,
     ) -> Option<Vec<String>> {
-        let is_due = |(_, due): &(&RowKey, &i64)| **due <= seconds;
-        let due: Vec<RowKey> = self.pods.due.iter().filter(is_due).map(|(key, _)| key.clone()).collect();
+        let due: Vec<RowKey> =
+            self.pods.due.iter().filter(|(_, due)| **due <= seconds).map(|(key, _)| key.clone()).collect();
         let mut full: BTreeMap<ClusterName, i64> = BTreeMap::new();
         let mut changed = false;
         for key in due {
@@ -77,11 +77,16 @@ impl TimelineRun<'_> {
             Arc::make_mut(&mut self.timeline.plan.rows).insert(key, Some(row));
             changed = true;
         }
-        let words = |(cluster, number): (&ClusterName, &i64)| {
-            let (replicas, are) = if *number == 1 { ("replica", "is") } else { ("replicas", "are") };
-            format!("{cluster}: {number} {replicas} {are} still unschedulable, and {are} scheduled again")
-        };
-        changed.then(|| full.iter().map(words).collect())
+        changed.then(|| {
+            full.iter()
+                .map(|(cluster, number)| {
+                    let (replicas, are) = if *number == 1 { ("replica", "is") } else { ("replicas", "are") };
+                    format!(
+                        "{cluster}: {number} {replicas} {are} still unschedulable, and {are} scheduled again"
+                    )
+                })
+                .collect()
+        })
     }
 
     /// Asks the control plane what it does about the replicas of a workload.
@@ -151,12 +156,12 @@ fn collect_entries<'t>(
 ) -> BTreeMap<ClusterName, Vec<Entry<'t>>> {
     let (baseline, after) = (timeline.baseline, timeline.end_state());
     let mut keys: BTreeSet<RowKey> = after.plan.rows.keys().chain(before.keys()).cloned().collect();
-    let shrinks = |cluster: &&Cluster| {
+    for cluster in after.clusters.iter().filter(|cluster| {
         let earlier = find_capacity(baseline.clusters, &cluster.name);
-        let negative = |(name, free): (&String, &Quantity)| free.as_nanos() < least_free(name, earlier);
-        cluster.capacity.as_ref().is_some_and(|capacity| capacity.available.iter().any(negative))
-    };
-    for cluster in after.clusters.iter().filter(shrinks) {
+        cluster.capacity.as_ref().is_some_and(|capacity| {
+            capacity.available.iter().any(|(name, free)| free.as_nanos() < least_free(name, earlier))
+        })
+    }) {
         keys.extend(baseline.rows_on(&cluster.name));
     }
     let mut all: BTreeMap<ClusterName, Vec<Entry<'t>>> = BTreeMap::new();
@@ -207,11 +212,14 @@ fn fit_replicas(entries: &mut [Entry<'_>], now: &Capacity, earlier: Option<&Capa
         entry.take_free(&mut free, entry.running - entry.before);
     }
     for entry in entries.iter_mut().rev() {
-        let lacks = |(name, amount): (&str, i128)| {
-            let missing = least_free(name, earlier) - free.get(name)?;
-            (missing > 0).then(|| (missing + amount - 1) / amount)
-        };
-        let stopped = entry.requested_amounts().filter_map(lacks).max().unwrap_or(0);
+        let stopped = entry
+            .requested_amounts()
+            .filter_map(|(name, amount)| {
+                let missing = least_free(name, earlier) - free.get(name)?;
+                (missing > 0).then(|| (missing + amount - 1) / amount)
+            })
+            .max()
+            .unwrap_or(0);
         let stopped = i64::try_from(stopped).unwrap_or(i64::MAX).min(entry.running);
         entry.take_free(&mut free, -stopped);
         entry.running -= stopped;
@@ -260,6 +268,7 @@ impl Entry<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use federate_kubernetes::quantity::Quantity;
 
     fn cpus(number: i64) -> BTreeMap<String, Quantity> {
         BTreeMap::from([("cpu".to_owned(), Quantity::from_int(number))])

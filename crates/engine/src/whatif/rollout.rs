@@ -88,8 +88,10 @@ impl Rollouts {
             return;
         };
         let before = baseline.find_row(&key).map(|row| &row.clusters[..]).unwrap_or_default();
-        let before = || before.iter().map(|placed| (placed.name.clone(), BEFORE_SCENARIO)).collect();
-        let released = self.0.get(&key).map_or_else(before, |rollout| rollout.released.clone());
+        let released = self.0.get(&key).map_or_else(
+            || before.iter().map(|placed| (placed.name.clone(), BEFORE_SCENARIO)).collect(),
+            |rollout| rollout.released.clone(),
+        );
         let plane = engine.control_plane(&row.dialect);
         let Some(done) = plane.and_then(|plane| plane.simulate_rollout(row, &released, seconds)) else {
             return;
@@ -102,11 +104,13 @@ impl Rollouts {
 
     /// The policies and clusters that wait.
     fn waiting_clusters(&self) -> BTreeSet<(ObjectRef, ClusterName)> {
-        let of = |rollout: &Rollout| {
-            let policy = rollout.policy.clone();
-            rollout.awaited.clone().into_iter().map(move |cluster| (policy.clone(), cluster))
-        };
-        self.0.values().flat_map(of).collect()
+        self.0
+            .values()
+            .flat_map(|rollout| {
+                let policy = rollout.policy.clone();
+                rollout.awaited.clone().into_iter().map(move |cluster| (policy.clone(), cluster))
+            })
+            .collect()
     }
 
     /// The plan without the clusters that wait.

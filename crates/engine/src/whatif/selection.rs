@@ -70,12 +70,15 @@ fn labels_by_zone(cluster: &Cluster) -> Vec<Labels> {
     if cluster.zones.is_empty() {
         return vec![labels];
     }
-    let zone = |zone: &String| {
-        let mut labels = labels.clone();
-        put(&mut labels, "zone", zone);
-        labels
-    };
-    cluster.zones.iter().map(zone).collect()
+    cluster
+        .zones
+        .iter()
+        .map(|zone| {
+            let mut labels = labels.clone();
+            put(&mut labels, "zone", zone);
+            labels
+        })
+        .collect()
 }
 
 /// A failure domain.

@@ -304,17 +304,19 @@ impl TimelineRun<'_> {
         };
         let moment = ScenarioMoment { seconds, since: &since, failover: true };
         let all = self.group_rows();
-        let one = |group: &Group| {
-            let plane = engine.control_plane(&group.row.dialect)?;
-            let mut done = plane.simulate_failover(&group.row, &group.evicted, &moment);
-            (done != FailoverOutcome::default()).then(|| {
-                let mut evicted = group.evicted.as_ref().clone();
-                evicted.retain(|cluster, _| !done.finished.contains(cluster));
-                evicted.extend(done.evicted.iter().map(|cluster| (cluster.clone(), seconds)));
-                (done.placement.take().map(Arc::new), Arc::new(evicted), done)
+        let done: Vec<_> = all
+            .par_iter()
+            .map(|group| {
+                let plane = engine.control_plane(&group.row.dialect)?;
+                let mut done = plane.simulate_failover(&group.row, &group.evicted, &moment);
+                (done != FailoverOutcome::default()).then(|| {
+                    let mut evicted = group.evicted.as_ref().clone();
+                    evicted.retain(|cluster, _| !done.finished.contains(cluster));
+                    evicted.extend(done.evicted.iter().map(|cluster| (cluster.clone(), seconds)));
+                    (done.placement.take().map(Arc::new), Arc::new(evicted), done)
+                })
             })
-        };
-        let done: Vec<_> = all.par_iter().map(one).collect();
+            .collect();
         let mut counts = EvictionCounts::default();
         for (group, done) in all.iter().zip(done) {
             let Some((row, evictions, done)) = done else { continue };
@@ -431,10 +433,12 @@ impl Timeline<'_> {
         let before = ScenarioState { repo, clusters, plan: &plan, down, scaled, now: self.baseline.now() };
         let all =
             find_differences(self.baseline, &before, &self.end_state(), plan.differing_rows(&self.running));
-        let loss = |(key, difference): &(RowKey, _)| {
-            Some(ReplicaDifference::into_loss(*difference, self.baseline.find_object(key)?))
-        };
-        let mut losses: Vec<ReplicaLoss> = all.iter().filter_map(loss).collect();
+        let mut losses: Vec<ReplicaLoss> = all
+            .iter()
+            .filter_map(|(key, difference)| {
+                Some(ReplicaDifference::into_loss(*difference, self.baseline.find_object(key)?))
+            })
+            .collect();
         losses.sort_by(|a, b| a.object.cmp(&b.object));
         losses
     }

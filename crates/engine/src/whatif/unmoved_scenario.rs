@@ -77,8 +77,9 @@ impl Scenario {
             return reason(UnmovedReason::NothingPlaced, 0, "nothing is placed there", help);
         }
         let removal = self.as_removal();
-        let is_unready = |cluster: &&Cluster| cluster.not_ready(baseline.now()).is_some();
-        if let Some(removal) = removal.as_ref().filter(|_| hit.iter().all(is_unready)) {
+        if let Some(removal) =
+            removal.as_ref().filter(|_| hit.iter().all(|cluster| cluster.not_ready(baseline.now()).is_some()))
+        {
             let moved = removal.run_timeline(baseline, options)?.count_moved();
             let help = format!("with `--remove` in place of `--lose`, {}", objects_move(moved));
             let summary = "the clusters were not ready before, so nothing there counts as running";
@@ -149,11 +150,16 @@ impl Scenario {
     /// The scenario with removed clusters in place of lost ones; `None` if it has none.
     fn as_removal(&self) -> Option<Self> {
         let has_lost = self.events.iter().any(|event| matches!(event, ScenarioEvent::Lose(_)));
-        let removed = |event: &ScenarioEvent| match event {
-            ScenarioEvent::Lose(selection) => ScenarioEvent::Remove(selection.clone()),
-            other => other.clone(),
-        };
-        has_lost.then(|| Self { events: self.events.iter().map(removed).collect() })
+        has_lost.then(|| Self {
+            events: self
+                .events
+                .iter()
+                .map(|event| match event {
+                    ScenarioEvent::Lose(selection) => ScenarioEvent::Remove(selection.clone()),
+                    other => other.clone(),
+                })
+                .collect(),
+        })
     }
 
     /// The scenario in which the lost clusters also get a taint that evicts, with the option for it; `None` if it loses
@@ -199,10 +205,11 @@ fn objects_move(moved: usize) -> String {
 /// The repo with policies that tolerate nothing; `None` if they do not tolerate anything now.
 fn without_tolerations(repo: &Repo) -> Option<Repo> {
     let decides = |role: Role| matches!(role, Role::Placement | Role::Bundle);
-    let tolerates = |claimed: &federate_repo::ClaimedObject| {
-        decides(claimed.role) && claimed.object.body.get("spec").is_some_and(has_tolerations)
-    };
-    if !repo.claimed.iter().any(tolerates) {
+    if !repo
+        .claimed
+        .iter()
+        .any(|claimed| decides(claimed.role) && claimed.object.body.get("spec").is_some_and(has_tolerations))
+    {
         return None;
     }
     let mut repo = repo.clone();

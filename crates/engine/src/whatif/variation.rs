@@ -74,12 +74,16 @@ impl PlanVariation {
         if Arc::ptr_eq(&self.rows, &other.rows) {
             return Vec::new();
         }
-        let differs = |key: &&RowKey| {
-            let row = |rows: &ChangedRows| rows.get(key).map(|row| row_address(row.as_ref()));
-            row(&self.rows) != row(&other.rows)
-        };
-        let mut all: Vec<RowKey> =
-            self.rows.keys().chain(other.rows.keys()).filter(differs).cloned().collect();
+        let mut all: Vec<RowKey> = self
+            .rows
+            .keys()
+            .chain(other.rows.keys())
+            .filter(|key| {
+                let row = |rows: &ChangedRows| rows.get(key).map(|row| row_address(row.as_ref()));
+                row(&self.rows) != row(&other.rows)
+            })
+            .cloned()
+            .collect();
         all.sort();
         all.dedup();
         all
@@ -88,15 +92,17 @@ impl PlanVariation {
     /// The number of objects, of those whose rows may differ, whose clusters or replicas differ from those before.
     pub(super) fn count_moved(&self, base: &Baseline<'_>, before: &Self, differing: &[RowKey]) -> usize {
         let mut moves = OncePerPair::default();
-        let differs = |key: &&RowKey| {
-            let pair = [before.find_row(base, key), self.find_row(base, key)];
-            *moves.get_or_compute(pair, (), || match pair {
-                [Some(old), Some(new)] => old.clusters != new.clusters,
-                [None, Some(new)] => !new.clusters.is_empty(),
-                [_, None] => false,
+        differing
+            .iter()
+            .filter(|key| {
+                let pair = [before.find_row(base, key), self.find_row(base, key)];
+                *moves.get_or_compute(pair, (), || match pair {
+                    [Some(old), Some(new)] => old.clusters != new.clusters,
+                    [None, Some(new)] => !new.clusters.is_empty(),
+                    [_, None] => false,
+                })
             })
-        };
-        differing.iter().filter(differs).count()
+            .count()
     }
 }
 

@@ -53,10 +53,9 @@ fn compute_free_resources(node: &Object, taken: Option<&PodRequests>) -> Option<
 
 /// The number of the grade of a node.
 fn grade_of(free: &BTreeMap<String, Quantity>, grades: &[NodeGrade]) -> Option<usize> {
-    let named = grades.first()?.minimum.keys();
-    let of = |name: &String| {
+    let fitting = grades.first()?.minimum.keys().map(|name| {
         let amount = free.get(name).copied().unwrap_or_default();
         grades.iter().rposition(|grade| grade.minimum.get(name).is_some_and(|least| *least <= amount))
-    };
-    named.map(of).min().flatten()
+    });
+    fitting.min().flatten()
 }

@@ -39,12 +39,10 @@ impl PodRequests {
     /// Adds a pod.
     pub(super) fn add_pod(&mut self, pod: &Object) {
         self.pods += 1;
-        let list =
-            |key: &str| pod.value_at(&["spec", key]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        for container in list("containers") {
+        for container in list_containers(pod, "containers") {
             self.add_requests(value_at(container, &["resources", "requests"]));
         }
-        for container in list("initContainers") {
+        for container in list_containers(pod, "initContainers") {
             for (name, amount) in round_amounts(value_at(container, &["resources", "requests"])) {
                 let most = self.amounts.entry(name).or_default();
                 *most = (*most).max(amount);
@@ -76,13 +74,26 @@ impl PodRequests {
         let mut amounts = self.amounts.clone();
         amounts.insert("pods".to_owned(), Quantity::from_int(self.pods));
         amounts.retain(|_, amount| *amount > Quantity::default());
-        let print = |(name, amount): (String, Quantity)| {
-            let binary =
-                matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-            let format = if binary { QuantityFormat::BinarySi } else { QuantityFormat::DecimalSi };
-            (name, FormattedQuantity { amount, format }.to_string())
-        };
-        amounts.into_iter().map(print).collect()
+        amounts
+            .into_iter()
+            .map(|(name, amount)| {
+                let written = FormattedQuantity { amount, format: format_of(&name) };
+                (name, written.to_string())
+            })
+            .collect()
+    }
+}
+
+fn list_containers<'p>(pod: &'p Object, field: &str) -> &'p [Value] {
+    pod.value_at(&["spec", field]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The format in which amounts of a resource are written.
+pub(crate) fn format_of(resource: &str) -> QuantityFormat {
+    if matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-") {
+        QuantityFormat::BinarySi
+    } else {
+        QuantityFormat::DecimalSi
     }
 }
 

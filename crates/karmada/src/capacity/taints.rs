@@ -4,7 +4,7 @@
 //! that is there already stays as it is. Taints of other keys are left alone. Releases before 1.14 add the same
 //! taints with `NoExecute` after a while.
 
-use federate_kubernetes::Condition;
+use federate_kubernetes::{Condition, Taint};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,23 @@ impl ClusterTaint {
     /// Whether it has that key and effect.
     pub(crate) fn has_key_and_effect(&self, key: &str, effect: &str) -> bool {
         self.key == key && self.effect == effect
+    }
+}
+
+impl From<&Taint> for ClusterTaint {
+    fn from(taint: &Taint) -> Self {
+        Self {
+            key: taint.key.clone(),
+            value: taint.value.clone(),
+            effect: taint.effect.clone(),
+            time_added: None,
+        }
+    }
+}
+
+impl From<&ClusterTaint> for Taint {
+    fn from(taint: &ClusterTaint) -> Self {
+        Self { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.clone() }
     }
 }
 

@@ -40,8 +40,9 @@ pub(super) fn find_references(object: &Object) -> Result<PodReferences, BuiltInF
             add_template(&mut all, template, WithoutReferences::EmptyList)?;
         }
         ("apps.kruise.io/v1alpha1", "AdvancedCronJob") => {
-            let job = |kind: &str| object.value_at(&["spec", "template", kind]).filter(|job| !job.is_null());
-            let Some(job) = job("broadcastJobTemplate").or_else(|| job("jobTemplate")) else {
+            let jobs = ["broadcastJobTemplate", "jobTemplate"];
+            let mut jobs = jobs.iter().filter_map(|kind| object.value_at(&["spec", "template", kind]));
+            let Some(job) = jobs.find(|job| !job.is_null()) else {
                 return Err(no_references());
             };
             add_template(&mut all, value_at(job, &["spec", "template"]), WithoutReferences::Nothing)?;
@@ -150,50 +151,55 @@ fn add_ray_pod(all: &mut PodReferences, spec: &Value) {
 
 /// Adds the references of injected containers and volumes, and no others. A reference without a name counts.
 fn add_sidecars(all: &mut PodReferences, object: &Object) {
-    let mut add = |path: &str, kind: fn(&mut PodReferences) -> &mut BTreeSet<String>, key: &str| {
-        visit_each(&object.body, path, &mut |reference| {
-            if reference.is_object() {
-                let name = reference.get(key).and_then(Value::as_str).unwrap_or_default();
-                kind(all).insert(name.to_owned());
-            }
-        });
-    };
-    add("/spec/containers/*/env/*/valueFrom/configMapKeyRef", |all| &mut all.config_maps, "name");
-    add("/spec/containers/*/env/*/valueFrom/secretKeyRef", |all| &mut all.secrets, "name");
-    add("/spec/containers/*/envFrom/*/configMapRef", |all| &mut all.config_maps, "name");
-    add("/spec/containers/*/envFrom/*/secretRef", |all| &mut all.secrets, "name");
-    add("/spec/volumes/*/configMap", |all| &mut all.config_maps, "name");
-    add("/spec/volumes/*/secret", |all| &mut all.secrets, "secretName");
-    add("/spec/volumes/*/projected/sources/*/configMap", |all| &mut all.config_maps, "name");
-    add("/spec/volumes/*/projected/sources/*/secret", |all| &mut all.secrets, "name");
+    let body = &object.body;
+    insert_names(&mut all.config_maps, body, "/spec/containers/*/env/*/valueFrom/configMapKeyRef", "name");
+    insert_names(&mut all.secrets, body, "/spec/containers/*/env/*/valueFrom/secretKeyRef", "name");
+    insert_names(&mut all.config_maps, body, "/spec/containers/*/envFrom/*/configMapRef", "name");
+    insert_names(&mut all.secrets, body, "/spec/containers/*/envFrom/*/secretRef", "name");
+    insert_names(&mut all.config_maps, body, "/spec/volumes/*/configMap", "name");
+    insert_names(&mut all.secrets, body, "/spec/volumes/*/secret", "secretName");
+    insert_names(&mut all.config_maps, body, "/spec/volumes/*/projected/sources/*/configMap", "name");
+    insert_names(&mut all.secrets, body, "/spec/volumes/*/projected/sources/*/secret", "name");
+}
+
+/// Adds the names that the references at a path have at `key`.
+fn insert_names(names: &mut BTreeSet<String>, body: &Value, path: &str, key: &str) {
+    visit_each(body, path, &mut |reference| {
+        if reference.is_object() {
+            names.insert(reference[key].as_str().unwrap_or_default().to_owned());
+        }
+    });
 }
 
 /// Adds the references of a `Workflow`. Those of its templates are not looked at, and a Secret in a volume is looked for
 /// by `name`, which volumes do not have.
 fn add_workflow(all: &mut PodReferences, object: &Object) -> Result<(), BuiltInFailure> {
-    let named = |name: Option<&Value>| {
-        name.and_then(Value::as_str).filter(|name| !name.is_empty()).map(str::to_owned)
-    };
-    all.service_accounts.extend(named(object.value_at(&["spec", "executor", "serviceAccountName"])));
-    let list =
-        |field: &str| object.value_at(&["spec", field]).and_then(Value::as_array).into_iter().flatten();
-    for claim in list("volumeClaimTemplates") {
+    all.service_accounts.extend(filled_text(object.value_at(&["spec", "executor", "serviceAccountName"])));
+    for claim in spec_items(object, "volumeClaimTemplates") {
         let metadata = claim.get("metadata").filter(|metadata| metadata.is_object());
         let metadata = metadata
             .ok_or_else(|| BuiltInFailure::runtime_error("a volume claim template has no metadata"))?;
-        all.claims.extend(named(metadata.get("name")));
+        all.claims.extend(filled_text(metadata.get("name")));
     }
-    for volume in list("volumes") {
+    for volume in spec_items(object, "volumes") {
         let mut volume = volume.clone();
         let secret = volume.as_object_mut().and_then(|volume| volume.remove("secret"));
-        all.secrets.extend(secret.and_then(|secret| named(secret.get("name"))));
+        all.secrets.extend(secret.and_then(|secret| filled_text(secret.get("name"))));
         all.add_volume(&volume);
     }
-    for secret in list("imagePullSecrets") {
-        all.secrets.extend(named(secret.get("name")));
+    for secret in spec_items(object, "imagePullSecrets") {
+        all.secrets.extend(filled_text(secret.get("name")));
     }
     all.add_account(object.value_at(&["spec", "serviceAccountName"]));
     Ok(())
+}
+
+fn filled_text(value: Option<&Value>) -> Option<String> {
+    value?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn spec_items<'o>(object: &'o Object, field: &str) -> &'o [Value] {
+    object.value_at(&["spec", field]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Adds the Secrets that an object of Flux names by `field` at some paths below its spec. An empty name is none.

@@ -125,6 +125,18 @@ struct ReplicaRequirements {
     resource_request: BTreeMap<String, Value>,
 }
 
+impl ReplicaRequirements {
+    fn into_requirements(self) -> Requirements {
+        let requests = self.resource_request.into_iter();
+        let requests = requests.filter_map(|(name, amount)| Some((name, Quantity::from_json(&amount)?)));
+        Requirements { requests: requests.filter(|(_, amount)| amount.value() > 0).collect() }
+    }
+}
+
+fn text_of(resource: &BTreeMap<String, Value>, key: &str) -> String {
+    resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct BindingStatus {
@@ -168,7 +180,6 @@ impl ResourceBinding {
         failover: Failover,
         tasks: Vec<EvictionTask>,
     ) -> Self {
-        let healthy = || ReportedStatus { health: "Healthy".to_owned(), status: None };
         let unscheduled = row.unschedulable.is_some() || row.clusters.is_empty();
         Self {
             id: row.object.clone(),
@@ -178,7 +189,14 @@ impl ResourceBinding {
             tasks,
             affinity: None,
             unschedulable: row.unschedulable.as_ref().map(|failed| failed.reason.clone()),
-            reported: row.clusters.iter().map(|placed| (placed.name.to_string(), healthy())).collect(),
+            reported: row
+                .clusters
+                .iter()
+                .map(|placed| {
+                    let healthy = ReportedStatus { health: "Healthy".to_owned(), status: None };
+                    (placed.name.to_string(), healthy)
+                })
+                .collect(),
             placement: Value::Null,
             applied,
             workload: Workload::default(),
@@ -195,36 +213,31 @@ impl ResourceBinding {
     pub(super) fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
         let spec: Spec = read_section(object, "spec")?;
         let status: BindingStatus = read_section(object, "status")?;
-        let text = |key: &str| spec.resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let requests = |r: ReplicaRequirements| {
-            let all = r.resource_request.iter();
-            let all = all.filter_map(|(name, amount)| Some((name.clone(), Quantity::from_json(amount)?)));
-            Requirements { requests: all.filter(|(_, amount)| amount.value() > 0).collect() }
-        };
         let requested = spec.reschedule_triggered_at.zip(status.last_scheduled_time);
-        let report = |one: AggregatedStatus| {
-            (one.cluster_name, ReportedStatus { health: one.health, status: one.status })
-        };
+        let reported = status
+            .aggregated_status
+            .into_iter()
+            .map(|one| (one.cluster_name, ReportedStatus { health: one.health, status: one.status }));
         let applied = object.annotation(APPLIED_PLACEMENT);
         Ok(Self {
             id: object.id.clone(),
             resource: ObjectRef {
-                api_version: text("apiVersion"),
-                kind: text("kind"),
-                namespace: Some(text("namespace")).filter(|namespace| !namespace.is_empty()),
-                name: text("name"),
+                api_version: text_of(&spec.resource, "apiVersion"),
+                kind: text_of(&spec.resource, "kind"),
+                namespace: Some(text_of(&spec.resource, "namespace")).filter(|name| !name.is_empty()),
+                name: text_of(&spec.resource, "name"),
             },
-            uid: text("uid"),
+            uid: text_of(&spec.resource, "uid"),
             clusters: spec.clusters.into_iter().map(|target| (target.name, target.replicas)).collect(),
             tasks: spec.graceful_eviction_tasks,
             affinity: Some(status.affinity).filter(|name| !name.is_empty()),
             unschedulable: None,
-            reported: status.aggregated_status.into_iter().map(report).collect(),
+            reported: reported.collect(),
             placement: spec.placement,
             applied: applied.and_then(|text| serde_json::from_str(text).ok()),
             workload: Workload {
                 replicas: spec.replicas,
-                requirements: spec.replica_requirements.map(requests),
+                requirements: spec.replica_requirements.map(ReplicaRequirements::into_requirements),
             },
             failover: spec.failover,
             propagate_deps: spec.propagate_deps,

@@ -95,10 +95,9 @@ impl TaintPolicy {
             }
         }
         if are_all_met(&self.spec.remove_on_conditions, conditions) {
-            let named = |taint: &ClusterTaint| {
-                self.spec.taints.iter().any(|t| taint.has_key_and_effect(&t.key, &t.effect))
-            };
-            taints.retain(|taint| !named(taint));
+            taints.retain(|taint| {
+                !self.spec.taints.iter().any(|t| taint.has_key_and_effect(&t.key, &t.effect))
+            });
         }
     }
 }

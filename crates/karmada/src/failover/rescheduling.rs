@@ -60,14 +60,14 @@ impl ResourceBinding {
     ) -> bool {
         let applied = self.applied.as_ref().and_then(|applied| defaults::read_placement(applied, behaviour));
         let replicas: Vec<i64> = self.clusters.iter().map(|(_, replicas)| replicas.unwrap_or(0)).collect();
-        let deleting = |(at, _): &(usize, i64)| clusters.get(*at).is_some_and(|cluster| cluster.deleting);
         let state = LastScheduling {
             placement: applied.as_ref(),
             affinity: self.affinity.as_deref(),
             replicas: &replicas,
             reschedule: self.fresh,
             on_deleting_cluster: behaviour.deleting == DeletingClusters::Never
-                && held.present.iter().any(deleting),
+                && (held.present.iter())
+                    .any(|(at, _)| clusters.get(*at).is_some_and(|cluster| cluster.deleting)),
         };
         schedule::reschedule_reason(&state, placement, self.workload.replicas, self.workload.is_workload())
             .is_some()
@@ -106,12 +106,13 @@ impl ResourceBinding {
     }
 
     fn record_success(&mut self, scheduled: Scheduled, held: &ScheduledClusters, clusters: &[Cluster]) {
-        let replicas = |at: usize| scheduled.clusters.iter().find(|(index, _)| *index == at);
-        let target = |at: &usize| {
-            let name = schedule::cluster_name_at(clusters, &held.departed, *at).to_string();
-            Some((name, replicas(*at)?.1))
-        };
-        let targets = scheduled.order.iter().filter_map(target).collect();
+        let mut targets = Vec::new();
+        for at in &scheduled.order {
+            if let Some((_, replicas)) = scheduled.clusters.iter().find(|(index, _)| index == at) {
+                let name = schedule::cluster_name_at(clusters, &held.departed, *at).to_string();
+                targets.push((name, *replicas));
+            }
+        }
         self.replace_clusters(targets);
         self.affinity = scheduled.affinity.or(self.affinity.take());
         self.unschedulable = None;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::{Evictions, FailoverOutcome, OutageStep, Placement, ScenarioMoment};
-use federate_kubernetes::{Cluster, ClusterName, Condition, Object, Taint};
+use federate_kubernetes::{Cluster, Condition, Taint};
 use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
 
@@ -38,7 +38,7 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
     let (seconds, status) = if pulls { (GRACE_PERIOD, "Unknown") } else { (FAILURE_THRESHOLD, "False") };
     let mut ready = Condition::new("Ready", status, "ClusterNotReachable", "cluster is not reachable");
     ready.last_transition_time = Some(timestamp_at(seconds));
-    let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(to_cluster_taint).collect();
+    let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(ClusterTaint::from).collect();
     taints::update_no_schedule(&mut all, Some(&ready), timestamp_at(seconds));
     if failover && options.behaviour.no_execute == NoExecute::OfUsers {
         for policy in read_taint_policies(repo).iter().filter(|policy| policy.targets_cluster(cluster)) {
@@ -56,7 +56,7 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
 }
 
 fn build_step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -> OutageStep {
-    let taints: Vec<Taint> = all.iter().map(to_kubernetes_taint).collect();
+    let taints: Vec<Taint> = all.iter().map(Taint::from).collect();
     let new = taints.iter().filter(|taint| !before.taints.contains(taint));
     let new: Vec<String> = new.map(|taint| format!(", taint {}:{}", taint.key, taint.effect)).collect();
     let what = format!("{}: {why}{}", before.name, new.concat());
@@ -65,26 +65,13 @@ fn build_step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -
 
 /// The taint policies of a repo, the oldest first.
 fn read_taint_policies(repo: &Repo) -> Vec<TaintPolicy> {
-    let objects = repo.claimed_objects(NAME, Role::Other);
-    let is_policy =
-        |object: &&Object| object.id.group() == "policy.karmada.io" && object.id.kind == "ClusterTaintPolicy";
+    let objects = repo
+        .claimed_objects(NAME, Role::Other)
+        .filter(|object| object.id.group() == "policy.karmada.io" && object.id.kind == "ClusterTaintPolicy");
     let mut policies: Vec<TaintPolicy> =
-        objects.filter(is_policy).filter_map(|object| TaintPolicy::from_object(object).ok()).collect();
+        objects.filter_map(|object| TaintPolicy::from_object(object).ok()).collect();
     policies.sort_by_key(TaintPolicy::sort_key);
     policies
-}
-
-fn to_cluster_taint(taint: &Taint) -> ClusterTaint {
-    ClusterTaint {
-        key: taint.key.clone(),
-        value: taint.value.clone(),
-        effect: taint.effect.clone(),
-        ..ClusterTaint::default()
-    }
-}
-
-fn to_kubernetes_taint(taint: &ClusterTaint) -> Taint {
-    Taint { key: taint.key.clone(), value: taint.value.clone(), effect: taint.effect.clone() }
 }
 
 /// Evicts a row from clusters whose taints it does not tolerate, and ends evictions that are done, as the controllers do
@@ -96,8 +83,13 @@ pub(crate) fn fail_over(
     moment: &ScenarioMoment<'_>,
 ) -> FailoverOutcome {
     let mut done = FailoverOutcome::default();
-    let may_evict = || plane.evicting.iter().any(|cluster| row.clusters.contains_cluster(&cluster.name));
-    if !moment.failover || row.policy.is_none() || !(row.memory.contains_key(EVICTING) || may_evict()) {
+    if !moment.failover || row.policy.is_none() {
+        return done;
+    }
+    let mut evicting = plane.evicting.iter();
+    if !row.memory.contains_key(EVICTING)
+        && !evicting.any(|cluster| row.clusters.contains_cluster(&cluster.name))
+    {
         return done;
     }
     let options = FailoverOptions {
@@ -107,23 +99,23 @@ pub(crate) fn fail_over(
     };
     let now = timestamp_at(moment.seconds);
     let mut memory = SchedulerMemory::from_memory(&row.memory);
-    let task = |cluster: &String| {
-        let (name, began) = evicted.get_key_value(cluster.as_str())?;
+    let mut tasks = Vec::new();
+    for cluster in &memory.evicting {
+        let Some((name, began)) = evicted.get_key_value(cluster.as_str()) else { continue };
         let mode = if row.withdrawn.contains(name) { options.taint_purge_mode.as_str() } else { "Directly" };
-        Some(EvictionTask {
+        tasks.push(EvictionTask {
             from_cluster: cluster.clone(),
             purge_mode: mode.to_owned(),
             creation_timestamp: Some(timestamp_at(*began)),
             ..EvictionTask::default()
-        })
-    };
-    let tasks = memory.evicting.iter().filter_map(task).collect();
+        });
+    }
     let failover = plane.find_policy(row).and_then(|policy| policy.spec.failover.clone()).unwrap_or_default();
     let mut binding = ResourceBinding::from_row(row, memory.applied_placement.clone(), failover, tasks);
     let before = binding.tasks.clone();
     binding.assess_tasks(&options, now);
-    let is_over = |task: &&EvictionTask| !binding.is_evicting(&task.from_cluster);
-    done.finished = before.iter().filter(is_over).map(|task| task.from_cluster.as_str().into()).collect();
+    let finished = before.iter().filter(|task| !binding.is_evicting(&task.from_cluster));
+    done.finished = finished.map(|task| task.from_cluster.as_str().into()).collect();
     if let Some(left) = binding.next_task(&options, now) {
         // The time is over a moment after its end.
         done.wait_until(moment.seconds + left.as_secs() + 1);
@@ -141,10 +133,11 @@ pub(crate) fn fail_over(
     if done.evicted.is_empty() && done.finished.is_empty() {
         return done;
     }
-    let is_purged = |name: &&ClusterName| {
-        binding.tasks.iter().any(|task| task.from_cluster == ***name && task.purges_directly())
-    };
-    done.purged = done.evicted.iter().filter(is_purged).cloned().collect();
+    for name in &done.evicted {
+        if binding.tasks.iter().any(|task| *task.from_cluster == **name && task.purges_directly()) {
+            done.purged.push(name.clone());
+        }
+    }
     memory.evicting.retain(|cluster| !done.finished.iter().any(|finished| **finished == **cluster));
     memory.evicting.extend(done.evicted.iter().map(ToString::to_string));
     let mut after = row.clone();
@@ -160,6 +153,10 @@ pub(crate) fn fail_over(
 /// The taints of a cluster that may evict, each with the time since when it is there.
 fn taints_at(cluster: &Cluster, moment: &ScenarioMoment<'_>) -> Vec<ClusterTaint> {
     let taints = cluster.taints.iter().filter(|taint| taint.effect == "NoExecute");
-    let since = |taint: &Taint| Some(timestamp_at((moment.since)(&cluster.name, taint)));
-    taints.map(|taint| ClusterTaint { time_added: since(taint), ..to_cluster_taint(taint) }).collect()
+    taints
+        .map(|taint| ClusterTaint {
+            time_added: Some(timestamp_at((moment.since)(&cluster.name, taint))),
+            ..ClusterTaint::from(taint)
+        })
+        .collect()
 }

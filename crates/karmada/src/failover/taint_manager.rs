@@ -105,20 +105,16 @@ pub(super) fn compute_toleration(
     tolerations: &[KarmadaToleration],
     taints: &[&ClusterTaint],
 ) -> TolerationPeriod {
-    let neutral = |taint: &ClusterTaint| Taint {
-        key: taint.key.clone(),
-        value: taint.value.clone(),
-        effect: taint.effect.clone(),
-    };
     let mut used: Vec<&KarmadaToleration> = Vec::new();
     for taint in taints {
-        let Some(by) = tolerations.iter().find(|by| tolerates_taint(by, &neutral(taint))) else {
+        let neutral = Taint::from(*taint);
+        let Some(by) = tolerations.iter().find(|by| tolerates_taint(by, &neutral)) else {
             return TolerationPeriod::None;
         };
         used.push(by);
     }
     let ends = used.into_iter().flat_map(|by| {
-        let borne = taints.iter().filter(|taint| tolerates_taint(by, &neutral(taint)));
+        let borne = taints.iter().filter(|taint| tolerates_taint(by, &Taint::from(**taint)));
         borne.filter_map(|taint| {
             let seconds = SignedDuration::from_secs(by.toleration_seconds?.max(0));
             taint.time_added?.checked_add(seconds).ok()

@@ -15,28 +15,26 @@ impl ResourceBinding {
             return;
         }
         let replaced = self.is_scheduled() && self.is_healthy_everywhere();
-        let tasks = std::mem::take(&mut self.tasks);
-        let before = tasks.clone();
-        let keep = |mut task: EvictionTask| {
+        let before = self.tasks.clone();
+        self.tasks.retain_mut(|task| {
             let Some(began) = task.creation_timestamp else {
                 task.creation_timestamp = Some(now);
-                return Some(task);
+                return true;
             };
-            let kept = match task.suppress_deletion {
+            match task.suppress_deletion {
                 Some(suppressed) => suppressed,
-                None => now.duration_since(began) <= task_timeout(&task, options) && !replaced,
-            };
-            kept.then_some(task)
-        };
-        self.tasks = tasks.into_iter().filter_map(keep).collect();
+                None => now.duration_since(began) <= task_timeout(task, options) && !replaced,
+            }
+        });
         if self.tasks != before {
             self.mark_changed();
         }
     }
 
     fn is_healthy_everywhere(&self) -> bool {
-        let healthy = |name: &String| self.reported.get(name).is_some_and(|s| s.health == "Healthy");
-        self.clusters.iter().all(|(name, _)| healthy(name))
+        self.clusters
+            .iter()
+            .all(|(name, _)| self.reported.get(name).is_some_and(|report| report.health == "Healthy"))
     }
 
     /// When the next task runs out of time.

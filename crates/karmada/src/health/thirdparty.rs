@@ -155,13 +155,21 @@ fn daemon_set(live: &Object) -> Option<bool> {
 
 fn broadcast_job(live: &Object) -> Option<bool> {
     let status = find_value(live, &["status"])?;
-    let is_zero = |key| value_at(status, &[key]).and_then(Value::as_f64).is_some_and(|number| number == 0.0);
-    Some(!is_zero("desired") && is_zero("failed") && !(is_zero("succeeded") && is_zero("active")))
+    Some(
+        !is_zero(status, "desired")
+            && is_zero(status, "failed")
+            && !(is_zero(status, "succeeded") && is_zero(status, "active")),
+    )
+}
+
+fn is_zero(status: &Value, key: &str) -> bool {
+    status.get(key).and_then(Value::as_f64).is_some_and(|number| number == 0.0)
 }
 
 fn sidecar_set(live: &Object) -> bool {
-    let number = |key| live.value_at(&["status", key]).and_then(Value::as_i64).unwrap_or(0);
-    !has_no_status(live) && (number("matchedPods") == 0 || number("updatedPods") == number("matchedPods"))
+    let [matched, updated] = ["matchedPods", "updatedPods"]
+        .map(|key| live.value_at(&["status", key]).and_then(Value::as_i64).unwrap_or(0));
+    !has_no_status(live) && (matched == 0 || updated == matched)
 }
 
 fn is_flink_healthy(live: &Object, rule: FlinkHealth) -> bool {
@@ -196,14 +204,13 @@ fn flink_by_known_state(live: &Object, state: &str) -> bool {
 }
 
 fn is_notebook_healthy(live: &Object) -> bool {
-    let state = |key| find_value(live, &["status", "containerState", key]);
-    if state("running").is_some() {
+    if find_value(live, &["status", "containerState", "running"]).is_some() {
         return true;
     }
-    if let Some(waiting) = state("waiting") {
+    if let Some(waiting) = find_value(live, &["status", "containerState", "waiting"]) {
         return read_text(waiting, "reason") == "ContainerCreating";
     }
-    state("terminated").is_some_and(|terminated| {
+    find_value(live, &["status", "containerState", "terminated"]).is_some_and(|terminated| {
         let failed = matches!(read_text(terminated, "reason"), "Error" | "OOMKilled" | "ContainerCannotRun");
         !failed && terminated.get("exitCode").and_then(Value::as_i64).unwrap_or(0) == 0
     })

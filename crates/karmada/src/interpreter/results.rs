@@ -94,55 +94,52 @@ pub(super) fn read_requirements(value: &Value) -> CheckedResult {
         kept.insert("nodeClaim".to_owned(), Value::Object(claim));
     }
     if let Some(amounts) = map.get("resourceRequest") {
-        let read = |(name, amount): (&String, &Value)| {
-            let text = normalization::normalize_quantity(amount);
-            let text =
-                text.ok_or_else(|| decode_failure(format!("`resourceRequest.{name}` must be a quantity")))?;
-            Ok((name.clone(), Value::String(text)))
-        };
-        let amounts: Result<Map<_, _>, _> =
-            as_mapping(amounts, "`resourceRequest`")?.iter().map(read).collect();
-        kept.insert("resourceRequest".to_owned(), Value::Object(amounts?));
+        let mut written = Map::new();
+        for (name, amount) in as_mapping(amounts, "`resourceRequest`")? {
+            let text = normalization::normalize_quantity(amount)
+                .ok_or_else(|| decode_failure(format!("`resourceRequest.{name}` must be a quantity")))?;
+            written.insert(name.clone(), Value::String(text));
+        }
+        kept.insert("resourceRequest".to_owned(), Value::Object(written));
     }
     Ok(Value::Object(kept))
 }
 
 /// A list of `Component`s.
 pub(super) fn read_components(value: &Value) -> CheckedResult {
-    let component = |value: &Value| {
-        let map = as_mapping(value, "a component")?;
-        let mut kept = read_fields(map, &[("name", Type::Text), ("replicas", Type::Number)])?;
-        if kept.get("replicas").and_then(Value::as_i64).is_some_and(|n| i32::try_from(n).is_err()) {
-            return Err(decode_failure("`replicas` of a component must be a number of 32 bits"));
-        }
-        // These two are always written.
-        kept.entry("name").or_insert_with(|| Value::from(""));
-        kept.entry("replicas").or_insert_with(|| Value::from(0));
-        if let Some(needed) = map.get("replicaRequirements") {
-            kept.insert("replicaRequirements".to_owned(), read_requirements(needed)?);
-        }
-        Ok(Value::Object(kept))
-    };
-    as_list(value, "the components")?.iter().map(component).collect()
+    as_list(value, "the components")?.iter().map(read_component).collect()
+}
+
+fn read_component(value: &Value) -> CheckedResult {
+    let map = as_mapping(value, "a component")?;
+    let mut kept = read_fields(map, &[("name", Type::Text), ("replicas", Type::Number)])?;
+    if kept.get("replicas").and_then(Value::as_i64).is_some_and(|n| i32::try_from(n).is_err()) {
+        return Err(decode_failure("`replicas` of a component must be a number of 32 bits"));
+    }
+    // These two are always written.
+    kept.entry("name").or_insert_with(|| Value::from(""));
+    kept.entry("replicas").or_insert_with(|| Value::from(0));
+    if let Some(needed) = map.get("replicaRequirements") {
+        kept.insert("replicaRequirements".to_owned(), read_requirements(needed)?);
+    }
+    Ok(Value::Object(kept))
 }
 
 /// A list of `DependentObjectReference`s, each valid.
 pub(super) fn read_references(value: &Value) -> Result<Vec<Value>, ScriptFailure> {
-    let read = |value: &Value| {
-        let known = [
-            ("apiVersion", Type::Text),
-            ("kind", Type::Text),
-            ("namespace", Type::Text),
-            ("name", Type::Text),
-            ("labelSelector", Type::Named("LabelSelector")),
-        ];
-        let mut kept = read_fields(as_mapping(value, "a dependency")?, &known)?;
+    const FIELDS: [(&str, Type); 5] = [
+        ("apiVersion", Type::Text),
+        ("kind", Type::Text),
+        ("namespace", Type::Text),
+        ("name", Type::Text),
+        ("labelSelector", Type::Named("LabelSelector")),
+    ];
+    let mut all = Vec::new();
+    for value in as_list(value, "the dependencies")? {
+        let mut kept = read_fields(as_mapping(value, "a dependency")?, &FIELDS)?;
         kept.retain(|_, value| *value != "");
-        Ok(kept)
-    };
-    let all: Result<Vec<Map<_, _>>, ScriptFailure> =
-        as_list(value, "the dependencies")?.iter().map(read).collect();
-    let all = all?;
+        all.push(kept);
+    }
     for (at, reference) in all.iter().enumerate() {
         if let Some(why) = find_reference_error(reference) {
             let message = format!("dependency {} {why}", at + 1);
@@ -154,11 +151,10 @@ pub(super) fn read_references(value: &Value) -> Result<Vec<Value>, ScriptFailure
 
 /// Why a reference is not valid.
 fn find_reference_error(reference: &Map<String, Value>) -> Option<String> {
-    let lacks = |key: &str| !reference.contains_key(key);
-    if let Some(missing) = ["apiVersion", "kind"].into_iter().find(|key| lacks(key)) {
+    if let Some(missing) = ["apiVersion", "kind"].into_iter().find(|key| !reference.contains_key(*key)) {
         return Some(format!("has no `{missing}`"));
     }
-    if lacks("name") && lacks("labelSelector") {
+    if !reference.contains_key("name") && !reference.contains_key("labelSelector") {
         return Some("has neither `name` nor `labelSelector`".to_owned());
     }
     let selector = LabelSelector::deserialize(reference.get("labelSelector")?);
@@ -174,10 +170,9 @@ fn find_reference_error(reference: &Map<String, Value>) -> Option<String> {
 pub(super) fn merge_references(mut references: Vec<Value>) -> Vec<Value> {
     let mut seen = BTreeSet::new();
     references.retain(|one| one.get("labelSelector").is_some() || seen.insert(one.to_string()));
-    let key = |one: &Value| {
+    references.sort_by_key(|one| {
         ["apiVersion", "kind", "namespace", "name"]
             .map(|key| one.get(key).and_then(Value::as_str).unwrap_or_default().to_owned())
-    };
-    references.sort_by_key(key);
+    });
     references
 }

@@ -16,6 +16,12 @@ fn not_run(customization: &Object) -> Finding {
     )
 }
 
+/// The finding for a script that fails for an object.
+fn script_failed(rule: CustomizationRule, object: &Object, failed: &InterpreterFailure) -> Finding {
+    let what = format!("is not interpreted by `{}`", rule.field_name());
+    failed.to_finding(Severity::Warning, "script-failed", &object.id, &what)
+}
+
 impl Interpreter<'_> {
     /// What admission refuses: scripts that do not compile, and a second script for a rule of a kind.
     pub(crate) fn find_refused_scripts(&self) -> Vec<Finding> {
@@ -26,54 +32,46 @@ impl Interpreter<'_> {
     /// Runs the scripts for an object of the repo and returns what fails: rules about templates get the template,
     /// rules about live objects get those that are known.
     pub(crate) fn check_scripts(&self, template: &Object, running: &[&Object]) -> Vec<Finding> {
-        let finding = |rule: CustomizationRule, object: &Object, failed: &InterpreterFailure| {
-            let what = format!("is not interpreted by `{}`", rule.field_name());
-            failed.to_finding(Severity::Warning, "script-failed", &object.id, &what)
-        };
-        let is_scripted =
-            |rule: CustomizationRule, object: &Object| !self.find_customizations(&object.id, rule).is_empty();
         let mut findings = Vec::new();
         let workload = self.interpret_workload(template);
         if let Err(failed) = &workload
-            && is_scripted(CustomizationRule::Replicas, template)
+            && self.has_script(CustomizationRule::Replicas, template)
         {
-            findings.push(finding(CustomizationRule::Replicas, template, failed));
+            findings.push(script_failed(CustomizationRule::Replicas, template, failed));
         }
         let replicas = workload.ok().map_or(1, |workload| workload.replicas.max(1));
-        let mut run = |rule: CustomizationRule, object: &Object, input: &OperationInput<'_>| {
-            if is_scripted(rule, object)
-                && let Some(Err(failed)) = self.answer_operation(rule, object, input)
-            {
-                findings.push(finding(rule, object, &failed));
-            }
-        };
+        let none = OperationInput::default();
+        let mut runs = Vec::new();
         for rule in
             [CustomizationRule::Components, CustomizationRule::Revision, CustomizationRule::Dependencies]
         {
-            run(rule, template, &OperationInput { replicas, ..OperationInput::default() });
+            runs.push((rule, template, OperationInput { replicas, ..none }));
         }
         for live in running {
-            for rule in [CustomizationRule::Health, CustomizationRule::StatusReflection] {
-                run(rule, live, &OperationInput::default());
-            }
-            run(
-                CustomizationRule::Retention,
-                template,
-                &OperationInput { live: Some(live), ..OperationInput::default() },
-            );
+            runs.push((CustomizationRule::Health, live, none));
+            runs.push((CustomizationRule::StatusReflection, live, none));
+            runs.push((CustomizationRule::Retention, template, OperationInput { live: Some(live), ..none }));
         }
         if running.is_empty() {
-            run(
-                CustomizationRule::Retention,
-                template,
-                &OperationInput { live: Some(template), ..OperationInput::default() },
-            );
+            let input = OperationInput { live: Some(template), ..none };
+            runs.push((CustomizationRule::Retention, template, input));
             // Without a status there is no health to interpret.
             if template.value_at(&["status"]).is_some() {
-                run(CustomizationRule::Health, template, &OperationInput::default());
+                runs.push((CustomizationRule::Health, template, none));
+            }
+        }
+        for (rule, object, input) in runs {
+            if self.has_script(rule, object)
+                && let Some(Err(failed)) = self.answer_operation(rule, object, &input)
+            {
+                findings.push(script_failed(rule, object, &failed));
             }
         }
         findings
+    }
+
+    fn has_script(&self, rule: CustomizationRule, object: &Object) -> bool {
+        !self.find_customizations(&object.id, rule).is_empty()
     }
 }
 

@@ -3,12 +3,12 @@
 use federate_kubernetes::{Object, ObjectRef};
 use serde_json::Value;
 
-use super::{Failed, Interpreter, Script};
+use super::{Interpreter, InterpreterFailure, Script};
 
-type Outcome = Option<Result<Value, Failed>>;
+type Outcome = Option<Result<Value, InterpreterFailure>>;
 
 impl Script<'_> {
-    pub(super) fn find_compile_error(&self) -> Option<Failed> {
+    pub(super) fn find_compile_error(&self) -> Option<InterpreterFailure> {
         let _ = self.text;
         None
     }
@@ -33,11 +33,14 @@ impl Interpreter<'_> {
         None
     }
 
-    pub(crate) fn is_healthy(&self, _: &Object) -> Option<Result<bool, Failed>> {
+    pub(crate) fn is_healthy(&self, _: &Object) -> Option<Result<bool, InterpreterFailure>> {
         None
     }
 
-    pub(super) fn interpret_dependencies(&self, _: &Object) -> Option<Result<Vec<Value>, Failed>> {
+    pub(super) fn interpret_dependencies(
+        &self,
+        _: &Object,
+    ) -> Option<Result<Vec<Value>, InterpreterFailure>> {
         None
     }
 

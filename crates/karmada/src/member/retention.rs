@@ -11,6 +11,7 @@ pub use super::body::RetainFailure;
 use super::body::ensure_object;
 use super::{pod, stamp};
 use crate::interpreter::Interpreter;
+use crate::kinds;
 use crate::version::{KarmadaBehaviour, ServiceAccounts};
 use federate_dialect::release::Release;
 use federate_kubernetes::Object;
@@ -73,8 +74,7 @@ pub(crate) fn retain_by_kind(
     live: &Object,
     accounts: ServiceAccounts,
 ) -> Result<(), RetainFailure> {
-    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-    match (text("apiVersion"), text("kind")) {
+    match kinds::version_and_kind(body) {
         ("apps/v1", "Deployment") => retain_replicas(body, live),
         ("v1", "Pod") => pod::retain_pod(body, live),
         ("v1", "Service") => retain_service(body, live),
@@ -100,25 +100,28 @@ pub(crate) fn retain_by_kind(
 
 /// Retains fields of third-party kinds: suspension, and what controllers write.
 fn retain_thirdparty(body: &mut Value, live: &Object) -> Result<(), RetainFailure> {
-    let given = |path: &[&str]| live.value_at(path).filter(|value| !value.is_null()).cloned();
-    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-    match (text("apiVersion"), text("kind")) {
+    match kinds::version_and_kind(body) {
         ("argoproj.io/v1alpha1", "Workflow") => {
-            keep_field(body, &["spec"], "suspend", given(&["spec", "suspend"]))?;
-            keep_field(body, &[], "status", given(&["status"]))
+            keep_field(body, &["spec"], "suspend", given_value(live, &["spec", "suspend"]))?;
+            keep_field(body, &[], "status", given_value(live, &["status"]))
         }
         ("apps.kruise.io/v1alpha1", "BroadcastJob") => {
             let path = ["spec", "template", "metadata"];
-            keep_field(body, &path, "labels", given(&["spec", "template", "metadata", "labels"]))
+            keep_field(body, &path, "labels", given_value(live, &["spec", "template", "metadata", "labels"]))
         }
         ("kustomize.toolkit.fluxcd.io/v1", "Kustomization")
         | ("helm.toolkit.fluxcd.io/v2beta1", "HelmRelease")
         | ("source.toolkit.fluxcd.io/v1", "GitRepository")
         | ("source.toolkit.fluxcd.io/v1beta2", "OCIRepository" | "HelmRepository" | "Bucket" | "HelmChart") => {
-            keep_field(body, &["spec"], "suspend", given(&["spec", "suspend"]))
+            keep_field(body, &["spec"], "suspend", given_value(live, &["spec", "suspend"]))
         }
         _ => Ok(()),
     }
+}
+
+/// The value at a path of the live object, unless it is null.
+fn given_value(live: &Object, path: &[&str]) -> Option<Value> {
+    live.value_at(path).filter(|value| !value.is_null()).cloned()
 }
 
 /// Sets a field below `path` to the member's value, if there is one.

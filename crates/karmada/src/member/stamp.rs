@@ -29,23 +29,22 @@ pub(super) fn stamp_object(
     let Some(annotations) = ensure_object(body, &["metadata", "annotations"]) else { return };
     let resolution = if overwrites { "overwrite" } else { "abort" };
     annotations.entry(CONFLICT_RESOLUTION).or_insert_with(|| resolution.into());
-    let mut put = |key: &str, value: String| drop(annotations.insert(key.to_owned(), value.into()));
     let id = &template.object.id;
     let binding = format!("{}-{}", id.name, id.kind).to_lowercase().replace(':', ".");
     match &id.namespace {
         Some(namespace) => {
-            put("resourcebinding.karmada.io/namespace", namespace.clone());
-            put("resourcebinding.karmada.io/name", binding);
+            annotate(annotations, "resourcebinding.karmada.io/namespace", namespace);
+            annotate(annotations, "resourcebinding.karmada.io/name", &binding);
         }
-        None => put("clusterresourcebinding.karmada.io/name", binding),
+        None => annotate(annotations, "clusterresourcebinding.karmada.io/name", &binding),
     }
     if let Some(policy) = &placement.policy {
         match &policy.namespace {
             Some(namespace) => {
-                put("propagationpolicy.karmada.io/namespace", namespace.clone());
-                put("propagationpolicy.karmada.io/name", policy.name.clone());
+                annotate(annotations, "propagationpolicy.karmada.io/namespace", namespace);
+                annotate(annotations, "propagationpolicy.karmada.io/name", &policy.name);
             }
-            None => put("clusterpropagationpolicy.karmada.io/name", policy.name.clone()),
+            None => annotate(annotations, "clusterpropagationpolicy.karmada.io/name", &policy.name),
         }
     }
     add_work_annotations(annotations, &labels, cluster);
@@ -62,12 +61,15 @@ pub(super) fn stamp_work(body: &mut Value, cluster: &str) {
 
 /// Adds the annotations that every stamped object has.
 fn add_work_annotations(annotations: &mut Map<String, Value>, labels: &str, cluster: &str) {
-    let mut put = |key: &str, value: String| drop(annotations.insert(key.to_owned(), value.into()));
-    put("work.karmada.io/namespace", format!("karmada-es-{cluster}"));
-    put(SENT_LABELS, labels.to_owned());
-    put(SENT_ANNOTATIONS, String::new());
+    annotate(annotations, "work.karmada.io/namespace", &format!("karmada-es-{cluster}"));
+    annotate(annotations, SENT_LABELS, labels);
+    annotate(annotations, SENT_ANNOTATIONS, "");
     let all = join_keys(annotations);
-    annotations.insert(SENT_ANNOTATIONS.to_owned(), all.into());
+    annotate(annotations, SENT_ANNOTATIONS, &all);
+}
+
+fn annotate(annotations: &mut Map<String, Value>, key: &str, value: &str) {
+    annotations.insert(key.to_owned(), value.into());
 }
 
 fn join_keys(map: &Map<String, Value>) -> String {

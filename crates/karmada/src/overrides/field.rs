@@ -76,24 +76,28 @@ fn patch_raw(
     let [token, deeper @ ..] = tokens else {
         return Err(format!("`{}` names the whole document", operation.path));
     };
-    let missing = || format!("there is nothing at `{}`", operation.path);
     if deeper.is_empty() {
         return patch_level(raw, token, operation);
     }
     match read_level(raw)? {
         Level::Object(mut entries) => {
-            let (_, child) = entries.iter_mut().find(|(key, _)| key == token).ok_or_else(missing)?;
+            let entry = entries.iter_mut().find(|(key, _)| key == token);
+            let (_, child) = entry.ok_or_else(|| nothing_at(operation.path))?;
             *child = patch_raw(child, deeper, operation)?;
             write_level(&Level::Object(entries))
         }
         Level::Array(mut items) => {
-            let at = patch::parse_index(token, items.len()).ok_or_else(missing)?;
-            let child = items.get_mut(at).ok_or_else(missing)?;
+            let at = patch::parse_index(token, items.len()).ok_or_else(|| nothing_at(operation.path))?;
+            let child = items.get_mut(at).ok_or_else(|| nothing_at(operation.path))?;
             *child = patch_raw(child, deeper, operation)?;
             write_level(&Level::Array(items))
         }
-        Level::Scalar => Err(missing()),
+        Level::Scalar => Err(nothing_at(operation.path)),
     }
+}
+
+fn nothing_at(path: &str) -> String {
+    format!("there is nothing at `{path}`")
 }
 
 /// Applies the operation to a collection whose children are placeholders, then restores the children.
@@ -115,22 +119,29 @@ fn patch_level(
     let path = format!("/{}", federate_kubernetes::pointer::escape(token));
     let operation = JsonPatchOperation { path: &path, value: Some(&added), ..operation };
     patch::apply_operation(&mut stand_in, operation).map_err(|error| error.to_string())?;
-    let restore = |value: Value| match value {
+    let patched = match stand_in {
+        Value::Object(map) => {
+            let entries = map.into_iter().map(|(key, value)| Ok((key, restore_child(value, &children)?)));
+            Level::Object(entries.collect::<Result<_, String>>()?)
+        }
+        Value::Array(items) => {
+            let items = items.into_iter().map(|value| restore_child(value, &children));
+            Level::Array(items.collect::<Result<_, _>>()?)
+        }
+        _ => Level::Scalar,
+    };
+    write_level(&patched)
+}
+
+/// The child that a placeholder stands for, or the value that was added.
+fn restore_child(placeholder: Value, children: &[Box<RawValue>]) -> Result<Box<RawValue>, String> {
+    match placeholder {
         Value::Array(mut added) => raw_of(&added.pop().unwrap_or_default()),
         other => {
             let at = other.as_u64().and_then(|at| usize::try_from(at).ok()).unwrap_or(usize::MAX);
             children.get(at).cloned().ok_or_else(|| "a child was lost".to_owned())
         }
-    };
-    let patched = match stand_in {
-        Value::Object(map) => {
-            let entries = map.into_iter().map(|(key, value)| Ok((key, restore(value)?)));
-            Level::Object(entries.collect::<Result<_, String>>()?)
-        }
-        Value::Array(items) => Level::Array(items.into_iter().map(restore).collect::<Result<_, _>>()?),
-        _ => Level::Scalar,
-    };
-    write_level(&patched)
+    }
 }
 
 /// The text of a value that is added, as the control plane stores it.

@@ -32,15 +32,15 @@ pub(super) fn override_list(overrider: &ListOverrider, field: &str, manifest: &m
         if container.get("name").and_then(Value::as_str) != Some(&overrider.container_name) {
             continue;
         }
-        let words = || overrider.value.iter().map(|word| Value::from(word.as_str()));
+        let words = overrider.value.iter().map(|word| Value::from(word.as_str()));
         match (container.get_mut(field).and_then(Value::as_array_mut), overrider.operator.as_str()) {
             (Some(list), "add") => {
                 work::charge_steps(overrider.value.len() as u64);
-                list.extend(words());
+                list.extend(words);
             }
             (Some(list), "remove") => list.retain(|word| !removed.contains(&*format_word(word))),
             (Some(_), _) => {}
-            (None, "add") => drop(container.insert(field.to_owned(), words().collect())),
+            (None, "add") => drop(container.insert(field.to_owned(), words.collect())),
             (None, _) => drop(container.insert(field.to_owned(), Value::Array(Vec::new()))),
         }
     }

@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::Object;
-use federate_kubernetes::formatted_quantity::{FormattedQuantity, QuantityFormat};
+use federate_kubernetes::formatted_quantity::FormattedQuantity;
 use federate_kubernetes::quantity::Quantity;
 
 use super::usage::QuotaBindingSpec;
 use super::{ResourceList, read_quantities, read_section};
-use crate::capacity::is_counted_resource;
+use crate::capacity::{format_of, is_counted_resource};
 
 /// The result of writing a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,18 +83,18 @@ pub fn admit_binding(
 /// Whether anything changes that quotas count.
 fn is_checked(new: &QuotaBindingSpec, old: Option<&QuotaBindingSpec>) -> bool {
     let Some(old) = old else { return !new.clusters.is_empty() };
-    let names =
-        |spec: &QuotaBindingSpec| spec.clusters.iter().map(|c| c.name.clone()).collect::<BTreeSet<_>>();
-    let amounts = |spec: &QuotaBindingSpec| {
-        spec.replica_request()
-            .into_iter()
-            .map(|(name, request)| (name, request.amount))
-            .collect::<BTreeMap<_, _>>()
-    };
-    amounts(new) != amounts(old)
+    requested_amounts(new) != requested_amounts(old)
         || new.total_replicas() != old.total_replicas()
         || new.components != old.components
-        || (!new.components.is_empty() && names(new) != names(old))
+        || (!new.components.is_empty() && cluster_names(new) != cluster_names(old))
+}
+
+fn requested_amounts(spec: &QuotaBindingSpec) -> BTreeMap<String, Quantity> {
+    spec.replica_request().into_iter().map(|(name, request)| (name, request.amount)).collect()
+}
+
+fn cluster_names(spec: &QuotaBindingSpec) -> BTreeSet<&str> {
+    spec.clusters.iter().map(|cluster| cluster.name.as_str()).collect()
 }
 
 /// The usage with the change, as it is counted and printed.
@@ -113,11 +113,10 @@ fn add_usage(
         *sum = *sum + rounded;
     }
     sums.retain(|name, sum| *sum > Quantity::default() && (name == "pods" || is_counted_resource(name)));
-    let print = |(name, amount): (String, Quantity)| {
-        let binary =
-            matches!(name.as_str(), "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
-        let format = if binary { QuantityFormat::BinarySi } else { QuantityFormat::DecimalSi };
-        (name, FormattedQuantity { amount, format })
-    };
-    sums.into_iter().map(print).collect()
+    sums.into_iter()
+        .map(|(name, amount)| {
+            let format = format_of(&name);
+            (name, FormattedQuantity { amount, format })
+        })
+        .collect()
 }

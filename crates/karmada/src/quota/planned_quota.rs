@@ -28,12 +28,12 @@ pub(crate) struct PlannedQuota<'a> {
 impl<'a> PlannedQuota<'a> {
     /// Reads a quota of the repo.
     pub(crate) fn new(quota: &'a Object, clusters: &[Cluster]) -> Result<Self, Finding> {
-        let unreadable = |error: serde_json::Error| {
-            Finding::error("invalid-policy", quota, error.to_string()).with_pointer("/spec")
-        };
         let names: Vec<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
-        let members = member_quotas(quota, &names).map_err(unreadable)?;
-        let spec: Spec = read_section(quota, "spec").map_err(unreadable)?;
+        let read = member_quotas(quota, &names)
+            .and_then(|members| Ok((members, read_section::<Spec>(quota, "spec")?)));
+        let (members, spec) = read.map_err(|error| {
+            Finding::error("invalid-policy", quota, error.to_string()).with_pointer("/spec")
+        })?;
         let target = ObjectRef {
             api_version: "v1".to_owned(),
             kind: "ResourceQuota".to_owned(),
@@ -70,16 +70,18 @@ impl<'a> PlannedQuota<'a> {
                 None => variants.push((body, vec![placed.name.clone()])),
             }
         }
-        let variant = |(body, clusters): (&Value, Vec<ClusterName>)| ManifestVariant {
-            clusters: clusters.into(),
-            rendered: Ok(RenderedManifest { body: body.clone(), changes: Vec::new() }),
-        };
-        variants.into_iter().map(variant).collect()
+        variants
+            .into_iter()
+            .map(|(body, clusters)| ManifestVariant {
+                clusters: clusters.into(),
+                rendered: Ok(RenderedManifest { body: body.clone(), changes: Vec::new() }),
+            })
+            .collect()
     }
 
     /// Explains the `ResourceQuota`s.
     pub(crate) fn explain_placement(&self, clusters: &[Cluster], placed: Option<&Placement>) -> Explanation {
-        let verdict = |cluster: &Cluster| {
+        let verdicts = clusters.iter().map(|cluster| {
             let chosen = self.bodies.contains_key(&cluster.name);
             let why = if chosen { "it has an assignment" } else { "it has no assignment with `hard`" };
             ClusterVerdict {
@@ -90,7 +92,7 @@ impl<'a> PlannedQuota<'a> {
                 replicas: None,
                 why: why.to_owned(),
             }
-        };
+        });
         let placement = placed
             .cloned()
             .or_else(|| self.decide_placement().placements.pop())
@@ -99,7 +101,7 @@ impl<'a> PlannedQuota<'a> {
             dialect: NAME,
             policy: vec![format!("{} ({}) assigns it", self.quota.id, self.quota.origin)],
             steps: Vec::new(),
-            clusters: clusters.iter().map(verdict).collect(),
+            clusters: verdicts.collect(),
             placement,
             fulfilled: None,
             rewritten: None,

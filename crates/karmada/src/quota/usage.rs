@@ -61,25 +61,31 @@ impl QuotaBindingSpec {
     /// Its usage, without zeros.
     pub(super) fn compute_usage(&self) -> BTreeMap<String, FormattedQuantity> {
         let mut used: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
-        let mut add = |request: BTreeMap<String, FormattedQuantity>, times: i64| {
-            for (name, amount) in request {
-                used.entry(name).or_default().add(amount.multiply_by(times));
-            }
-        };
         if self.components.is_empty() {
             for target in &self.clusters {
-                add(self.replica_request(), target.replicas);
+                add_request(&mut used, self.replica_request(), target.replicas);
             }
         } else {
             let clusters = i64::try_from(self.clusters.len()).unwrap_or(i64::MAX);
             for component in &self.components {
                 let request =
                     component.replica_requirements.as_ref().map(|r| read_quantities(&r.resource_request));
-                add(request.unwrap_or_default(), component.replicas.saturating_mul(clusters));
+                let times = component.replicas.saturating_mul(clusters);
+                add_request(&mut used, request.unwrap_or_default(), times);
             }
         }
         used.retain(|_, amount| !amount.amount.is_zero());
         used
+    }
+}
+
+fn add_request(
+    used: &mut BTreeMap<String, FormattedQuantity>,
+    request: BTreeMap<String, FormattedQuantity>,
+    times: i64,
+) {
+    for (name, amount) in request {
+        used.entry(name).or_default().add(amount.multiply_by(times));
     }
 }
 

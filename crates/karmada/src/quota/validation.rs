@@ -51,94 +51,106 @@ struct Aggregated {
 
 /// Everything that is wrong with a quota.
 pub fn validate_quota(quota: &Object) -> Vec<Finding> {
-    let mut refused = Vec::new();
-    let mut refuse = |pointer: String, message: String| {
-        refused.push(Finding::error("invalid-policy", quota, message).with_pointer(pointer));
-    };
+    let mut refusals = QuotaRefusals { quota, findings: Vec::new() };
     let (spec, status): (Spec, Status) = match (read_section(quota, "spec"), read_section(quota, "status")) {
         (Ok(spec), Ok(status)) => (spec, status),
         (Err(error), _) | (_, Err(error)) => {
-            refuse("/spec".to_owned(), error.to_string());
-            return refused;
+            refusals.refuse("/spec", error.to_string());
+            return refusals.findings;
         }
     };
     if quota.id.name.len() > 63 {
-        refuse("/metadata/name".to_owned(), "the name has more than 63 characters".to_owned());
+        refusals.refuse("/metadata/name", "the name has more than 63 characters".to_owned());
     }
     let overall = spec.overall.unwrap_or_default();
-    check_list(&overall, "/spec/overall", &mut refuse);
+    refusals.check_list(&overall, "/spec/overall");
     for (index, assignment) in spec.static_assignments.iter().enumerate() {
         let pointer = format!("/spec/staticAssignments/{index}");
-        check_cluster(&assignment.cluster_name, &pointer, &mut refuse);
+        refusals.check_cluster(&assignment.cluster_name, &pointer);
         let hard = assignment.hard.clone().unwrap_or_default();
-        check_list(&hard, &format!("{pointer}/hard"), &mut refuse);
+        let pointer = format!("{pointer}/hard");
+        refusals.check_list(&hard, &pointer);
         for name in hard.keys().filter(|name| !overall.contains_key(*name)) {
-            refuse(format!("{pointer}/hard"), format!("`{name}` is not in `overall`"));
+            refusals.refuse(&pointer, format!("`{name}` is not in `overall`"));
         }
     }
     for (name, limit) in &overall {
         let assigned = spec.static_assignments.iter().filter_map(|a| a.hard.as_ref()?.get(name));
         let assigned = assigned.filter_map(Quantity::from_json).fold(Quantity::default(), |a, b| a + b);
         if Quantity::from_json(limit).is_some_and(|limit| limit < assigned) {
-            refuse("/spec/overall".to_owned(), format!("`{name}` is less than what is assigned of it"));
+            refusals.refuse("/spec/overall", format!("`{name}` is less than what is assigned of it"));
         }
     }
     for (list, key) in [(status.overall, "overall"), (status.overall_used, "overallUsed")] {
-        check_list(&list.unwrap_or_default(), &format!("/status/{key}"), &mut refuse);
+        refusals.check_list(&list.unwrap_or_default(), &format!("/status/{key}"));
     }
     for (index, one) in status.aggregated_status.into_iter().enumerate() {
         let pointer = format!("/status/aggregatedStatus/{index}");
-        check_cluster(&one.cluster_name, &pointer, &mut refuse);
+        refusals.check_cluster(&one.cluster_name, &pointer);
         for list in [one.hard, one.used].into_iter().flatten() {
-            check_list(&list, &pointer, &mut refuse);
+            refusals.check_list(&list, &pointer);
         }
     }
-    refused
+    refusals.findings
 }
 
-fn check_cluster(name: &str, pointer: &str, refuse: &mut impl FnMut(String, String)) {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let ends = !name.starts_with('-') && !name.ends_with('-');
-    if name.is_empty() || name.len() > 48 || !ends || !name.chars().all(inner) {
-        let message = format!("`{name}` cannot be the name of a cluster");
-        refuse(format!("{pointer}/clusterName"), message);
+/// The findings about a quota so far.
+struct QuotaRefusals<'q> {
+    quota: &'q Object,
+    findings: Vec<Finding>,
+}
+
+impl QuotaRefusals<'_> {
+    fn refuse(&mut self, pointer: &str, message: String) {
+        self.findings.push(Finding::error("invalid-policy", self.quota, message).with_pointer(pointer));
+    }
+
+    fn check_cluster(&mut self, name: &str, pointer: &str) {
+        let ends = !name.starts_with('-') && !name.ends_with('-');
+        if name.is_empty() || name.len() > 48 || !ends || !name.chars().all(|c| is_lower(c) || c == '-') {
+            let message = format!("`{name}` cannot be the name of a cluster");
+            self.refuse(&format!("{pointer}/clusterName"), message);
+        }
+    }
+
+    fn check_list(&mut self, list: &ResourceList, pointer: &str) {
+        for (name, value) in list {
+            if !is_quota_resource(name) {
+                self.refuse(pointer, format!("`{name}` is not a resource that a quota can limit"));
+            }
+            if is_no_amount(value) {
+                self.refuse(pointer, format!("`{name}` is not a quantity"));
+            }
+            let Some(amount) = FormattedQuantity::from_json(value) else { continue };
+            if amount.amount < Quantity::default() {
+                self.refuse(pointer, format!("`{name}` is less than 0"));
+            }
+            if is_whole(name) && amount.amount.milli_value() % 1000 != 0 {
+                self.refuse(pointer, format!("`{name}` has to be a whole number"));
+            }
+        }
     }
 }
 
-fn check_list(list: &ResourceList, pointer: &str, refuse: &mut impl FnMut(String, String)) {
-    for (name, value) in list {
-        let mut no = |why: &str| refuse(pointer.to_owned(), format!("`{name}` {why}"));
-        if !is_quota_resource(name) {
-            no("is not a resource that a quota can limit");
-        }
-        if is_no_amount(value) {
-            no("is not a quantity");
-        }
-        let Some(amount) = FormattedQuantity::from_json(value) else { continue };
-        if amount.amount < Quantity::default() {
-            no("is less than 0");
-        }
-        if is_whole(name) && amount.amount.milli_value() % 1000 != 0 {
-            no("has to be a whole number");
-        }
-    }
+/// Whether a character is a lowercase letter or a digit.
+fn is_lower(c: char) -> bool {
+    c.is_ascii_lowercase() || c.is_ascii_digit()
+}
+
+fn is_label(text: &str) -> bool {
+    text.starts_with(is_lower) && text.ends_with(is_lower) && text.chars().all(|c| is_lower(c) || c == '-')
 }
 
 fn is_quota_resource(name: &str) -> bool {
     let Some((prefix, rest)) = name.split_once('/') else {
         return STANDARD.iter().any(|(standard, _)| *standard == name);
     };
-    let alnum = |c: char| c.is_ascii_alphanumeric();
     let name_part = !rest.is_empty()
         && rest.len() <= 63
-        && rest.starts_with(alnum)
-        && rest.ends_with(alnum)
-        && rest.chars().all(|c| alnum(c) || matches!(c, '-' | '_' | '.'));
-    let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let label = |label: &str| {
-        label.starts_with(lower) && label.ends_with(lower) && label.chars().all(|c| lower(c) || c == '-')
-    };
-    name_part && prefix.len() <= 253 && prefix.split('.').all(label)
+        && rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && rest.ends_with(|c: char| c.is_ascii_alphanumeric())
+        && rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    name_part && prefix.len() <= 253 && prefix.split('.').all(is_label)
 }
 
 /// Whether a resource is counted in whole numbers.

@@ -156,10 +156,9 @@ fn divide_by_available(
         trace.add_step(|| format!("aggregated: {target} replicas fit in {} of the clusters", votes.len()));
     }
     let mut sums = vec![0; scheduling.clusters.len() + scheduling.subject.departed.len()];
-    let last = |index| replicas_of(kept, index);
-    for (index, replicas) in
-        divide_by_votes(scheduling, target, votes, last, "available", trace).iter().chain(kept)
-    {
+    let shares =
+        divide_by_votes(scheduling, target, votes, |index| replicas_of(kept, index), "available", trace);
+    for (index, replicas) in shares.iter().chain(kept) {
         sums[*index] += replicas;
     }
     Ok(sums.into_iter().enumerate().collect())
@@ -193,18 +192,19 @@ fn by_weight(
     replicas: i64,
     trace: &mut SchedulingTrace,
 ) -> AssignedReplicas {
-    let weight = |c: &Candidate| scheduling.eligibility.weights.get(c.index).copied().unwrap_or(0);
-    let weighted: Votes =
-        chosen.iter().map(|c| (c.index, weight(c))).filter(|(_, weight)| *weight > 0).collect();
-    if weighted.is_empty() {
-        let replica_scheduling = scheduling.placement.replica_scheduling.as_ref();
-        let given = replica_scheduling.is_some_and(|scheduling| scheduling.weight_preference.is_some());
-        let equal = chosen.iter().map(|c| (c.index, 1)).collect();
-        let last = |index| if given { 0 } else { replicas_of(scheduling.subject.previous, index) };
-        return divide_by_votes(scheduling, replicas, equal, last, "weight", trace);
+    let weights = &scheduling.eligibility.weights;
+    let weighted = chosen.iter().map(|c| (c.index, weights.get(c.index).copied().unwrap_or(0)));
+    let weighted: Votes = weighted.filter(|(_, weight)| *weight > 0).collect();
+    let previous = scheduling.subject.previous;
+    if !weighted.is_empty() {
+        let last = |index| replicas_of(previous, index);
+        return divide_by_votes(scheduling, replicas, weighted, last, "weight", trace);
     }
-    let last = |index| replicas_of(scheduling.subject.previous, index);
-    divide_by_votes(scheduling, replicas, weighted, last, "weight", trace)
+    let replica_scheduling = scheduling.placement.replica_scheduling.as_ref();
+    let given = replica_scheduling.is_some_and(|scheduling| scheduling.weight_preference.is_some());
+    let equal = chosen.iter().map(|c| (c.index, 1)).collect();
+    let previous = if given { &[][..] } else { previous };
+    divide_by_votes(scheduling, replicas, equal, |index| replicas_of(previous, index), "weight", trace)
 }
 
 /// Divides by `votes`; `last` is the number of replicas that a cluster had before.
@@ -223,9 +223,9 @@ fn divide_by_votes(
         votes.sort_unstable_by_key(|(index, _)| scheduling.cluster_name(*index));
     }
     let amounts: Vec<i64> = votes.iter().map(|(_, amount)| *amount).collect();
-    let last = |at: usize| last(votes[at].0);
     let method = scheduling.behaviour.division;
-    let shares = division::compute_shares(method, total, &amounts, last, scheduling.subject.descending);
+    let descending = scheduling.subject.descending;
+    let shares = division::compute_shares(method, total, &amounts, |at| last(votes[at].0), descending);
     trace.add_step(|| {
         let shares = in_words(scheduling, &votes, &shares, what);
         let name = division::method_name(method);
@@ -233,7 +233,7 @@ fn divide_by_votes(
         format!("{total} replicas divided by {by} ({name}): {shares}")
     });
     trace.add_steps(|| {
-        let tied = division::random_parties(method, total, &amounts, last);
+        let tied = division::random_parties(method, total, &amounts, |at| last(votes[at].0));
         let names: Vec<&str> =
             tied.into_iter().map(|at| scheduling.cluster_name(votes[at].0).as_ref()).collect();
         let release = scheduling.behaviour.release;
@@ -259,17 +259,19 @@ fn in_words(scheduling: &Scheduling<'_>, votes: &[(usize, i64)], shares: &[i64],
             None => groups.push(((*share, *amount), vec![*index])),
         }
     }
-    let many = |key: &(i64, i64)| groups.iter().any(|(known, all)| known == key && all.len() > MAX_NAMED);
-    let one = |((index, amount), share): (&(usize, i64), &i64)| {
-        let named = !many(&(*share, *amount));
-        named.then(|| format!("{} {share} ({what} {amount})", scheduling.cluster_name(*index)))
-    };
-    let counted = |((share, amount), clusters): &((i64, i64), Vec<usize>)| {
+    let mut parts = Vec::new();
+    for ((index, amount), share) in votes.iter().zip(shares) {
+        let group = groups.iter().find(|(key, _)| *key == (*share, *amount));
+        if group.is_none_or(|(_, clusters)| clusters.len() <= MAX_NAMED) {
+            parts.push(format!("{} {share} ({what} {amount})", scheduling.cluster_name(*index)));
+        }
+    }
+    for ((share, amount), clusters) in &groups {
         let number = clusters.len();
-        (number > MAX_NAMED).then(|| format!("{number} clusters {share} each ({what} {amount})"))
-    };
-    let named = votes.iter().zip(shares).filter_map(one);
-    let parts: Vec<String> = named.chain(groups.iter().filter_map(counted)).collect();
+        if number > MAX_NAMED {
+            parts.push(format!("{number} clusters {share} each ({what} {amount})"));
+        }
+    }
     parts.join(", ")
 }
 

@@ -36,12 +36,12 @@ pub(super) struct AffinityGroup {
 
 impl PolicyEligibility {
     pub(crate) fn new(placement: &KarmadaPlacement, clusters: &[Cluster], held_api: HeldApi) -> Self {
-        let passes = |c: &Cluster| match held_api {
+        let held_unserved = clusters.iter().map(|c| match held_api {
             HeldApi::Passes => true,
             HeldApi::ServedOrIncomplete => !c.apis_complete,
-        };
+        });
         Self {
-            held_unserved: clusters.iter().map(passes).collect(),
+            held_unserved: held_unserved.collect(),
             untolerated: clusters.iter().map(|c| find_untolerated_taint(placement, c).is_some()).collect(),
             lacking: clusters.iter().map(|c| missing_property(placement, c).is_some()).collect(),
             terms: read_affinity_groups(placement, clusters),
@@ -140,9 +140,8 @@ fn find_untolerated_taint<'c>(placement: &KarmadaPlacement, cluster: &'c Cluster
 }
 
 pub(crate) fn tolerates_taint(toleration: &KarmadaToleration, taint: &Taint) -> bool {
-    let any_or = |wanted: &str, given: &str| wanted.is_empty() || wanted == given;
-    any_or(&toleration.effect, &taint.effect)
-        && any_or(&toleration.key, &taint.key)
+    (toleration.effect.is_empty() || toleration.effect == taint.effect)
+        && (toleration.key.is_empty() || toleration.key == taint.key)
         && match toleration.operator.as_str() {
             "Exists" => true,
             "" | "Equal" => toleration.value == taint.value,
@@ -163,13 +162,16 @@ fn read_affinity_groups(placement: &KarmadaPlacement, clusters: &[Cluster]) -> V
     if placement.cluster_affinity.is_none() && !placement.cluster_affinities.is_empty() {
         return placement.cluster_affinities.iter().map(|term| ordered_term(term, clusters)).collect();
     }
-    let selects = |c: &Cluster| placement.cluster_affinity.as_ref().is_none_or(|a| a.selects_cluster(c));
-    let tiers = clusters.iter().map(|c| selects(c).then_some(0)).collect();
+    let affinity = placement.cluster_affinity.as_ref();
+    let tiers = clusters
+        .iter()
+        .map(|cluster| affinity.is_none_or(|affinity| affinity.selects_cluster(cluster)).then_some(0))
+        .collect();
     vec![AffinityGroup { name: None, overflows: false, tiers }]
 }
 
 fn ordered_term(term: &AffinityTerm, clusters: &[Cluster]) -> AffinityGroup {
-    let tier = |cluster: &Cluster| {
+    let tiers = clusters.iter().map(|cluster| {
         if term.affinity.selects_cluster(cluster) {
             return Some(0);
         }
@@ -177,11 +179,11 @@ fn ordered_term(term: &AffinityTerm, clusters: &[Cluster]) -> AffinityGroup {
             .iter()
             .position(|o| o.affinity.selects_cluster(cluster))
             .and_then(|at| u16::try_from(at + 1).ok())
-    };
+    });
     AffinityGroup {
         name: Some(term.affinity_name.clone()),
         overflows: !term.overflow_affinities.is_empty(),
-        tiers: clusters.iter().map(tier).collect(),
+        tiers: tiers.collect(),
     }
 }
 
@@ -203,10 +205,10 @@ fn read_static_weights(placement: &KarmadaPlacement, clusters: &[Cluster]) -> Ve
             *weight = (*weight).max(entry.weight);
         }
     }
-    let weight = |cluster: &Cluster| {
+    let weights = clusters.iter().map(|cluster| {
         let matching = other.iter().filter(|entry| entry.target_cluster.selects_cluster(cluster));
         let named = by_name.get(cluster.name.as_ref()).copied();
         matching.map(|entry| entry.weight).chain(named).max().unwrap_or(0)
-    };
-    clusters.iter().map(weight).collect()
+    });
+    weights.collect()
 }

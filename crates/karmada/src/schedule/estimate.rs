@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::grades::Grades;
 use crate::version::ModelEstimate;
 use crate::workload::{Requirements, Workload};
+use federate_kubernetes::Cluster;
 use federate_kubernetes::quantity::Quantity;
-use federate_kubernetes::{Cluster, NodeShape};
 
 /// The estimate for a workload that wants no replicas: no bound.
 pub(super) const UNBOUNDED: i64 = i32::MAX as i64;
@@ -42,22 +42,26 @@ fn to_units(resource: &str, amount: Quantity) -> i64 {
     if resource == "cpu" { amount.milli_value() } else { amount.value() }
 }
 
+/// The available amount of a resource in a cluster, in the scheduler's units.
+fn offered_units(cluster: &Cluster, resource: &str) -> i64 {
+    let available = cluster.capacity.as_ref().and_then(|capacity| capacity.available.get(resource));
+    available.map_or(0, |amount| to_units(resource, *amount).max(0))
+}
+
 impl Estimator {
     pub(crate) fn new(clusters: &[Cluster], models: ModelEstimate) -> Self {
-        let offered = |c: &Cluster, name: &str| {
-            let amount = c.capacity.as_ref().and_then(|capacity| capacity.available.get(name));
-            amount.map_or(0, |amount| to_units(name, *amount).max(0))
-        };
         let names: BTreeSet<&String> = clusters
             .iter()
             .filter_map(|c| c.capacity.as_ref())
             .flat_map(|capacity| capacity.available.keys())
             .collect();
         Self {
-            pods: clusters.iter().map(|c| offered(c, "pods")).collect(),
+            pods: clusters.iter().map(|cluster| offered_units(cluster, "pods")).collect(),
             free: names
                 .into_iter()
-                .map(|name| (name.clone(), clusters.iter().map(|c| offered(c, name)).collect()))
+                .map(|name| {
+                    (name.clone(), clusters.iter().map(|cluster| offered_units(cluster, name)).collect())
+                })
                 .collect(),
             counted: clusters.iter().map(|cluster| count_nodes(cluster, models)).collect(),
         }
@@ -114,9 +118,10 @@ impl Estimator {
 
     /// The available replicas by the cluster's free resources.
     fn by_sums(&self, index: usize, requests: &[(&str, i64)]) -> i64 {
-        let fits =
-            |(name, request): &(&str, i64)| self.free.get(*name).map_or(0, |column| column[index]) / request;
-        requests.iter().map(fits).min().unwrap_or(UNBOUNDED)
+        let fitting = requests
+            .iter()
+            .map(|(name, request)| self.free.get(*name).map_or(0, |column| column[index]) / request);
+        fitting.min().unwrap_or(UNBOUNDED)
     }
 }
 
@@ -126,22 +131,23 @@ fn count_nodes(cluster: &Cluster, models: ModelEstimate) -> Option<Counted> {
     if models == ModelEstimate::ByGrade {
         return Some(Counted::Grades(Grades::new(shapes, to_units)));
     }
-    let amounts = |shape: &NodeShape| {
-        shape.resources.iter().map(|(name, amount)| (name.clone(), to_units(name, *amount))).collect()
-    };
-    let nodes = shapes.iter().filter(|shape| shape.count > 0);
-    Some(Counted::Nodes(nodes.map(|shape| (shape.count, amounts(shape))).collect()))
+    let nodes = shapes.iter().filter(|shape| shape.count > 0).map(|shape| {
+        let amounts = shape.resources.iter();
+        let units = amounts.map(|(name, amount)| (name.clone(), to_units(name, *amount)));
+        (shape.count, units.collect())
+    });
+    Some(Counted::Nodes(nodes.collect()))
 }
 
 /// Equal replicas that are placed first-fit fill each node independently, so the nodes' numbers add up.
 fn fits_on(shapes: &Shapes, requests: &[(&str, i64)]) -> i64 {
-    let on_one = |offered: &BTreeMap<String, i64>| {
-        requests
+    let mut sum = 0i64;
+    for (count, offered) in shapes {
+        let on_one = requests
             .iter()
             .map(|(name, request)| offered.get(*name).map_or(0, |amount| amount / request))
-            .fold(PODS_PER_NODE, i64::min)
-    };
-    shapes
-        .iter()
-        .fold(0i64, |sum, (count, offered)| sum.saturating_add(count.saturating_mul(on_one(offered))))
+            .fold(PODS_PER_NODE, i64::min);
+        sum = sum.saturating_add(count.saturating_mul(on_one));
+    }
+    sum
 }

@@ -49,14 +49,15 @@ impl Grades {
             first = first.max(fits);
             requested.push((minimums, *request));
         }
-        let holds = |at: usize| {
-            let of = |(minimums, request): &(&Vec<Minimum>, i64)| {
+        let mut sum = 0i64;
+        for (at, count) in self.counts.iter().enumerate().skip(first).filter(|(_, count)| **count > 0) {
+            let fitting = requested.iter().map(|(minimums, request)| {
                 minimums.get(at).map_or(0, |minimum| minimum.rounded_up / request)
-            };
-            requested.iter().map(of).min().unwrap_or(i64::MAX).max(1)
-        };
-        let counted = self.counts.iter().enumerate().skip(first).filter(|(_, count)| **count > 0);
-        Some(counted.fold(0i64, |sum, (at, count)| sum.wrapping_add(count.wrapping_mul(holds(at)))))
+            });
+            let on_one = fitting.min().unwrap_or(i64::MAX).max(1);
+            sum = sum.wrapping_add(count.wrapping_mul(on_one));
+        }
+        Some(sum)
     }
 }
 

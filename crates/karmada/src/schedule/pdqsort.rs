@@ -153,16 +153,17 @@ impl<T, F: Fn(&T, &T) -> bool> Sorter<'_, T, F> {
     }
 
     fn median_of_three(&self, [mut x, mut y, mut z]: [usize; 3], swaps: &mut usize) -> usize {
-        let mut order = |low: &mut usize, high: &mut usize| {
-            if self.is_less(*high, *low) {
-                std::mem::swap(low, high);
-                *swaps += 1;
-            }
-        };
-        order(&mut x, &mut y);
-        order(&mut y, &mut z);
-        order(&mut x, &mut y);
+        self.order_pair(&mut x, &mut y, swaps);
+        self.order_pair(&mut y, &mut z, swaps);
+        self.order_pair(&mut x, &mut y, swaps);
         y
+    }
+
+    fn order_pair(&self, low: &mut usize, high: &mut usize, swaps: &mut usize) {
+        if self.is_less(*high, *low) {
+            std::mem::swap(low, high);
+            *swaps += 1;
+        }
     }
 
     /// Sorts a nearly sorted range by moving a few elements; false when more would be needed.

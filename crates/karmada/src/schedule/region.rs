@@ -3,8 +3,6 @@
 //! Facts: the weight of a region is the number of replicas that its first clusters can take. `combination` chooses
 //! the regions by these weights.
 
-use std::cmp::Reverse;
-
 use super::combination::{self, RequiredGroups};
 use super::{Candidate, DivisionStrategy, Scheduling, SchedulingFailure, SchedulingTrace};
 use crate::api::KarmadaSpreadConstraint;
@@ -45,10 +43,7 @@ pub(super) fn select_by_region(
             format!("region {}: {} clusters, weight {}", region.name, region.members.len(), region.weight)
         });
     }
-    groups.sort_by(|a, b| {
-        let key = |r: &Region<'_>| (r.members.len(), Reverse(r.weight));
-        key(a).cmp(&key(b)).then_with(|| a.name.cmp(b.name))
-    });
+    groups.sort_by(|a, b| (a.members.len(), b.weight, a.name).cmp(&(b.members.len(), a.weight, b.name)));
     let known: Vec<_> = groups
         .iter()
         .map(|g| combination::Region { name: g.name, clusters: g.members.len(), weight: g.weight })
@@ -114,9 +109,9 @@ fn weigh_region(
 
 /// `None` where no cluster has available replicas.
 fn weigh_duplicated(replicas: i64, members: &[Candidate]) -> Option<i64> {
-    let fitting = || members.iter().filter(|m| m.available >= replicas);
-    let clusters = as_i64(fitting().count());
-    let score = fitting().map(|m| m.score).sum::<i64>().checked_div(clusters)?;
+    let scores = members.iter().filter(|m| m.available >= replicas).map(|m| m.score);
+    let clusters = as_i64(scores.clone().count());
+    let score = scores.sum::<i64>().checked_div(clusters)?;
     Some(clusters * 1000 + score)
 }
 

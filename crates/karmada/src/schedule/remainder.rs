@@ -16,8 +16,8 @@ pub(super) struct WeightedParty {
 
 /// The parties of these weights.
 pub(super) fn build_parties(weights: &[i64], last: impl Fn(usize) -> i64) -> Vec<WeightedParty> {
-    let party = |(at, weight): (usize, &i64)| WeightedParty { weight: *weight, last: last(at) };
-    weights.iter().enumerate().map(party).collect()
+    let weights = weights.iter().enumerate();
+    weights.map(|(at, weight)| WeightedParty { weight: *weight, last: last(at) }).collect()
 }
 
 /// The share of each party, in their order, which must be that of their names.
@@ -54,8 +54,8 @@ fn round_down_shares(total: i64, parties: &[WeightedParty]) -> Option<(Vec<i64>,
     if sum == 0 {
         return None;
     }
-    let share = |party: &WeightedParty| party.weight.wrapping_mul(total).wrapping_div(sum);
-    let shares: Vec<i64> = parties.iter().map(share).collect();
+    let exact = parties.iter().map(|party| party.weight.wrapping_mul(total).wrapping_div(sum));
+    let shares: Vec<i64> = exact.collect();
     let left = shares.iter().fold(total, |left, share| left.wrapping_sub(*share));
     Some((shares, left))
 }

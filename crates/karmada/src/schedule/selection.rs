@@ -18,12 +18,13 @@ pub(super) fn select_clusters(
     if constraints.is_empty() || ignores_constraints(placement, scheduling.strategy) {
         return Ok(candidates);
     }
-    let by = |field: &str| constraints.iter().find(|c| c.spread_by_field == field);
-    if let Some(regions) = by("region") {
-        return region::select_by_region(scheduling, regions, by("cluster"), candidates, trace);
+    let by_region = constraints.iter().find(|constraint| constraint.spread_by_field == "region");
+    let by_cluster = constraints.iter().find(|constraint| constraint.spread_by_field == "cluster");
+    if let Some(regions) = by_region {
+        return region::select_by_region(scheduling, regions, by_cluster, candidates, trace);
     }
-    match by("cluster") {
-        Some(constraint) => by_cluster(scheduling, constraint, candidates, trace),
+    match by_cluster {
+        Some(constraint) => select_by_cluster(scheduling, constraint, candidates, trace),
         None => Err(SchedulingFailure::scheduler_error(
             "the spread constraints name neither `cluster` nor `region`, and nothing else can be spread by",
         )),
@@ -36,7 +37,7 @@ fn ignores_constraints(placement: &KarmadaPlacement, strategy: DivisionStrategy)
     strategy == DivisionStrategy::Static && preference.is_none_or(|w| !w.static_weight_list.is_empty())
 }
 
-fn by_cluster(
+fn select_by_cluster(
     scheduling: &Scheduling<'_>,
     constraint: &KarmadaSpreadConstraint,
     mut candidates: Vec<Candidate>,
@@ -64,9 +65,8 @@ fn swap_in_larger(
     mut rest: Vec<Candidate>,
     trace: &mut SchedulingTrace,
 ) -> Result<Vec<Candidate>, SchedulingFailure> {
-    let available = |chosen: &[Candidate]| chosen.iter().map(|c| c.available).sum::<i64>();
     for i in (0..chosen.len()).rev() {
-        if available(&chosen) >= scheduling.subject.workload.replicas {
+        if total_available(&chosen) >= scheduling.subject.workload.replicas {
             break;
         }
         let mut largest: Option<usize> = None;
@@ -78,17 +78,16 @@ fn swap_in_larger(
         }
         if let Some(at) = largest {
             trace.add_step(|| {
-                let name = |c: &Candidate| &scheduling.clusters[c.index].name;
+                let (larger, smaller) = (rest[at].index, chosen[i].index);
                 format!(
                     "`{}` replaces `{}`, because more replicas fit there",
-                    name(&rest[at]),
-                    name(&chosen[i])
+                    scheduling.clusters[larger].name, scheduling.clusters[smaller].name
                 )
             });
             std::mem::swap(&mut chosen[i], &mut rest[at]);
         }
     }
-    let available = available(&chosen);
+    let available = total_available(&chosen);
     if available < scheduling.subject.workload.replicas {
         return Err(SchedulingFailure::scheduler_error(format!(
             "no {} clusters can take {} replicas together: the largest take {available}",
@@ -97,4 +96,8 @@ fn swap_in_larger(
         )));
     }
     none_is_an_error(chosen)
+}
+
+fn total_available(chosen: &[Candidate]) -> i64 {
+    chosen.iter().map(|candidate| candidate.available).sum()
 }

@@ -5,7 +5,7 @@
 //! deleted. Otherwise the previous placement is kept.
 
 use super::DivisionStrategy;
-use crate::api::KarmadaPlacement;
+use crate::api::{AffinityTerm, KarmadaPlacement};
 
 /// The state of an object that has been scheduled before.
 pub(crate) struct LastScheduling<'s> {
@@ -65,11 +65,12 @@ fn placement_changed(before: &KarmadaPlacement, now: &KarmadaPlacement, observed
         return false;
     }
     let Some(observed) = observed else { return true };
-    let term = |placement: &KarmadaPlacement| {
-        placement.cluster_affinities.iter().find(|t| t.affinity_name == observed).cloned()
-    };
-    match (term(before), term(now)) {
+    match (find_term(before, observed), find_term(now, observed)) {
         (Some(before), Some(now)) => before != now,
         _ => true,
     }
+}
+
+fn find_term<'p>(placement: &'p KarmadaPlacement, name: &str) -> Option<&'p AffinityTerm> {
+    placement.cluster_affinities.iter().find(|term| term.affinity_name == name)
 }

@@ -48,9 +48,11 @@ impl KarmadaBehaviour {
             let message = format!("`{SETTING}` is a mapping of names to true or false");
             return vec![repo.invalid_config(&pointer, message)];
         };
-        let at = |name: &str| format!("{pointer}/{}", federate_kubernetes::pointer::escape(name));
         // The file is read again for each finding.
-        let findings = named.iter().filter_map(|(name, value)| self.check_gate(repo, &at(name), name, value));
+        let findings = named.iter().filter_map(|(name, value)| {
+            let at = format!("{pointer}/{}", federate_kubernetes::pointer::escape(name));
+            self.check_gate(repo, &at, name, value)
+        });
         findings.take(MAX_FINDINGS).collect()
     }
 
@@ -77,11 +79,9 @@ impl KarmadaBehaviour {
         if desired == is_on || !decides {
             return None;
         }
-        let word = |on: bool| if on { "on" } else { "off" };
+        let (used, unused) = if is_on { ("on", "off") } else { ("off", "on") };
         let message = format!(
-            "federate decides with `{name}` {}, as Karmada {release} starts it, and not {}",
-            word(is_on),
-            word(desired)
+            "federate decides with `{name}` {used}, as Karmada {release} starts it, and not {unused}"
         );
         let finding = repo.invalid_config(pointer, "");
         Some(Finding { severity: Severity::Warning, code: "gate-not-reproduced", message, ..finding })

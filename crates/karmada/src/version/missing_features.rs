@@ -78,12 +78,10 @@ impl KarmadaBehaviour {
                 "Karmada {} has no field `{field}` and drops it: it is ignored before 1.{first}",
                 self.release
             );
-            let finding = |pointer: String| {
-                Finding::warning("ignored-field", policy, message.clone())
-                    .with_pointer(pointer)
-                    .with_help(*help)
-            };
-            findings.extend(dropped.into_iter().map(finding));
+            for pointer in dropped {
+                let finding = Finding::warning("ignored-field", policy, message.clone());
+                findings.push(finding.with_pointer(pointer).with_help(*help));
+            }
         }
         (stored, findings)
     }
@@ -96,27 +94,28 @@ impl KarmadaBehaviour {
         }
         let mut found: BTreeMap<(&str, &str), (FirstPatches, &Object, usize)> = BTreeMap::new();
         for object in templates {
-            let same = |(version, kind, _): &&(&str, &str, FirstPatches)| {
-                *version == object.id.api_version && *kind == object.id.kind
-            };
-            if let Some((version, kind, since)) = kinds.iter().find(same) {
+            let kind = kinds
+                .iter()
+                .find(|(version, kind, _)| *version == object.id.api_version && *kind == object.id.kind);
+            if let Some((version, kind, since)) = kind {
                 found.entry((version, kind)).or_insert((since, object, 0)).2 += 1;
             }
         }
-        let finding = |((version, kind), (since, object, count)): (
-            (&str, &str),
-            (FirstPatches, &Object, usize),
-        )| {
+        let mut findings = Vec::new();
+        for ((version, kind), (since, object, count)) in found {
             let first = since.first().map_or(0, |(minor, _)| *minor);
             let message = format!(
                 "Karmada {} does not interpret {kind} ({version}), of which there are {count}: before 1.{first} \
                  its replicas are not divided, and nothing that it refers to follows it",
                 self.release
             );
-            Finding::warning("not-interpreted", object, message)
-                .with_help("a ResourceInterpreterCustomization can interpret the kind in this release")
-        };
-        found.into_iter().map(finding).collect()
+            let finding = Finding::warning("not-interpreted", object, message);
+            findings.push(
+                finding
+                    .with_help("a ResourceInterpreterCustomization can interpret the kind in this release"),
+            );
+        }
+        findings
     }
 }
 
@@ -128,19 +127,21 @@ fn find_pointers(value: &Value, path: &[&str], at: &mut String, found: &mut Vec<
         }
         return;
     };
-    let length = at.len();
-    let each = |key: &str, value: &Value, at: &mut String, found: &mut Vec<String>| {
-        at.extend(["/", key]);
-        find_pointers(value, rest, at, found);
-        at.truncate(length);
-    };
     if *first == "*" {
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
-            each(&index.to_string(), item, at, found);
+            find_pointers_below(item, &index.to_string(), rest, at, found);
         }
-    } else if let Some(value) = value.get(first) {
-        each(first, value, at, found);
+    } else if let Some(child) = value.get(first) {
+        find_pointers_below(child, first, rest, at, found);
     }
+}
+
+/// The pointers of the values at a path in the child `key` of the value at `at`.
+fn find_pointers_below(child: &Value, key: &str, path: &[&str], at: &mut String, found: &mut Vec<String>) {
+    let length = at.len();
+    at.extend(["/", key]);
+    find_pointers(child, path, at, found);
+    at.truncate(length);
 }
 
 /// Removes the values at a path.

@@ -50,6 +50,13 @@ crd! {
     }
 }
 
+impl FederatedClusterStatus {
+    /// Whether the condition of this type is `True`.
+    pub(crate) fn is_true(&self, kind: &str) -> bool {
+        self.conditions.iter().any(|c| c.kind == kind && c.status == "True")
+    }
+}
+
 crd! {
     /// A kind that a cluster serves.
     #[derive(Default, Deserialize)]

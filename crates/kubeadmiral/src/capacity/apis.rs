@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::json::string_at;
+
 /// One entry of a discovery list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscoveredApi {
@@ -42,16 +44,13 @@ impl Discovery {
                     continue;
                 }
             };
-            discovery.resources.extend(resources.iter().map(|resource| {
-                let text = |key: &str| resource[key].as_str().unwrap_or_default().to_owned();
-                DiscoveredApi {
-                    group_version: group_version.clone(),
-                    group: text("group"),
-                    version: text("version"),
-                    kind: text("kind"),
-                    name: text("name"),
-                    namespaced: resource["namespaced"] == Value::Bool(true),
-                }
+            discovery.resources.extend(resources.iter().map(|resource| DiscoveredApi {
+                group_version: group_version.clone(),
+                group: string_at(resource, &["group"]).to_owned(),
+                version: string_at(resource, &["version"]).to_owned(),
+                kind: string_at(resource, &["kind"]).to_owned(),
+                name: string_at(resource, &["name"]).to_owned(),
+                namespaced: resource["namespaced"] == Value::Bool(true),
             }));
         }
         discovery
@@ -79,14 +78,14 @@ impl Discovery {
 fn api_type(resource: &DiscoveredApi) -> Value {
     let (group, version) =
         resource.group_version.split_once('/').unwrap_or(("", resource.group_version.as_str()));
-    let or = |own: &str, other: &str| if own.is_empty() { other.to_owned() } else { own.to_owned() };
+    let group = if resource.group.is_empty() { group } else { &resource.group };
+    let version = if resource.version.is_empty() { version } else { &resource.version };
     let mut value = json!({
-        "version": or(&resource.version, version),
+        "version": version,
         "kind": resource.kind,
         "pluralName": resource.name,
         "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
     });
-    let group = or(&resource.group, group);
     if !group.is_empty() {
         value["group"] = group.into();
     }

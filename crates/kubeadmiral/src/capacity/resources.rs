@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::json::{array_at, string_at};
 use federate_kubernetes::Object;
 use federate_kubernetes::object::value_at;
 use federate_kubernetes::quantity::Quantity;
@@ -54,8 +55,10 @@ pub fn compute_resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSel
         }
     }
     found.available = found.allocatable.clone();
-    let finished = |pod: &&Object| matches!(pod.text_at(&["status", "phase"]), "Succeeded" | "Failed");
-    for pod in pods.iter().filter(|pod| !finished(pod)) {
+    for pod in pods {
+        if matches!(pod.text_at(&["status", "phase"]), "Succeeded" | "Failed") {
+            continue;
+        }
         for (name, amount) in pod.value_at(&["spec"]).map(pod_requests).unwrap_or_default() {
             if let Some(free) = found.available.get_mut(&name) {
                 *free = *free - amount;
@@ -67,16 +70,14 @@ pub fn compute_resources(nodes: &[Object], pods: &[Object], left_out: &[LabelSel
 
 /// Whether a node accepts new pods and is not left out. A node without labels is never left out.
 fn is_node_counted(node: &Object, left_out: &[LabelSelector]) -> bool {
-    let list = |path: &[&str]| node.value_at(path).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let has = |value: &Value, key: &str, is: &str| value.get(key).and_then(Value::as_str) == Some(is);
     let unschedulable = node.value_at(&["spec", "unschedulable"]).and_then(Value::as_bool).unwrap_or(false);
-    let tainted = list(&["spec", "taints"])
+    let tainted = array_at(&node.body, &["spec", "taints"])
         .iter()
-        .any(|taint| has(taint, "effect", "NoSchedule") || has(taint, "effect", "NoExecute"));
-    let ready = list(&["status", "conditions"])
+        .any(|taint| matches!(string_at(taint, &["effect"]), "NoSchedule" | "NoExecute"));
+    let ready = array_at(&node.body, &["status", "conditions"])
         .iter()
-        .filter(|condition| has(condition, "type", "Ready"))
-        .all(|condition| has(condition, "status", "True"));
+        .filter(|condition| string_at(condition, &["type"]) == "Ready")
+        .all(|condition| string_at(condition, &["status"]) == "True");
     let labelled = node.value_at(&["metadata", "labels"]).is_some_and(Value::is_object);
     let filtered = labelled && left_out.iter().any(|selector| selector.matches(&node.labels()));
     !unschedulable && !tainted && ready && !filtered
@@ -85,18 +86,16 @@ fn is_node_counted(node: &Object, left_out: &[LabelSelector]) -> bool {
 /// The requests of a pod: the sum of its containers, or its largest init container if that is more, plus its
 /// overhead. The limit of a container counts where there is no request; that of an init container does not.
 fn pod_requests(spec: &Value) -> Amounts {
-    let list = |key: &str| spec.get(key).and_then(Value::as_array).into_iter().flatten();
-    let of = |container: &Value, key: &str| read_amounts(value_at(container, &["resources", key]));
     let mut total = Amounts::new();
-    for container in list("containers") {
-        let mut wanted = of(container, "limits");
-        wanted.extend(of(container, "requests"));
+    for container in array_at(spec, &["containers"]) {
+        let mut wanted = read_amounts(value_at(container, &["resources", "limits"]));
+        wanted.extend(read_amounts(value_at(container, &["resources", "requests"])));
         for (name, amount) in wanted {
             add_amount(&mut total, name, amount);
         }
     }
-    for container in list("initContainers") {
-        for (name, amount) in of(container, "requests") {
+    for container in array_at(spec, &["initContainers"]) {
+        for (name, amount) in read_amounts(value_at(container, &["resources", "requests"])) {
             let most = total.entry(name).or_default();
             *most = (*most).max(amount);
         }

@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 
 use super::super::api::PolicySpec;
 use super::super::decision::TemplateDecider;
+use super::super::json::string_at;
 use super::super::policies::KubeAdmiralPolicy;
 use super::super::state::KubeAdmiralState;
 use super::super::types::{SCHEDULER, TypeConfig};
 use super::super::{KubeAdmiralPlanner, keys};
-use super::{read_plan_with, string_at, template_of};
+use super::{read_plan_with, template_of};
 use federate_dialect::serving_clusters::ServingClusters;
 use federate_dialect::{PlacedClusters, Placement, PlannerInput, PreviousPlan, goduration, gojson};
 use federate_kubernetes::Object;
@@ -49,7 +50,7 @@ pub fn reconcile_federated(input: PlannerInput<'_>, federated: &Object) -> Optio
     let scheduled = memory.trigger != before;
     let policy = placement.policy.as_ref().and_then(|id| plane.policies.get(id)).map(|p| &p.spec);
     let mut draft = Draft::new(federated);
-    draft.set_annotation(keys::APPLIED_MIGRATION, decision.applied_migration().map(str::to_owned));
+    draft.set_annotation(keys::APPLIED_MIGRATION, decision.applied.clone());
     draft.set_annotation(keys::DEFERRED, Some(memory.deferred.clone()).filter(|text| !text.is_empty()));
     if scheduled {
         let triggers = memory.trigger.map(|state| state.to_annotation(&plane.snapshot));
@@ -134,7 +135,7 @@ impl<'o> Draft<'o> {
         let Some(spec) = self.body.get_mut("spec").and_then(Value::as_object_mut) else { return false };
         let mut entries = spec.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
         let before = entries.clone();
-        let at = entries.iter().position(|entry| string_at(entry, "controller") == SCHEDULER);
+        let at = entries.iter().position(|entry| string_at(entry, &["controller"]) == SCHEDULER);
         let entry = entry.map(|mut entry| {
             entry["controller"] = SCHEDULER.into();
             entry
@@ -190,11 +191,11 @@ fn encode_placements(clusters: &PlacedClusters) -> Vec<Value> {
 
 /// The overrides of replicas, for the clusters with a number.
 fn encode_overrides(clusters: &PlacedClusters, path: &str) -> Vec<Value> {
-    let patches = |replicas: i64| json!([{"op": "replace", "path": path, "value": replicas}]);
-    let entry = |placed: &federate_dialect::Placed| {
-        Some(json!({"cluster": placed.name, "patches": patches(placed.replicas?)}))
-    };
-    clusters.iter().filter_map(entry).collect()
+    let entries = clusters.iter().filter_map(|placed| {
+        let patch = json!({"op": "replace", "path": path, "value": placed.replicas?});
+        Some(json!({"cluster": placed.name, "patches": [patch]}))
+    });
+    entries.collect()
 }
 
 /// The record of a change.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::super::json::{array_at, string_at};
 use super::super::keys;
 use super::super::types::TypeConfig;
 use super::{metadata_map, metadata_mut};
@@ -53,12 +54,10 @@ fn merge_maps(body: &mut Value, live: &Value, field: &str, sent: &str) {
 fn retain_by_kind(template: &Object, body: &mut Value, live: &Value) -> Result<(), FieldRetentionFailure> {
     match (template.id.group(), template.id.kind.as_str()) {
         ("", "Service") => retain_service(body, live),
-        ("", "ServiceAccount") => {
-            let filled =
-                |v: &Value| v.get("secrets").and_then(Value::as_array).is_some_and(|l| !l.is_empty());
-            if !filled(body) && filled(live) {
-                body["secrets"] = live["secrets"].clone();
-            }
+        ("", "ServiceAccount")
+            if array_at(body, &["secrets"]).is_empty() && !array_at(live, &["secrets"]).is_empty() =>
+        {
+            body["secrets"] = live["secrets"].clone();
         }
         ("batch", "Job") if value_at(body, &["spec", "manualSelector"]) != Some(&Value::Bool(true)) => {
             copy_live(body, live, &["spec", "selector"]);
@@ -91,49 +90,44 @@ fn set_at(body: &mut Value, path: &[&str], value: Value) {
     *target = value;
 }
 
-fn string_at<'v>(value: &'v Value, path: &[&str]) -> &'v str {
-    value_at(value, path).and_then(Value::as_str).unwrap_or_default()
-}
-
 fn retain_service(body: &mut Value, live: &Value) {
     if !string_at(live, &["spec", "clusterIP"]).is_empty() {
         copy_live(body, live, &["spec", "clusterIP"]);
     }
     let Some(theirs) = value_at(live, &["spec", "ports"]).and_then(Value::as_array) else { return };
-    let desired = value_at(body, &["spec", "ports"]).and_then(Value::as_array).cloned().unwrap_or_default();
-    let same = |a: &Value, b: &Value| ["name", "protocol", "port"].iter().all(|key| a.get(key) == b.get(key));
-    let ports = desired.into_iter().map(|mut port| {
-        let mut node_ports =
-            theirs.iter().filter(|other| same(&port, other)).filter_map(|o| o.get("nodePort"));
+    let mut ports = array_at(body, &["spec", "ports"]).to_vec();
+    for port in &mut ports {
+        let mut node_ports = theirs
+            .iter()
+            .filter(|other| ["name", "protocol", "port"].iter().all(|key| port.get(key) == other.get(key)))
+            .filter_map(|other| other.get("nodePort"));
         if let Some(node_port) = node_ports.next_back() {
             port["nodePort"] = node_port.clone();
         }
-        port
-    });
-    let ports = ports.collect();
-    set_at(body, &["spec", "ports"], ports);
+    }
+    set_at(body, &["spec", "ports"], ports.into());
 }
 
 fn retain_pod(body: &mut Value, live: &Value) -> Result<(), FieldRetentionFailure> {
-    let empty = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty(),
-        Some(Value::Object(map)) => map.is_empty(),
-        Some(_) => false,
-    };
     for field in ["ephemeralContainers", "volumes"] {
         copy_live(body, live, &["spec", field]);
     }
     for field in ["serviceAccountName", "serviceAccount", "nodeName", "priority", "dnsConfig"] {
-        if empty(value_at(body, &["spec", field])) {
+        let is_empty = match value_at(body, &["spec", field]) {
+            None | Some(Value::Null) => true,
+            Some(Value::String(text)) => text.is_empty(),
+            Some(Value::Object(map)) => map.is_empty(),
+            Some(_) => false,
+        };
+        if is_empty {
             copy_live(body, live, &["spec", field]);
         }
     }
     for list in ["initContainers", "containers"] {
-        let theirs = value_at(live, &["spec", list]).and_then(Value::as_array).cloned().unwrap_or_default();
+        let theirs = array_at(live, &["spec", list]);
         let desired = value_at(body, &["spec", list]).and_then(Value::as_array).cloned();
         let desired = desired.map(|desired| {
-            desired.into_iter().map(|c| retain_container(c, &theirs)).collect::<Result<_, _>>()
+            desired.into_iter().map(|c| retain_container(c, theirs)).collect::<Result<_, _>>()
         });
         set_at(body, &["spec", list], desired.transpose()?.unwrap_or(Value::Null));
     }
@@ -148,18 +142,21 @@ fn retain_container(mut desired: Value, theirs: &[Value]) -> Result<Value, Field
         Some(resources) => drop(map.insert("resources".to_owned(), resources.clone())),
         None => drop(map.shift_remove("resources")),
     }
-    let token = |mount: &Value| string_at(mount, &["mountPath"]) == TOKEN_PATH;
-    let mounts = live.get("volumeMounts").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let Some(index) = mounts.iter().position(token) else { return Ok(desired) };
+    let mounts = array_at(live, &["volumeMounts"]);
+    let Some(index) = mounts.iter().position(mounts_token) else { return Ok(desired) };
     let own = map.entry("volumeMounts").or_insert_with(|| Value::Array(Vec::new()));
     let Value::Array(own) = own else { return Err(FieldRetentionFailure) };
-    if !own.iter().any(token) {
+    if !own.iter().any(mounts_token) {
         if index > own.len() {
             return Err(FieldRetentionFailure);
         }
         own.insert(index, mounts[index].clone());
     }
     Ok(desired)
+}
+
+fn mounts_token(mount: &Value) -> bool {
+    string_at(mount, &["mountPath"]) == TOKEN_PATH
 }
 
 fn retain_replicas(

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::CapacityEstimates;
 use federate_dialect::probe::ClusterCondition;
+use federate_kubernetes::Object;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Object, object};
 
 /// A Deployment in one member.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,12 @@ pub struct MemberDeployment<'o> {
     pub replica_sets: &'o [Object],
     /// The pods of its namespace; `None` where they cannot be listed.
     pub pods: Option<&'o [Object]>,
+}
+
+impl MemberDeployment<'_> {
+    fn number_at(&self, path: &[&str]) -> Option<i64> {
+        self.deployment.value_at(path).and_then(Value::as_i64)
+    }
 }
 
 /// The estimate over all members.
@@ -44,13 +50,12 @@ pub fn estimate_capacity(
 ) -> PodEstimate {
     let mut estimate = PodEstimate::default();
     for (cluster, workload) in members {
-        let number = |path: &[&str]| workload.deployment.value_at(path).and_then(Value::as_i64);
-        let total = number(&["status", "replicas"]).unwrap_or(0);
-        if total == number(&["status", "readyReplicas"]).unwrap_or(0) {
+        let total = workload.number_at(&["status", "replicas"]).unwrap_or(0);
+        if total == workload.number_at(&["status", "readyReplicas"]).unwrap_or(0) {
             estimate.estimates.scheduled_replicas.insert((*cluster).to_owned(), total);
             continue;
         }
-        let Some(desired) = number(&["spec", "replicas"]) else { continue };
+        let Some(desired) = workload.number_at(&["spec", "replicas"]) else { continue };
         let Some(pods) = newest_pods(workload) else {
             estimate.failed = true;
             continue;
@@ -112,12 +117,16 @@ impl PodStates {
 /// The pods of the Deployment's newest `ReplicaSet`; `None` where they cannot be listed.
 fn newest_pods<'o>(workload: &MemberDeployment<'o>) -> Option<Vec<&'o Object>> {
     let pods = workload.pods?;
-    let selector = read_selector(workload.deployment);
-    let selected = |o: &Object, owner: &Object| is_owned(o, owner) && selector.matches(&o.labels());
-    let own = |set: &&Object| selected(set, workload.deployment) && same_template(set, workload.deployment);
-    let age = |set: &&Object| set.text_at(&["metadata", "creationTimestamp"]).to_owned();
-    let newest = workload.replica_sets.iter().filter(own).min_by_key(age);
-    Some(newest.map_or_else(Vec::new, |set| pods.iter().filter(|pod| selected(pod, set)).collect()))
+    let deployment = workload.deployment;
+    let selector = read_selector(deployment);
+    let newest = workload
+        .replica_sets
+        .iter()
+        .filter(|set| is_owned(set, deployment) && selector.matches(&set.labels()))
+        .filter(|set| same_template(set, deployment))
+        .min_by_key(|set| set.text_at(&["metadata", "creationTimestamp"]));
+    let Some(newest) = newest else { return Some(Vec::new()) };
+    Some(pods.iter().filter(|pod| is_owned(pod, newest) && selector.matches(&pod.labels())).collect())
 }
 
 fn read_selector(deployment: &Object) -> LabelSelector {
@@ -137,11 +146,14 @@ fn is_owned(object: &Object, owner: &Object) -> bool {
 
 /// Whether two pod templates are equal, except for the label that the Deployment controller adds.
 fn same_template(set: &Object, deployment: &Object) -> bool {
-    let template = |object: &Object| {
-        let mut template = object.value_at(&["spec", "template"]).cloned().unwrap_or_default();
-        let labels = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut);
-        labels.map(|labels| labels.shift_remove("pod-template-hash"));
-        template
-    };
-    object::value_at(&set.body, &["spec", "template"]).is_some() && template(set) == template(deployment)
+    set.value_at(&["spec", "template"]).is_some() && pod_template(set) == pod_template(deployment)
+}
+
+/// The pod template without the label that the Deployment controller adds.
+fn pod_template(object: &Object) -> Value {
+    let mut template = object.value_at(&["spec", "template"]).cloned().unwrap_or_default();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.shift_remove("pod-template-hash");
+    }
+    template
 }

@@ -14,7 +14,7 @@ use crate::state::KubeAdmiralState;
 /// The seconds between a change of pods and its reconciliation.
 pub(crate) const RECONCILE_DELAY: i64 = 10;
 
-/// Records the estimates of a moment in the memory of a row.
+/// Records the estimates at this second of the scenario in the memory of a row.
 pub(crate) fn record_estimates(
     policy: &AutoMigration,
     placement: &Placement,
@@ -28,20 +28,21 @@ pub(crate) fn record_estimates(
     let mut estimate = PodEstimate::default();
     let mut migrated = MigrationOutcome::default();
     for (cluster, pods) in pods {
-        let left = |(since, _): &(i64, i64)| since + threshold - seconds;
-        let stuck = pods.unschedulable.iter().filter(|replicas| left(replicas) <= 0);
-        let next = pods.unschedulable.iter().map(left).filter(|left| *left > 0).min();
-        let states = PodStates {
-            there: pods.desired,
-            scheduled: pods.count_scheduled(),
-            stuck: stuck.map(|(_, replicas)| replicas).sum(),
-            next: next.map(SignedDuration::from_secs),
-        };
+        let mut states =
+            PodStates { there: pods.desired, scheduled: pods.count_scheduled(), ..PodStates::default() };
+        for (since, replicas) in &pods.unschedulable {
+            let left = since + threshold - seconds;
+            if left <= 0 {
+                states.stuck += replicas;
+            } else {
+                let left = SignedDuration::from_secs(left);
+                states.next = Some(states.next.map_or(left, |next| next.min(left)));
+            }
+        }
         estimate.add_cluster(cluster, pods.desired, states);
-        let capacity =
-            |estimates: &CapacityEstimates| estimates.estimated_capacity.get(cluster.as_ref()).copied();
-        let now = capacity(&estimate.estimates);
-        if now.is_some() && now != before.as_ref().and_then(capacity) {
+        let now = estimate.estimates.estimated_capacity.get(cluster.as_ref());
+        let known = before.as_ref().and_then(|before| before.estimated_capacity.get(cluster.as_ref()));
+        if now.is_some() && now != known {
             migrated.full.push((cluster.clone(), states.stuck));
         }
     }

@@ -19,36 +19,41 @@ pub(super) fn image_patches(
 ) -> Result<Vec<Patch>, OverriderFailure> {
     let mut images: BTreeMap<String, String> = BTreeMap::new();
     let pods = OnceCell::new();
-    let pods = || pods.get_or_init(|| WorkloadPods::from_body(id, body)).as_ref().map_err(Clone::clone);
     for (number, overrider) in overriders.iter().enumerate() {
-        let failure = |message: String| OverriderFailure::new(format!("/overriders/image/{number}"), message);
-        for (path, written) in selected_images(overrider, body, &pods).map_err(failure)? {
+        let pointer = format!("/overriders/image/{number}");
+        let selected = selected_images(overrider, id, body, &pods)
+            .map_err(|message| OverriderFailure::new(&pointer, message))?;
+        for (path, written) in selected {
             let there = images.entry(path).or_insert(written);
-            *there = change_image(there, &overrider.operations).map_err(failure)?;
+            *there = change_image(there, &overrider.operations)
+                .map_err(|message| OverriderFailure::new(&pointer, message))?;
         }
     }
     Ok(images.into_iter().map(|(path, image)| Patch::replace_at(path, image.into())).collect())
 }
 
-/// The images of an overrider, by path.
-fn selected_images<'p>(
+/// The images of an overrider, by path. The pod spec is read when the first overrider needs it.
+fn selected_images(
     overrider: &ImageOverrider,
+    id: &ObjectRef,
     body: &Value,
-    pods: &impl Fn() -> Result<&'p WorkloadPods, String>,
+    pods: &OnceCell<Result<WorkloadPods, String>>,
 ) -> Result<Vec<(String, String)>, String> {
     if !overrider.image_path.is_empty() {
         let path = &overrider.image_path;
         let image = at_path(body, path).ok_or_else(|| format!("there is no image at `{path}`"))?;
         return Ok(vec![(path.clone(), image.to_owned())]);
     }
-    let pods = pods()?;
+    let pods = pods.get_or_init(|| WorkloadPods::from_body(id, body)).as_ref().map_err(Clone::clone)?;
     let names: BTreeSet<&str> = overrider.container_names.iter().map(String::as_str).collect();
     let meant = pods.containers().filter(|(_, c)| {
         work::charge_steps(1);
         !work::is_exceeded() && (names.is_empty() || names.contains(&*c.name))
     });
-    let image = |c: &k8s_openapi::api::core::v1::Container| c.image.clone().unwrap_or_default();
-    Ok(meant.map(|(place, container)| (pods.field_pointer(place, "image"), image(container))).collect())
+    let images = meant.map(|(place, container)| {
+        (pods.field_pointer(place, "image"), container.image.clone().unwrap_or_default())
+    });
+    Ok(images.collect())
 }
 
 /// The text at a path of plain segments.

@@ -20,8 +20,7 @@ pub(super) fn map_patches(
         if work::is_exceeded() {
             break;
         }
-        let failure =
-            |message: String| OverriderFailure::new(format!("/overriders/{field}/{number}"), message);
+        let pointer = format!("/overriders/{field}/{number}");
         match overrider.operator.as_str() {
             "" | "overwrite" => {
                 for (key, value) in &overrider.value {
@@ -32,10 +31,11 @@ pub(super) fn map_patches(
             }
             "addIfAbsent" => {
                 if overrider.value.is_empty() {
-                    return Err(failure(format!("the {field} to add are empty")));
+                    let message = format!("the {field} to add are empty");
+                    return Err(OverriderFailure::new(pointer, message));
                 }
                 if let Some(key) = overrider.value.keys().find(|key| map.contains_key(*key)) {
-                    return Err(failure(format!("`{key}` already exists")));
+                    return Err(OverriderFailure::new(pointer, format!("`{key}` already exists")));
                 }
                 map.extend(overrider.value.clone());
             }

@@ -53,7 +53,8 @@ impl WorkloadPods {
     }
 
     /// The JSON pointer to a container's field.
-    pub(super) fn field_pointer(&self, (list, at): ContainerRef, field: &str) -> String {
+    pub(super) fn field_pointer(&self, container: ContainerRef, field: &str) -> String {
+        let (list, at) = container;
         format!("{}/{list}/{at}/{field}", self.pointer)
     }
 }
@@ -78,10 +79,8 @@ pub(super) fn command_patches(
         *there = change_command(there.take(), overrider)
             .map_err(|why| OverriderFailure::new(format!("/overriders/{field}/{number}"), why))?;
     }
-    let patch = |(path, words): (String, Option<Vec<String>>)| {
-        Patch::replace_at(path, words.map_or(Value::Null, Value::from))
-    };
-    Ok(changed.into_iter().map(patch).collect())
+    let patches = changed.into_iter();
+    Ok(patches.map(|(path, words)| Patch::replace_at(path, words.map_or(Value::Null, Value::from))).collect())
 }
 
 /// The words after one overrider. An empty list becomes `None` when words are removed.
@@ -124,11 +123,11 @@ pub(super) fn env_patches(
         change_env(there, overrider)
             .map_err(|why| OverriderFailure::new(format!("/overriders/envs/{number}"), why))?;
     }
-    let patch = |(path, variables): (String, Option<Vec<EnvVar>>)| {
+    let patches = changed.into_iter().map(|(path, variables)| {
         let variables = variables.map(|all| all.iter().map(encode_variable).collect());
         Patch::replace_at(path, variables.unwrap_or(Value::Null))
-    };
-    Ok(changed.into_iter().map(patch).collect())
+    });
+    Ok(patches.collect())
 }
 
 /// Applies one overrider to variables. An empty list becomes `None` when the last one is removed.

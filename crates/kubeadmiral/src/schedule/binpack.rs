@@ -56,16 +56,17 @@ pub(super) fn plan_binpack(
 }
 
 fn should_plan(limits: &ReplicaLimits, current: &CurrentReplicas<'_>) -> bool {
-    let beyond = |(at, n): (usize, &Option<i64>)| n.is_some_and(|n| limits.cap_allowed(at, n) < n);
-    if current.lost || current.replicas.iter().enumerate().any(beyond) {
+    let mut replicas = current.replicas.iter().enumerate();
+    if current.lost || replicas.any(|(at, n)| n.is_some_and(|n| limits.cap_allowed(at, n) < n)) {
         return true;
     }
-    let settled = |(at, scheduled): (usize, &Option<i64>)| match (scheduled, limits.estimated_capacity(at)) {
-        (None, _) => true,
-        (Some(scheduled), Some(estimate)) => *scheduled == estimate,
-        (Some(scheduled), None) => *scheduled == current.replicas[at].unwrap_or(0),
-    };
-    !current.awaited && current.scheduled.iter().enumerate().all(settled)
+    let mut scheduled = current.scheduled.iter().enumerate();
+    !current.awaited
+        && scheduled.all(|(at, scheduled)| match (scheduled, limits.estimated_capacity(at)) {
+            (None, _) => true,
+            (Some(scheduled), Some(estimate)) => *scheduled == estimate,
+            (Some(scheduled), None) => *scheduled == current.replicas[at].unwrap_or(0),
+        })
 }
 
 /// Gives minimums, then fills the first cluster, the second, and so on.

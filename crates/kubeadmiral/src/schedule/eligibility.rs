@@ -55,13 +55,14 @@ impl<'w> ClusterFilters<'w> {
 
     /// The taint that refuses the object. Only `NoExecute` refuses objects that are already there.
     fn find_untolerated<'c>(&self, cluster: &'c Cluster, scheduled: bool) -> Option<&'c Taint> {
-        let counts = |taint: &&Taint| match taint.effect.as_str() {
-            "NoExecute" => true,
-            "NoSchedule" => !scheduled,
-            _ => false,
-        };
-        let tolerations = &self.wanted.tolerations;
-        cluster.taints.iter().filter(counts).find(|t| !affinity::is_tolerated(tolerations.iter(), t))
+        cluster.taints.iter().find(|taint| {
+            let counts = match taint.effect.as_str() {
+                "NoExecute" => true,
+                "NoSchedule" => !scheduled,
+                _ => false,
+            };
+            counts && !affinity::is_tolerated(self.wanted.tolerations.iter(), taint)
+        })
     }
 
     /// Why a filter refused a cluster.

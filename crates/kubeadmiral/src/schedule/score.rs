@@ -1,7 +1,7 @@
 //! The scores: the sum over plugins, for every cluster that passed the filters.
 
 use super::super::affinity;
-use super::super::effective_policy::EffectivePolicy;
+use super::super::effective_policy::{EffectivePolicy, PreferredTerm};
 use super::super::profile::ScorePlugin;
 use super::{JoinedCluster, SchedulingUnit};
 
@@ -33,13 +33,16 @@ pub(super) fn compute_scores(
 
 /// The score by untolerated `PreferNoSchedule` taints: the fewer, the better.
 fn score_by_taints(wanted: &EffectivePolicy<'_>, feasible: &[&JoinedCluster<'_>]) -> Vec<i64> {
-    let soft = |effect: &str| effect.is_empty() || effect == "PreferNoSchedule";
-    let count = |member: &&JoinedCluster<'_>| {
-        let taints = member.cluster.taints.iter().filter(|t| t.effect == "PreferNoSchedule");
-        let tolerations = || wanted.tolerations.iter().filter(|t| soft(&t.effect));
-        taints.filter(|taint| !affinity::is_tolerated(tolerations(), taint)).count()
-    };
-    let counts: Vec<i64> = feasible.iter().map(|m| i64::try_from(count(m)).unwrap_or(i64::MAX)).collect();
+    let mut counts = Vec::with_capacity(feasible.len());
+    for member in feasible {
+        let taints = member.cluster.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
+        let untolerated = taints.filter(|taint| {
+            let tolerations = wanted.tolerations.iter();
+            let soft = tolerations.filter(|t| t.effect.is_empty() || t.effect == "PreferNoSchedule");
+            !affinity::is_tolerated(soft, taint)
+        });
+        counts.push(i64::try_from(untolerated.count()).unwrap_or(i64::MAX));
+    }
     match counts.iter().copied().max().unwrap_or(0) {
         0 => vec![MAX_SCORE; counts.len()],
         max => counts.into_iter().map(|count| MAX_SCORE - MAX_SCORE * count / max).collect(),
@@ -51,17 +54,18 @@ fn score_by_affinity(
     wanted: &EffectivePolicy<'_>,
     feasible: &[&JoinedCluster<'_>],
 ) -> Result<Vec<i64>, String> {
-    let counting = || wanted.preferred.iter().filter(|p| p.weight != 0);
-    for requirement in counting().flat_map(|p| &p.preference.match_expressions) {
+    let weighted: Vec<&PreferredTerm> = wanted.preferred.iter().filter(|p| p.weight != 0).collect();
+    for requirement in weighted.iter().flat_map(|p| &p.preference.match_expressions) {
         affinity::check_requirement(requirement)
             .map_err(|e| format!("a preferred term is malformed: {}", e.0))?;
     }
-    let sum = |member: &&JoinedCluster<'_>| -> i64 {
-        let matching = counting()
+    let mut sums: Vec<i64> = Vec::with_capacity(feasible.len());
+    for member in feasible {
+        let matching = weighted
+            .iter()
             .filter(|p| affinity::all_hold(&p.preference.match_expressions, &member.cluster.labels));
-        matching.map(|p| i64::from(p.weight)).sum()
-    };
-    let sums: Vec<i64> = feasible.iter().map(sum).collect();
+        sums.push(matching.map(|p| i64::from(p.weight)).sum());
+    }
     match sums.iter().copied().max().unwrap_or(0) {
         0 => Ok(sums),
         max => Ok(sums.into_iter().map(|sum| MAX_SCORE * sum / max).collect()),

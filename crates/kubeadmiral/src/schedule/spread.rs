@@ -33,12 +33,6 @@ impl ReplicaDivision {
     }
 }
 
-/// 32-bit FNV-1 over the cluster's name followed by the object's key.
-pub(super) fn hash_cluster(cluster: &str, key: &str) -> u32 {
-    let bytes = cluster.bytes().chain(key.bytes());
-    bytes.fold(2_166_136_261, |hash: u32, byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
-}
-
 /// Divides `total` among the clusters. All lists are by cluster. `current` are the current replicas.
 pub(super) fn plan_spread(
     shares: &[SpreadShare],
@@ -54,20 +48,23 @@ pub(super) fn plan_spread(
     }
     let mut now: Vec<i64> = current.iter().enumerate().map(|(at, n)| limits.cap_runnable(at, *n)).collect();
     let running: i64 = now.iter().sum();
-    let unlimited = ReplicaLimits::unlimited(shares.len());
-    let scale = |now: &[i64], by: i64, up: bool| {
-        let moving = shares.iter().zip(now).zip(&target.plan).map(|((share, now), plan)| {
-            let weight = if up { plan - now } else { now - plan };
-            let max = if up { share.bounds.max.map(|max| max - now) } else { Some(*now) };
-            (weight > 0).then_some(SpreadShare { weight, bounds: Bounds { min: 0, max }, hash: share.hash })
-        });
-        let (places, moving): (Vec<usize>, Vec<SpreadShare>) =
-            moving.enumerate().filter_map(|(at, share)| Some((at, share?))).unzip();
-        (places, divide_by_preference(&moving, &unlimited, by, false).plan)
-    };
     let missing = target.planned_total() - running;
     if missing != 0 {
-        let (places, moved) = scale(&now, missing.abs(), missing > 0);
+        let (mut places, mut moving) = (Vec::new(), Vec::new());
+        for (at, share) in shares.iter().enumerate() {
+            let (now, plan) = (now[at], target.plan[at]);
+            let (weight, max) = if missing > 0 {
+                (plan - now, share.bounds.max.map(|max| max - now))
+            } else {
+                (now - plan, Some(now))
+            };
+            if weight > 0 {
+                places.push(at);
+                moving.push(SpreadShare { weight, bounds: Bounds { min: 0, max }, hash: share.hash });
+            }
+        }
+        let unlimited = ReplicaLimits::unlimited(moving.len());
+        let moved = divide_by_preference(&moving, &unlimited, missing.abs(), false).plan;
         for (at, moved) in places.into_iter().zip(moved) {
             now[at] += if missing > 0 { moved } else { -moved };
         }
@@ -133,7 +130,7 @@ mod tests {
         let share = |(name, weight, min): &(&str, i64, i64)| SpreadShare {
             weight: *weight,
             bounds: Bounds { min: *min, max: None },
-            hash: hash_cluster(name, key),
+            hash: federate_dialect::compute_fnv1(name.bytes().chain(key.bytes())),
         };
         clusters.iter().map(share).collect()
     }

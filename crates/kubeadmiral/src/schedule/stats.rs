@@ -4,8 +4,8 @@
 //! available. Of pods' requests only GPUs count.
 
 use super::weights::FreeAmounts;
-use federate_kubernetes::Cluster;
 use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Capacity, Cluster};
 
 /// The only requested resource that counts.
 pub(in super::super) const GPU: &str = "nvidia.com/gpu";
@@ -15,6 +15,14 @@ pub(in super::super) const GPU: &str = "nvidia.com/gpu";
 struct Resource {
     allocatable: i64,
     used: i64,
+}
+
+impl Resource {
+    fn from_capacity(capacity: &Capacity, name: &str, unit: fn(Quantity) -> i64) -> Self {
+        let allocatable = unit(capacity.allocatable.get(name).copied().unwrap_or_default());
+        let available = unit(capacity.available.get(name).copied().unwrap_or_default());
+        Self { allocatable, used: allocatable.saturating_sub(available) }
+    }
 }
 
 /// A cluster's resources.
@@ -31,20 +39,13 @@ pub(super) struct ClusterStats {
 impl ClusterStats {
     pub(super) fn from_cluster(cluster: &Cluster) -> Self {
         let Some(capacity) = &cluster.capacity else { return Self::default() };
-        let of = |name: &str, unit: fn(Quantity) -> i64| {
-            let allocatable = capacity.allocatable.get(name).copied().unwrap_or_default();
-            let available = capacity.available.get(name).copied().unwrap_or_default();
-            let amounts = FreeAmounts { allocatable: allocatable.value(), available: available.value() };
-            let resource = Resource {
-                allocatable: unit(allocatable),
-                used: unit(allocatable).saturating_sub(unit(available)),
-            };
-            (resource, amounts)
-        };
-        let (cpu, cores) = of("cpu", Quantity::milli_value);
-        let (memory, _) = of("memory", Quantity::value);
-        let (gpu, gpus) = of(GPU, Quantity::value);
-        Self { cpu, memory, gpu, cores, gpus }
+        Self {
+            cpu: Resource::from_capacity(capacity, "cpu", Quantity::milli_value),
+            memory: Resource::from_capacity(capacity, "memory", Quantity::value),
+            gpu: Resource::from_capacity(capacity, GPU, Quantity::value),
+            cores: FreeAmounts::from_capacity(capacity, "cpu"),
+            gpus: FreeAmounts::from_capacity(capacity, GPU),
+        }
     }
 
     /// Whether a pod's GPUs fit into the free ones.
@@ -54,12 +55,10 @@ impl ClusterStats {
 
     /// Allocatable and requested amounts of the resources that count, each with its weight.
     fn counted_resources(&self, gpu: Option<i64>) -> impl Iterator<Item = (i64, i64, i64)> {
-        let of = |resource: Resource, request: i64, weight: i64| {
-            (resource.allocatable, resource.used.saturating_add(request), weight)
-        };
-        [Some(of(self.cpu, 0, 1)), Some(of(self.memory, 0, 1)), gpu.map(|gpu| of(self.gpu, gpu, 4))]
-            .into_iter()
-            .flatten()
+        let cpu = (self.cpu.allocatable, self.cpu.used, 1);
+        let memory = (self.memory.allocatable, self.memory.used, 1);
+        let gpu = gpu.map(|gpu| (self.gpu.allocatable, self.gpu.used.saturating_add(gpu), 4));
+        [cpu, memory].into_iter().chain(gpu)
     }
 
     /// 100 if the same part of all resources is used, 0 if one is exhausted.
@@ -69,11 +68,10 @@ impl ClusterStats {
         reason = "the arithmetic is specified so"
     )]
     pub(super) fn balanced_score(&self, gpu: Option<i64>) -> i64 {
-        let fraction = |(allocatable, requested, _): (i64, i64, i64)| match allocatable {
-            0 => 1.0,
-            _ => requested as f64 / allocatable as f64,
-        };
-        let fractions: Vec<f64> = self.counted_resources(gpu).map(fraction).collect();
+        let mut fractions = Vec::with_capacity(3);
+        for (allocatable, requested, _) in self.counted_resources(gpu) {
+            fractions.push(if allocatable == 0 { 1.0 } else { requested as f64 / allocatable as f64 });
+        }
         if fractions.iter().any(|f| *f >= 1.0) {
             return 0;
         }

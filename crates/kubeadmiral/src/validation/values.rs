@@ -36,7 +36,7 @@ struct Values<'o> {
 }
 
 impl Values<'_> {
-    fn add_finding(&mut self, at: &Cursor<'_>, message: String, help: String) {
+    fn add_finding(&mut self, at: &Cursor<'_>, message: impl Into<String>, help: impl Into<String>) {
         self.findings.push(
             Finding::warning("no-effect", self.object, message).with_pointer(at.pointer()).with_help(help),
         );
@@ -72,11 +72,7 @@ impl Values<'_> {
         let placement = spec.field("placement");
         if placement.is_present() && !placement.has_items() {
             let help = "name the clusters, or remove the empty list if every cluster is meant";
-            self.add_finding(
-                &placement,
-                "an empty `placement` allows every cluster".to_owned(),
-                help.to_owned(),
-            );
+            self.add_finding(&placement, "an empty `placement` allows every cluster", help);
         }
         for cluster in placement.items() {
             let wanted = cluster.field("preferences");
@@ -87,13 +83,13 @@ impl Values<'_> {
                 let message = format!(
                     "`minReplicas` {min} is greater than `maxReplicas` {max}: at most {max} are placed there"
                 );
-                self.add_finding(&least, message, "raise `maxReplicas` or lower `minReplicas`".to_owned());
+                self.add_finding(&least, message, "raise `maxReplicas` or lower `minReplicas`");
             }
         }
         let after = spec.field("autoMigration").field("when").field("podUnschedulableFor");
         if !after.as_text().is_empty() && goduration::parse(after.as_text()).is_none() {
             let message = "`podUnschedulableFor` is not a duration: the control plane cannot read the policy";
-            self.add_finding(&after, message.to_owned(), "write it like `60s` or `1m30s`".to_owned());
+            self.add_finding(&after, message, "write it like `60s` or `1m30s`");
         }
     }
 
@@ -103,7 +99,7 @@ impl Values<'_> {
         if let Err(malformed) = affinity::check_requirement(&requirement) {
             let message = format!("{}: the term refuses every cluster that reaches it", malformed.0);
             let help = "write a requirement as Kubernetes defines it for nodes";
-            self.add_finding(expression, message, help.to_owned());
+            self.add_finding(expression, message, help);
         }
     }
 
@@ -113,21 +109,13 @@ impl Values<'_> {
                 let path = patch.field("path");
                 if !path.as_text().is_empty() && !path.as_text().starts_with('/') {
                     let message = "the path does not begin with `/`, so its first part is ignored";
-                    self.add_finding(
-                        &path,
-                        message.to_owned(),
-                        format!("did you mean `/{}`?", path.as_text()),
-                    );
+                    self.add_finding(&path, message, format!("did you mean `/{}`?", path.as_text()));
                 }
             }
             let names = rule.field("targetClusters").field("clusters");
             if names.is_present() && !names.has_items() {
                 let help = "name the clusters, or remove the empty list if every cluster is meant";
-                self.add_finding(
-                    &names,
-                    "an empty `clusters` selects every cluster".to_owned(),
-                    help.to_owned(),
-                );
+                self.add_finding(&names, "an empty `clusters` selects every cluster", help);
             }
         }
     }

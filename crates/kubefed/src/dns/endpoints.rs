@@ -38,15 +38,15 @@ pub(super) fn compute_endpoints(
         RecordKind::Ingress(spec) => (spec.record_ttl, ingress_endpoints(spec, status, hosts)?),
     };
     let ttl = if ttl == 0 { DEFAULT_TTL } else { ttl };
-    let written = |endpoint: Endpoint| {
+    let written = merge_endpoints(endpoints).into_iter().map(|endpoint| {
         let mut value = json!({"dnsName": endpoint.name, "recordTTL": ttl,
             "recordType": endpoint.record_type, "targets": endpoint.targets});
         if endpoint.labelled {
             value["labels"] = json!({"serviceName": record.id.name});
         }
         value
-    };
-    Ok(merge_endpoints(endpoints).into_iter().map(written).collect())
+    });
+    Ok(written.collect())
 }
 
 /// The names of a service: by zone, by region and global, for each cluster.
@@ -104,13 +104,13 @@ fn ingress_endpoints(
     for entry in &status.entries {
         targets.extend(resolve_addresses(&entry.addresses, hosts)?);
     }
-    let endpoint = |name: &String| Endpoint {
+    let endpoints = spec.hosts.iter().map(|name| Endpoint {
         name: name.clone(),
         record_type: "A",
         targets: targets.clone(),
         labelled: false,
-    };
-    Ok(spec.hosts.iter().map(endpoint).collect())
+    });
+    Ok(endpoints.collect())
 }
 
 /// The addresses behind a load balancer.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{RecordFailure, RecordKind};
 use crate::KubeFedPlanner;
 use crate::api::ServiceRecordSpec;
-use crate::observation::is_managed;
+use crate::observation::{is_managed, string_at};
 use crate::state::{ClusterDns, LoadBalancer, LoadBalancerAddress, RecordStatus};
 use federate_kubernetes::{Cluster, Object};
 
@@ -70,14 +70,22 @@ fn service_entry(
         let help = "write `status.region` and `status.zones` of the cluster";
         return Err(RecordFailure { reason: "ClusterWithoutRegionOrZones", message, help });
     }
-    let managed = |kind: &str| {
-        let id = &record.id;
-        let found = plane.input.live.get(&cluster.name, "", kind, id.namespace.as_deref(), &id.name);
-        found.filter(|object| is_managed(object))
-    };
-    let answers = spec.allow_service_without_endpoints || managed("Endpoints").is_some_and(has_addresses);
-    let addresses = managed("Service").filter(|_| answers).map(load_balancer_addresses).unwrap_or_default();
-    Ok(build_entry(cluster, addresses))
+    let answers = spec.allow_service_without_endpoints
+        || find_managed(plane, record, cluster, "Endpoints").is_some_and(has_addresses);
+    let service = find_managed(plane, record, cluster, "Service").filter(|_| answers);
+    Ok(build_entry(cluster, service.map(load_balancer_addresses).unwrap_or_default()))
+}
+
+/// The managed core object of a kind with the namespace and the name of the record.
+fn find_managed<'p>(
+    plane: &'p KubeFedPlanner<'_>,
+    record: &Object,
+    cluster: &Cluster,
+    kind: &str,
+) -> Option<&'p Object> {
+    let id = &record.id;
+    let found = plane.input.live.get(&cluster.name, "", kind, id.namespace.as_deref(), &id.name);
+    found.filter(|object| is_managed(object))
 }
 
 fn build_entry(cluster: &Cluster, addresses: Vec<LoadBalancerAddress>) -> RecordEntry {
@@ -91,9 +99,9 @@ fn build_entry(cluster: &Cluster, addresses: Vec<LoadBalancerAddress>) -> Record
 
 fn has_addresses(endpoints: &Object) -> bool {
     let subsets = endpoints.value_at(&["subsets"]).and_then(Value::as_array);
-    let addresses =
-        |subset: &Value| subset.get("addresses").and_then(Value::as_array).is_some_and(|a| !a.is_empty());
-    subsets.into_iter().flatten().any(addresses)
+    let mut addresses =
+        subsets.into_iter().flatten().filter_map(|subset| subset.get("addresses")?.as_array());
+    addresses.any(|addresses| !addresses.is_empty())
 }
 
 fn ingress_addresses(plane: &KubeFedPlanner<'_>, record: &Object, cluster: &str) -> Vec<LoadBalancerAddress> {
@@ -106,12 +114,12 @@ fn ingress_addresses(plane: &KubeFedPlanner<'_>, record: &Object, cluster: &str)
 }
 
 fn load_balancer_addresses(object: &Object) -> Vec<LoadBalancerAddress> {
-    let text =
-        |ingress: &Value, key: &str| ingress.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = object.value_at(&["status", "loadBalancer", "ingress"]).and_then(Value::as_array);
-    let address =
-        |ingress| LoadBalancerAddress { ip: text(ingress, "ip"), hostname: text(ingress, "hostname") };
-    let mut addresses: Vec<LoadBalancerAddress> = list.into_iter().flatten().map(address).collect();
+    let addresses = list.into_iter().flatten().map(|ingress| LoadBalancerAddress {
+        ip: string_at(ingress, "ip").to_owned(),
+        hostname: string_at(ingress, "hostname").to_owned(),
+    });
+    let mut addresses: Vec<LoadBalancerAddress> = addresses.collect();
     addresses.sort();
     addresses
 }
@@ -120,15 +128,12 @@ impl ResolvedRecord {
     /// The status as the record carries it.
     pub(super) fn to_record_status(&self) -> RecordStatus {
         let of_service = matches!(self.kind, RecordKind::Service(_));
-        let entry = |entry: &RecordEntry| ClusterDns {
+        let dns = self.entries.iter().map(|entry| ClusterDns {
             cluster: entry.cluster.clone(),
             load_balancer: LoadBalancer { ingress: entry.addresses.clone() },
             region: of_service.then(|| entry.region.clone()),
             zones: of_service.then(|| entry.zones.clone()),
-        };
-        RecordStatus {
-            domain: of_service.then(|| self.domain.clone()),
-            dns: self.entries.iter().map(entry).collect(),
-        }
+        });
+        RecordStatus { domain: of_service.then(|| self.domain.clone()), dns: dns.collect() }
     }
 }

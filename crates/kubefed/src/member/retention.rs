@@ -30,12 +30,14 @@ pub(super) fn retain_fields(
 
 fn retain_metadata(body: &mut Value, live: &Object) -> Result<(), RetainTypeMismatch> {
     let version = Some(live.text_at(&["metadata", "resourceVersion"])).filter(|version| !version.is_empty());
-    let is_text = |map: &&Value| map.as_object().is_some_and(|map| map.values().all(Value::is_string));
-    let is_list = |list: &&Value| list.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    let finalizers = live.value_at(&["metadata", "finalizers"]).and_then(Value::as_array);
+    let finalizers = finalizers.filter(|list| list.iter().all(Value::is_string));
+    let annotations = live.value_at(&["metadata", "annotations"]).and_then(Value::as_object);
+    let annotations = annotations.filter(|map| map.values().all(Value::is_string));
     let kept = [
         ("resourceVersion", version.map(Value::from)),
-        ("finalizers", live.value_at(&["metadata", "finalizers"]).filter(is_list).cloned()),
-        ("annotations", live.value_at(&["metadata", "annotations"]).filter(is_text).cloned()),
+        ("finalizers", finalizers.cloned().map(Value::from)),
+        ("annotations", annotations.cloned().map(Value::from)),
     ];
     for (key, value) in kept {
         let metadata = body.get_mut("metadata").and_then(Value::as_object_mut).ok_or(RetainTypeMismatch)?;
@@ -63,7 +65,7 @@ fn read_field<'v>(value: &'v Value, path: &[&str]) -> Result<Option<&'v Value>, 
     Ok(Some(value))
 }
 
-/// The same, converted to its type.
+/// The value at a path, converted to its type.
 fn read_typed<'v, T>(
     value: &'v Value,
     path: &[&str],
@@ -103,9 +105,11 @@ fn retain_service(body: &mut Value, live: &Value) -> Result<(), RetainTypeMismat
 
 /// The port with the node port of the live one. Of several equal ports the last counts.
 fn with_node_port(mut port: Value, theirs: &[Value]) -> Value {
-    let same =
-        |other: &&Value| ["name", "protocol", "port"].iter().all(|key| port.get(key) == other.get(key));
-    let node_port = theirs.iter().filter(same).filter_map(|other| other.get("nodePort")).next_back();
+    let node_port = theirs
+        .iter()
+        .filter(|other| ["name", "protocol", "port"].iter().all(|key| port.get(key) == other.get(key)))
+        .filter_map(|other| other.get("nodePort"))
+        .next_back();
     if let (Some(node_port), Some(port)) = (node_port, port.as_object_mut()) {
         port.insert("nodePort".to_owned(), node_port.clone());
     }

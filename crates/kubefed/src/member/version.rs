@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use super::super::federated_object::FederatedObject;
 use super::super::{KubeFedPlanner, explanation};
 use federate_dialect::{Placement, gojson};
+use federate_kubernetes::Object;
 use federate_kubernetes::object::{string_map, value_at};
-use federate_kubernetes::{Labels, Object, ObjectRef};
 
 /// The kinds that record versions: of namespaced objects, and of cluster-scoped ones.
 const KINDS: [&str; 2] = ["PropagatedVersion", "ClusterPropagatedVersion"];
@@ -32,8 +32,9 @@ pub(super) fn recorded_version<'r>(
     let own = &federated.object.id;
     let kind = if own.namespace.is_some() { KINDS[0] } else { KINDS[1] };
     let name = format!("{}-{}", federated.target.kind.to_lowercase(), own.name);
-    let is_its = |id: &ObjectRef| id.kind == kind && id.namespace == own.namespace && id.name == name;
-    let record = plane.sent.iter().find(|object| is_its(&object.id))?;
+    let record = plane.sent.iter().find(|record| {
+        record.id.kind == kind && record.id.namespace == own.namespace && record.id.name == name
+    })?;
     let (template, overrides) = current_versions(row, federated);
     if record.text_at(&["status", "templateVersion"]) != template
         || record.text_at(&["status", "overridesVersion"]) != overrides
@@ -53,45 +54,42 @@ pub(super) fn is_current(recorded: Option<&str>, desired: &Value, live: &Object)
 
 /// The version of an object in a cluster.
 fn object_version(live: &Object) -> String {
-    match live
-        .value_at(&["metadata", "generation"])
-        .and_then(Value::as_i64)
-        .filter(|generation| *generation != 0)
-    {
-        Some(generation) => format!("gen:{generation}"),
-        None => format!("rv:{}", live.text_at(&["metadata", "resourceVersion"])),
+    match live.value_at(&["metadata", "generation"]).and_then(Value::as_i64) {
+        Some(generation) if generation != 0 => format!("gen:{generation}"),
+        _ => format!("rv:{}", live.text_at(&["metadata", "resourceVersion"])),
     }
 }
 
 fn same_metadata(desired: &Value, live: &Value) -> bool {
-    let text = |value, key| {
-        value_at(value, &["metadata", key]).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let map = |value, key| -> Labels { string_map(value_at(value, &["metadata", key])) };
-    ["name", "namespace"].iter().all(|key| text(desired, key) == text(live, key))
-        && ["labels", "annotations"].iter().all(|key| map(desired, key) == map(live, key))
+    for key in ["name", "namespace"] {
+        let [desired, live] = [desired, live]
+            .map(|object| value_at(object, &["metadata", key]).and_then(Value::as_str).unwrap_or_default());
+        if desired != live {
+            return false;
+        }
+    }
+    ["labels", "annotations"].iter().all(|key| {
+        let [desired, live] = [desired, live].map(|object| string_map(value_at(object, &["metadata", key])));
+        desired == live
+    })
 }
 
 /// The versions of the template and of the overrides, after the scheduler has written them.
 fn current_versions(row: &Placement, federated: &FederatedObject<'_>) -> (String, String) {
     let object = federated.object;
     let scheduled = row.policy.as_ref().is_some_and(|policy| *policy != object.id);
-    let schedule = || row.clusters.iter().map(|p| (p.name.clone(), p.replicas.unwrap_or(0))).collect();
-    let rewritten = scheduled.then(|| explanation::rewrite_federated(federated, &schedule()));
+    let rewritten = scheduled.then(|| {
+        let schedule = row.clusters.iter().map(|p| (p.name.clone(), p.replicas.unwrap_or(0)));
+        explanation::rewrite_federated(federated, &schedule.collect())
+    });
     compute_versions(rewritten.as_ref().unwrap_or(&object.body))
 }
 
 /// The versions of the template and of the overrides of a federated object.
 pub(crate) fn compute_versions(federated: &Value) -> (String, String) {
     let template = value_at(federated, &["spec", "template"]).filter(|template| !template.is_null());
-    (
-        template.map(hash_value).unwrap_or_default(),
-        overrides_version(value_at(federated, &["spec", "overrides"])),
-    )
-}
-
-fn hash_value(value: &Value) -> String {
-    md5_hex(&gojson::write_sorted(value))
+    let template = template.map(|template| md5_hex(&gojson::write_sorted(template))).unwrap_or_default();
+    (template, overrides_version(value_at(federated, &["spec", "overrides"])))
 }
 
 /// The MD5 of a text and a newline.
@@ -122,11 +120,11 @@ fn encode_entry(entry: &Value) -> String {
 }
 
 fn encode_step(step: &Value) -> String {
-    let given = |key| step.get(key).filter(|value| !value.is_null());
+    let [op, path, value] = ["op", "path", "value"].map(|key| step.get(key).filter(|value| !value.is_null()));
     let mut fields = Vec::new();
-    fields.extend(given("op").filter(|op| *op != "").map(|op| encode_field("op", op)));
-    fields.push(encode_field("path", given("path").unwrap_or(&json!(""))));
-    fields.extend(given("value").map(|value| encode_field("value", &to_floats(value))));
+    fields.extend(op.filter(|op| *op != "").map(|op| encode_field("op", op)));
+    fields.push(encode_field("path", path.unwrap_or(&json!(""))));
+    fields.extend(value.map(|value| encode_field("value", &to_floats(value))));
     format!("{{{}}}", fields.join(","))
 }
 
@@ -153,8 +151,9 @@ mod tests {
     #[test]
     fn the_worked_example() {
         // echo '{"data":{"k":"v"}}' | md5sum
-        assert_eq!(hash_value(&json!({"data": {"k": "v"}})), "86d7340b476552a96d857c5b58aace45");
-        assert_eq!(overrides_version(None), "2979b7538b527abe06492021841caf47");
+        let (template, overrides) = compute_versions(&json!({"spec": {"template": {"data": {"k": "v"}}}}));
+        assert_eq!(template, "86d7340b476552a96d857c5b58aace45");
+        assert_eq!(overrides, "2979b7538b527abe06492021841caf47");
     }
 
     #[test]

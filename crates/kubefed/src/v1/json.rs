@@ -63,12 +63,13 @@ pub(super) fn read_string_list(
     name: &str,
 ) -> Result<Vec<String>, Error> {
     let Some(value) = find_field(structure, name) else { return Ok(Vec::new()) };
-    let item = |item: &Value| match item {
-        Value::Null => Some(String::new()),
-        other => other.as_str().map(str::to_owned),
-    };
-    let items = value.as_array().and_then(|items| items.iter().map(item).collect::<Option<Vec<_>>>());
-    items.ok_or_else(|| format!("`{name}` must be a list of strings"))
+    let items = value.as_array().ok_or_else(|| format!("`{name}` must be a list of strings"))?;
+    let texts = items.iter().map(|item| match item {
+        Value::Null => Ok(String::new()),
+        Value::String(text) => Ok(text.clone()),
+        _ => Err(format!("`{name}` must be a list of strings")),
+    });
+    texts.collect()
 }
 
 /// The entries of a map field, with their keys as written.

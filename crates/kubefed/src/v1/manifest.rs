@@ -25,15 +25,13 @@ pub(in super::super) fn render_variants(row: &Placement, template: &Template) ->
         let class = classes.entry((share.replicas, share.completions, own));
         class.or_insert_with(|| (share, Vec::new())).1.push(cluster);
     }
-    let variant = |(share, mut clusters): (Share, Vec<ClusterName>)| {
+    let mut variants = Vec::with_capacity(classes.len());
+    for (share, mut clusters) in classes.into_values() {
         clusters.sort();
         let body = render_body(template.for_cluster(&share.cluster), &share);
-        ManifestVariant {
-            clusters: clusters.into(),
-            rendered: Ok(RenderedManifest { body, changes: Vec::new() }),
-        }
-    };
-    let mut variants: Vec<ManifestVariant> = classes.into_values().map(variant).collect();
+        let rendered = Ok(RenderedManifest { body, changes: Vec::new() });
+        variants.push(ManifestVariant { clusters: clusters.into(), rendered });
+    }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     variants
 }

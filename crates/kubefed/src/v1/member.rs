@@ -6,14 +6,12 @@
 use serde_json::Value;
 
 use super::super::KubeFedPlanner;
+use super::super::member::OK_STATUS;
 use super::manifest;
 use federate_dialect::{ControlPlaneAction, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::object::{string_map, value_at};
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Template;
-
-/// The status of an action without problems.
-const OK_STATUS: &str = "OK";
 
 /// Decides what to do in a cluster; `None` where the cluster is not handled.
 pub(in super::super) fn reconcile_member(
@@ -29,19 +27,19 @@ pub(in super::super) fn reconcile_member(
     }
     let variants = manifest::render_variants(row, template).into_iter();
     let mut own = variants.filter(|variant| variant.clusters.contains(&cluster.name));
-    let done = |op: SyncOp| Some(ControlPlaneAction { op, adopts: false, status: OK_STATUS, hint: None });
-    match (own.next().and_then(|variant| variant.rendered.ok()), live) {
+    let op = match (own.next().and_then(|variant| variant.rendered.ok()), live) {
         // A Job stays in a cluster that has no parallelism.
         (None, Some(live)) if template.object.id.kind != "Job" && !live.is_deleting() => {
-            done(SyncOp::Delete(DeleteOptions::new()))
+            SyncOp::Delete(DeleteOptions::new())
         }
-        (None, _) => None,
-        (Some(rendered), None) => done(SyncOp::Create(rendered.body)),
+        (None, _) => return None,
+        (Some(rendered), None) => SyncOp::Create(rendered.body),
         (Some(rendered), Some(live)) => {
             let body = retain_fields(rendered.body, live);
-            if is_up_to_date(&body, live) { done(SyncOp::Nothing) } else { done(SyncOp::Update(body)) }
+            if is_up_to_date(&body, live) { SyncOp::Nothing } else { SyncOp::Update(body) }
         }
-    }
+    };
+    Some(ControlPlaneAction { op, adopts: false, status: OK_STATUS, hint: None })
 }
 
 /// Whether the labels, the annotations and all other fields that are sent are equal in the live object.
@@ -49,9 +47,10 @@ fn is_up_to_date(body: &Value, live: &Object) -> bool {
     let identity = ["apiVersion", "kind", "metadata"];
     let mut sent =
         body.as_object().into_iter().flatten().filter(|(key, _)| !identity.contains(&key.as_str()));
-    let maps =
-        |value| ["labels", "annotations"].map(|field| string_map(value_at(value, &["metadata", field])));
-    maps(body) == maps(&live.body) && sent.all(|(key, value)| live.body.get(key) == Some(value))
+    let [desired, current] = [body, &live.body].map(|object| {
+        ["labels", "annotations"].map(|field| string_map(value_at(object, &["metadata", field])))
+    });
+    desired == current && sent.all(|(key, value)| live.body.get(key) == Some(value))
 }
 
 /// The object with the allocated fields of the live one.
@@ -68,10 +67,11 @@ fn retain_fields(mut body: Value, live: &Object) -> Value {
     }
     let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
     for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
-        let same = |other: &&Value| ["name", "protocol", "port"].iter().all(|k| port.get(*k) == other.get(k));
-        let node_port = theirs.iter().find(same).and_then(|other| other.get("nodePort")).cloned();
-        if let Some(node_port) = node_port {
-            port.insert("nodePort".to_owned(), node_port);
+        let same = theirs
+            .iter()
+            .find(|other| ["name", "protocol", "port"].iter().all(|k| port.get(*k) == other.get(k)));
+        if let Some(node_port) = same.and_then(|other| other.get("nodePort")) {
+            port.insert("nodePort".to_owned(), node_port.clone());
         }
     }
     body

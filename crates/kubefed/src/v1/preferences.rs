@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::json;
 use crate::api::ClusterPreference;
@@ -54,14 +54,15 @@ impl V1Preferences {
         const OUTER: &[&str] = &["rebalance", "clusters"];
         const INNER: &[&str] = &["weight", "minReplicas", "maxReplicas"];
         let document = json::parse(annotation).unwrap_or_default();
-        let unknown = |map: &Map<String, Value>, known: &'static [&'static str]| {
-            let keys = map.keys().filter(|key| !known.iter().any(|known| known.eq_ignore_ascii_case(key)));
-            keys.map(|key| (key.clone(), known)).collect::<Vec<_>>()
-        };
-        let outer = document.as_object().map(|map| unknown(map, OUTER)).unwrap_or_default();
+        let outer = document.as_object().map(|map| (map, OUTER));
         let clusters = document.get("clusters").and_then(Value::as_object).into_iter().flatten();
-        let inner = clusters.filter_map(|(_, value)| Some(unknown(value.as_object()?, INNER))).flatten();
-        outer.into_iter().chain(inner).collect()
+        let inner = clusters.filter_map(|(_, value)| Some((value.as_object()?, INNER)));
+        let mut unknown = Vec::new();
+        for (map, known) in outer.into_iter().chain(inner) {
+            let keys = map.keys().filter(|key| !known.iter().any(|known| known.eq_ignore_ascii_case(key)));
+            unknown.extend(keys.map(|key| (key.clone(), known)));
+        }
+        unknown
     }
 
     /// The preference for one cluster.

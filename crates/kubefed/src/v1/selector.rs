@@ -56,17 +56,13 @@ fn parse_requirement(item: &Value) -> Result<V1Requirement, String> {
 }
 
 fn parse_operator(operator: &str, values: &[String]) -> Result<Test, String> {
-    let integer = || match values {
-        [one] => one.parse::<i64>().map_err(|_| format!("`{operator}` needs an integer")),
-        _ => Err(format!("`{operator}` takes exactly one value")),
-    };
     match (operator, values.len()) {
         ("in" | "In", 1..) | ("=" | "==", 1) => Ok(Test::In),
         ("notin" | "NotIn", 1..) | ("!=", 1) => Ok(Test::NotIn),
         ("exists" | "Exists", 0) => Ok(Test::Exists),
         ("!" | "DoesNotExist", 0) => Ok(Test::Absent),
-        ("gt" | "Gt" | ">", _) => integer().map(Test::Above),
-        ("lt" | "Lt" | "<", _) => integer().map(Test::Below),
+        ("gt" | "Gt" | ">", _) => parse_bound(operator, values).map(Test::Above),
+        ("lt" | "Lt" | "<", _) => parse_bound(operator, values).map(Test::Below),
         ("in" | "In" | "notin" | "NotIn", _) => Err(format!("`{operator}` needs at least one value")),
         ("=" | "==" | "!=", _) => Err(format!("`{operator}` takes exactly one value")),
         ("exists" | "Exists" | "!" | "DoesNotExist", _) => Err(format!("`{operator}` takes no values")),
@@ -74,18 +70,28 @@ fn parse_operator(operator: &str, values: &[String]) -> Result<Test, String> {
     }
 }
 
+fn parse_bound(operator: &str, values: &[String]) -> Result<i64, String> {
+    match values {
+        [one] => one.parse().map_err(|_| format!("`{operator}` needs an integer")),
+        _ => Err(format!("`{operator}` takes exactly one value")),
+    }
+}
+
 impl V1Requirement {
     /// Whether a cluster's labels satisfy it.
     pub(super) fn matches_labels(&self, labels: &Labels) -> bool {
         let label = labels.get(&self.key);
-        let number = || label.and_then(|label| label.parse::<i64>().ok());
         match self.test {
             Test::In => label.is_some_and(|label| self.values.contains(label)),
             Test::NotIn => label.is_none_or(|label| !self.values.contains(label)),
             Test::Exists => label.is_some(),
             Test::Absent => label.is_none(),
-            Test::Above(bound) => number().is_some_and(|number| number > bound),
-            Test::Below(bound) => number().is_some_and(|number| number < bound),
+            Test::Above(bound) => {
+                label.and_then(|label| label.parse().ok()).is_some_and(|number: i64| number > bound)
+            }
+            Test::Below(bound) => {
+                label.and_then(|label| label.parse().ok()).is_some_and(|number: i64| number < bound)
+            }
         }
     }
 

@@ -1,17 +1,17 @@
-//! Placements and overrides that surely are not meant: no cluster at all, a selector beside a list, overrides and
+//! Placements and overrides that are probably mistakes: no cluster at all, a selector beside a list, overrides and
 //! preferences for clusters that are not selected.
 
-use super::super::{FederatedObject, KubeFedPlanner, placement};
+use super::super::{FederatedObject, KubeFedPlanner, SchedulingPreference, placement};
 use federate_kubernetes::Finding;
 use federate_kubernetes::schema::Cursor;
 
 /// The findings about all federated objects.
 pub(crate) fn check_placements(plane: &KubeFedPlanner<'_>) -> Vec<Finding> {
-    let of = |federated: &FederatedObject<'_>| match plane.preference_of(federated) {
-        Some(_) => check_preference(plane, federated),
+    let findings = plane.federated.iter().flat_map(|federated| match plane.preference_of(federated) {
+        Some(preference) => check_preference(plane, federated, preference),
         None => check_own_placement(plane, federated),
-    };
-    plane.federated.iter().flat_map(of).collect()
+    });
+    findings.collect()
 }
 
 /// Whether a federated object selects the cluster at an index.
@@ -27,51 +27,53 @@ fn check_own_placement(plane: &KubeFedPlanner<'_>, federated: &FederatedObject<'
     let spec = body.field("spec");
     let place = spec.field("placement");
     let (list, selector) = (place.field("clusters"), place.field("clusterSelector"));
-    let warning = |at: &Cursor<'_>, message: String, help: &str| {
-        Finding::warning("no-effect", federated.object, message).with_pointer(at.pointer()).with_help(help)
-    };
-    let mut found = Vec::new();
+    let mut found: Vec<(&str, String, &str)> = Vec::new();
     match (&federated.spec.placement.clusters, &federated.spec.placement.cluster_selector) {
         (Some(named), _) if named.is_empty() => {
             let message = "an empty `clusters` selects no cluster, whatever `clusterSelector` says";
-            found.push(warning(&list, message.to_owned(), "name the clusters, or remove the empty list"));
+            found.push((list.pointer(), message.to_owned(), "name the clusters, or remove the empty list"));
         }
         (Some(_), Some(_)) => {
             let message = "the `clusterSelector` has no effect beside the list `clusters`";
-            found.push(warning(&selector, message.to_owned(), "remove the selector, or the list"));
+            found.push((selector.pointer(), message.to_owned(), "remove the selector, or the list"));
         }
         (None, None) => {
             let message = format!(
                 "{} selects no cluster: it has neither `placement.clusters` nor `placement.clusterSelector`",
                 federated.object.id
             );
-            let at = if place.is_present() { &place } else { &spec };
-            found.push(warning(
-                at,
-                message,
-                "add one of the two; `clusterSelector: {}` selects every cluster",
-            ));
+            let pointer = if place.is_present() { place.pointer() } else { spec.pointer() };
+            let help = "add one of the two; `clusterSelector: {}` selects every cluster";
+            found.push((pointer, message, help));
         }
         _ => {}
     }
-    for entry in spec.field("overrides").items() {
-        let name = entry.field("clusterName");
+    let overrides = spec.field("overrides");
+    let names: Vec<Cursor<'_>> = overrides.items().map(|entry| entry.field("clusterName")).collect();
+    for name in &names {
         let at = plane.clusters.iter().position(|cluster| cluster.name.as_ref() == name.as_text());
         if at.is_some_and(|at| !selects_cluster(plane, federated, at)) {
             let message =
                 format!("the placement does not select `{}`, so this changes nothing", name.as_text());
-            found.push(warning(&name, message, "add the cluster to the placement, or remove the override"));
+            let help = "add the cluster to the placement, or remove the override";
+            found.push((name.pointer(), message, help));
         }
     }
-    found
+    let findings = found.into_iter().map(|(pointer, message, help)| {
+        Finding::warning("no-effect", federated.object, message).with_pointer(pointer).with_help(help)
+    });
+    findings.collect()
 }
 
 /// The findings about a preference for a cluster that the federated object, or its namespace, does not select.
 ///
 /// A preference decides in place of the placement, so that a cluster outside of the list gets replicas all the same; the
 /// namespace always limits the clusters.
-fn check_preference(plane: &KubeFedPlanner<'_>, federated: &FederatedObject<'_>) -> Vec<Finding> {
-    let Some(preference) = plane.preference_of(federated) else { return Vec::new() };
+fn check_preference(
+    plane: &KubeFedPlanner<'_>,
+    federated: &FederatedObject<'_>,
+    preference: &SchedulingPreference<'_>,
+) -> Vec<Finding> {
     let body = Cursor::new(&preference.object.body);
     let clusters = body.field("spec").field("clusters");
     let listed = federated.spec.placement.clusters.is_some();

@@ -168,16 +168,20 @@ impl AzureProvider {
     }
 
     fn compute_costs(&mut self, now: Timestamp) {
-        let compute =
-            |prices| Costs::from_prices(prices, &self.nodes.count_by_size(), &self.nodes.capacity, now);
-        self.costs = self.config.prices.as_ref().map(compute);
+        self.costs =
+            self.config.prices.as_ref().map(|prices| {
+                Costs::from_prices(prices, &self.nodes.count_by_size(), &self.nodes.capacity, now)
+            });
     }
 
     fn watch_namespaces(&mut self, namespaces: &[Value]) {
-        let here = || namespaces.iter().filter(|n| value_at(n, &["metadata", "deletionTimestamp"]).is_none());
-        self.namespaces.retain(|known, _| here().any(|namespace| object_name(namespace) == known));
+        let present = namespaces
+            .iter()
+            .filter(|namespace| value_at(namespace, &["metadata", "deletionTimestamp"]).is_none());
+        let present: Vec<&Value> = present.collect();
+        self.namespaces.retain(|known, _| present.iter().any(|namespace| object_name(namespace) == known));
         self.more_namespaces = false;
-        for namespace in here() {
+        for namespace in present {
             let known = self.namespaces.contains_key(object_name(namespace));
             if known || self.namespaces.len() < MAX_NAMESPACES {
                 self.namespaces.insert(object_name(namespace).to_owned(), owning_work(namespace).to_owned());
@@ -237,35 +241,42 @@ impl AzureProvider {
             Condition::new("ClusterPropertyCollectionSucceeded", "True", "PropertiesCollected", message);
         condition::set_condition(&mut status.conditions, collected, now);
         let mut properties = BTreeMap::new();
-        let mut property = |name: &str, value: String, observation_time: Timestamp| {
-            properties.insert(name.to_owned(), PropertyValue { value, observation_time });
-        };
-        property(NODE_COUNT, self.nodes.by_name.len().to_string(), now);
+        add_property(&mut properties, NODE_COUNT, self.nodes.by_name.len().to_string(), now);
         for (size, count) in self.nodes.count_by_size() {
             let size = if size.is_empty() { "undefined" } else { &size };
-            property(&format!("kubernetes.azure.com/vm-sizes/{size}/count"), count.to_string(), now);
+            add_property(
+                &mut properties,
+                &format!("kubernetes.azure.com/vm-sizes/{size}/count"),
+                count.to_string(),
+                now,
+            );
         }
         if let Some((version, since)) = self.cached_version(seen.version, now) {
-            property("k8s.io/k8s-version", version, since);
+            add_property(&mut properties, "k8s.io/k8s-version", version, since);
         }
         if let (Some(authority), Some(since)) = (&self.config.certificate_authority, self.started) {
-            property("k8s.io/cluster-certificate-authority-data", authority.clone(), since);
+            add_property(
+                &mut properties,
+                "k8s.io/cluster-certificate-authority-data",
+                authority.clone(),
+                since,
+            );
         }
         if let Some(costs) = self.current_costs(now) {
             condition::set_condition(&mut status.conditions, costs.to_condition(), now);
             if let Some([core, gigabyte]) = costs.format_rates() {
-                property("kubernetes.azure.com/per-cpu-core-cost", core, now);
-                property("kubernetes.azure.com/per-gb-memory-cost", gigabyte, now);
+                add_property(&mut properties, "kubernetes.azure.com/per-cpu-core-cost", core, now);
+                add_property(&mut properties, "kubernetes.azure.com/per-gb-memory-cost", gigabyte, now);
             }
         }
         status.properties = properties;
-        let available = || {
-            self.nodes.allocatable.saturating_sub(&NodeResources::sum_requests(seen.pods)).format_amounts()
-        };
         status.resource_usage = ResourceUsage {
             capacity: Some(self.nodes.capacity.format_amounts()),
             allocatable: Some(self.nodes.allocatable.format_amounts()),
-            available: self.config.available.then(available),
+            available: self.config.available.then(|| {
+                let requested = NodeResources::sum_requests(seen.pods);
+                self.nodes.allocatable.saturating_sub(&requested).format_amounts()
+            }),
             observation_time: None,
         };
         if self.config.namespace_collection {
@@ -276,9 +287,10 @@ impl AzureProvider {
 
     /// The Kubernetes version, and when it was read.
     fn cached_version(&mut self, seen: &str, now: Timestamp) -> Option<(String, Timestamp)> {
-        let fresh = |(_, since): &&(String, Timestamp)| now.duration_since(*since) < MAX_VERSION_AGE;
-        if let Some(known) = self.version.as_ref().filter(fresh) {
-            return Some(known.clone());
+        if let Some((known, since)) = &self.version
+            && now.duration_since(*since) < MAX_VERSION_AGE
+        {
+            return Some((known.clone(), *since));
         }
         self.version = (!seen.is_empty()).then(|| (seen.to_owned(), now));
         self.version.clone()
@@ -286,7 +298,7 @@ impl AzureProvider {
 
     fn current_costs(&mut self, now: Timestamp) -> Option<&Costs> {
         let prices = self.config.prices.as_ref()?;
-        if self.costs.as_ref().is_none_or(|costs| costs.is_outdated(prices)) {
+        if self.costs.as_ref().is_none_or(|costs| prices.updated > costs.computed) {
             self.compute_costs(now);
         }
         self.costs.as_ref()
@@ -304,7 +316,16 @@ impl AzureProvider {
     }
 }
 
-/// The name of the Work that owns a namespace, if one does.
+fn add_property(
+    properties: &mut BTreeMap<String, PropertyValue>,
+    name: &str,
+    value: String,
+    observation_time: Timestamp,
+) {
+    properties.insert(name.to_owned(), PropertyValue { value, observation_time });
+}
+
+/// The name of the Work that owns a namespace; empty if none does.
 fn owning_work(namespace: &Value) -> &str {
     let owners = value_at(namespace, &["metadata", "ownerReferences"]).and_then(Value::as_array);
     let mut works = owners.into_iter().flatten().filter(|owner| owner["kind"] == "AppliedWork");

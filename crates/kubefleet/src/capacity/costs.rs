@@ -26,7 +26,7 @@ pub struct Prices {
 /// The costs from the last computation.
 #[derive(Clone, Debug)]
 pub(super) struct Costs {
-    computed: Timestamp,
+    pub(super) computed: Timestamp,
     result: Result<Rates, String>,
 }
 
@@ -47,11 +47,6 @@ impl Costs {
         now: Timestamp,
     ) -> Self {
         Self { computed: now, result: compute_rates(prices, machines, capacity, now) }
-    }
-
-    /// Whether prices have been updated since.
-    pub(super) fn is_outdated(&self, prices: &Prices) -> bool {
-        prices.updated > self.computed
     }
 
     /// The costs of a core and of a gigabyte, as text.

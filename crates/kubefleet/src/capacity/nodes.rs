@@ -16,8 +16,10 @@ pub(super) struct NodeResources(pub(super) [FormattedQuantity; 2]);
 impl NodeResources {
     /// Reads a list of resources. Missing ones are 0.
     pub(super) fn from_list(list: Option<&Value>) -> Self {
-        let of = |name| FormattedQuantity::from_json(list?.get(name)?);
-        Self(RESOURCES.map(|name| of(name).unwrap_or_default()))
+        Self(RESOURCES.map(|name| {
+            let amount = list.and_then(|list| list.get(name)).and_then(FormattedQuantity::from_json);
+            amount.unwrap_or_default()
+        }))
     }
 
     /// The amounts of a node below a key of its status.
@@ -79,6 +81,7 @@ impl NodeResources {
 
 /// Whether a pod uses resources of a node.
 fn uses_node(pod: &Value) -> bool {
-    let text = |path: &[&str]| value_at(pod, path).and_then(Value::as_str).unwrap_or_default();
-    !text(&["spec", "nodeName"]).is_empty() && !matches!(text(&["status", "phase"]), "Succeeded" | "Failed")
+    let node = value_at(pod, &["spec", "nodeName"]).and_then(Value::as_str).unwrap_or_default();
+    let phase = value_at(pod, &["status", "phase"]).and_then(Value::as_str).unwrap_or_default();
+    !node.is_empty() && !matches!(phase, "Succeeded" | "Failed")
 }

@@ -35,10 +35,9 @@ pub(super) fn explain_rollout(
     let behaviour = &plane.behaviour;
     let now = plane.input.now.unwrap_or_default();
     let bindings = hub_bindings(subject, previous);
-    let others = || plane.input.repo.claimed_objects(NAME, Role::Other);
-    let strategies = others().filter(|o| o.id.kind.ends_with("StagedUpdateStrategy"));
-    let budget =
-        others().find(|o| o.id.kind.ends_with("DisruptionBudget") && o.id.name == subject.object.id.name);
+    let others = plane.input.repo.claimed_objects(NAME, Role::Other);
+    let strategies = others.filter(|o| o.id.kind.ends_with("StagedUpdateStrategy"));
+    let budget = find_budget(plane, &subject.object);
     let waves = waves::group_by_wave(subject.items.iter().map(|item| &item.id)).into_iter();
     RolloutExplanation {
         rolling: first_round(subject, decision, &bindings, now, behaviour),
@@ -59,16 +58,17 @@ fn first_round(
     now: Timestamp,
     behaviour: &KubeFleetBehaviour,
 ) -> Option<RollingRound> {
-    let row = |(cluster, row): (&Cluster, schedule::ScheduleRow)| {
+    let mut rows = Vec::new();
+    for (cluster, row) in decision.placed_clusters() {
         let state = match row.state {
             schedule::ScheduleState::Scheduled => BindingState::Scheduled,
             schedule::ScheduleState::Bound => BindingState::Bound,
         };
         let known = bindings.iter().find(|binding| binding.cluster == cluster.name && !binding.deleting);
-        let new = || RememberedBinding::new(cluster.name.clone(), state);
-        BindingRow { state, resources: BindingResources::Old, ..known.cloned().unwrap_or_else(new).to_row() }
-    };
-    let rows: Vec<BindingRow> = decision.placed_clusters().map(row).collect();
+        let known =
+            known.cloned().unwrap_or_else(|| RememberedBinding::new(cluster.name.clone(), state)).to_row();
+        rows.push(BindingRow { state, resources: BindingResources::Old, ..known });
+    }
     if rows.is_empty() || is_external(&subject.object) {
         return None;
     }
@@ -94,9 +94,8 @@ fn next_hub_round(
     now: Timestamp,
     behaviour: &KubeFleetBehaviour,
 ) -> Option<NextRound> {
-    let unknown =
-        |binding: &RememberedBinding| binding.state == BindingState::Bound && binding.resources.is_none();
-    if bindings.is_empty() || bindings.iter().any(unknown) || is_external(&subject.object) {
+    let is_unknown = bindings.iter().any(|b| b.state == BindingState::Bound && b.resources.is_none());
+    if bindings.is_empty() || is_unknown || is_external(&subject.object) {
         return None;
     }
     let rows: Vec<BindingRow> = bindings.iter().map(RememberedBinding::to_row).collect();
@@ -114,17 +113,17 @@ fn staged_rollout(
     behaviour: &KubeFleetBehaviour,
 ) -> StagedRollout {
     let picked: Vec<&Cluster> = decision.placed_clusters().map(|(cluster, _)| cluster).collect();
-    let stage = |stage: staged::UpdateStage| PlacementStage {
-        name: stage.name,
-        clusters: stage.clusters,
-        max_concurrency: stage.max_concurrency,
-    };
     let stages = staged::compute_stages(strategy, &picked, behaviour.stage_rules());
     StagedRollout {
         strategy: strategy.id.clone(),
-        stages: stages
-            .map(|stages| stages.into_iter().map(stage).collect())
-            .map_err(|failure| failure.name()),
+        stages: stages.map_err(|failure| failure.name()).map(|stages| {
+            let stages = stages.into_iter().map(|stage| PlacementStage {
+                name: stage.name,
+                clusters: stage.clusters,
+                max_concurrency: stage.max_concurrency,
+            });
+            stages.collect()
+        }),
     }
 }
 
@@ -157,31 +156,30 @@ pub(super) fn explain_evictions(
     previous: &PreviousPlan,
 ) -> Vec<String> {
     let placement = &subject.object;
-    let others = || plane.input.repo.claimed_objects(NAME, Role::Other);
-    let is_own = |eviction: &&Object| {
-        placement.id.kind == "ClusterResourcePlacement"
-            && eviction.id.kind == "ClusterResourcePlacementEviction"
+    if placement.id.kind != "ClusterResourcePlacement" {
+        return Vec::new();
+    }
+    let others = plane.input.repo.claimed_objects(NAME, Role::Other);
+    let evictions = others.filter(|eviction| {
+        eviction.id.kind == "ClusterResourcePlacementEviction"
             && eviction.text_at(&["spec", "placementName"]) == placement.id.name
-    };
-    let evictions: Vec<&Object> = others().filter(is_own).collect();
+    });
+    let evictions: Vec<&Object> = evictions.collect();
     if evictions.is_empty() {
         return Vec::new();
     }
     let mut bindings = hub_bindings(subject, previous);
     if bindings.is_empty() {
-        let available = |(cluster, _): (&Cluster, schedule::ScheduleRow)| RememberedBinding {
+        let placed = decision.placed_clusters().map(|(cluster, _)| RememberedBinding {
             conditions: vec![Condition::new("Available", "True", "AllWorkAreAvailable", "")],
             ..RememberedBinding::new(cluster.name.clone(), BindingState::Bound)
-        };
-        bindings = decision.placed_clusters().map(available).collect();
+        });
+        bindings = placed.collect();
     }
     let bindings: Vec<hub::HubBinding> =
         bindings.iter().map(|binding| hub::HubBinding::from_memory(&placement.id.name, binding)).collect();
-    let is_budget = |object: &&Object| {
-        object.id.kind.ends_with("DisruptionBudget") && object.id.name == placement.id.name
-    };
-    let (budget, now) = (others().find(is_budget), plane.input.now.unwrap_or_default());
-    let sentence = |eviction: &Object| {
+    let (budget, now) = (find_budget(plane, placement), plane.input.now.unwrap_or_default());
+    let sentences = evictions.into_iter().filter_map(|eviction| {
         let evicted =
             failover::evict_placement(eviction, Some(placement), &bindings, budget, now, &plane.behaviour)
                 .ok()?;
@@ -189,8 +187,14 @@ pub(super) fn explain_evictions(
         let cluster = eviction.text_at(&["spec", "clusterName"]);
         let outcome = if evicted.deletes.is_some() { "evicts it from" } else { "does not evict it from" };
         Some(format!("{} {outcome} {cluster}: {}", eviction.id, last.message))
-    };
-    evictions.into_iter().filter_map(sentence).collect()
+    });
+    sentences.collect()
+}
+
+/// Returns the disruption budget of a placement, if the repo has one.
+fn find_budget<'a>(plane: &KubeFleetPlane<'a>, placement: &Object) -> Option<&'a Object> {
+    let mut others = plane.input.repo.claimed_objects(NAME, Role::Other);
+    others.find(|o| o.id.kind.ends_with("DisruptionBudget") && o.id.name == placement.id.name)
 }
 
 /// The rollout in sentences.

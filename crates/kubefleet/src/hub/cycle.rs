@@ -94,11 +94,14 @@ impl HubPlacement {
 
     /// The scheduled and bound bindings whose cluster is gone or leaving.
     fn dangling_bindings(&self) -> Vec<usize> {
-        let here =
-            |b: &HubBinding| self.find_cluster(&b.cluster).is_some_and(|(_, cluster)| !cluster.deleting);
-        let used = |b: &HubBinding| !b.deleting && b.state != BindingState::Unscheduled;
-        let all = self.bindings.iter().enumerate();
-        all.filter(|(_, binding)| used(binding) && !here(binding)).map(|(at, _)| at).collect()
+        let mut dangling = Vec::new();
+        for (at, binding) in self.bindings.iter().enumerate() {
+            let is_counted = !binding.deleting && binding.state != BindingState::Unscheduled;
+            if is_counted && self.find_cluster(&binding.cluster).is_none_or(|(_, cluster)| cluster.deleting) {
+                dangling.push(at);
+            }
+        }
+        dangling
     }
 
     fn find_cluster(&self, name: &str) -> Option<(usize, &Cluster)> {
@@ -143,9 +146,10 @@ impl HubPlacement {
                 BindingState::Bound => schedule::ScheduleState::Bound,
                 BindingState::Scheduled | BindingState::Unscheduled => schedule::ScheduleState::Scheduled,
             };
-            let scores = |s: ClusterScore| Scores { topology: s.topology, affinity: s.affinity };
             if let Some(row) = row {
-                *row = Some(ScheduleRow { state, scores: binding.decision.score.map(scores) });
+                let scores =
+                    binding.decision.score.map(|s| Scores { topology: s.topology, affinity: s.affinity });
+                *row = Some(ScheduleRow { state, scores });
             }
         }
         rows
@@ -172,9 +176,14 @@ impl HubPlacement {
 
     /// The decisions about rows that stay, in the order of their states.
     fn kept_decisions(&self, rows: &[usize], order: [BindingState; 2]) -> Vec<ClusterDecision> {
-        let rows = || rows.iter().filter_map(|at| self.bindings.get(*at));
-        let of = |state: BindingState| rows().filter(move |b| b.state == state).map(|b| b.decision.clone());
-        order.into_iter().flat_map(of).collect()
+        let kept = order.into_iter().flat_map(|state| self.bindings_in_state(rows, state));
+        kept.map(|binding| binding.decision.clone()).collect()
+    }
+
+    /// The bindings at these places that are in a state.
+    fn bindings_in_state(&self, rows: &[usize], state: BindingState) -> Vec<&HubBinding> {
+        let bindings = rows.iter().filter_map(|at| self.bindings.get(*at));
+        bindings.filter(|binding| binding.state == state).collect()
     }
 
     /// Adds clusters, for `PickAll` and `PickN`.
@@ -185,23 +194,23 @@ impl HubPlacement {
         obsolete: &[bool],
         now: Timestamp,
     ) {
-        let is = |list: &[bool], at: usize| list.get(at).copied().unwrap_or(false);
         let kept = self.current_bindings();
         let by_score = self.policy.placement_type == PlacementType::PickN;
-        let rank = |(at, scores): &(usize, Scores)| Reverse((*scores, is(obsolete, *at), *at));
         let mut picked = Vec::new();
         let mut passed_over = Vec::new();
         for (at, row) in outcome.rows.iter().enumerate() {
             match (row, outcome.rejected.get(at)) {
-                (Some(row), _) if !is(before, at) => picked.push((at, row.scores.unwrap_or_default())),
+                (Some(row), _) if before.get(at) != Some(&true) => {
+                    picked.push((at, row.scores.unwrap_or_default()))
+                }
                 (None, Some(Some(Rejection::Score(scores)))) => passed_over.push((at, *scores)),
                 _ => {}
             }
         }
         if by_score {
-            picked.sort_by_key(rank);
+            sort_by_rank(&mut picked, obsolete);
         }
-        passed_over.sort_by_key(rank);
+        sort_by_rank(&mut passed_over, obsolete);
         let for_obsolete = self.bindings_of_class(BindingClass::Obsolete);
         let names: Vec<String> = picked.iter().map(|(at, _)| self.cluster_name(*at)).collect();
         for at in for_obsolete {
@@ -247,22 +256,19 @@ impl HubPlacement {
         for at in obsolete {
             self.unschedule_binding(at);
         }
-        let stays = |b: &HubBinding| {
-            let row = self.find_cluster(&b.cluster).and_then(|(at, _)| outcome.rows.get(at));
-            row.is_some_and(Option::is_some)
-        };
-        let of = |at: &usize| self.bindings.get(*at);
-        let (stay, go): (Vec<usize>, Vec<usize>) = rows.into_iter().partition(|at| of(at).is_some_and(stays));
-        let selected = order.into_iter().flat_map(|state| {
-            let mut kept: Vec<&HubBinding> =
-                stay.iter().filter_map(of).filter(|b| b.state == state).collect();
-            if go.iter().filter_map(of).any(|binding| binding.state == state) {
+        let (stay, go): (Vec<usize>, Vec<usize>) = rows.into_iter().partition(|at| {
+            let cluster = self.bindings.get(*at).and_then(|binding| self.find_cluster(&binding.cluster));
+            cluster.and_then(|(at, _)| outcome.rows.get(at)).is_some_and(Option::is_some)
+        });
+        let mut selected = Vec::new();
+        for state in order {
+            let mut kept = self.bindings_in_state(&stay, state);
+            if !self.bindings_in_state(&go, state).is_empty() {
                 // The scheduler sorts rows to remove some of them, the worst first.
                 kept.sort_by(|a, b| removal_key(a).cmp(&removal_key(b)));
             }
-            kept.into_iter().map(|binding| binding.decision.clone())
-        });
-        let selected = selected.collect();
+            selected.extend(kept.into_iter().map(|binding| binding.decision.clone()));
+        }
         for at in go {
             self.unschedule_binding(at);
         }
@@ -301,6 +307,12 @@ impl HubPlacement {
         let selected = selected.into_iter().map(|(_, decision)| decision).collect();
         self.snapshot.report_decisions(&self.policy, selected, [invalid, missing].concat(), now);
     }
+}
+
+/// Sorts clusters by their scores, the best first. Of equal ones, those with an obsolete row come first, then those
+/// with the greater index.
+fn sort_by_rank(clusters: &mut [(usize, Scores)], obsolete: &[bool]) {
+    clusters.sort_by_key(|(at, scores)| Reverse((*scores, obsolete.get(*at) == Some(&true), *at)));
 }
 
 /// The key by which rows are sorted to remove some.

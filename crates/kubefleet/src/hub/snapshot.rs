@@ -83,15 +83,14 @@ impl PolicySnapshot {
 
     /// Reads a snapshot.
     pub(super) fn from_object(object: &Object) -> Result<Self, serde_json::Error> {
-        let number = |text: Option<&str>| text.and_then(|text| text.parse().ok());
         let status = object.value_at(&["status"]).filter(|status| !status.is_null());
         Ok(Self {
             name: object.id.name.clone(),
-            index: number(object.label(INDEX_LABEL)).unwrap_or(0),
+            index: parse_number(object.label(INDEX_LABEL)).unwrap_or(0),
             latest: is_latest(object),
             policy: object.value_at(&["spec", "policy"]).cloned().unwrap_or_default(),
-            number_of_clusters: number(object.annotation(CLUSTER_COUNT_ANNOTATION)),
-            placement_generation: number(object.annotation(GENERATION_ANNOTATION)).unwrap_or(0),
+            number_of_clusters: parse_number(object.annotation(CLUSTER_COUNT_ANNOTATION)),
+            placement_generation: parse_number(object.annotation(GENERATION_ANNOTATION)).unwrap_or(0),
             generation: object.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0),
             status: status.map_or(Ok(PolicySnapshotStatus::default()), PolicySnapshotStatus::deserialize)?,
         })
@@ -168,8 +167,13 @@ fn scheduled_condition(policy: &PlacementPolicy, found: usize) -> Condition {
 }
 
 fn same_decisions(before: &[ClusterDecision], after: &[ClusterDecision]) -> bool {
-    let by_cluster = |all: &[ClusterDecision]| -> BTreeMap<String, ClusterDecision> {
-        all.iter().map(|decision| (decision.cluster_name.clone(), decision.clone())).collect()
-    };
-    before.len() == after.len() && by_cluster(before) == by_cluster(after)
+    before.len() == after.len() && index_by_cluster(before) == index_by_cluster(after)
+}
+
+fn index_by_cluster(decisions: &[ClusterDecision]) -> BTreeMap<&str, &ClusterDecision> {
+    decisions.iter().map(|decision| (decision.cluster_name.as_str(), decision)).collect()
+}
+
+fn parse_number(text: Option<&str>) -> Option<i64> {
+    text.and_then(|text| text.parse().ok())
 }

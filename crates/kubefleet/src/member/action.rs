@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::super::memory::PlacementShare;
 use super::super::{KubeFleetPlane, PLACEMENT_GROUP, PlacementSubject, shared_objects};
 use super::owner;
 use super::{ApplyStrategy, FIELD_MANAGER, ManifestApplier, ManifestOutcome, MemberServer, MemberWrite};
@@ -19,10 +18,9 @@ pub(crate) fn decide_action(
 ) -> Option<ControlPlaneAction> {
     let shares = shared_objects::read_shares(row);
     let Some(share) = shares.iter().find(|share| share.clusters.contains(&cluster.name)) else {
-        let of = |share: &PlacementShare| {
-            decide_removal(plane, plane.find_subject(&share.policy)?, cluster, live?)
-        };
-        return shares.iter().find_map(of);
+        return shares
+            .iter()
+            .find_map(|share| decide_removal(plane, plane.find_subject(&share.policy)?, cluster, live?));
     };
     let subject = plane.find_subject(&share.policy)?;
     let manifest = match plane.render_variant(subject, &row.object, &share.clusters, &cluster.name)? {

@@ -18,6 +18,13 @@ pub(super) fn is_same_owner(a: &Value, b: &Value) -> bool {
     ["uid", "name", "kind", "apiVersion"].iter().all(|key| a.get(key) == b.get(key))
 }
 
+/// Whether an owner reference is to a work that does not exist any more.
+fn is_gone_work(reference: &Value, works: &[String]) -> bool {
+    let is_work = reference.get("apiVersion").is_some_and(|v| v == API_VERSION)
+        || reference.get("kind").is_some_and(|kind| kind == KIND);
+    is_work && !works.iter().any(|name| reference.get("name").is_some_and(|n| n == name.as_str()))
+}
+
 /// The object with the owner reference added and stale ones removed; or why the agent cannot adopt it.
 pub(super) fn add_owner(
     live: &Value,
@@ -25,22 +32,17 @@ pub(super) fn add_owner(
     works: &[String],
     shares: bool,
 ) -> Result<Value, &'static str> {
-    let left_behind = |one: &Value| {
-        let is_work = one.get("apiVersion").is_some_and(|v| v == API_VERSION)
-            || one.get("kind").is_some_and(|kind| kind == KIND);
-        is_work && !works.iter().any(|name| one.get("name").is_some_and(|n| n == name.as_str()))
-    };
-    let mut left: Vec<Value> =
-        owner_references(live).iter().filter(|one| !left_behind(one)).cloned().collect();
+    let left = owner_references(live).iter().filter(|one| !is_gone_work(one, works));
+    let mut left: Vec<Value> = left.cloned().collect();
     if !left.is_empty() && !shares {
         return Err("CoOwnershipDisallowed");
     }
-    let is_work = |one: &Value| {
+    let is_owned_by_other_work = left.iter().any(|one| {
         one.get("apiVersion").is_some_and(|v| v == API_VERSION)
             && one.get("kind").is_some_and(|kind| kind == KIND)
             && one.get("uid") != owner.and_then(|owner| owner.get("uid"))
-    };
-    if left.iter().any(is_work) {
+    });
+    if is_owned_by_other_work {
         return Err("PlacedInDuplicate");
     }
     left.extend(owner.cloned());

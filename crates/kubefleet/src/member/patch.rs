@@ -17,8 +17,8 @@ pub(super) fn three_way_patch(
 ) -> Map<String, Value> {
     let mut patch = Map::new();
     let empty = Map::new();
-    let of = |value: &'_ Value| value.as_object().cloned();
-    let (old, now) = (of(original).unwrap_or_default(), of(current).unwrap_or_default());
+    let old = original.as_object().unwrap_or(&empty);
+    let now = current.as_object().unwrap_or(&empty);
     let sent = modified.as_object().unwrap_or(&empty);
     for (key, value) in sent {
         let below = ty.at_path(&[key]).unwrap_or(&Type::Any);
@@ -33,7 +33,7 @@ pub(super) fn three_way_patch(
                 }
             }
             (Value::Array(items), Some(Value::Array(found))) => {
-                patch_list(key, below, before, (items, found), &mut patch);
+                patch_list(key, below, before, items, found, &mut patch);
             }
             (_, found) if found == Some(value) => {}
             _ => drop(patch.insert(key.clone(), value.clone())),
@@ -63,7 +63,8 @@ fn patch_list(
     name: &str,
     ty: &Type,
     before: &Value,
-    (sent, found): (&[Value], &[Value]),
+    sent: &[Value],
+    found: &[Value],
     patch: &mut Map<String, Value>,
 ) {
     let before = before.as_array().map_or(&[][..], Vec::as_slice);
@@ -71,7 +72,7 @@ fn patch_list(
         Type::List { item, list_type: ListType::Keys(keys) } => {
             let key = keys.first().map_or("name", String::as_str);
             if sent.iter().all(|one| one.get(key).is_some()) {
-                return patch_keyed_list(name, (item, key), before, (sent, found), patch);
+                return patch_keyed_list(name, item, key, before, sent, found, patch);
             }
         }
         Type::List { list_type: ListType::Set, .. } => {
@@ -92,22 +93,29 @@ fn patch_list(
     }
 }
 
+/// The index of the item of a list that has the same merge key.
+fn position_of_item(list: &[Value], key: &str, item: &Value) -> Option<usize> {
+    list.iter().position(|other| other.get(key) == item.get(key))
+}
+
 /// The patch of a list whose items have a merge key.
 fn patch_keyed_list(
     name: &str,
-    (item, key): (&Type, &str),
+    item: &Type,
+    key: &str,
     before: &[Value],
-    (sent, found): (&[Value], &[Value]),
+    sent: &[Value],
+    found: &[Value],
     patch: &mut Map<String, Value>,
 ) {
-    let same = |list: &[Value], one: &Value| list.iter().position(|other| other.get(key) == one.get(key));
     let mut changes = Vec::new();
     for one in sent {
-        let Some(there) = same(found, one).and_then(|at| found.get(at)) else {
+        let Some(there) = position_of_item(found, key, one).and_then(|at| found.get(at)) else {
             changes.push(one.clone());
             continue;
         };
-        let original = same(before, one).and_then(|at| before.get(at)).unwrap_or(&Value::Null);
+        let original =
+            position_of_item(before, key, one).and_then(|at| before.get(at)).unwrap_or(&Value::Null);
         let mut change = three_way_patch(item, original, one, there);
         if !change.is_empty() {
             if name == "volumes" {
@@ -117,9 +125,11 @@ fn patch_keyed_list(
             changes.push(Value::Object(change));
         }
     }
-    let gone = before.iter().filter(|one| same(sent, one).is_none() && same(found, one).is_some());
+    let gone = before.iter().filter(|one| {
+        position_of_item(sent, key, one).is_none() && position_of_item(found, key, one).is_some()
+    });
     changes.extend(gone.map(|one| json!({"$patch": "delete", key: one[key]})));
-    let places: Vec<usize> = sent.iter().filter_map(|one| same(found, one)).collect();
+    let places: Vec<usize> = sent.iter().filter_map(|one| position_of_item(found, key, one)).collect();
     if changes.is_empty() && places.is_sorted() {
         return;
     }

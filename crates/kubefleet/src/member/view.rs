@@ -4,7 +4,7 @@
 //! annotations of Kubernetes and of the fleet. The hash of this part tells whether a manifest was applied
 //! before.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use federate_dialect::gojson;
@@ -39,9 +39,8 @@ pub(super) fn comparable_view(object: &Value) -> Value {
     }
     for field in ["labels", "annotations"] {
         let all = metadata.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
-        let counts = |key: &str| !SYSTEM_KEY_PARTS.iter().any(|part| key.contains(part));
-        let left: Map<String, Value> = all.into_iter().filter(|(key, _)| counts(key)).collect();
-        metadata.insert(field.to_owned(), Value::Object(left));
+        let left = all.into_iter().filter(|(key, _)| !SYSTEM_KEY_PARTS.iter().any(|part| key.contains(part)));
+        metadata.insert(field.to_owned(), Value::Object(left.collect()));
     }
     for field in ["finalizers", "managedFields", "ownerReferences"] {
         metadata.insert(field.to_owned(), json!([]));

@@ -24,15 +24,16 @@ pub(crate) enum UnresolvedVariable {
     NotJson,
 }
 
-/// The texts in a value that look like variables and are none.
+/// The texts in a value that look like variables but are not variables.
 pub(crate) fn unknown_variables(value: &Value) -> Vec<String> {
     let text = value.to_string();
     let starts = text.match_indices("${").filter_map(|(at, _)| text.get(at..));
     let ends = starts.filter_map(|rest| rest.get(..=rest.find('}')?));
-    let looks =
-        |variable: &&str| variable.to_ascii_uppercase().replace('_', "-").starts_with("${MEMBER-CLUSTER");
-    let known = |variable: &&str| *variable == NAME || variable.starts_with(LABEL);
-    ends.filter(looks).filter(|variable| !known(variable)).map(str::to_owned).collect()
+    let unknown = ends.filter(|variable| {
+        let is_known = *variable == NAME || variable.starts_with(LABEL);
+        !is_known && variable.to_ascii_uppercase().replace('_', "-").starts_with("${MEMBER-CLUSTER")
+    });
+    unknown.map(str::to_owned).collect()
 }
 
 /// The keys of the labels that the variables in a value name.

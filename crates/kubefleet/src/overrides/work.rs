@@ -51,31 +51,27 @@ impl WorkSources {
         for target in targets {
             found.extend(overrides.indices_of(placement, target));
         }
-        let all = || found.iter().filter_map(|index| Some((*index, overrides.list.get(*index)?)));
-        let keys: BTreeSet<String> = all().flat_map(|(_, one)| one.label_keys()).collect();
+        let found = found.into_iter().filter_map(|index| Some((index, overrides.list.get(index)?)));
+        let found: Vec<(usize, &KubeFleetOverride<'_>)> = found.collect();
+        let keys: BTreeSet<String> = found.iter().flat_map(|(_, one)| one.label_keys()).collect();
         if keys.is_empty() {
             return None;
         }
-        let source = |(index, one): (usize, &KubeFleetOverride<'_>)| {
+        let sources = found.into_iter().map(|(index, one)| {
             let id = &one.object.id;
             let content = json!([id.kind, id.namespace, id.name, one.object.value_at(&["spec"])]);
             Source { index, digest: compute_digest(&content) }
-        };
+        });
         let resources: Vec<Value> = resources().iter().map(|body| compute_digest(body).into()).collect();
-        Some(Self {
-            resources: compute_digest(&resources.into()),
-            overrides: all().map(source).collect(),
-            keys,
-        })
+        Some(Self { resources: compute_digest(&resources.into()), overrides: sources.collect(), keys })
     }
 
     /// What a work would be written with now; `None` where no override matches the cluster.
     pub(crate) fn compute_inputs(&self, overrides: &Overrides<'_>, cluster: &Cluster) -> Option<WorkInputs> {
-        let matches = |source: &&Source| {
+        let matching = self.overrides.iter().filter(|source| {
             overrides.list.get(source.index).is_some_and(|one| one.matches_cluster(cluster))
-        };
-        let matching: Vec<&str> =
-            self.overrides.iter().filter(matches).map(|source| source.digest.as_str()).collect();
+        });
+        let matching: Vec<&str> = matching.map(|source| source.digest.as_str()).collect();
         if matching.is_empty() {
             return None;
         }

@@ -2,7 +2,7 @@
 //!
 //! The loop keeps which clusters have the resources of which revision. From that, the bindings are made that the rollout
 //! controller and update runs read; what these write to bindings is noted for the loop. So the rules are those of
-//! [`rolling`](super::rolling) and [`run`](super::run).
+//! [`rolling_update`](super::rolling_update) and [`run`](super::run).
 
 use federate_dialect::{PolicyRollout, RolloutMoment, RolloutStep};
 use federate_kubernetes::condition::Condition;
@@ -66,16 +66,17 @@ impl RolloutController<'_> {
 
     /// A step that says how many of the placement's clusters are at a revision.
     fn progress_step(&self, rollout: &PolicyRollout, revision: &str) -> RolloutStep {
-        let has = |cluster: &ClusterRollout| cluster.revision == revision && !cluster.is_open();
-        let updated = self.row.clusters.iter();
-        let updated = updated.filter(|placed| rollout.clusters.get(&placed.name).is_some_and(has)).count();
+        let updated = self.row.clusters.iter().filter(|placed| {
+            let cluster = rollout.clusters.get(&placed.name);
+            cluster.is_some_and(|cluster| cluster.revision == revision && !cluster.is_open())
+        });
         RolloutStep {
             object: self.placement.id.clone(),
             progress: federate_dialect::RolloutProgress::Done,
             message: String::new(),
             stage: String::new(),
             revision: revision.to_owned(),
-            updated,
+            updated: updated.count(),
             next: None,
         }
     }

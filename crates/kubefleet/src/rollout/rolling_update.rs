@@ -18,7 +18,7 @@ pub(crate) const CLEANUP_WAIT: SignedDuration = SignedDuration::from_secs(5);
 /// What a rolling update does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RollingStep {
-    /// Nothing until a row that is being deleted is gone. The next check is after [`CLEANUP`].
+    /// Nothing until a row that is being deleted is gone. The next check is after [`CLEANUP_WAIT`].
     Cleanup,
     /// A round.
     Round(RolloutBatch),
@@ -58,8 +58,12 @@ pub(crate) fn compute_next_step(
 ) -> Result<RollingStep, serde_json::Error> {
     let policy = PlacementPolicy::from_json(placement.value_at(&["spec", "policy"]))?;
     let limits = read_rolling_update(placement)?;
-    let deleting = |row: &BindingRow| rows.iter().any(|other| other.deleting && other.cluster == row.cluster);
-    if rows.iter().any(|row| row.state != BindingState::Bound && !row.deleting && deleting(row)) {
+    let waits_for_cleanup = rows.iter().any(|row| {
+        row.state != BindingState::Bound
+            && !row.deleting
+            && rows.iter().any(|other| other.deleting && other.cluster == row.cluster)
+    });
+    if waits_for_cleanup {
         return Ok(RollingStep::Cleanup);
     }
     let target = match policy.placement_type {
@@ -100,17 +104,20 @@ impl Running {
         period: SignedDuration,
         behaviour: &KubeFleetBehaviour,
     ) -> Self {
-        let rows = || rows.iter().filter(|row| row.state != BindingState::Scheduled);
-        let ready = |row: &&BindingRow| row.check_readiness(cutoff) == RowReadiness::Ready;
-        let mut waits = rows().filter_map(|row| match row.check_readiness(cutoff) {
+        let rows: Vec<&BindingRow> = rows.iter().filter(|row| row.state != BindingState::Scheduled).collect();
+        let staying =
+            rows.iter().filter(|row| !row.deleting && row.check_readiness(cutoff) == RowReadiness::Ready);
+        let mut waits = rows.iter().filter_map(|row| match row.check_readiness(cutoff) {
             RowReadiness::Ready => None,
             RowReadiness::NotReady => Some(period),
             RowReadiness::In(left) => Some(left.min(period)),
         });
         let first = waits.next();
         Self {
-            staying: count_items(rows().filter(ready).filter(|row| !row.deleting)),
-            can_be_ready: count_items(rows().filter(|row| !row.has_failed(behaviour) && !row.reports_diff())),
+            staying: count_items(staying),
+            can_be_ready: count_items(
+                rows.iter().filter(|row| !row.has_failed(behaviour) && !row.reports_diff()),
+            ),
             wait: first.map_or(SignedDuration::ZERO, |first| waits.fold(first, SignedDuration::min)),
         }
     }
@@ -135,22 +142,25 @@ fn classify_rows<'r>(rows: &'r [BindingRow], behaviour: &KubeFleetBehaviour) -> 
 
 impl Candidates<'_> {
     fn into_batch(self, to_remove: i64, to_add: i64, wait: SignedDuration) -> RolloutBatch {
-        let names = |rows: &[&BindingRow]| rows.iter().map(|row| row.cluster.clone()).collect::<Vec<_>>();
         let Self { failed, remove, update, bind, up_to_date } = self;
         let need_roll = [&failed, &remove, &update, &bind].iter().any(|rows| !rows.is_empty());
-        let at_most = |most: usize, rows: &[&BindingRow]| most.min(rows.len());
         let to_remove = usize::try_from(to_remove).unwrap_or(0);
-        let (removed, _) = remove.split_at(at_most(to_remove, &remove));
-        let (updated, stale) = update.split_at(at_most(to_remove - removed.len(), &update));
-        let (bound, unbound) = bind.split_at(at_most(usize::try_from(to_add).unwrap_or(0), &bind));
+        let to_add = usize::try_from(to_add).unwrap_or(0);
+        let (removed, _) = remove.split_at(to_remove.min(remove.len()));
+        let (updated, stale) = update.split_at((to_remove - removed.len()).min(update.len()));
+        let (bound, unbound) = bind.split_at(to_add.min(bind.len()));
         RolloutBatch {
-            update: names(&[&failed, removed, updated, bound].concat()),
-            blocked: names(&[stale, unbound].concat()),
-            up_to_date: names(&up_to_date),
+            update: cluster_names(&[&failed, removed, updated, bound].concat()),
+            blocked: cluster_names(&[stale, unbound].concat()),
+            up_to_date: cluster_names(&up_to_date),
             need_roll,
             wait,
         }
     }
+}
+
+fn cluster_names(rows: &[&BindingRow]) -> Vec<ClusterName> {
+    rows.iter().map(|row| row.cluster.clone()).collect()
 }
 
 #[cfg(test)]

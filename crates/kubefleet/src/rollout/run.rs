@@ -139,7 +139,6 @@ pub fn reconcile_run(
         return Ok(RunRequeue::Event);
     }
     hub_objects::add_finalizer(object, FINALIZER);
-    let text = |key: &str| object.text_at(&["spec", key]).to_owned();
     let state = match object.text_at(&["spec", "state"]) {
         _ if behaviour.run_state != RunState::Obeyed => DesiredRunState::Run,
         "Run" => DesiredRunState::Run,
@@ -151,9 +150,9 @@ pub fn reconcile_run(
         kinds: RunKinds::for_scope(namespace.is_some()),
         name: run.name.clone(),
         namespace: run.namespace.clone(),
-        placement: text("placementName"),
-        strategy: text("stagedRolloutStrategyName"),
-        resource_index: text("resourceSnapshotIndex"),
+        placement: object.text_at(&["spec", "placementName"]).to_owned(),
+        strategy: object.text_at(&["spec", "stagedRolloutStrategyName"]).to_owned(),
+        resource_index: object.text_at(&["spec", "resourceSnapshotIndex"]).to_owned(),
         state,
         status: RunStatus::from_run(object)?,
         now,

@@ -8,10 +8,9 @@
 use std::collections::BTreeSet;
 
 use federate_dialect::{
-    AwaitedClusters, ClusterReleaseTimes, ClusterRollout, Placed, Placement, PolicyResources, PolicyRollout,
+    AwaitedClusters, ClusterReleaseTimes, ClusterRollout, Placement, PolicyResources, PolicyRollout,
     RolloutMoment, RolloutOutcome,
 };
-use federate_kubernetes::ClusterName;
 use jiff::Timestamp;
 
 use super::api::{is_external, read_rolling_update};
@@ -39,13 +38,12 @@ pub(crate) fn roll_out(
         resources: &resources,
         approvals: &approvals,
     };
-    let release = |(cluster, since): (&ClusterName, &i64)| {
-        let available =
-            Timestamp::from_second(since + period).ok().filter(|available| *available <= moment.now);
-        (cluster.clone(), ClusterRollout { available, ..ClusterRollout::default() })
-    };
     let mut rollout = PolicyRollout::new(placement.id.clone());
-    rollout.clusters = released.iter().map(release).collect();
+    for (cluster, since) in &released {
+        let available = Timestamp::from_second(since + period).ok();
+        let available = available.filter(|available| *available <= moment.now);
+        rollout.clusters.insert(cluster.clone(), ClusterRollout { available, ..ClusterRollout::default() });
+    }
     loop {
         let round = carrying.release_next_batch(&mut rollout, &moment).ok()?;
         if round.update.is_empty() {
@@ -65,23 +63,24 @@ pub(crate) fn roll_out(
 
 /// A row without the clusters to which its placements have not released it; `None` if there are none.
 pub(crate) fn without_awaited(row: &Placement, awaited: &AwaitedClusters) -> Option<Placement> {
-    let is_awaited = |cluster: &ClusterName| {
-        shared_objects::read_shares(row).iter().any(|share| {
-            let clusters = awaited.get(&share.policy);
-            clusters.is_some_and(|clusters| clusters.contains(cluster)) && share.clusters.contains(cluster)
-        })
-    };
-    if !row.clusters.iter().any(|placed| is_awaited(&placed.name)) {
+    let mut awaited_here = BTreeSet::new();
+    for share in shared_objects::read_shares(row) {
+        let clusters = awaited.get(&share.policy).into_iter().flatten();
+        awaited_here.extend(clusters.filter(|cluster| share.clusters.contains(cluster)));
+    }
+    if !row.clusters.iter().any(|placed| awaited_here.contains(&placed.name)) {
         return None;
     }
     let mut row = row.clone();
-    let clusters: Vec<Placed> = row.clusters.iter().filter(|p| !is_awaited(&p.name)).cloned().collect();
-    row.clusters = clusters.into();
+    let left = row.clusters.iter().filter(|placed| !awaited_here.contains(&placed.name));
+    row.clusters = left.cloned().collect::<Vec<_>>().into();
     Some(row)
 }
 
 #[cfg(test)]
 mod tests {
+    use federate_dialect::Placed;
+
     use federate_kubernetes::{Object, ObjectRef};
     use federate_repo::Repo;
     use serde_json::{Value, json};

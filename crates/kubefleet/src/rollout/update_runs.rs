@@ -53,7 +53,7 @@ impl<'a> UpdateRuns<'a> {
     ) -> Vec<Finding> {
         let namespace = placement.id.namespace.as_deref();
         let runs = self.runs.get(&(namespace, placement.id.name.as_str()));
-        let check = |run: &&Object| {
+        let findings = runs.into_iter().flatten().filter_map(|run| {
             let (why, pointer, help) = if is_external(placement) {
                 let name = run.text_at(&["spec", "stagedRolloutStrategyName"]);
                 let strategy = self.strategies.get(&(namespace, name))?;
@@ -66,7 +66,7 @@ impl<'a> UpdateRuns<'a> {
             };
             let message = format!("{} fails when it is initialized: {why}", run.id);
             Some(Finding::warning("run-fails", run, message).with_pointer(pointer).with_help(help))
-        };
-        runs.into_iter().flatten().filter_map(check).collect()
+        });
+        findings.collect()
     }
 }

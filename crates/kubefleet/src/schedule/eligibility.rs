@@ -21,24 +21,24 @@ pub(super) fn filter_clusters(
     now: Option<Timestamp>,
 ) -> Result<Vec<Option<Rejection>>, SchedulingError> {
     let terms: Vec<RequiredTerm<'_>> = policy.required_terms().iter().map(RequiredTerm::new).collect();
-    let refused = |cluster: &Cluster| {
+    let refused = clusters.iter().map(|cluster| {
         if !terms.is_empty() && !matches_any(&terms, cluster)? {
             return Ok(Some(Rejection::Affinity));
         }
         if let Some(why) = check_eligibility(cluster, now) {
             return Ok(Some(Rejection::Ineligible(why)));
         }
-        let lacks =
-            |namespace: &&str| cluster.namespaces.as_ref().is_some_and(|all| !all.contains(*namespace));
-        if let Some(namespace) = namespace.filter(lacks) {
+        if let (Some(namespace), Some(all)) = (namespace, &cluster.namespaces)
+            && !all.contains(namespace)
+        {
             return Ok(Some(Rejection::Namespace(namespace.to_owned())));
         }
         work::charge_items(cluster.taints.len() * policy.tolerations.len());
         let untolerated =
             cluster.taints.iter().find(|t| !policy.tolerations.iter().any(|by| tolerates_taint(by, t)));
         Ok(untolerated.map(|taint| Rejection::Taint(taint.clone())))
-    };
-    clusters.iter().map(refused).collect()
+    });
+    refused.collect()
 }
 
 fn matches_any(terms: &[RequiredTerm<'_>], cluster: &Cluster) -> Result<bool, SchedulingError> {

@@ -87,9 +87,9 @@ impl Amounts {
         let property = PropertyName::parse(name);
         work::charge_steps(clusters.len() as u64);
         let of_clusters = clusters.iter().map(|c| property.read_amount(c)).collect::<Result<Vec<_>, _>>()?;
-        let all = || of_clusters.iter().flatten().copied();
-        let least = all().min_by_key(|a| a.exact);
-        let greatest = all().max_by_key(|a| a.exact);
+        let amounts = of_clusters.iter().flatten().copied();
+        let least = amounts.clone().min_by_key(|amount| amount.exact);
+        let greatest = amounts.max_by_key(|amount| amount.exact);
         Ok(Self { bounds: least.zip(greatest), of_clusters })
     }
 }

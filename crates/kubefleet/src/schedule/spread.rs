@@ -39,8 +39,9 @@ pub(super) struct SkewConstraint<'p> {
 
 impl<'p> Spread<'p> {
     pub(super) fn new(constraints: &'p [TopologySpreadConstraint], clusters: &[Cluster]) -> Self {
-        let of = |kind: WhenUnsatisfiable| constraints.iter().filter(move |c| c.when_unsatisfiable == kind);
-        let ordered = of(WhenUnsatisfiable::DoNotSchedule).chain(of(WhenUnsatisfiable::ScheduleAnyway));
+        let (strict, preferred): (Vec<_>, Vec<_>) =
+            constraints.iter().partition(|c| c.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
+        let ordered = strict.into_iter().chain(preferred);
         Self { constraints: ordered.map(|c| SkewConstraint::new(c, clusters)).collect() }
     }
 
@@ -97,40 +98,50 @@ impl<'p> SkewConstraint<'p> {
     }
 
     fn update_scores(&mut self) {
-        let extremes = find_extremes(&self.counts);
-        let score = |&count: &i64| match skew_change(count, extremes, self.max_skew) {
-            (change, false) => Some(-change),
-            (_, true) => (!self.strict).then_some(-PENALTY),
-        };
+        let extremes = CountExtremes::from_counts(&self.counts);
         self.scores.clear();
-        self.scores.extend(self.counts.iter().map(score));
+        self.scores.extend(self.counts.iter().map(
+            |count| match extremes.skew_change(*count, self.max_skew) {
+                (change, false) => Some(-change),
+                (_, true) => (!self.strict).then_some(-PENALTY),
+            },
+        ));
     }
 }
 
 /// The least, second least and greatest count. With one domain all three are equal.
-fn find_extremes(counts: &[i64]) -> (i64, i64, i64) {
-    let (mut least, mut second, mut greatest) = (i64::MAX, i64::MAX, 0);
-    for &count in counts {
-        if count < least {
-            (least, second) = (count, least);
-        } else {
-            second = second.min(count);
-        }
-        greatest = greatest.max(count);
-    }
-    (least, if counts.len() > 1 { second } else { least }, greatest)
+#[derive(Debug, PartialEq, Eq)]
+struct CountExtremes {
+    least: i64,
+    second: i64,
+    greatest: i64,
 }
 
-/// The change of the skew by one more row in a domain with `count`, and whether the skew is then too large.
-fn skew_change(count: i64, (least, second, greatest): (i64, i64, i64), max_skew: i64) -> (i64, bool) {
-    let change = if least == greatest {
-        1
-    } else if count == least && least != second {
-        -1
-    } else {
-        i64::from(count == greatest)
-    };
-    (change, greatest - least + change > max_skew)
+impl CountExtremes {
+    fn from_counts(counts: &[i64]) -> Self {
+        let (mut least, mut second, mut greatest) = (i64::MAX, i64::MAX, 0);
+        for &count in counts {
+            if count < least {
+                (least, second) = (count, least);
+            } else {
+                second = second.min(count);
+            }
+            greatest = greatest.max(count);
+        }
+        Self { least, second: if counts.len() > 1 { second } else { least }, greatest }
+    }
+
+    /// The change of the skew by one more row in a domain with `count`, and whether the skew is then too large.
+    fn skew_change(&self, count: i64, max_skew: i64) -> (i64, bool) {
+        let change = if self.least == self.greatest {
+            1
+        } else if count == self.least && self.least != self.second {
+            -1
+        } else {
+            i64::from(count == self.greatest)
+        };
+        (change, self.greatest - self.least + change > max_skew)
+    }
 }
 
 #[cfg(test)]
@@ -139,19 +150,23 @@ mod tests {
 
     #[test]
     fn one_domain_grows_for_ever() {
-        let one = find_extremes(&[7]);
-        assert_eq!(one, (7, 7, 7));
-        assert_eq!(skew_change(7, one, 1), (1, false));
+        let one = CountExtremes::from_counts(&[7]);
+        assert_eq!(one, CountExtremes { least: 7, second: 7, greatest: 7 });
+        assert_eq!(one.skew_change(7, 1), (1, false));
     }
 
     #[test]
     fn an_empty_domain_draws_and_a_full_one_repels() {
-        let two = find_extremes(&[0, 1]);
-        assert_eq!(two, (0, 1, 1));
-        assert_eq!(skew_change(0, two, 1), (-1, false));
-        assert_eq!(skew_change(1, two, 1), (1, true));
-        let three = find_extremes(&[0, 2, 0]);
-        assert_eq!(three, (0, 0, 2), "two empty domains: filling one leaves the skew");
-        assert_eq!((skew_change(0, three, 1), skew_change(0, three, 2)), ((0, true), (0, false)));
+        let two = CountExtremes::from_counts(&[0, 1]);
+        assert_eq!(two, CountExtremes { least: 0, second: 1, greatest: 1 });
+        assert_eq!(two.skew_change(0, 1), (-1, false));
+        assert_eq!(two.skew_change(1, 1), (1, true));
+        let three = CountExtremes::from_counts(&[0, 2, 0]);
+        assert_eq!(
+            three,
+            CountExtremes { least: 0, second: 0, greatest: 2 },
+            "two empty domains: filling one leaves the skew"
+        );
+        assert_eq!((three.skew_change(0, 1), three.skew_change(0, 2)), ((0, true), (0, false)));
     }
 }

@@ -121,8 +121,9 @@ impl<'a> HubIndex<'a> {
         if group == crate::PLACEMENT_GROUP && envelope::is_kind(kind) {
             return self.behaviour.serves_version(group, kind, version);
         }
-        let defined = || self.versions.get(&(group, kind)).map(|served| served.contains(version));
-        kinds::is_version_served(group, kind, version).or_else(defined).unwrap_or(true)
+        kinds::is_version_served(group, kind, version)
+            .or_else(|| self.versions.get(&(group, kind)).map(|served| served.contains(version)))
+            .unwrap_or(true)
     }
 
     pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = SelectedObject<'a>> {

@@ -35,10 +35,9 @@ pub(crate) fn sanitize_manifest(body: &Value) -> Value {
     if empty {
         remove_keys(&mut body, &["metadata"], &["annotations"]);
     }
-    let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-    match (text("apiVersion"), text("kind")) {
-        ("v1", "Service") => sanitize_service(&mut body),
-        ("batch/v1", "Job") => sanitize_job(&mut body),
+    match (body["apiVersion"].as_str(), body["kind"].as_str()) {
+        (Some("v1"), Some("Service")) => sanitize_service(&mut body),
+        (Some("batch/v1"), Some("Job")) => sanitize_job(&mut body),
         _ => {}
     }
     body

@@ -108,9 +108,10 @@ fn check_inside_namespace(refusals: &mut Refusals<'_>, selectors: &Cursor<'_>) {
         .items()
         .filter(|one| one.field("group").as_text().is_empty() && one.field("kind").as_text() == "Namespace")
         .collect();
-    let scoped =
-        |one: &&Cursor<'_>| one.field("selectionScope").as_text() == "NamespaceWithResourceSelectors";
-    let Some(first) = namespaces.iter().find(scoped) else { return };
+    let first = namespaces
+        .iter()
+        .find(|one| one.field("selectionScope").as_text() == "NamespaceWithResourceSelectors");
+    let Some(first) = first else { return };
     if first.field("name").as_text().is_empty() {
         let message = "`selectionScope: NamespaceWithResourceSelectors` needs the name of the namespace";
         refusals.add_error(first, message, "add `name`, and no `labelSelector`");
@@ -250,12 +251,11 @@ fn check_strategy(refusals: &mut Refusals<'_>, strategy: &Cursor<'_>, behaviour:
 }
 
 fn is_number_or_percentage(value: &Value) -> bool {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match value {
         Value::Number(number) => number.as_i64().is_some_and(|n| (0..=i64::from(i32::MAX)).contains(&n)),
         Value::String(text) => match text.strip_suffix('%') {
-            Some(percent) => percent == "100" || (digits(percent) && percent.len() <= 2),
-            None => digits(text),
+            Some(percent) => percent == "100" || (super::is_digits(percent) && percent.len() <= 2),
+            None => super::is_digits(text),
         },
         _ => false,
     }

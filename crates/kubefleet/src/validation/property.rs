@@ -50,24 +50,28 @@ impl Bounds {
             "Gt" | "Ge" => self.lower = self.lower.max(Some((value, operator == "Gt"))),
             // Of two equal bounds the exclusive one is less.
             _ => {
-                let key = |(value, strict): (Quantity, bool)| (value, !strict);
                 let new = (value, operator == "Lt");
-                self.upper = Some(self.upper.map_or(new, |old| if key(new) < key(old) { new } else { old }));
+                self.upper =
+                    self.upper.into_iter().chain([new]).min_by_key(|(value, strict)| (*value, !strict));
             }
         }
         self.is_possible()
     }
 
+    /// Whether a value is between the bounds.
+    fn is_in_bounds(&self, v: Quantity) -> bool {
+        self.lower.is_none_or(|(lower, strict)| v > lower || (v == lower && !strict))
+            && self.upper.is_none_or(|(upper, strict)| v < upper || (v == upper && !strict))
+    }
+
     fn is_possible(&self) -> bool {
-        let above = |v: Quantity| self.lower.is_none_or(|(l, strict)| v > l || (v == l && !strict));
-        let below = |v: Quantity| self.upper.is_none_or(|(u, strict)| v < u || (v == u && !strict));
         let interval = match (self.lower, self.upper) {
             (Some((lower, open)), Some((upper, closed))) => {
                 lower < upper || (lower == upper && !open && !closed)
             }
             _ => true,
         };
-        let equal = self.equal.is_none_or(|v| above(v) && below(v) && !self.unequal.contains(&v));
+        let equal = self.equal.is_none_or(|v| self.is_in_bounds(v) && !self.unequal.contains(&v));
         interval && equal
     }
 }

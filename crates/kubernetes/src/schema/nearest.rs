@@ -12,36 +12,46 @@ const MAX_KNOWN: usize = 1000;
 /// The known name nearest to `name`: equal except for case, or at most two edits away (but not the whole
 /// name). The first of several equally near names.
 pub fn find_nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
-    let same = known.iter().find(|k| k.eq_ignore_ascii_case(name));
-    let close = || {
-        known
-            .iter()
-            .filter(|_| known.len() <= MAX_KNOWN)
-            .map(|k| (edit_distance(name, k), k))
-            .filter(|(edits, k)| *edits <= MAX_TYPO_EDITS && *edits < k.len())
-            .min_by_key(|(edits, _)| *edits)
-            .map(|(_, k)| k)
-    };
-    same.or_else(close).copied()
+    if let Some(same) = known.iter().find(|known| known.eq_ignore_ascii_case(name)) {
+        return Some(same);
+    }
+    if known.len() > MAX_KNOWN {
+        return None;
+    }
+    let distances = known.iter().map(|known| (edit_distance(name, known), *known));
+    let (_, nearest) = distances
+        .filter(|(edits, known)| *edits <= MAX_TYPO_EDITS && *edits < known.len())
+        .min_by_key(|(edits, _)| *edits)?;
+    Some(nearest)
 }
 
-/// The known name most similar to `name`: the [`nearest`] one, or the only one that contains it, is contained in it,
+/// The known name most similar to `name`: the [nearest](find_nearest) one, or the only one that contains it, is contained in it,
 /// or differs only in its separators. For names that people choose, such as those of clusters.
 pub fn find_similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     if known.len() > MAX_KNOWN {
         return find_nearest(name, known);
     }
-    let bare = |name: &str| name.replace(['-', '_', '.'], "").to_ascii_lowercase();
-    let wanted = bare(name);
-    let one = |matches: &dyn Fn(&str) -> bool| {
-        let mut all = known.iter().filter(|k| matches(&bare(k)));
-        all.next().filter(|_| all.next().is_none()).copied()
-    };
-    let within = |k: &str| k.len() >= MIN_PART_LENGTH && (wanted.contains(k) || k.contains(&wanted));
+    let wanted = remove_separators(name);
     find_nearest(name, known)
-        .or_else(|| one(&|k| k == wanted))
-        .or_else(|| if wanted.len() >= MIN_PART_LENGTH { one(&within) } else { None })
-        .or_else(|| one(&|k| is_prefix_of_most(&wanted, k)))
+        .or_else(|| find_only(known, |bare| bare == wanted))
+        .or_else(|| find_only(known, |bare| contain_each_other(&wanted, bare)))
+        .or_else(|| find_only(known, |bare| is_prefix_of_most(&wanted, bare)))
+}
+
+/// The name in lower case, without `-`, `_` and `.`.
+fn remove_separators(name: &str) -> String {
+    name.replace(['-', '_', '.'], "").to_ascii_lowercase()
+}
+
+/// The known name that matches without its separators; `None` if several names match.
+fn find_only<'k>(known: &[&'k str], matches: impl Fn(&str) -> bool) -> Option<&'k str> {
+    let mut all = known.iter().filter(|name| matches(&remove_separators(name)));
+    all.next().filter(|_| all.next().is_none()).copied()
+}
+
+/// Whether one of two names contains the other.
+fn contain_each_other(a: &str, b: &str) -> bool {
+    a.len() >= MIN_PART_LENGTH && b.len() >= MIN_PART_LENGTH && (a.contains(b) || b.contains(a))
 }
 
 /// Whether two names share more than three quarters of the longer one from their start, such as a plural and its

@@ -14,30 +14,33 @@ pub struct Identity {
     signs: bool,
 }
 
+/// The identity of a role, `AUTHOR` or `COMMITTER`, by git's own rules.
+fn read_ident(repository: &Repository, role: &str) -> Result<String, Error> {
+    let variable = format!("GIT_{role}_IDENT");
+    let configured = GitCommand::new(repository, "var").override_config("user.useConfigOnly", "true");
+    let ident = match configured.arg(&variable).run() {
+        Ok(ident) => ident,
+        // No identity is configured, as on most build machines.
+        Err(_) => GitCommand::new(repository, "var")
+            .env(&format!("GIT_{role}_NAME"), "federate")
+            .env(&format!("GIT_{role}_EMAIL"), "federate@localhost")
+            .arg(&variable)
+            .run()?,
+    };
+    Ok(ident.trim_end().to_owned())
+}
+
 impl Identity {
     /// The identity by git's own rules: its environment and configuration, or `federate` if neither names
     /// one. `author` (`Name <address>`) replaces the author.
     pub fn read_identity(repository: &Repository, author: Option<&str>) -> Result<Self, Error> {
-        let ask = |what: &str| {
-            let git = GitCommand::new(repository, "var").override_config("user.useConfigOnly", "true");
-            git.arg(what).run()
-        };
-        let named = |what: &str, role: &str| match ask(what) {
-            Ok(line) => Ok(line),
-            // No identity is configured, as on most build machines.
-            Err(_) => GitCommand::new(repository, "var")
-                .env(&format!("GIT_{role}_NAME"), "federate")
-                .env(&format!("GIT_{role}_EMAIL"), "federate@localhost")
-                .arg(what)
-                .run(),
-        };
-        let committer = named("GIT_COMMITTER_IDENT", "COMMITTER")?.trim_end().to_owned();
+        let committer = read_ident(repository, "COMMITTER")?;
         let author = match author {
             Some(author) => {
                 let when = committer.rsplit_once("> ").map_or("", |(_, when)| when);
                 format!("{author} {when}")
             }
-            None => named("GIT_AUTHOR_IDENT", "AUTHOR")?.trim_end().to_owned(),
+            None => read_ident(repository, "AUTHOR")?,
         };
         let signs =
             GitCommand::new(repository, "config").arg("--type=bool").arg("--get").arg("commit.gpgSign");
@@ -53,8 +56,11 @@ impl Identity {
     /// Whether the text is `Name <address>` and contains nothing that would break a commit.
     pub fn is_name_and_address(text: &str) -> bool {
         let parts = text.strip_suffix('>').and_then(|text| text.split_once(" <"));
-        let plain = |part: &str| !part.trim().is_empty() && !part.contains(['<', '>', '\n', '\0']);
-        parts.is_some_and(|(name, address)| plain(name) && plain(address))
+        parts.is_some_and(|(name, address)| {
+            [name, address]
+                .iter()
+                .all(|part| !part.trim().is_empty() && !part.contains(['<', '>', '\n', '\0']))
+        })
     }
 }
 

@@ -218,14 +218,16 @@ impl<'w> Walk<'_, 'w, '_> {
     fn list_tree(&self, tree: Option<Oid>) -> Result<BTreeMap<String, OldEntry>, Error> {
         let Some(tree) = tree else { return Ok(BTreeMap::new()) };
         let tree = self.repository.find_tree(tree)?;
-        let old = |entry: git2::TreeEntry<'_>| {
-            let (folder, file) = (entry.filemode() == 0o040_000, entry.filemode() == 0o100_644);
-            (
-                String::from_utf8_lossy(entry.name_bytes()).into_owned(),
-                OldEntry { id: entry.id(), folder, file },
-            )
-        };
-        Ok(tree.iter().map(old).collect())
+        Ok(tree
+            .iter()
+            .map(|entry| {
+                let (folder, file) = (entry.filemode() == 0o040_000, entry.filemode() == 0o100_644);
+                (
+                    String::from_utf8_lossy(entry.name_bytes()).into_owned(),
+                    OldEntry { id: entry.id(), folder, file },
+                )
+            })
+            .collect())
     }
 
     fn add_new_object(&mut self, kind: ObjectType, id: Oid, bytes: &'w [u8]) {

@@ -16,23 +16,26 @@ pub struct BranchFolder(Vec<String>);
 impl BranchFolder {
     /// Parses `a/b`, which must stay within the branch and avoid names reserved by git.
     pub fn parse_path(text: &str) -> Result<Self, Error> {
-        let wrong = |why| Error::Folder { folder: text.to_owned(), why };
         let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         if text.starts_with('/') {
-            return Err(wrong("write it as a path from the root of the branch"));
+            return Err(Error::Folder {
+                folder: text.to_owned(),
+                why: "write it as a path from the root of the branch",
+            });
         }
         for part in &parts {
             // Git also refuses names that some file systems treat as `.git`.
             let plain = part.trim_end_matches(['.', ' ']).to_ascii_lowercase();
-            if *part == ".." || plain.is_empty() {
-                return Err(wrong("it points outside of the branch"));
-            }
-            if plain == ".git" || plain.starts_with(".git:") || plain.starts_with("git~") {
-                return Err(wrong("git reserves that name"));
-            }
-            if part.contains('\0') || part.contains('\\') {
-                return Err(wrong("it contains characters that are not allowed in folder names"));
-            }
+            let why = if *part == ".." || plain.is_empty() {
+                "it points outside of the branch"
+            } else if plain == ".git" || plain.starts_with(".git:") || plain.starts_with("git~") {
+                "git reserves that name"
+            } else if part.contains('\0') || part.contains('\\') {
+                "it contains characters that are not allowed in folder names"
+            } else {
+                continue;
+            };
+            return Err(Error::Folder { folder: text.to_owned(), why });
         }
         Ok(Self(parts.into_iter().map(str::to_owned).collect()))
     }

@@ -16,8 +16,9 @@ pub fn find_excluding<'w>(
         let mut folders = branch.match_indices('/').filter_map(|(at, _)| branch.get(..at));
         let above = folders.find_map(|folder| existing.get(folder));
         let folder = format!("{branch}/");
-        let below = || existing.range(folder.clone()..).next().filter(|other| other.starts_with(&folder));
-        above.or_else(below).map(|other| (branch, other.as_str()))
+        above
+            .or_else(|| existing.range(folder.clone()..).next().filter(|other| other.starts_with(&folder)))
+            .map(|other| (branch, other.as_str()))
     })
 }
 

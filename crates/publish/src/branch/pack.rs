@@ -20,8 +20,8 @@ const PACK_FROM: usize = 100;
 /// Stores the objects that the repository does not have.
 pub(super) fn store_objects(repository: &Repository, objects: &[UnwrittenObject<'_>]) -> Result<(), Error> {
     let odb = repository.odb()?;
-    let missing = |new: &&UnwrittenObject<'_>| !odb.exists_ext(new.id, OdbLookupFlags::NO_REFRESH);
-    let new: Vec<&UnwrittenObject<'_>> = objects.iter().filter(missing).collect();
+    let missing = objects.iter().filter(|object| !odb.exists_ext(object.id, OdbLookupFlags::NO_REFRESH));
+    let new: Vec<&UnwrittenObject<'_>> = missing.collect();
     if new.len() < PACK_FROM {
         for object in new {
             odb.write(object.kind, object.bytes)?;
@@ -33,15 +33,10 @@ pub(super) fn store_objects(repository: &Repository, objects: &[UnwrittenObject<
     let count = u32::try_from(packed.len()).map_err(io::Error::other)?;
     let mut hash = Sha1::new();
     let mut writer = odb.packwriter()?;
-    let mut put = |bytes: &[u8]| {
+    let header = [*b"PACK", 2u32.to_be_bytes(), count.to_be_bytes()].concat();
+    for bytes in std::iter::once(&header).chain(&packed) {
         hash.update(bytes);
-        writer.write_all(bytes)
-    };
-    put(b"PACK")?;
-    put(&2u32.to_be_bytes())?;
-    put(&count.to_be_bytes())?;
-    for object in &packed {
-        put(object)?;
+        writer.write_all(bytes)?;
     }
     let trailer = hash.finalize();
     writer.write_all(&trailer)?;
@@ -69,13 +64,12 @@ fn encode_object(object: &UnwrittenObject<'_>) -> io::Result<Vec<u8>> {
     // The first byte has four bits of the size next to the kind, the others seven bits each; the highest bit
     // says that another byte follows.
     let mut size = object.bytes.len();
-    let low = |size: usize, mask: u8| size.to_le_bytes()[0] & mask;
-    let mut byte = (kind << 4) | low(size, 0x0f);
+    let mut byte = (kind << 4) | (size.to_le_bytes()[0] & 0x0f);
     size >>= 4;
     let mut out = Vec::with_capacity(object.bytes.len() / 2 + 16);
     while size > 0 {
         out.push(byte | 0x80);
-        byte = low(size, 0x7f);
+        byte = size.to_le_bytes()[0] & 0x7f;
         size >>= 7;
     }
     out.push(byte);

@@ -169,15 +169,13 @@ impl GitRemote {
     ) -> Result<Option<Oid>, Error> {
         let local = find_tip(repository, branch)?;
         let (Some(local), Some(fetched)) = (local, fetched) else { return Ok(local.or(fetched)) };
-        let ahead = |a: Oid, b: Oid| a == b || repository.graph_descendant_of(a, b).unwrap_or(false);
-        match (ahead(local, fetched), ahead(fetched, local)) {
-            (true, _) => Ok(Some(local)),
-            (_, true) => Ok(Some(fetched)),
-            _ => Err(Error::Diverged {
-                branch: branch.to_owned(),
-                remote: program::without_credentials(&self.address),
-            }),
+        for (ahead, behind) in [(local, fetched), (fetched, local)] {
+            if ahead == behind || repository.graph_descendant_of(ahead, behind).unwrap_or(false) {
+                return Ok(Some(ahead));
+            }
         }
+        let remote = program::without_credentials(&self.address);
+        Err(Error::Diverged { branch: branch.to_owned(), remote })
     }
 }
 

@@ -96,20 +96,25 @@ pub fn find_tip(repository: &Repository, branch: &str) -> Result<Option<Oid>, Er
 
 /// Refuses a branch that is checked out in a work tree.
 pub fn not_checked_out(repository: &Repository, branch: &str) -> Result<(), Error> {
-    let shows = |repository: &Repository| {
-        let head = repository.find_reference("HEAD").ok();
-        let target = head.and_then(|head| head.symbolic_target().ok().flatten().map(str::to_owned));
-        !repository.is_bare() && target == Some(to_ref_name(branch))
-    };
     let names = repository.worktrees()?;
     let names = names.iter().filter_map(|name| name.ok().flatten());
     let linked = names.filter_map(|name| repository.find_worktree(name).ok());
     let mut linked = linked.filter_map(|worktree| Repository::open_from_worktree(&worktree).ok());
     let main = Repository::open(repository.commondir());
-    if shows(repository) || main.is_ok_and(|main| shows(&main)) || linked.any(|linked| shows(&linked)) {
+    if has_checked_out(repository, branch)
+        || main.is_ok_and(|main| has_checked_out(&main, branch))
+        || linked.any(|linked| has_checked_out(&linked, branch))
+    {
         return Err(Error::CheckedOut(branch.to_owned()));
     }
     Ok(())
+}
+
+/// Whether the work tree of a repository shows a branch.
+fn has_checked_out(repository: &Repository, branch: &str) -> bool {
+    let head = repository.find_reference("HEAD").ok();
+    let target = head.and_then(|head| head.symbolic_target().ok().flatten().map(str::to_owned));
+    !repository.is_bare() && target == Some(to_ref_name(branch))
 }
 
 pub(super) fn to_ref_name(branch: &str) -> String {

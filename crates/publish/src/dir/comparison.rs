@@ -80,9 +80,9 @@ impl<'p> OwnedFiles<'p> {
     }
 
     fn has_namespace(&self, cluster: &str, namespace: &str) -> bool {
-        let planned =
-            || self.planned_folders().get(cluster).is_some_and(|folders| folders.contains_key(namespace));
-        self.plan.is_some() && (self.index.has_folder(cluster, namespace) || planned())
+        self.plan.is_some()
+            && (self.index.has_folder(cluster, namespace)
+                || self.planned_folders().get(cluster).is_some_and(|folders| folders.contains_key(namespace)))
     }
 
     fn files_in(&self, cluster: &str, namespace: &str) -> &[Arc<str>] {
@@ -98,8 +98,8 @@ pub(super) fn compare_tree<'t>(
     tree: &'t OutputTree,
     owned: &OwnedFiles<'_>,
 ) -> Result<FolderComparison<'t>, Error> {
-    let is_own = |name: &str| owned.has_cluster(name);
-    let (there, mut foreign) = list_folders(dir, root, is_own, owned.plan.map(|_| PLACEMENTS))?;
+    let (there, mut foreign) =
+        list_folders(dir, root, |name| owned.has_cluster(name), owned.plan.map(|_| PLACEMENTS))?;
     let desired = tree.files();
     let clusters: Vec<_> = union_names(&there, desired)
         .into_par_iter()
@@ -130,8 +130,8 @@ fn compare_cluster<'t>(
     desired: Option<&'t NamespaceFolders<OutputFile>>,
     owned: &OwnedFiles<'_>,
 ) -> Result<ComparedCluster<'t>, Error> {
-    let is_own = |namespace: &str| owned.has_namespace(name, namespace);
-    let (there, mut foreign) = list_folders(path, folder, is_own, None)?;
+    let (there, mut foreign) =
+        list_folders(path, folder, |namespace| owned.has_namespace(name, namespace), None)?;
     let nothing = NamespaceFolders::new();
     let names = union_names(&there, desired.unwrap_or(&nothing));
     let namespaces: Vec<_> = names
@@ -161,13 +161,17 @@ fn compare_namespace<'t>(
     if let Some(folder) = folder
         && let Some(recorded) = owned.index.find_records(cluster, name, folder, desired)
     {
-        let file = |(position, file): (usize, &'t OutputFile)| match recorded
-            .unread_stat(position, folder, file)
-        {
-            Some(stamp) => Ok(ComparedFile { file, state: FileState::Same, stamp: Some(stamp), read: false }),
-            None => compare_file(folder, file, owned.index, &mut Vec::new(), path),
-        };
-        let files = desired.par_iter().enumerate().with_min_len(64).map(file).collect::<Result<_, _>>()?;
+        let files = desired
+            .par_iter()
+            .enumerate()
+            .with_min_len(64)
+            .map(|(position, file)| match recorded.unread_stat(position, folder, file) {
+                Some(stamp) => {
+                    Ok(ComparedFile { file, state: FileState::Same, stamp: Some(stamp), read: false })
+                }
+                None => compare_file(folder, file, owned.index, &mut Vec::new(), path),
+            })
+            .collect::<Result<_, _>>()?;
         return Ok(ComparedNamespace {
             name: name.to_owned(),
             files,
@@ -180,21 +184,25 @@ fn compare_namespace<'t>(
         None => Vec::new(),
     };
     let written = if there.is_empty() { &[] } else { owned.files_in(cluster, name) };
-    let is_own = |entry: &entries::OutputEntry| {
-        entry.kind == OutputEntryKind::File
-            && written.binary_search_by(|file| (**file).cmp(&entry.name)).is_ok()
-    };
-    let foreign =
-        there.iter().filter(|entry| !is_own(entry)).map(entries::OutputEntry::display_name).collect();
-    let is_desired = |name: &str| desired.binary_search_by(|file| file.name().cmp(name)).is_ok();
-    let removed = there.iter().filter(|entry| !is_desired(&entry.name)).map(|e| e.name.clone()).collect();
-    let is_there = |name: &str| there.binary_search_by(|entry| (*entry.name).cmp(name)).is_ok();
+    let foreign = there.iter().filter(|entry| {
+        entry.kind != OutputEntryKind::File
+            || written.binary_search_by(|file| (**file).cmp(&entry.name)).is_err()
+    });
+    let foreign = foreign.map(entries::OutputEntry::display_name).collect();
+    let removed = there
+        .iter()
+        .filter(|entry| desired.binary_search_by(|file| file.name().cmp(&entry.name)).is_err())
+        .map(|e| e.name.clone())
+        .collect();
     let files = desired
         .par_iter()
         .with_min_len(64)
-        .map_init(Vec::new, |buffer, file| match folder.filter(|_| is_there(file.name())) {
-            Some(folder) => compare_file(folder, file, owned.index, buffer, path),
-            None => Ok(ComparedFile { file, state: FileState::New, stamp: None, read: false }),
+        .map_init(Vec::new, |buffer, file| {
+            let there = there.binary_search_by(|entry| (*entry.name).cmp(file.name()));
+            match folder.filter(|_| there.is_ok()) {
+                Some(folder) => compare_file(folder, file, owned.index, buffer, path),
+                None => Ok(ComparedFile { file, state: FileState::New, stamp: None, read: false }),
+            }
         })
         .collect::<Result<_, Error>>()?;
     Ok(ComparedNamespace { name: name.to_owned(), files, removed, foreign })
@@ -215,7 +223,7 @@ fn list_folders(
             OutputEntryKind::Folder if is_own(&entry.name) => drop(own.insert(entry.name)),
             OutputEntryKind::File if besides == Some(entry.name.as_str()) => {}
             OutputEntryKind::Folder | OutputEntryKind::File | OutputEntryKind::Other => {
-                foreign.push(entry.display_name())
+                foreign.push(entry.display_name());
             }
         }
     }
@@ -284,15 +292,15 @@ impl ComparedCluster<'_> {
     fn to_summary(&self) -> ClusterSummary {
         let mut summary = ClusterSummary { cluster: self.name.clone(), ..ClusterSummary::default() };
         for namespace in &self.namespaces {
-            let path = |file: &str| format!("{}/{}/{file}", self.name, namespace.name);
+            let folder = format!("{}/{}", self.name, namespace.name);
             for ComparedFile { file, state, .. } in &namespace.files {
                 match state {
-                    FileState::New => summary.created.push(path(file.name())),
-                    FileState::Changed => summary.updated.push(path(file.name())),
+                    FileState::New => summary.created.push(format!("{folder}/{}", file.name())),
+                    FileState::Changed => summary.updated.push(format!("{folder}/{}", file.name())),
                     FileState::Same => summary.unchanged += 1,
                 }
             }
-            summary.removed.extend(namespace.removed.iter().map(|file| path(file)));
+            summary.removed.extend(namespace.removed.iter().map(|file| format!("{folder}/{file}")));
         }
         summary
     }

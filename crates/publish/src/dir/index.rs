@@ -103,8 +103,8 @@ pub(super) struct FileIndex<'s> {
 
 impl<'s> FileIndex<'s> {
     pub(super) fn new(stored: &'s StoredIndex, tree: &OutputTree) -> Self {
-        let digest = |file: &OutputFile| Sha256::digest(file.text()).into();
-        let digests: Vec<Digest> = tree.distinct().par_iter().with_min_len(64).map(digest).collect();
+        let files = tree.distinct().par_iter().with_min_len(64);
+        let digests: Vec<Digest> = files.map(|file| Sha256::digest(file.text()).into()).collect();
         let known = digests.iter().map(|digest| stored.recorded.texts.get(digest).copied()).collect();
         Self { stored: Some(stored), digests, known }
     }
@@ -235,14 +235,15 @@ impl IndexRecorder<'_> {
         compared: &ComparedFile<'_>,
         device: u64,
     ) -> Option<FileStat> {
-        let old = |stamp: &FileStat| stamp.modified < self.compared && stamp.device == device;
         let Some(written) = self.written else {
-            return compared.stamp.filter(|stamp| compared.state == FileState::Same && old(stamp));
+            return compared.stamp.filter(|stamp| {
+                compared.state == FileState::Same && stamp.modified < self.compared && stamp.device == device
+            });
         };
         let now = FileStat::of_file(folder, compared.file.name())?;
         let certain = match (compared.state, compared.stamp) {
             // The file was linked, which changed its change time.
-            (FileState::Same, Some(before)) => now.is_same_content(&before) && old(&now),
+            (FileState::Same, Some(before)) => now.is_same_content(&before) && now.modified < self.compared,
             (FileState::Same, None) => false,
             (FileState::New | FileState::Changed, _) => {
                 now.size == compared.file.text().len() as u64 && now.modified < written

@@ -33,22 +33,23 @@ impl OutputLocation {
     }
 
     fn from_existing(real: &Path, keep: &[&Path]) -> Result<Self, Error> {
-        let unsuitable = |why| Error::Unsuitable { dir: real.to_owned(), why };
         let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
-            return Err(unsuitable("it is the root of the file system"));
+            let why = "it is the root of the file system";
+            return Err(Error::Unsuitable { dir: real.to_owned(), why });
         };
-        let around = |kept: &&Path| fs::canonicalize(kept).is_ok_and(|kept| kept.starts_with(real));
-        if keep.iter().any(around) {
-            return Err(unsuitable("it is, or contains, the repo or the working directory"));
+        if keep.iter().any(|kept| fs::canonicalize(kept).is_ok_and(|kept| kept.starts_with(real))) {
+            let why = "it is, or contains, the repo or the working directory";
+            return Err(Error::Unsuitable { dir: real.to_owned(), why });
         }
-        let device = |path: &Path| fs::metadata(path).map(|meta| (meta.is_dir(), meta.dev()));
-        let (is_dir, own) = device(real).map_err(Error::io_error("read", real))?;
-        let (_, outer) = device(parent).map_err(Error::io_error("read", parent))?;
-        match (is_dir, own == outer) {
-            (false, _) => Err(Error::NotAFolder { dir: real.to_owned() }),
-            (true, false) => Err(unsuitable(MOUNT_POINT)),
-            (true, true) => Ok(Self { parent: parent.to_owned(), name: name.to_owned(), made: Vec::new() }),
+        let own = fs::metadata(real).map_err(Error::io_error("read", real))?;
+        let outer = fs::metadata(parent).map_err(Error::io_error("read", parent))?;
+        if !own.is_dir() {
+            return Err(Error::NotAFolder { dir: real.to_owned() });
         }
+        if own.dev() != outer.dev() {
+            return Err(Error::Unsuitable { dir: real.to_owned(), why: MOUNT_POINT });
+        }
+        Ok(Self { parent: parent.to_owned(), name: name.to_owned(), made: Vec::new() })
     }
 
     fn create_parents(path: &Path) -> Result<Self, Error> {

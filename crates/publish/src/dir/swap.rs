@@ -68,15 +68,19 @@ fn remove_folder(root: &Path) -> Result<(), Error> {
     }
     let namespaces: Vec<PathBuf> =
         list_subfolders(root).par_iter().flat_map(|cluster| list_subfolders(cluster)).collect();
-    let remove_all = |folder: &Path| fs::remove_dir_all(folder).map_err(Error::io_error("remove", folder));
-    namespaces.par_iter().try_for_each(|namespace| remove_all(namespace))?;
-    remove_all(root)
+    namespaces.par_iter().try_for_each(|namespace| {
+        fs::remove_dir_all(namespace).map_err(Error::io_error("remove", namespace))
+    })?;
+    fs::remove_dir_all(root).map_err(Error::io_error("remove", root))
 }
 
 /// The folders directly inside one, without links. What cannot be read is left to the removal, which reports
 /// it.
 fn list_subfolders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    entries.flatten().filter(is_folder).map(|entry| entry.path()).collect()
+    entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }

@@ -104,8 +104,7 @@ pub struct ClusterChoice {
 impl ClusterChoice {
     /// Whether a cluster is one of them.
     pub fn includes_cluster(&self, cluster: &Cluster) -> bool {
-        let named = |names: &Vec<String>| names.iter().any(|name| **name == *cluster.name);
-        self.names.as_ref().is_none_or(named)
+        self.names.as_ref().is_none_or(|names| names.iter().any(|name| **name == *cluster.name))
             && self.match_labels.iter().all(|(key, value)| cluster.labels.get(key) == Some(value))
     }
 }
@@ -161,15 +160,9 @@ impl SourceConfig {
         if let Some(other) = keys.next() {
             return Err((other, format!("a source has either `{}` or `{}`", &key[1..], &other[1..])));
         }
-        let path_of = |value: &Option<SourcePath>, key: &'static str| match (value, &self.path) {
-            (Some(SourcePath::Path(_)), Some(_)) => Err(("/path", "the path is written twice".to_owned())),
-            (Some(SourcePath::Path(path)), None) => read_path(path, key),
-            (_, Some(path)) => read_path(path, "/path"),
-            (_, None) => Err((key, "the path is missing".to_owned())),
-        };
         let kind = match key {
-            "/kustomize" => SourceKind::Kustomize(path_of(&self.kustomize, key)?),
-            "/chart" => SourceKind::Chart(path_of(&self.chart, key)?),
+            "/kustomize" => SourceKind::Kustomize(self.choose_path(self.kustomize.as_ref(), key)?),
+            "/chart" => SourceKind::Chart(self.choose_path(self.chart.as_ref(), key)?),
             "/flux" => SourceKind::Flux(read_path(self.flux.as_deref().unwrap_or_default(), key)?),
             _ => SourceKind::ArgoCd(read_path(self.argocd.as_deref().unwrap_or_default(), key)?),
         };
@@ -177,9 +170,22 @@ impl SourceConfig {
         Ok(kind)
     }
 
+    /// The path of a source: the value of its key, or of `path`.
+    fn choose_path(
+        &self,
+        value: Option<&SourcePath>,
+        key: &'static str,
+    ) -> Result<String, (&'static str, String)> {
+        match (value, &self.path) {
+            (Some(SourcePath::Path(_)), Some(_)) => Err(("/path", "the path is written twice".to_owned())),
+            (Some(SourcePath::Path(path)), None) => read_path(path, key),
+            (_, Some(path)) => read_path(path, "/path"),
+            (_, None) => Err((key, "the path is missing".to_owned())),
+        }
+    }
+
     /// Refuses keys that the source does not use, which would do nothing.
     fn check_keys(&self, kind: &SourceKind) -> Result<(), (&'static str, String)> {
-        let refuse = |key: &'static str| Err((key, format!("`{}` is for charts", &key[1..])));
         let is_chart = matches!(kind, SourceKind::Chart(_));
         for (key, given) in [
             ("/release", self.release.is_some()),
@@ -190,7 +196,7 @@ impl SourceConfig {
             ("/hooks", self.hooks != Hooks::Render),
         ] {
             if given && !is_chart {
-                return refuse(key);
+                return Err((key, format!("`{}` is for charts", &key[1..])));
             }
         }
         if self.load_restrictor != LoadRestrictor::RootOnly && !matches!(kind, SourceKind::Kustomize(_)) {
@@ -266,11 +272,11 @@ fn read_path(path: &str, key: &'static str) -> Result<String, (&'static str, Str
 
 /// Whether Helm accepts the name of a release, which is also that of a namespace.
 pub fn is_release_name(name: &str) -> bool {
-    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 53
-        && name.starts_with(is_end)
-        && name.ends_with(is_end)
-        && name.chars().all(|c| is_end(c) || c == '-' || c == '.')
+        && !name.is_empty()
+        && !name.starts_with(['-', '.'])
+        && !name.ends_with(['-', '.'])
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.')
 }
 
 #[cfg(test)]

@@ -22,14 +22,13 @@ impl Chart {
     pub(super) fn parse(file: &SourceFile) -> Option<Self> {
         let stream = federate_yaml::read_stream(&file.bytes);
         let value = &stream.documents.first()?.value;
-        let text = |key: &str| value.get(key).and_then(Value::as_str);
-        let name = text("name")?;
+        let name = value.get("name").and_then(Value::as_str)?;
         value.get("apiVersion")?;
         Some(Self {
             file: file.path.clone(),
             folder: folder_of(&file.path).to_owned(),
             name: name.to_owned(),
-            is_library: text("type") == Some("library"),
+            is_library: value.get("type").and_then(Value::as_str) == Some("library"),
         })
     }
 

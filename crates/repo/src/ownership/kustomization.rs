@@ -74,19 +74,21 @@ impl Kustomization {
     pub(super) fn parse(file: &SourceFile) -> Self {
         let stream = federate_yaml::read_stream(&file.bytes);
         let value = stream.documents.into_iter().next().map(|document| document.value).unwrap_or_default();
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let [namespace, prefix, suffix] = ["namespace", "namePrefix", "nameSuffix"]
+            .map(|key| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned());
         let mut kustomization = Self {
             file: file.path.clone(),
             folder: folder_of(&file.path).to_owned(),
-            namespace: text("namespace"),
-            prefix: text("namePrefix"),
-            suffix: text("nameSuffix"),
+            namespace,
+            prefix,
+            suffix,
             labels: read_labels(&value),
             is_component: value.get("kind").and_then(Value::as_str) == Some("Component"),
             ..Self::default()
         };
-        let is_set = |key: &str| value.get(key).is_some_and(|field| !field.is_null());
-        kustomization.changes_objects = UNMODELED_TRANSFORMERS.into_iter().any(is_set)
+        kustomization.changes_objects = UNMODELED_TRANSFORMERS
+            .into_iter()
+            .any(|key| value.get(key).is_some_and(|field| !field.is_null()))
             || !(kustomization.namespace.is_empty()
                 && kustomization.prefix.is_empty()
                 && kustomization.suffix.is_empty()

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use federate_kubernetes::{Object, Origin};
-use serde_json::Value;
 
 use super::{RenamedObject, is_as_written};
 use crate::RepoFiles;
@@ -74,10 +73,9 @@ impl<'f> OriginFinder<'f> {
     fn find_kind(&self, file: &str, kind: &str, occurrence: usize) -> u32 {
         let Some(text) = self.files.texts.get(file) else { return 1 };
         let text = String::from_utf8_lossy(text);
-        let is_kind = |line: &str| line.strip_prefix("kind:").is_some_and(|rest| rest.trim() == kind);
         let lines: Vec<u32> = (1..)
             .zip(text.lines())
-            .filter(|(_, line)| is_kind(line))
+            .filter(|(_, line)| line.strip_prefix("kind:").is_some_and(|rest| rest.trim() == kind))
             .map(|(number, _): (u32, _)| number)
             .collect();
         lines.get(occurrence).or(lines.last()).copied().unwrap_or(1)
@@ -87,18 +85,18 @@ impl<'f> OriginFinder<'f> {
         let annotation = take_annotation(object, ORIGIN_ANNOTATION);
         let origin = annotation.and_then(|text| federate_yaml::read_stream(text.as_bytes()).documents.pop());
         let origin = origin.map(|document| document.value).unwrap_or_default();
-        let field = |key: &str| origin.get(key).and_then(Value::as_str);
-        let path = field("path").or_else(|| field("configuredIn")).unwrap_or("kustomization.yaml");
+        let path = ["path", "configuredIn"].into_iter().find_map(|key| origin.get(key)?.as_str());
+        let path = path.unwrap_or("kustomization.yaml");
         let file = normalize_path(&format!("{folder}/{path}")).unwrap_or_else(|_| folder.to_owned());
         let file: Arc<str> = file.trim_start_matches('/').into();
         let own = self.objects.get(&*file).map(Vec::as_slice).unwrap_or_default();
-        let is_it = |written: &&&Object| {
+        // The longest name that is in the built one.
+        let written = own.iter().filter(|written| {
             written.id.kind == object.id.kind
                 && written.id.group() == object.id.group()
                 && object.id.name.contains(&written.id.name)
-        };
-        // The longest name that is in the built one.
-        let written = own.iter().filter(is_it).max_by_key(|written| written.id.name.len());
+        });
+        let written = written.max_by_key(|written| written.id.name.len());
         object.origin = match written {
             Some(written) if is_as_written(object, written) => written.origin.clone(),
             _ => Origin { file, document: NO_DOCUMENT, item: None, line: 1 },
@@ -114,13 +112,9 @@ impl<'f> OriginFinder<'f> {
 
 /// The lines of the output of Helm that name files, with the files.
 fn list_sources(text: &str) -> Vec<(u32, &str)> {
-    let named = |(line, text): (u32, &'_ str)| Some((line, text.strip_prefix(SOURCE_COMMENT_PREFIX)?.len()));
     (1..)
         .zip(text.lines())
-        .filter_map(|(line, text)| {
-            let (line, length) = named((line, text))?;
-            Some((line, text.get(text.len() - length..)?.trim()))
-        })
+        .filter_map(|(line, text)| Some((line, text.strip_prefix(SOURCE_COMMENT_PREFIX)?.trim())))
         .collect()
 }
 

@@ -11,6 +11,12 @@ pub(super) struct ValuesError {
     pub(super) help: Option<String>,
 }
 
+impl ValuesError {
+    fn new(written: &str, why: String, help: Option<&str>) -> Self {
+        Self { written: written.to_owned(), why, help: help.map(str::to_owned) }
+    }
+}
+
 /// The paths of values files, in order. They exist.
 pub(super) fn expand_values(source: &dyn Source, written: &[String]) -> Result<Vec<String>, ValuesError> {
     let mut paths = Vec::new();
@@ -21,42 +27,42 @@ pub(super) fn expand_values(source: &dyn Source, written: &[String]) -> Result<V
 }
 
 fn expand_path(source: &dyn Source, written: &str, paths: &mut Vec<String>) -> Result<(), ValuesError> {
-    let refuse = |why: String, help: Option<&str>| {
-        Err(ValuesError { written: written.to_owned(), why, help: help.map(str::to_owned) })
-    };
     let (path, is_optional) = match written.strip_suffix('?') {
         Some(path) => (path, true),
         None => (written, false),
     };
     if path.contains("://") {
         let help = "commit the file to the repo: values are never fetched";
-        return refuse(format!("the values file `{path}` is a URL"), Some(help));
+        return Err(ValuesError::new(written, format!("the values file `{path}` is a URL"), Some(help)));
     }
     let Ok(path) = normalize_path(path) else {
-        return refuse(format!("the values file `{path}` is outside of the repo"), None);
+        let why = format!("the values file `{path}` is outside of the repo");
+        return Err(ValuesError::new(written, why, None));
     };
     if path.contains('*') {
         let parts: Vec<&str> = path.split('/').collect();
         let before = paths.len();
         match_parts(source, "", &parts, paths);
         if paths.len() == before && !is_optional {
-            return refuse(format!("no file of the repo matches `{path}`"), Some(OPTIONAL_FILE_HELP));
+            let why = format!("no file of the repo matches `{path}`");
+            return Err(ValuesError::new(written, why, Some(OPTIONAL_FILE_HELP)));
         }
         return Ok(());
     }
-    match find_entry(source, &path) {
-        Some(EntryKind::File) => paths.push(path),
-        None if is_optional => {}
-        None => return refuse(format!("the repo has no values file `{path}`"), Some(OPTIONAL_FILE_HELP)),
-        Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => {
-            return refuse(
-                format!("the values file `{path}` is a link, or a link leads to it"),
-                Some("name the file itself"),
-            );
+    let (why, help) = match find_entry(source, &path) {
+        Some(EntryKind::File) => {
+            paths.push(path);
+            return Ok(());
         }
-        Some(_) => return refuse(format!("`{path}` is not a file that can be read"), None),
-    }
-    Ok(())
+        None if is_optional => return Ok(()),
+        None => (format!("the repo has no values file `{path}`"), Some(OPTIONAL_FILE_HELP)),
+        Some(EntryKind::LinkToFile(_) | EntryKind::LinkToFolder(_) | EntryKind::LinkOutside(_)) => (
+            format!("the values file `{path}` is a link, or a link leads to it"),
+            Some("name the file itself"),
+        ),
+        Some(_) => (format!("`{path}` is not a file that can be read"), None),
+    };
+    Err(ValuesError::new(written, why, help))
 }
 
 const OPTIONAL_FILE_HELP: &str = "end the path in `?` if it may be missing";

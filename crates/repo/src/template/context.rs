@@ -8,19 +8,17 @@ use federate_kubernetes::Cluster;
 
 /// The context for a cluster.
 pub(super) fn build_context(cluster: &Cluster, config: &Config) -> Jinja {
-    let text = |text: &str| Jinja::from(text);
-    let zones: Vec<Jinja> = cluster.zones.iter().map(|zone| text(zone)).collect();
-    let map = |entries: &std::collections::BTreeMap<String, String>| {
-        Jinja::from_pairs(entries.iter().map(|(k, v)| (k.clone(), Jinja::from(v.as_str()))))
-    };
+    let zones: Vec<Jinja> = cluster.zones.iter().map(|zone| Jinja::from(&**zone)).collect();
+    let [labels, properties] = [&cluster.labels, &cluster.properties]
+        .map(|entries| Jinja::from_pairs(entries.iter().map(|(k, v)| (k.clone(), Jinja::from(v.as_str())))));
     let of_cluster = [
-        ("name", text(&cluster.name)),
-        ("labels", map(&cluster.labels)),
-        ("provider", text(&cluster.provider)),
-        ("region", text(&cluster.region)),
-        ("zone", text(cluster.zones.first().map_or("", |zone| zone))),
+        ("name", Jinja::from(&*cluster.name)),
+        ("labels", labels),
+        ("provider", Jinja::from(&*cluster.provider)),
+        ("region", Jinja::from(&*cluster.region)),
+        ("zone", Jinja::from(cluster.zones.first().map_or("", |zone| zone))),
         ("zones", Jinja::from(zones)),
-        ("properties", map(&cluster.properties)),
+        ("properties", properties),
     ];
     let values = Value::Object(config.values_for(&cluster.name));
     Jinja::from_pairs([("cluster", Jinja::from_pairs(of_cluster)), ("values", to_jinja(&values))])

@@ -119,8 +119,8 @@ fn estimate_tojson(arguments: &[Value]) -> Result<Estimate, Error> {
 
 #[expect(clippy::unnecessary_wraps, reason = "an estimate like the others")]
 fn estimate_replace(arguments: &[Value]) -> Result<Estimate, Error> {
-    let text = |at: usize| arguments.get(at).and_then(Value::as_bytes).map_or(0, <[u8]>::len);
-    let (value, from, to) = (text(0), text(1), text(2));
+    let [value, from, to] =
+        [0, 1, 2].map(|at| arguments.get(at).and_then(Value::as_bytes).map_or(0, <[u8]>::len));
     let times = value.checked_div(from).unwrap_or(value + 1);
     Ok(value.saturating_add(times.saturating_mul(to)).into())
 }
@@ -168,16 +168,15 @@ fn estimate_each(arguments: &[Value]) -> Result<Estimate, Error> {
 /// Multiplies like the engine, if a repeated value does not become too large.
 fn multiply_values(state: &mut State, left: &Value, right: &Value) -> Result<Value, Error> {
     static OPERATOR: LazyLock<Environment<'static>> = LazyLock::new(Environment::empty);
-    let repeated = |value: &Value, count: &Value| -> Result<usize, Error> {
-        let count = count.as_usize().unwrap_or(1);
+    let mut most = 0;
+    for (value, count) in [(left, right), (right, left)] {
         let once = match (value.kind(), value.as_bytes()) {
             (ValueKind::Number, _) => 0,
             (_, Some(text)) => text.len(),
             (_, None) => compute_size(value)?,
         };
-        Ok(once.saturating_mul(count))
-    };
-    let most = repeated(left, right)?.max(repeated(right, left)?);
+        most = once.saturating_mul(count.as_usize().unwrap_or(1)).max(most);
+    }
     if most > MAX_VALUE {
         return Err(too_large());
     }

@@ -133,13 +133,15 @@ fn guard_call<'a>(e: &Spanned<Call<'a>>) -> Spanned<Call<'a>> {
 }
 
 fn guard_arguments<'a>(arguments: &[CallArg<'a>]) -> Vec<CallArg<'a>> {
-    let argument = |argument: &CallArg<'a>| match argument {
-        CallArg::Pos(e) => CallArg::Pos(measure_expression(e)),
-        CallArg::Kwarg(name, e) => CallArg::Kwarg(name, measure_expression(e)),
-        CallArg::PosSplat(e) => CallArg::PosSplat(measure_expression(e)),
-        CallArg::KwargSplat(e) => CallArg::KwargSplat(measure_expression(e)),
-    };
-    arguments.iter().map(argument).collect()
+    arguments
+        .iter()
+        .map(|argument| match argument {
+            CallArg::Pos(e) => CallArg::Pos(measure_expression(e)),
+            CallArg::Kwarg(name, e) => CallArg::Kwarg(name, measure_expression(e)),
+            CallArg::PosSplat(e) => CallArg::PosSplat(measure_expression(e)),
+            CallArg::KwargSplat(e) => CallArg::KwargSplat(measure_expression(e)),
+        })
+        .collect()
 }
 
 /// An expression whose value is only passed on or accessed; values are measured when they are emitted.

@@ -8,10 +8,10 @@ pub(super) struct DocumentLines {
 
 impl DocumentLines {
     pub(super) fn new(template: &str, rendered: &str) -> Self {
-        let separators = |text: &str| {
+        let [template, rendered] = [template, rendered].map(|text| {
             (1..).zip(text.lines()).filter(|(_, line)| line.trim_end() == "---").map(|(n, _)| n).collect()
-        };
-        Self { template: separators(template), rendered: separators(rendered) }
+        });
+        Self { template, rendered }
     }
 
     /// The line after the `---` in the template that precedes a document, if template and output have the

@@ -34,50 +34,59 @@ struct Attribute<'d> {
     sizes: BTreeMap<&'d str, usize>,
 }
 
+impl<'d> Attribute<'d> {
+    /// The values of these clusters, each with how many of them have it and how many clusters have it in all; `None` if one of
+    /// them has no value.
+    fn count_values(&self, names: &[&str]) -> Option<Vec<(&'d str, usize, usize)>> {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for name in names {
+            *counts.entry(self.of_cluster.get(name)?).or_default() += 1;
+        }
+        Some(counts.into_iter().map(|(value, count)| (value, count, self.sizes[value])).collect())
+    }
+}
+
 impl<'d> ClusterSets<'d> {
     /// Reads what divides the clusters into groups: regions, providers and labels with at least two values, each of several
     /// clusters.
     pub(super) fn new(inventory: &'d [ClusterRow]) -> Self {
         let mut all: BTreeMap<(usize, &str), Attribute<'d>> = BTreeMap::new();
-        let mut add = |rank: usize, name: &'d str, value: &'d str, cluster: &'d str| {
-            if value.is_empty() {
-                return;
-            }
-            let new = || Attribute { name, of_cluster: BTreeMap::new(), sizes: BTreeMap::new() };
-            let attribute = all.entry((rank, name)).or_insert_with(new);
-            attribute.of_cluster.insert(cluster, value);
-            *attribute.sizes.entry(value).or_default() += 1;
-        };
         for row in inventory {
-            add(0, "region", &row.region, &row.name);
+            let mut attributes: Vec<(usize, &str, &str)> =
+                vec![(0, "region", &row.region), (2 + COMMON_LABELS.len(), "provider", &row.provider)];
             for (key, value) in &row.labels {
                 let rank = COMMON_LABELS.iter().position(|common| common == key);
-                add(1 + rank.unwrap_or(COMMON_LABELS.len()), key, value, &row.name);
+                attributes.push((1 + rank.unwrap_or(COMMON_LABELS.len()), key, value));
             }
-            add(2 + COMMON_LABELS.len(), "provider", &row.provider, &row.name);
+            for (rank, name, value) in attributes.into_iter().filter(|(.., value)| !value.is_empty()) {
+                let attribute = all.entry((rank, name)).or_insert_with(|| Attribute {
+                    name,
+                    of_cluster: BTreeMap::new(),
+                    sizes: BTreeMap::new(),
+                });
+                attribute.of_cluster.insert(&row.name, value);
+                *attribute.sizes.entry(value).or_default() += 1;
+            }
         }
-        let divides = |attribute: &Attribute<'_>| {
-            let values = attribute.sizes.len();
-            (2..=MAX_VALUES).contains(&values) && values * 2 <= attribute.of_cluster.len()
-        };
-        Self { attributes: all.into_values().filter(divides).collect() }
+        Self {
+            attributes: all
+                .into_values()
+                .filter(|attribute| {
+                    let values = attribute.sizes.len();
+                    (2..=MAX_VALUES).contains(&values) && values * 2 <= attribute.of_cluster.len()
+                })
+                .collect(),
+        }
     }
 
     /// The name of a set of clusters, if it has one that is shorter than the list of its members: `60 clusters (region=eu)`, or
     /// how many of each group they are.
     pub(super) fn name_set(&self, names: &[&str], write: impl Fn(&str) -> String) -> Option<String> {
-        let counted_by = |attribute: &Attribute<'d>| -> Option<Vec<(&'d str, usize, usize)>> {
-            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-            for name in names {
-                *counts.entry(attribute.of_cluster.get(name)?).or_default() += 1;
-            }
-            let with_sizes = counts.into_iter().map(|(value, count)| (value, count, attribute.sizes[value]));
-            Some(with_sizes.collect())
-        };
         #[expect(clippy::type_complexity, reason = "it lives for the next lines only")]
         let mut best: Option<(bool, usize, &str, Vec<(&str, usize, usize)>)> = None;
         for attribute in &self.attributes {
-            let Some(counts) = counted_by(attribute).filter(|counts| counts.len() <= MAX_NAMED) else {
+            let Some(counts) = attribute.count_values(names).filter(|counts| counts.len() <= MAX_NAMED)
+            else {
                 continue;
             };
             let is_partial = counts.iter().any(|(_, count, size)| count < size);
@@ -91,11 +100,13 @@ impl<'d> ClusterSets<'d> {
             }
         }
         let (is_partial, _, attribute, counts) = best?;
-        let group = |(value, count, size): &(&str, usize, usize)| {
-            let name = write(&format!("{attribute}={value}"));
-            if is_partial { format!("{count} of {size} in {name}") } else { name }
-        };
-        let groups: Vec<String> = counts.iter().map(group).collect();
+        let groups: Vec<String> = counts
+            .iter()
+            .map(|(value, count, size)| {
+                let name = write(&format!("{attribute}={value}"));
+                if is_partial { format!("{count} of {size} in {name}") } else { name }
+            })
+            .collect();
         Some(format!("{} ({})", format_count(names.len(), "cluster"), groups.join(", ")))
     }
 

@@ -32,15 +32,15 @@ pub(crate) struct EditGroups<'d> {
 impl<'d> EditGroups<'d> {
     /// Groups the edits of templates that change the same fields; other edits stand for themselves.
     pub(crate) fn new(causes: &'d [ChangeCause]) -> Self {
-        let with_effect = || causes.iter().filter(|cause| !cause.is_without_effect());
+        let with_effect = causes.iter().filter(|cause| !cause.is_without_effect());
         let mut alike: BTreeMap<EditKey<'_>, usize> = BTreeMap::new();
-        for cause in with_effect() {
+        for cause in with_effect.clone() {
             *alike.entry(edit_key(cause)).or_default() += 1;
         }
         let mut places: BTreeMap<EditKey<'_>, usize> = BTreeMap::new();
         let mut groups: Vec<EditGroup<'_>> = Vec::new();
         let mut group_of = Vec::new();
-        for cause in with_effect() {
+        for cause in with_effect {
             let key = edit_key(cause);
             let is_folded =
                 can_be_folded(cause) && alike.get(&key).is_some_and(|count| *count > MAX_SINGLE_EDITS);
@@ -100,10 +100,14 @@ impl<'d> EditGroup<'d> {
     }
 
     fn add_cause(&mut self, cause: &'d ChangeCause) {
-        let is_same = |first: &&ChangeCause| {
-            first.fields.iter().map(|field| &field.change).eq(cause.fields.iter().map(|field| &field.change))
-        };
-        self.is_equal = self.is_equal && self.causes.first().is_some_and(is_same);
+        self.is_equal = self.is_equal
+            && self.causes.first().is_some_and(|first| {
+                first
+                    .fields
+                    .iter()
+                    .map(|field| &field.change)
+                    .eq(cause.fields.iter().map(|field| &field.change))
+            });
         self.causes.push(cause);
         self.moves += cause.moves;
         self.manifests += cause.manifests;
@@ -122,12 +126,14 @@ impl<'d> EditGroup<'d> {
     /// The changed fields with their values and lines. The values of edits that differ are shown where manifests are.
     pub(crate) fn edited_fields(&self) -> Vec<EditedField<'d>> {
         let fields = self.first_cause().map(|cause| cause.fields.as_slice()).unwrap_or_default();
-        let edited = |field: &'d federate_engine::change::ChangedField| EditedField {
-            path: &field.change.path,
-            values: self.is_equal.then(|| format_values(&field.change)),
-            line: field.line,
-        };
-        fields.iter().map(edited).collect()
+        fields
+            .iter()
+            .map(|field| EditedField {
+                path: &field.change.path,
+                values: self.is_equal.then(|| format_values(&field.change)),
+                line: field.line,
+            })
+            .collect()
     }
 
     /// What they cause, in words.

@@ -27,19 +27,19 @@ impl<'d> CapacityFit<'d> {
     pub(super) fn new(capacity: &'d CapacityChanges) -> Self {
         let mut fit = Self::default();
         for (cluster, resources) in capacity {
-            let asked = || resources.iter().filter(|(_, change)| change.requested_increase().as_nanos() > 0);
-            // Pods alone say little about room.
-            let matters = |name: &str| name != "pods" || asked().count() == 1;
+            let asked: Vec<_> =
+                resources.iter().filter(|(_, change)| change.requested_increase().as_nanos() > 0).collect();
             let mut is_known = false;
-            for (resource, change) in asked().filter(|(name, _)| matters(name)) {
-                if change.left_after.is_some() {
+            for (resource, change) in &asked {
+                // Where other resources are asked for, the number of pods says little.
+                if change.left_after.is_some() && (*resource != "pods" || asked.len() == 1) {
                     is_known = true;
                     fit.known.push(Receiver { cluster, resource, change });
                 }
             }
             if is_known {
                 fit.known_clusters += 1;
-            } else if asked().next().is_some() {
+            } else if !asked.is_empty() {
                 fit.unknown.push(cluster);
             }
         }
@@ -65,22 +65,22 @@ impl<'d> CapacityFit<'d> {
 impl Receiver<'_> {
     /// Compares the part of the allocatable amount that is left.
     fn compare_tightness(&self, other: &Self) -> Ordering {
-        let part = |one: &Self| {
-            let left = one.change.left_after.map_or(0, Quantity::as_nanos);
-            let all = one.change.allocatable.map_or(0, Quantity::as_nanos).max(1);
-            left.saturating_mul(1_000_000) / all
-        };
-        part(self)
-            .cmp(&part(other))
-            .then_with(|| (self.cluster, self.resource).cmp(&(other.cluster, other.resource)))
+        let order = (self.free_millionths(), self.cluster, self.resource);
+        order.cmp(&(other.free_millionths(), other.cluster, other.resource))
+    }
+
+    /// The part of the allocatable amount that is left, in millionths.
+    fn free_millionths(&self) -> i128 {
+        let left = self.change.left_after.map_or(0, Quantity::as_nanos);
+        let all = self.change.allocatable.map_or(0, Quantity::as_nanos).max(1);
+        left.saturating_mul(1_000_000) / all
     }
 
     /// The amounts that are free before, asked for in addition, free after, and allocatable.
     pub(super) fn format_amounts(&self) -> [String; 4] {
-        let words = |amount: Option<Quantity>| {
-            amount.map_or("–".to_owned(), |amount| amount_in_words(self.resource, amount.as_nanos()))
-        };
         let ResourceChange { left_before, left_after, allocatable, .. } = *self.change;
-        [left_before, Some(self.change.requested_increase()), left_after, allocatable].map(words)
+        [left_before, Some(self.change.requested_increase()), left_after, allocatable].map(|amount| {
+            amount.map_or("–".to_owned(), |amount| amount_in_words(self.resource, amount.as_nanos()))
+        })
     }
 }

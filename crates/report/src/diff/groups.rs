@@ -9,7 +9,8 @@ use federate_engine::change::{
 use federate_kubernetes::{ClusterName, ObjectRef};
 use serde_json::Value;
 
-use super::{escape_controls, fits_in_line, format_values, placement_word};
+use super::verdict::count_replicas;
+use super::{escape_controls, fits_in_line, format_values, placement_word, to_signed};
 use crate::table::format_count;
 
 /// Placements that changed in the same way.
@@ -121,15 +122,15 @@ pub(super) fn summarize_moves<'d>(
 
 /// What groups of clusters have before and after.
 fn sum_shares(moves: &[PlacementMove<'_>], find_group: impl Fn(&str) -> String) -> Vec<(String, i64, i64)> {
-    let count = |share: Option<ClusterShare>| share.map_or(0, |share| share.replicas.unwrap_or(1));
     let mut sums: BTreeMap<String, (i64, i64)> = BTreeMap::new();
     for moved in moves {
-        let objects = i64::try_from(moved.objects.len()).unwrap_or(i64::MAX);
+        let objects = to_signed(moved.objects.len());
         for shift in &moved.shifts {
             for cluster in &shift.clusters {
                 let (from, to) = sums.entry(find_group(cluster)).or_default();
-                *from += count(shift.from) * objects;
-                *to += count(shift.to) * objects;
+                // A share without replicas counts as one.
+                *from += shift.from.map_or(0, |share| share.replicas.unwrap_or(1)) * objects;
+                *to += shift.to.map_or(0, |share| share.replicas.unwrap_or(1)) * objects;
             }
         }
     }
@@ -277,15 +278,17 @@ pub(super) fn restarted_workloads(changes: &RenderingChanges) -> Vec<(&ObjectRef
 
 /// Says how many manifests are not shown, because the changes of placements say enough about them.
 pub(super) fn not_shown(changes: &RenderingChanges) -> Option<String> {
-    let count = |is: &dyn Fn(&ObjectChange) -> bool| -> usize {
-        changes.objects.iter().filter(|one| is(one)).map(|one| one.clusters.len()).sum()
-    };
-    let (scaled, copies) = (count(&is_scaled), count(&|one| is_copy(changes, one)));
-    let scaled = (scaled > 0)
-        .then(|| format!("{} in which only replicas differ", format_count(scaled, "changed manifest")));
-    let copies =
-        (copies > 0).then(|| format!("{} as in other clusters", format_count(copies, "added manifest")));
-    let parts: Vec<String> = scaled.into_iter().chain(copies).collect();
+    let scaled = changes.objects.iter().filter(|change| is_scaled(change));
+    let scaled: usize = scaled.map(|change| change.clusters.len()).sum();
+    let copies = changes.objects.iter().filter(|change| is_copy(changes, change));
+    let copies: usize = copies.map(|change| change.clusters.len()).sum();
+    let mut parts = Vec::new();
+    if scaled > 0 {
+        parts.push(format!("{} in which only replicas differ", format_count(scaled, "changed manifest")));
+    }
+    if copies > 0 {
+        parts.push(format!("{} as in other clusters", format_count(copies, "added manifest")));
+    }
     (!parts.is_empty()).then(|| format!("not shown: {}", parts.join(", ")))
 }
 
@@ -340,10 +343,11 @@ fn fold_entries(mut entries: Vec<ManifestChanges<'_>>) -> Vec<ManifestChanges<'_
     for (at, entry) in entries.iter().enumerate() {
         let kind = entry.places.first().and_then(|(_, objects)| Some(objects.first()?.kind.as_str()));
         let paths: Vec<&str> = entry.paths.iter().map(|path| path.path.as_str()).collect();
-        let is_short = || entry.paths.iter().all(|path| fits_in_line(path));
-        if let Some(kind) =
-            kind.filter(|_| entry.kind == ObjectChangeKind::Changed && !paths.is_empty() && is_short())
-        {
+        if let Some(kind) = kind.filter(|_| {
+            entry.kind == ObjectChangeKind::Changed
+                && !paths.is_empty()
+                && entry.paths.iter().all(|path| fits_in_line(path))
+        }) {
             alike.entry((kind, entry.new_here, paths)).or_default().push(at);
         }
     }
@@ -463,8 +467,7 @@ fn is_copy(changes: &RenderingChanges, change: &ObjectChange) -> bool {
 fn is_shown_by_placement(changes: &RenderingChanges, change: &ObjectChange) -> bool {
     let row = changes.placements.binary_search_by(|row| row.object.cmp(&change.object));
     let Some(row) = row.ok().and_then(|at| changes.placements.get(at)) else { return false };
-    let came = |name: &ClusterName| row.clusters.iter().any(|s| s.name == *name && s.from.is_none());
-    change.clusters.iter().all(came)
+    change.clusters.iter().all(|name| row.clusters.iter().any(|s| s.name == *name && s.from.is_none()))
 }
 
 /// Numbers of changes in one cluster.
@@ -480,8 +483,8 @@ pub(super) struct ClusterTally {
 pub(super) fn tally_clusters(changes: &RenderingChanges) -> Vec<(ClusterTally, Vec<&ClusterName>)> {
     let mut by_cluster: BTreeMap<&ClusterName, ClusterTally> = BTreeMap::new();
     for shift in changes.placements.iter().flat_map(|row| &row.clusters) {
-        let replicas = |share: Option<ClusterShare>| share.and_then(|share| share.replicas).unwrap_or(0);
-        by_cluster.entry(&shift.name).or_default().replicas += replicas(shift.to) - replicas(shift.from);
+        by_cluster.entry(&shift.name).or_default().replicas +=
+            count_replicas(shift.to) - count_replicas(shift.from);
     }
     for change in &changes.objects {
         for name in &change.clusters {

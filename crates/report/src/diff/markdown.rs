@@ -17,13 +17,13 @@ use super::groups::{
 use super::verdict::VerdictFlag;
 use super::{
     Diff, Named, PRUNED_TITLES, UNMATCHED_TITLE, format_headline, format_share, format_side, format_signed,
-    format_values, name_objects, placement_word, unmatched_changes,
+    format_values, name_objects, placement_word, to_signed, unmatched_changes,
 };
 use crate::escape::{encode_path, escape_prose, fence_diff, format_code, format_html_code};
 use crate::findings::FindingRow as FoundRow;
 use crate::size_budget::{self, Importance, MAX_COMMENT_BYTES, Section, SectionRow};
-use crate::table::format_count;
-use federate_engine::change::{CauseRole, ObjectChange, ObjectChangeKind, PathChange, PlacementChangeKind};
+use crate::table::{count_with_verb, format_count};
+use federate_engine::change::{CauseRole, ObjectChangeKind, PathChange, PlacementChangeKind};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How many names of a list are shown.
@@ -128,11 +128,6 @@ fn format_cell(value: &str) -> String {
     if value == "–" { value.to_owned() } else { format_code(value) }
 }
 
-/// A number of things, with `is` or `are`.
-fn counted_are(number: usize, what: &str) -> String {
-    format!("{} {}", format_count(number, what), if number == 1 { "is" } else { "are" })
-}
-
 /// Objects as code; if there are many, the first names.
 fn format_named(names: &Named) -> String {
     names.join_with(format_code)
@@ -182,9 +177,7 @@ impl Comment<'_> {
 
     fn format_edit(&self, group: &EditGroup<'_>, number: &str) -> String {
         let Some(cause) = group.first_cause() else { return String::new() };
-        let is_gone = cause.kind == ObjectChangeKind::Removed;
-        let place =
-            |line: u32| self.files.format_place(&cause.file, Some(line).filter(|line| *line > 0), !is_gone);
+        let link = cause.kind != ObjectChangeKind::Removed;
         let names = match group.edited_objects().as_slice() {
             [] => String::new(),
             [one] => format!("{} in ", format_code(&one.to_string())),
@@ -203,11 +196,17 @@ impl Comment<'_> {
         let mut out = String::new();
         let fields = group.edited_fields();
         if fields.is_empty() {
-            let _ = writeln!(out, "{number}| {names}{} | {what} | | | {effect} |", place(cause.line));
+            let line = Some(cause.line).filter(|line| *line > 0);
+            let at = self.files.format_place(&cause.file, line, link);
+            let _ = writeln!(out, "{number}| {names}{at} | {what} | | | {effect} |");
         }
         let mut last_line = 0;
         for field in fields.iter().take(MAX_FIELDS) {
-            let at = if field.line == last_line { String::new() } else { place(field.line) };
+            let mut at = String::new();
+            if field.line != last_line {
+                let line = Some(field.line).filter(|line| *line > 0);
+                at = self.files.format_place(&cause.file, line, link);
+            }
             last_line = field.line;
             // What templates change stands below the manifests, unless it moves something.
             let is_shown = cause.role != CauseRole::Template || group.moves > 0;
@@ -236,13 +235,14 @@ impl Comment<'_> {
     /// The edits that change nothing in any cluster.
     fn ineffective_edits(&self) -> Section {
         let causes = without_effect(self.diff.changes);
-        let name = |cause: &&&federate_engine::change::ChangeCause| {
+        let mut names = Vec::new();
+        for cause in causes.iter().take(MAX_ALERT_NAMES) {
             let object =
                 cause.object.as_ref().map(|object| format!("{} in ", format_code(&object.to_string())));
-            let is_gone = cause.kind == ObjectChangeKind::Removed;
-            object.unwrap_or_default() + &self.files.format_place(&cause.file, Some(cause.line), !is_gone)
-        };
-        let names: Vec<String> = causes.iter().take(MAX_ALERT_NAMES).map(|cause| name(&cause)).collect();
+            let link = cause.kind != ObjectChangeKind::Removed;
+            let place = self.files.format_place(&cause.file, Some(cause.line), link);
+            names.push(object.unwrap_or_default() + &place);
+        }
         let mut rows = Vec::new();
         if !names.is_empty() {
             let more = causes.len() - names.len();
@@ -303,15 +303,13 @@ impl Comment<'_> {
 
     fn format_summary(&self) -> String {
         let (from, to) = (&self.diff.changes.totals.from, &self.diff.changes.totals.to);
-        let number = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
-        let rows = [
-            ("Clusters", number(from.clusters), number(to.clusters)),
-            ("Objects placed", number(from.placed), number(to.placed)),
-            ("Replicas", from.replicas, to.replicas),
-            ("Manifests in all clusters", number(from.manifests), number(to.manifests)),
-        ];
         let mut out = "| | before | after | |\n|---|--:|--:|--:|\n".to_owned();
-        for (what, from, to) in rows {
+        for (what, from, to) in [
+            ("Clusters", to_signed(from.clusters), to_signed(to.clusters)),
+            ("Objects placed", to_signed(from.placed), to_signed(to.placed)),
+            ("Replicas", from.replicas, to.replicas),
+            ("Manifests in all clusters", to_signed(from.manifests), to_signed(to.manifests)),
+        ] {
             let _ = writeln!(out, "| {what} | {from} | {to} | {} |", format_signed(to - from));
         }
         let clusters = &self.diff.changes.clusters;
@@ -350,11 +348,13 @@ impl Comment<'_> {
     /// What is deleted, where a reviewer must not miss it: whole objects, or a large part of all manifests.
     fn format_caution(&self) -> String {
         let changes = self.diff.changes;
-        let removed = || changes.objects.iter().filter(|change| change.kind == ObjectChangeKind::Removed);
-        let manifests: usize = removed().map(|change| change.clusters.len()).sum();
+        let removed = changes.objects.iter().filter(|change| change.kind == ObjectChangeKind::Removed);
+        let manifests: usize = removed.clone().map(|change| change.clusters.len()).sum();
         let nowhere: BTreeSet<&ObjectRef> = self.diff.verdict.with_flag(VerdictFlag::RunsNowhere).collect();
-        let is_whole = |change: &&ObjectChange| !change.elsewhere && !nowhere.contains(&change.object);
-        let mut whole: Vec<&ObjectRef> = removed().filter(is_whole).map(|change| &change.object).collect();
+        let mut whole: Vec<&ObjectRef> = removed
+            .filter(|change| !change.elsewhere && !nowhere.contains(&change.object))
+            .map(|change| &change.object)
+            .collect();
         whole.dedup();
         let before = changes.totals.from.manifests;
         let mut lines = Vec::new();
@@ -373,11 +373,13 @@ impl Comment<'_> {
         }
         if !whole.is_empty() {
             let names = format_named(&name_objects(&whole, MAX_ALERT_NAMES));
-            lines.push(format!("{} no longer in any cluster: {names}", counted_are(whole.len(), "object")));
+            let objects = count_with_verb(whole.len(), "object", ["is", "are"]);
+            lines.push(format!("{objects} no longer in any cluster: {names}"));
         }
         if manifests * 100 > before * ALERT_DELETED_PERCENT {
             let percent = manifests * 100 / before.max(1);
-            lines.push(format!("{manifests} of {} deleted ({percent} %)", counted_are(before, "manifest")));
+            let all = count_with_verb(before, "manifest", ["is", "are"]);
+            lines.push(format!("{manifests} of {all} deleted ({percent} %)"));
         }
         if let Some(excess) = &self.diff.deletion_guard {
             let confirmation = self.files.describe_confirmation();
@@ -404,18 +406,11 @@ impl Comment<'_> {
         }
         let mut out =
             format!("\n| {title} | replicas | added | changed | removed |\n|---|--:|--:|--:|--:|\n");
-        let count = |number: usize| if number == 0 { String::new() } else { number.to_string() };
         for (tally, names) in tallies.iter().take(MAX_TABLE_ROWS) {
-            let ClusterTally { replicas, added, changed, removed } = *tally;
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} | {} | {} |",
-                self.format_names(names),
-                format_signed(replicas),
-                count(added),
-                count(changed),
-                count(removed)
-            );
+            let [added, changed, removed] = [tally.added, tally.changed, tally.removed]
+                .map(|number| if number == 0 { String::new() } else { number.to_string() });
+            let (names, replicas) = (self.format_names(names), format_signed(tally.replicas));
+            let _ = writeln!(out, "| {names} | {replicas} | {added} | {changed} | {removed} |");
         }
         match tallies.len() {
             0 => String::new(),
@@ -429,19 +424,21 @@ impl Comment<'_> {
     /// The changes of placements; those that are many for one reason are summarized by groups of clusters.
     fn build_moves(&self) -> [Section; 2] {
         let grouping = self.sets.find_grouping();
-        let find_group =
-            |name: &str| grouping.and_then(|by| by.find_group(name)).unwrap_or_else(|| name.to_owned());
-        let (summaries, moves) = summarize_moves(group_moves(self.diff.changes), find_group);
+        let (summaries, moves) = summarize_moves(group_moves(self.diff.changes), |name| {
+            grouping.and_then(|by| by.find_group(name)).unwrap_or_else(|| name.to_owned())
+        });
         let summaries = summaries.iter().map(|summary| self.move_summary(summary)).collect();
         let head = "| object | clusters | before | after | why |\n|---|---|--:|--:|---|\n";
-        let row = |moved: &PlacementMove<'_>| {
-            let is_nowhere = moved.change.runs_nowhere;
-            SectionRow::without_details(
-                if is_nowhere { Importance::Nowhere } else { Importance::Move },
-                self.format_move(moved),
-            )
-        };
-        let rows = moves.iter().map(row).collect();
+        let rows = moves
+            .iter()
+            .map(|moved| {
+                let is_nowhere = moved.change.runs_nowhere;
+                SectionRow::without_details(
+                    if is_nowhere { Importance::Nowhere } else { Importance::Move },
+                    self.format_move(moved),
+                )
+            })
+            .collect();
         [
             Section::new("Placement changes", head, rows),
             Section::new("Placement changes of many objects", "", summaries),
@@ -472,15 +469,18 @@ impl Comment<'_> {
         }
         row.open.push('\n');
         for moved in &summary.moves {
-            let shift = |shift: &super::groups::ShareShift<'_>| {
-                format!(
-                    "{} → {} in {}",
-                    format_share(shift.from),
-                    format_share(shift.to),
-                    self.format_names(&shift.clusters)
-                )
-            };
-            let shifts: Vec<String> = moved.shifts.iter().map(shift).collect();
+            let shifts: Vec<String> = moved
+                .shifts
+                .iter()
+                .map(|shift| {
+                    format!(
+                        "{} → {} in {}",
+                        format_share(shift.from),
+                        format_share(shift.to),
+                        self.format_names(&shift.clusters)
+                    )
+                })
+                .collect();
             let _ = writeln!(
                 row.lists,
                 "- {}: {}",
@@ -495,37 +495,42 @@ impl Comment<'_> {
         let by = moved.describe_decider(|object| format_code(&object.to_string()));
         let why = [by, self.edits.format_references(&moved.change.caused_by)];
         let why: Vec<String> = why.into_iter().filter(|part| !part.is_empty()).collect();
-        let mut first = (format_named(&name_objects(&moved.objects, MAX_NAMES)), why.join(", "));
-        let mut out = String::new();
-        let mut row = |clusters: &str, from: &str, to: &str| {
-            let (object, by) = std::mem::take(&mut first);
-            let _ = writeln!(out, "| {object} | {clusters} | {from} | {to} | {by} |");
-        };
+        let mut rows: Vec<(String, [String; 2])> = Vec::new();
         for shift in &moved.shifts {
-            row(&self.format_names(&shift.clusters), &format_share(shift.from), &format_share(shift.to));
+            rows.push((self.format_names(&shift.clusters), [shift.from, shift.to].map(format_share)));
         }
         let change = moved.change;
         if moved.objects.len() == 1 && moved.shifts.len() > 1 && !change.replicas.is_same() {
-            let total = |replicas: Option<i64>| replicas.map_or("–".to_owned(), |n| format!("**{n}**"));
-            row("*together*", &total(change.replicas.from), &total(change.replicas.to));
+            let totals = [change.replicas.from, change.replicas.to];
+            let totals =
+                totals.map(|number| number.map_or("–".to_owned(), |number| format!("**{number}**")));
+            rows.push(("*together*".to_owned(), totals));
         }
         if change.kind == PlacementChangeKind::Policy {
-            row("*as before*", "", "");
+            rows.push(("*as before*".to_owned(), [String::new(), String::new()]));
         }
         if !change.unschedulable.is_same() {
-            let why = |why: &Option<federate_dialect::Unschedulable>| {
+            let reasons = [&change.unschedulable.from, &change.unschedulable.to].map(|why| {
                 why.as_ref().map_or("–".to_owned(), |why| {
                     format!("**{}**: {}", escape_prose(&why.reason), escape_prose(&why.message))
                 })
-            };
-            row("*unschedulable*", &why(&change.unschedulable.from), &why(&change.unschedulable.to));
+            });
+            rows.push(("*unschedulable*".to_owned(), reasons));
         }
-        for (names, what) in
+        for (names, words) in
             [(&change.suspended, ["sent", "held back"]), (&change.resumed, ["held back", "sent"])]
         {
             if !names.is_empty() {
-                row(&self.format_names(&names.iter().collect::<Vec<_>>()), what[0], what[1]);
+                let names = self.format_names(&names.iter().collect::<Vec<_>>());
+                rows.push((names, words.map(ToOwned::to_owned)));
             }
+        }
+        // The first row names the objects and the reason.
+        let (mut objects, mut why) = (format_named(&name_objects(&moved.objects, MAX_NAMES)), why.join(", "));
+        let mut out = String::new();
+        for (clusters, [from, to]) in rows {
+            let _ = writeln!(out, "| {objects} | {clusters} | {from} | {to} | {why} |");
+            (objects, why) = (String::new(), String::new());
         }
         out
     }
@@ -543,8 +548,8 @@ impl Comment<'_> {
 
     fn build_entry(&self, entry: &ManifestChanges<'_>) -> SectionRow {
         let (all_objects, all_clusters) = (entry.sorted_objects(), entry.sorted_clusters());
-        let bold = |name: &str| format!("<b>{}</b>", format_html_code(name));
-        let names = name_objects(&all_objects, MAX_NAMES).join_with(bold);
+        let names = name_objects(&all_objects, MAX_NAMES)
+            .join_with(|name| format!("<b>{}</b>", format_html_code(name)));
         let clusters = self.html_names(&all_clusters);
         let what = match (entry.kind, entry.paths.as_slice()) {
             (ObjectChangeKind::Added, _) => "new".to_owned(),
@@ -639,16 +644,21 @@ impl Comment<'_> {
     }
 
     fn build_pruned(&self, title: &'static str, left: bool) -> Section {
-        let row = |group: &federate_engine::change::PrunedObjects| {
-            let clusters = self.format_names(&group.clusters.iter().collect::<Vec<_>>());
-            let all: Vec<&ObjectRef> = group.objects.iter().collect();
-            SectionRow::without_details(
-                Importance::Deletion,
-                format!("- {clusters}: {}\n", format_named(&name_objects(&all, MAX_ALERT_NAMES))),
-            )
-        };
         let groups = self.diff.changes.pruned.iter().filter(|group| group.unreachable == left);
-        Section::new(title, "", groups.map(row).collect())
+        Section::new(
+            title,
+            "",
+            groups
+                .map(|group| {
+                    let clusters = self.format_names(&group.clusters.iter().collect::<Vec<_>>());
+                    let all: Vec<&ObjectRef> = group.objects.iter().collect();
+                    SectionRow::without_details(
+                        Importance::Deletion,
+                        format!("- {clusters}: {}\n", format_named(&name_objects(&all, MAX_ALERT_NAMES))),
+                    )
+                })
+                .collect(),
+        )
     }
 
     fn build_unmatched(&self) -> Section {
@@ -664,25 +674,35 @@ impl Comment<'_> {
 }
 
 fn build_findings(title: &'static str, rows: &[FoundRow], files: &CommentOptions, link: bool) -> Section {
-    let row = |row: &FoundRow| {
-        let severity = match row.severity {
-            Severity::Error => "**error**",
-            Severity::Warning => "warning",
-        };
-        let importance = match row.severity {
-            Severity::Error => Importance::Nowhere,
-            Severity::Warning if link => Importance::Finding,
-            Severity::Warning => Importance::Detail,
-        };
-        let place = row.file.as_ref().map(|file| files.format_place(file, row.line, link));
-        let at = place.map(|at| format!(" ({at})")).unwrap_or_default();
-        let help = row.help.as_ref().map(|help| format!("; {}", escape_prose(help))).unwrap_or_default();
-        SectionRow::without_details(
-            importance,
-            format!("- {severity} {}: {}{at}{help}\n", format_code(row.code), escape_prose(&row.message)),
-        )
-    };
-    Section::new(title, "", rows.iter().map(row).collect())
+    Section::new(
+        title,
+        "",
+        rows.iter()
+            .map(|row| {
+                let severity = match row.severity {
+                    Severity::Error => "**error**",
+                    Severity::Warning => "warning",
+                };
+                let importance = match row.severity {
+                    Severity::Error => Importance::Nowhere,
+                    Severity::Warning if link => Importance::Finding,
+                    Severity::Warning => Importance::Detail,
+                };
+                let place = row.file.as_ref().map(|file| files.format_place(file, row.line, link));
+                let at = place.map(|at| format!(" ({at})")).unwrap_or_default();
+                let help =
+                    row.help.as_ref().map(|help| format!("; {}", escape_prose(help))).unwrap_or_default();
+                SectionRow::without_details(
+                    importance,
+                    format!(
+                        "- {severity} {}: {}{at}{help}\n",
+                        format_code(row.code),
+                        escape_prose(&row.message)
+                    ),
+                )
+            })
+            .collect(),
+    )
 }
 
 /// The changed fields as a table.
@@ -693,11 +713,8 @@ fn format_fields(paths: &[&PathChange]) -> String {
     let mut out = "| field | before | after |\n|---|---|---|\n".to_owned();
     for path in paths.iter().take(MAX_TABLE_ROWS) {
         let (from, to) = format_values(path);
-        let cell = |side: &Option<serde_json::Value>, text: &str| match side {
-            None => "–".to_owned(),
-            Some(_) => format_code(text),
-        };
-        let (from, to) = (cell(&path.from, &from), cell(&path.to, &to));
+        let from = if path.from.is_some() { format_code(&from) } else { "–".to_owned() };
+        let to = if path.to.is_some() { format_code(&to) } else { "–".to_owned() };
         let _ = writeln!(out, "| {} | {from} | {to} |", format_code(&path.path));
     }
     if let Some(more) = paths.len().checked_sub(MAX_TABLE_ROWS).filter(|more| *more > 0) {

@@ -369,11 +369,11 @@ impl Report<'_> {
                 rows.push([names, format!("{path}{}", field.from), field.to.clone(), members]);
             }
         }
-        let width = |at: usize, most: usize| {
-            let widths = rows.iter().filter_map(|row| Some(row.get(at)?.chars().count()));
-            widths.filter(|width| *width <= most).max().unwrap_or(0)
-        };
-        let (object, before) = (width(0, 60), width(1, 80));
+        // A few long cells do not widen their column.
+        let names = rows.iter().map(|[name, ..]| name.chars().count());
+        let object = names.filter(|width| *width <= 60).max().unwrap_or(0);
+        let values = rows.iter().map(|[_, from, ..]| from.chars().count());
+        let before = values.filter(|width| *width <= 80).max().unwrap_or(0);
         for [name, from, to, members] in &rows {
             let from = self.style.paint_text(AnsiColor::Red, &format!("{from:before$}"));
             let to = self.style.paint_text(AnsiColor::Green, to);

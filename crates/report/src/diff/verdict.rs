@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::placement_word;
-use crate::table::format_count;
+use crate::table::{count_with_verb, format_count};
 use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{
     ClusterShare, ObjectChangeKind, PlacementChange, PlacementChangeKind, RenderingChanges,
@@ -101,11 +101,9 @@ impl ChangeVerdict {
         for change in &changes.placements {
             let flags = flags.entry(&change.object).or_default();
             flags.extend(placement_flags(change));
-            if change
-                .clusters
-                .iter()
-                .any(|shift| full.contains(&*shift.name) && gains_replicas(shift.from, shift.to))
-            {
+            let mut gaining =
+                change.clusters.iter().filter(|shift| count_replicas(shift.to) > count_replicas(shift.from));
+            if gaining.any(|shift| full.contains(&*shift.name)) {
                 flags.insert(VerdictFlag::DoesNotFit);
             }
             counts.moved_replicas += change.moved_replicas();
@@ -123,8 +121,9 @@ impl ChangeVerdict {
                     flags.insert(VerdictFlag::Added);
                 }
                 ObjectChangeKind::Changed => {
-                    let is_field = |path: &str| change.replicas_at.as_deref() != Some(path);
-                    if change.paths.is_empty() || change.paths.iter().any(|path| is_field(&path.path)) {
+                    if change.paths.is_empty()
+                        || change.paths.iter().any(|path| change.replicas_at.as_ref() != Some(&path.path))
+                    {
                         flags.insert(VerdictFlag::Fields);
                     }
                 }
@@ -174,10 +173,14 @@ fn placement_flags(change: &PlacementChange) -> Option<VerdictFlag> {
     }
 }
 
-/// Whether a cluster gets replicas.
-fn gains_replicas(from: Option<ClusterShare>, to: Option<ClusterShare>) -> bool {
-    let replicas = |share: Option<ClusterShare>| share.and_then(|share| share.replicas).unwrap_or(0);
-    replicas(to) > replicas(from)
+/// The replicas of a share; 0 without one.
+pub(super) fn count_replicas(share: Option<ClusterShare>) -> i64 {
+    share.and_then(|share| share.replicas).unwrap_or(0)
+}
+
+/// A number of objects with what happens to them, in the singular and the plural; `None` if there are none.
+fn count_objects(number: usize, verbs: [&str; 2]) -> Option<String> {
+    (number > 0).then(|| count_with_verb(number, "object", verbs))
 }
 
 impl VerdictCounts {
@@ -197,16 +200,10 @@ impl VerdictCounts {
 
     /// The numbers that matter in one sentence.
     fn format_sentence(&self) -> String {
-        let verb =
-            |number: usize, one: &str, many: &str| if number == 1 { one.to_owned() } else { many.to_owned() };
-        let objects = |number: usize, one: &str, many: &str| {
-            (number > 0).then(|| format!("{} {}", format_count(number, "object"), verb(number, one, many)))
-        };
         let deleted = (self.deleted_manifests > 0).then(|| {
             format!(
-                "{} {} deleted from {}",
-                format_count(self.deleted_manifests, "manifest"),
-                verb(self.deleted_manifests, "is", "are"),
+                "{} deleted from {}",
+                count_with_verb(self.deleted_manifests, "manifest", ["is", "are"]),
                 format_count(self.deleted_from_clusters, "cluster")
             )
         });
@@ -214,23 +211,20 @@ impl VerdictCounts {
         let restarts = (self.restarts > 0).then(|| match pods {
             0 => format!("the pods of {} restart", format_count(self.restarts, "workload")),
             pods => {
-                format!(
-                    "{} of {} {}",
-                    format_count(pods, "pod"),
-                    format_count(self.restarts, "workload"),
-                    verb(pods, "restarts", "restart")
-                )
+                let verb = if pods == 1 { "restarts" } else { "restart" };
+                let workloads = format_count(self.restarts, "workload");
+                format!("{} of {workloads} {verb}", format_count(pods, "pod"))
             }
         });
         let parts = [
-            objects(self.runs_nowhere, "runs nowhere", "run nowhere"),
-            objects(self.does_not_fit, "does not fit", "do not fit"),
+            count_objects(self.runs_nowhere, ["runs nowhere", "run nowhere"]),
+            count_objects(self.does_not_fit, ["does not fit", "do not fit"]),
             deleted,
-            objects(self.moves, "moves", "move"),
+            count_objects(self.moves, ["moves", "move"]),
             restarts,
-            objects(self.scaled, "is scaled", "are scaled"),
-            objects(self.added, "is new on clusters", "are new on clusters"),
-            objects(self.fields, "changes in fields", "change in fields"),
+            count_objects(self.scaled, ["is scaled", "are scaled"]),
+            count_objects(self.added, ["is new on clusters", "are new on clusters"]),
+            count_objects(self.fields, ["changes in fields", "change in fields"]),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         match parts.split_last() {

@@ -261,18 +261,17 @@ impl<'a> PageDocument<'a> {
     }
 
     fn new(mode: PageMode, to: &'a str, inventory: &[ClusterRow], changes: &'a RenderingChanges) -> Self {
-        let presence = |name: &str| {
-            let has = |names: &[federate_kubernetes::ClusterName]| names.iter().any(|one| **one == *name);
-            match (has(&changes.clusters.added), has(&changes.clusters.removed)) {
-                (true, _) => ClusterPresence::Joins,
-                (_, true) => ClusterPresence::Leaves,
-                _ => ClusterPresence::Stays,
-            }
-        };
-        let clusters = inventory
-            .iter()
-            .map(|row| PageCluster { row: row.clone(), presence: presence(&row.name) })
-            .collect();
+        let mut clusters = Vec::new();
+        for row in inventory {
+            let presence = if changes.clusters.added.iter().any(|name| **name == *row.name) {
+                ClusterPresence::Joins
+            } else if changes.clusters.removed.iter().any(|name| **name == *row.name) {
+                ClusterPresence::Leaves
+            } else {
+                ClusterPresence::Stays
+            };
+            clusters.push(PageCluster { row: row.clone(), presence });
+        }
         Self {
             api_version: API_VERSION,
             kind: "Page",
@@ -308,7 +307,6 @@ impl<'a> PageDocument<'a> {
             rows.keys().enumerate().map(|(at, object)| (*object, at)).collect();
         let mut lists = ClusterLists::new(&self.clusters);
         for (object, [old, new]) in &rows {
-            let wanted = |side: Option<PageSide<'a>>| side?.wanted.get(*object).copied();
             let row = new.or(*old);
             self.objects.push(PageObject {
                 object,
@@ -323,7 +321,10 @@ impl<'a> PageDocument<'a> {
                     from: old.and_then(|row| row.unschedulable.as_ref()),
                     to: new.and_then(|row| row.unschedulable.as_ref()),
                 },
-                wanted: Pair { from: wanted(before), to: wanted(Some(after)) },
+                wanted: Pair {
+                    from: before.and_then(|side| side.wanted.get(*object).copied()),
+                    to: after.wanted.get(*object).copied(),
+                },
                 follows: row
                     .iter()
                     .flat_map(|row| &row.required_by)
@@ -363,19 +364,24 @@ impl<'a> PageDocument<'a> {
     pub fn objects_to_explain(&self) -> Vec<&'a ObjectRef> {
         const MAX_EXPLAINED_OBJECTS: usize = 500;
         let all = self.objects.len() <= MAX_EXPLAINED_OBJECTS;
-        let differs =
-            |object: &PageObject<'_>| !object.flags.is_empty() || !is_empty_pair(&object.unschedulable);
-        let chosen = self.objects.iter().filter(|object| all || differs(object));
+        let chosen = self
+            .objects
+            .iter()
+            .filter(|object| all || !object.flags.is_empty() || !is_empty_pair(&object.unschedulable));
         chosen.take(4 * MAX_EXPLAINED_OBJECTS).map(|object| object.object).collect()
+    }
+
+    /// The number of a cluster in the page.
+    fn cluster_number(&self, name: &str) -> Option<usize> {
+        self.clusters.binary_search_by(|cluster| (*cluster.row.name).cmp(name)).ok()
     }
 
     /// Adds the explanation of an object.
     pub fn add_explanation(&mut self, object: &ObjectRef, explained: &ExplainedObject) {
         let Ok(at) = self.objects.binary_search_by(|one| one.object.cmp(object)) else { return };
-        let number = |name: &str| self.clusters.binary_search_by(|one| (*one.row.name).cmp(name)).ok();
         let mut verdicts: BTreeMap<(bool, Option<&'static str>, &str), Vec<usize>> = BTreeMap::new();
         for row in &explained.explanation.clusters {
-            if let Some(at) = number(&row.cluster) {
+            if let Some(at) = self.cluster_number(&row.cluster) {
                 verdicts.entry((!row.chosen, row.refused_by, &row.why)).or_default().push(at);
             }
         }
@@ -389,7 +395,8 @@ impl<'a> PageDocument<'a> {
             })
             .collect();
         let overrides = explained.manifests.iter().flat_map(|changed| {
-            let clusters: Vec<usize> = changed.clusters.iter().filter_map(|name| number(name)).collect();
+            let clusters: Vec<usize> =
+                changed.clusters.iter().filter_map(|name| self.cluster_number(name)).collect();
             changed.overrides.iter().zip(&changed.fields).map(move |(one, fields)| PageOverride {
                 policy: format!("{} ({})", one.policy, one.origin),
                 clusters: clusters.clone(),

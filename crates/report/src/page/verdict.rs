@@ -69,12 +69,12 @@ fn shown_sections(mode: PageMode) -> Vec<(&'static str, &'static str)> {
         ("capacity", "Capacity"),
         ("findings", "Findings"),
     ];
-    let is_shown = |id: &str| match mode {
+    let shown = all.into_iter().filter(|(id, _)| match mode {
         PageMode::Diff => true,
-        PageMode::Plan => !matches!(id, "moves" | "values"),
-        PageMode::Whatif => matches!(id, "matrix" | "moves"),
-    };
-    all.into_iter().filter(|(id, _)| is_shown(id)).collect()
+        PageMode::Plan => !matches!(*id, "moves" | "values"),
+        PageMode::Whatif => matches!(*id, "matrix" | "moves"),
+    });
+    shown.collect()
 }
 
 fn mode_name(mode: PageMode) -> &'static str {
@@ -116,12 +116,14 @@ struct Tile {
     bad: bool,
 }
 
+impl Tile {
+    fn new(flag: &'static str, sign: &'static str, label: &'static str, number: usize) -> Self {
+        Self { flag, sign, label, number, detail: String::new(), bad: false }
+    }
+}
+
 fn build_tiles(document: &PageDocument<'_>) -> Vec<Tile> {
     let counts = &document.verdict.counts;
-    let amount = |number: i64, word: &str| {
-        let number = usize::try_from(number).unwrap_or(0);
-        if number == 0 { String::new() } else { format_count(number, word) }
-    };
     let deleted = document.verdict.with_flag(VerdictFlag::Deleted).count();
     let deleted_detail = if counts.deleted_manifests == 0 {
         String::new()
@@ -132,23 +134,39 @@ fn build_tiles(document: &PageDocument<'_>) -> Vec<Tile> {
             format_count(counts.deleted_from_clusters, "cluster")
         )
     };
-    let tile =
-        |flag, sign, label, number, detail: String, bad| Tile { flag, sign, label, number, detail, bad };
     let mut tiles = vec![
-        tile("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere, String::new(), true),
-        tile("doesNotFit", "!", "Do not fit", counts.does_not_fit, String::new(), true),
+        Tile::new("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere),
+        Tile::new("doesNotFit", "!", "Do not fit", counts.does_not_fit),
     ];
+    for tile in &mut tiles {
+        tile.bad = true;
+    }
     if document.mode != PageMode::Plan {
+        let (replicas, pods) = (counts.moved_replicas, counts.restarted_pods);
         tiles.extend([
-            tile("deleted", "−", "Deleted", deleted, deleted_detail, false),
-            tile("moves", "⇄", "Move", counts.moves, amount(counts.moved_replicas, "replica"), false),
-            tile("restarts", "↻", "Restart", counts.restarts, amount(counts.restarted_pods, "pod"), false),
-            tile("scaled", "↕", "Scaled", counts.scaled, String::new(), false),
-            tile("added", "+", "New", counts.added, String::new(), false),
-            tile("fields", "≠", "Fields", counts.fields, String::new(), false),
+            Tile { detail: deleted_detail, ..Tile::new("deleted", "−", "Deleted", deleted) },
+            Tile {
+                detail: format_amount(replicas, "replica"),
+                ..Tile::new("moves", "⇄", "Move", counts.moves)
+            },
+            Tile {
+                detail: format_amount(pods, "pod"),
+                ..Tile::new("restarts", "↻", "Restart", counts.restarts)
+            },
+            Tile::new("scaled", "↕", "Scaled", counts.scaled),
+            Tile::new("added", "+", "New", counts.added),
+            Tile::new("fields", "≠", "Fields", counts.fields),
         ]);
     }
     tiles
+}
+
+/// A number of things; empty for none.
+fn format_amount(number: i64, noun: &str) -> String {
+    match usize::try_from(number) {
+        Ok(0) | Err(_) => String::new(),
+        Ok(number) => format_count(number, noun),
+    }
 }
 
 fn write_tiles(out: &mut String, document: &PageDocument<'_>) {
@@ -211,19 +229,20 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
 /// Writes a list; what is beyond `most` is folded.
 fn write_list(out: &mut String, items: &[String], most: usize) {
     let (shown, more) = items.split_at(items.len().min(most));
-    let write = |out: &mut String, items: &[String]| {
-        out.push_str("<ul class=\"list\">\n");
-        for item in items {
-            let _ = writeln!(out, "<li>{item}</li>");
-        }
-        out.push_str("</ul>\n");
-    };
-    write(out, shown);
+    write_items(out, shown);
     if !more.is_empty() {
         let _ = writeln!(out, "<details><summary>{} more</summary>", more.len());
-        write(out, more);
+        write_items(out, more);
         out.push_str("</details>\n");
     }
+}
+
+fn write_items(out: &mut String, items: &[String]) {
+    out.push_str("<ul class=\"list\">\n");
+    for item in items {
+        let _ = writeln!(out, "<li>{item}</li>");
+    }
+    out.push_str("</ul>\n");
 }
 
 fn format_reason(object: &PageObject<'_>) -> String {
@@ -304,21 +323,20 @@ fn role_name(role: CauseRole) -> &'static str {
 
 fn write_totals(out: &mut String, document: &PageDocument<'_>) {
     let (from, to) = (document.totals.from, document.totals.to);
-    let pair = |before: String, after: String| {
-        if document.mode == PageMode::Plan || before == after {
-            after
+    let mut counts = Vec::new();
+    for (before, after, what) in [
+        (from.clusters.to_string(), to.clusters.to_string(), "clusters"),
+        (from.placed.to_string(), to.placed.to_string(), "objects placed"),
+        (from.replicas.to_string(), to.replicas.to_string(), "replicas"),
+        (from.manifests.to_string(), to.manifests.to_string(), "manifests"),
+    ] {
+        counts.push(if document.mode == PageMode::Plan || before == after {
+            format!("{after} {what}")
         } else {
-            format!("{before} → {after}")
-        }
-    };
-    let _ = writeln!(
-        out,
-        "<p class=\"totals muted\">{} clusters · {} objects placed · {} replicas · {} manifests</p>",
-        pair(from.clusters.to_string(), to.clusters.to_string()),
-        pair(from.placed.to_string(), to.placed.to_string()),
-        pair(from.replicas.to_string(), to.replicas.to_string()),
-        pair(from.manifests.to_string(), to.manifests.to_string())
-    );
+            format!("{before} → {after} {what}")
+        });
+    }
+    let _ = writeln!(out, "<p class=\"totals muted\">{}</p>", counts.join(" · "));
 }
 
 /// A link that opens an object.

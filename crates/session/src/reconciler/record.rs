@@ -59,8 +59,8 @@ impl RunRecord {
         if !idle || !quiet || !session.cluster_reads().is_empty() {
             return None;
         }
-        let digest = |name: &ClusterName, digest: &Option<String>| Some((name.to_string(), digest.clone()?));
-        let clusters = actions.clusters.iter().map(|report| digest(&report.name, &report.digest));
+        let clusters =
+            actions.clusters.iter().map(|report| Some((report.name.to_string(), report.digest.clone()?)));
         Some(Self {
             inputs: String::new(),
             files,
@@ -98,9 +98,9 @@ impl RunRecord {
 
     /// Whether what is read of the clusters is the same.
     pub fn is_same(&self, reads: &EarlyReads) -> bool {
-        let same = |name: &ClusterName, digest: &String| self.clusters.get(name.as_ref()) == Some(digest);
         reads.wait_for_digests().is_some_and(|all| {
-            all.len() == self.clusters.len() && all.iter().all(|(name, digest)| same(name, digest))
+            all.len() == self.clusters.len()
+                && all.iter().all(|(name, digest)| self.clusters.get(name.as_ref()) == Some(digest))
         })
     }
 }

@@ -160,10 +160,11 @@ impl Reconciler<'_> {
 
     /// The missing permissions, as the error of each cluster.
     fn check_access(&self, access: &Access, desired_states: &[DesiredState<'_>]) -> Result<Actions, Error> {
-        let deletes = |kind: &str| self.options.prune.as_ref().is_some_and(|prune| prune.prunes_kind(kind));
         let mut all = Reconciled::default();
-        for missing in federate_live::check_access(access, desired_states, self.options.inventory, &deletes)?
-        {
+        let missing = federate_live::check_access(access, desired_states, self.options.inventory, &|kind| {
+            self.options.prune.as_ref().is_some_and(|prune| prune.prunes_kind(kind))
+        })?;
+        for missing in missing {
             let error = match missing.rights {
                 Ok(rights) if rights.is_empty() => None,
                 Ok(rights) => Some(rights.join("; ")),
@@ -181,11 +182,12 @@ impl Reconciler<'_> {
                 objects.entry(cluster).or_default().push((&one.object, &*one.body));
             }
         }
-        let of_cluster = |cluster: &Cluster| DesiredState {
-            cluster: cluster.name.clone(),
-            objects: objects.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
-        };
-        self.selected_clusters().map(of_cluster).collect()
+        self.selected_clusters()
+            .map(|cluster| DesiredState {
+                cluster: cluster.name.clone(),
+                objects: objects.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
+            })
+            .collect()
     }
 }
 
@@ -202,9 +204,9 @@ struct SessionDecider<'s> {
 impl<'s> SessionDecider<'s> {
     fn for_reconciler(reconciler: &'s Reconciler<'s>, deciding: &'s DecisionContext<'s>) -> Self {
         let session = reconciler.session;
-        let dialect = |name: &str| session.dialects().get(name);
         let rows = deciding.rendering.plan.placements.iter();
-        let dialects = rows.filter_map(|row| Some((&row.object, dialect(&row.dialect)?))).collect();
+        let dialects =
+            rows.filter_map(|row| Some((&row.object, session.dialects().get(&row.dialect)?))).collect();
         let (clusters, config) = (session.clusters(), &session.repo().config);
         Self {
             clusters,
@@ -292,7 +294,9 @@ impl Decider for SessionDecider<'_> {
 /// What a cluster's discovery says about a kind. A kind that is not served is unknown until the object is
 /// sent.
 fn find_kind<'k>(seen: &'k ClusterState, object: &ObjectRef) -> Cow<'k, ResourceKind> {
-    let unserved =
-        || ResourceKind::without_schema(&object.api_version, &object.kind, object.namespace.is_some());
-    seen.kinds.find_kind(object).map_or_else(|| Cow::Owned(unserved()), Cow::Borrowed)
+    let ObjectRef { api_version, kind, namespace, .. } = object;
+    match seen.kinds.find_kind(object) {
+        Some(known) => Cow::Borrowed(known),
+        None => Cow::Owned(ResourceKind::without_schema(api_version, kind, namespace.is_some())),
+    }
 }

@@ -23,14 +23,15 @@ pub struct Surveyed {
 }
 
 impl Session {
-    /// Reads what the plan is made from and only the clusters know: the objects that schedulers look at, and with
-    /// `memory` the plan that an apply left there. The clusters that are `asked` for are read where only one of all
-    /// can be reached. Where nothing matters, no cluster is read.
+    /// Reads the objects of the clusters that schedulers look at and, with `memory`, the plan that an apply stored
+    /// there. If not all clusters can be reached, only those of `asked` are read. No cluster is read if nothing in it
+    /// affects the plan.
     pub fn survey_clusters(
         &mut self,
         access: &Access,
         set: &ApplySet,
-        (memory, asked): (bool, &[String]),
+        memory: bool,
+        asked: &[String],
     ) -> Result<Surveyed, Error> {
         let reads = self.cluster_reads();
         if reads.is_empty() && !memory {

@@ -48,13 +48,13 @@ fn compare_commits(
             if from == to {
                 continue;
             }
-            let subtree =
-                |side: Option<(Oid, i32)>| side.filter(|(_, mode)| *mode == TREE_MODE).map(|(id, _)| id);
+            let [from_tree, to_tree] =
+                sides.map(|side| side.filter(|(_, mode)| *mode == TREE_MODE).map(|(id, _)| id));
             if [from, to].iter().flatten().any(|(_, mode)| *mode != TREE_MODE) {
                 paths.insert(path.clone());
             }
-            if subtree(from).is_some() || subtree(to).is_some() {
-                open.push((path, subtree(from), subtree(to)));
+            if from_tree.is_some() || to_tree.is_some() {
+                open.push((path, from_tree, to_tree));
             }
         }
     }

@@ -15,17 +15,26 @@ use git2::{ErrorCode, Repository, RepositoryOpenFlags};
 
 use super::{Error, GitLocation};
 
+impl Error {
+    fn no_repository(folder: &Path, why: String) -> Self {
+        Self::NoRepository { folder: folder.to_owned(), why }
+    }
+}
+
 impl GitLocation {
     /// Finds the repository around a folder. The folder itself need not exist, because a revision may have
     /// it.
     pub fn discover_around(folder: &Path) -> Result<Self, Error> {
-        let none = |why: String| Error::NoRepository { folder: folder.to_owned(), why };
-        let absolute = std::path::absolute(folder).map_err(|e| none(e.to_string()))?;
+        let absolute =
+            std::path::absolute(folder).map_err(|e| Error::no_repository(folder, e.to_string()))?;
         let existing = absolute
             .ancestors()
             .find_map(|parent| Some((fs::canonicalize(parent).ok()?, absolute.strip_prefix(parent).ok()?)));
-        let Some((existing, rest)) = existing else { return Err(none(String::new())) };
-        let (repository, embedded) = find_repository(&existing).map_err(none)?;
+        let Some((existing, rest)) = existing else {
+            return Err(Error::no_repository(folder, String::new()));
+        };
+        let (repository, embedded) =
+            find_repository(&existing).map_err(|why| Error::no_repository(folder, why))?;
         let git_dir = canonicalize_or_keep(repository.path());
         let work_tree = repository.workdir().map(canonicalize_or_keep);
         let root = work_tree.as_ref().unwrap_or(&git_dir);
@@ -34,7 +43,8 @@ impl GitLocation {
             existing.strip_prefix(root).ok().filter(|_| !existing.starts_with(&git_dir) || *root == git_dir);
         let prefix = below.map_or_else(|| rest.to_owned(), |below| below.join(rest));
         let parts: Option<Vec<&str>> = prefix.iter().map(|part| part.to_str()).collect();
-        let prefix = parts.ok_or_else(|| none("the path is not UTF-8".to_owned()))?.join("/");
+        let prefix =
+            parts.ok_or_else(|| Error::no_repository(folder, "the path is not UTF-8".to_owned()))?.join("/");
         Ok(Self { git_dir, work_tree, prefix, embedded })
     }
 }

@@ -4,7 +4,7 @@
 //! (`GIT_SSH_COMMAND`, `GIT_ASKPASS`, `GIT_CONFIG_COUNT`, …) and the configuration of the system and the user
 //! (credential helpers, `core.hooksPath`, `gpg.program`, `gpg.ssh.allowedSignersFile`, `core.sshCommand`,
 //! proxies, …). What belongs to the *repository* never runs, and never weakens verification: git does not read
-//! its configuration at all; federate reads the keys in [`ALLOWED`] and passes them on.
+//! its configuration at all; federate reads the keys in [`ALLOWED_KEYS`] and passes them on.
 //!
 //! For this, git gets a separate *common folder* (`GIT_COMMON_DIR`), where it looks for `config`, `hooks` and
 //! `info`, with links to the repository's refs in it. Settings are allowed by a list, so a setting with which a
@@ -148,7 +148,7 @@ impl Isolation {
     }
 }
 
-/// The repository's settings with the keys in [`ALLOWED`], in their order.
+/// The repository's settings with the keys in [`ALLOWED_KEYS`], in their order.
 fn allowed_settings(repository: &Repository) -> Result<Vec<(String, String)>, git2::Error> {
     let config = repository.config()?;
     let entries = config.entries(None)?;
@@ -167,22 +167,20 @@ fn allowed_settings(repository: &Repository) -> Result<Vec<(String, String)>, gi
 fn is_allowed(key: &str) -> bool {
     let Some((section, rest)) = key.split_once('.') else { return false };
     let (middle, name) = rest.rsplit_once('.').map_or((None, rest), |(middle, name)| (Some(middle), name));
-    let is = |pattern: &&str| match pattern.split_once(".*.") {
+    ALLOWED_KEYS.iter().any(|pattern| match pattern.split_once(".*.") {
         // The URL may be missing: `http.extraHeader` is for all URLs.
         Some((s, n)) => s == section && n == name && (middle.is_some() || matches!(s, "http" | "credential")),
         None => middle.is_none() && pattern.split_once('.') == Some((section, name)),
-    };
-    ALLOWED_KEYS.iter().any(is)
+    })
 }
 
 /// Passes settings to git in the environment, where no other user can see them, before those that the
 /// user has set there.
 fn pass_settings(settings: &[(String, String)], command: &mut Command) {
-    let variable = |name: String| std::env::var_os(name);
     let count = std::env::var("GIT_CONFIG_COUNT").ok().and_then(|count| count.parse().ok()).unwrap_or(0);
     for number in 0..count {
         for part in ["KEY", "VALUE"] {
-            if let Some(value) = variable(format!("GIT_CONFIG_{part}_{number}")) {
+            if let Some(value) = std::env::var_os(format!("GIT_CONFIG_{part}_{number}")) {
                 command.env(format!("GIT_CONFIG_{part}_{}", number + settings.len()), value);
             }
         }

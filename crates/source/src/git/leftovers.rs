@@ -3,7 +3,7 @@
 //!
 //! The folder for temporary files is shared: other users, and other containers with process ids of their own, may
 //! have folders there. So a folder is only removed if it belongs to this user, its process is gone, and it is
-//! [`OLD`]: a `git` that outlives a killed run may still use it, and the process may run in another container.
+//! older than [`MAX_AGE`]: a `git` that outlives a killed run may still use it, and the process may run in another container.
 //!
 //! Facts: kill(2) (a signal 0 only checks that the process exists), gitrepository-layout(5).
 

@@ -51,17 +51,15 @@ pub(super) struct KeyBlock {
 pub(super) fn split_key_blocks(name: &str, text: &[u8]) -> Result<(Vec<u8>, Vec<KeyBlock>), VerifyError> {
     let (mut rest, mut found) = (Vec::new(), Vec::new());
     let mut open: Option<KeyBlock> = None;
-    let unusable = |place: String, why: &str| VerifyError::Key { place, why: why.to_owned() };
     for (at, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-        let place = || format!("{name}, line {at}");
-        let is = |mark: &str| line.trim_ascii() == mark.as_bytes();
-        if is(PRIVATE_KEY_BEGIN) {
+        let trimmed = line.trim_ascii();
+        if trimmed == PRIVATE_KEY_BEGIN.as_bytes() {
             let why = "this is a private OpenPGP key: list the public one (`gpg --armor --export`), and replace this key \
                        if others could read it";
-            return Err(unusable(place(), why));
+            return Err(VerifyError::Key { place: format!("{name}, line {at}"), why: why.to_owned() });
         }
-        if open.is_none() && is(PUBLIC_KEY_BEGIN) {
-            open = Some(KeyBlock { place: place(), text: Vec::new() });
+        if open.is_none() && trimmed == PUBLIC_KEY_BEGIN.as_bytes() {
+            open = Some(KeyBlock { place: format!("{name}, line {at}"), text: Vec::new() });
         }
         if let Some(block) = &mut open {
             block.text.extend_from_slice(line);
@@ -70,12 +68,15 @@ pub(super) fn split_key_blocks(name: &str, text: &[u8]) -> Result<(Vec<u8>, Vec<
             rest.extend_from_slice(line);
         }
         rest.push(b'\n');
-        if is(PUBLIC_KEY_END) {
+        if trimmed == PUBLIC_KEY_END.as_bytes() {
             found.extend(open.take());
         }
     }
     match open {
-        Some(block) => Err(unusable(block.place, "this OpenPGP key has no end: copy it again")),
+        Some(block) => {
+            let why = "this OpenPGP key has no end: copy it again".to_owned();
+            Err(VerifyError::Key { place: block.place, why })
+        }
         None => Ok((rest, found)),
     }
 }
@@ -137,8 +138,10 @@ impl Keyring {
     /// Checks that a signature that git accepts is by a key of this keyring, by what gpg said. What ssh-keygen says is
     /// not in lines of status.
     pub(super) fn check_signer(&self, said: &str) -> Result<(), String> {
-        let primary = |status: &str| status.strip_prefix("VALIDSIG ")?.rsplit(' ').next().map(str::to_owned);
-        let valid: Vec<String> = status_lines(said).filter_map(primary).collect();
+        // The last field is the fingerprint of the primary key.
+        let valid = status_lines(said)
+            .filter_map(|status| status.strip_prefix("VALIDSIG ")?.rsplit(' ').next().map(str::to_owned));
+        let valid: Vec<String> = valid.collect();
         let by_gpg = status_lines(said).next().is_some();
         if by_gpg && (valid.is_empty() || !valid.iter().all(|key| self.keys.contains(key))) {
             return Err("the signature is by a key that is not among the allowed signers".to_owned());

@@ -34,9 +34,11 @@ pub(super) fn check_objects(objects: &Path) -> Result<(), String> {
 /// The object databases that one names.
 fn read_alternates(objects: &Path) -> Result<Vec<PathBuf>, String> {
     let file = objects.join("info/alternates");
-    let readable = || if file.is_file() { fs::read_to_string(&file).map(Some) } else { Ok(None) };
-    let text = readable().map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(text.unwrap_or_default().lines().map(|line| objects.join(line)).collect())
+    if !file.is_file() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(text.lines().map(|line| objects.join(line)).collect())
 }
 
 fn check_folder(folder: &Path) -> Result<(), String> {
@@ -123,6 +125,12 @@ fn resolve_offset(number: u32, large: Option<&[u64]>) -> Option<u64> {
     }
 }
 
+/// Where a chunk of a multi-pack-index starts and ends, by the table of its chunks.
+fn find_chunk(places: &[([u8; 4], u64)], wanted: [u8; 4]) -> Option<(u64, u64)> {
+    let at = places.iter().position(|(id, _)| *id == wanted)?;
+    Some((places.get(at)?.1, places.get(at + 1)?.1))
+}
+
 fn multi_pack_index_is_sound(path: &Path) -> io::Result<bool> {
     let mut index = Table::open_file(path)?;
     index.seek_to(6)?;
@@ -132,16 +140,14 @@ fn multi_pack_index_is_sound(path: &Path) -> io::Result<bool> {
     for _ in 0..=chunks {
         places.push((index.read_bytes::<4>()?, index.read_u64()?));
     }
-    let chunk = |wanted: &[u8; 4]| {
-        let at = places.iter().position(|(id, _)| id == wanted)?;
-        Some((places[at].1, places.get(at + 1)?.1))
+    let (Some(names), Some(offsets)) = (find_chunk(&places, *b"PNAM"), find_chunk(&places, *b"OOFF")) else {
+        return Ok(false);
     };
-    let (Some(names), Some(offsets)) = (chunk(b"PNAM"), chunk(b"OOFF")) else { return Ok(false) };
     let folder = path.parent().unwrap_or(path);
     let Ok(names) = String::from_utf8(index.text_between(names.0, names.1)?) else { return Ok(false) };
     let packs: Vec<Option<u64>> = names.split('\0').map(|name| pack_length(&folder.join(name))).collect();
     let count = offsets.1.saturating_sub(offsets.0) / 8;
-    let large = match chunk(b"LOFF") {
+    let large = match find_chunk(&places, *b"LOFF") {
         Some((start, end)) => Some(index.wide_between(start, end, count)?),
         None => None,
     };

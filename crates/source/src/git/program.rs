@@ -177,15 +177,15 @@ impl<'r> GitCommand<'r> {
             let does = format!("print more than {} MiB", MAX_OUTPUT_BYTES >> 20);
             return Err(Error::TooLarge { what: self.what, does });
         }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         if status.success() {
-            return Ok((text(&stdout), text(&stderr)));
+            return Ok((stdout, stderr));
         }
         drop(isolation);
-        if let Some(does) = self.limits.and_then(|limits| limits.describe_exceeded(status, &text(&stderr))) {
+        if let Some(does) = self.limits.and_then(|limits| limits.describe_exceeded(status, &stderr)) {
             return Err(Error::TooLarge { what: self.what, does });
         }
-        let mut said = text(&stderr) + &text(&stdout);
+        let mut said = stderr + &stdout;
         if self.hides_remote {
             said = said.lines().filter(|line| !line.starts_with("remote:")).collect::<Vec<_>>().join("\n");
         }

@@ -165,9 +165,9 @@ fn open_with_keys(
         AllowedSigners::File(file) => file.to_owned(),
         AllowedSigners::Configured => configured_signers_file(&repository)?,
     };
-    let unreadable = |why: io::Error| VerifyError::Unreadable { file: file.clone(), why: why.to_string() };
-    let allowed = std::path::absolute(&file).map_err(unreadable)?;
-    let text = std::fs::read(&allowed).map_err(unreadable)?;
+    let (allowed, text) = std::path::absolute(&file)
+        .and_then(|allowed| std::fs::read(&allowed).map(|text| (allowed, text)))
+        .map_err(|why| VerifyError::Unreadable { file: file.clone(), why: why.to_string() })?;
     match path_in_repository(&repository, location, &allowed, resolved.commit)? {
         Some(path) => Err(VerifyError::OwnList { file: allowed, path }),
         None => Ok((repository, KeyFiles::of_file(&allowed, &text)?)),
@@ -181,10 +181,9 @@ fn not_signed(resolved: &ResolvedRevision, why: String) -> VerifyError {
 /// Checks the tag's name, which its signature covers: otherwise anyone who can move tags could give an old
 /// release a new name.
 fn check_tag_name(tag: &AnnotatedTag, rev: &str) -> Result<(), String> {
-    let by_id = || rev.len() >= 7 && tag.id.to_string().starts_with(&rev.to_ascii_lowercase());
     match &tag.found_as {
         Some(name) if *name == tag.name => Ok(()),
-        None if by_id() => Ok(()),
+        None if rev.len() >= 7 && tag.id.to_string().starts_with(&rev.to_ascii_lowercase()) => Ok(()),
         found => Err(format!(
             "the tag object is named `{}`, but the ref is `{}`; use the tag's own name, and fetch it again if \
              that is what you did",

@@ -219,6 +219,6 @@ fn indentation_step(entries: &[MappingEntry], column: usize, layout: Option<Line
         NodeKind::Mapping { flow: false, .. } => entry.value.column.checked_sub(column),
         _ => None,
     });
-    let outer = || layout.and_then(|layout| column.checked_sub(layout.column));
-    inner.or_else(outer).filter(|step| *step > 0).unwrap_or(2)
+    let outer = layout.and_then(|layout| column.checked_sub(layout.column));
+    inner.or(outer).filter(|step| *step > 0).unwrap_or(2)
 }

@@ -68,12 +68,13 @@ impl<'p> MappingChanges<'p> {
     pub(super) fn place_new_entries(&self, entries: &[MappingEntry]) -> Vec<(Option<usize>, &str, &Value)> {
         let sorted = entries.len() > 1
             && entries.is_sorted_by(|a, b| a.key.is_some() && b.key.is_some() && a.key <= b.key);
-        let place = |key: &String| {
-            let mut remaining = self.remaining_indices();
-            remaining.find(|at| sorted && entries.get(*at).is_some_and(|e| e.key.as_ref() > Some(key)))
-        };
-        let mut placed: Vec<_> =
-            self.new.iter().map(|(key, value)| (place(key), key.as_str(), value)).collect();
+        let mut placed = Vec::with_capacity(self.new.len());
+        for (key, value) in &self.new {
+            let place = self
+                .remaining_indices()
+                .find(|at| sorted && entries.get(*at).is_some_and(|entry| entry.key.as_ref() > Some(key)));
+            placed.push((place, key.as_str(), value));
+        }
         if sorted {
             placed.sort_by_key(|(_, key, _)| *key);
         }

@@ -37,8 +37,9 @@ impl RolloutController<'_> {
         moment: &RolloutMoment<'_>,
     ) -> HubObjects {
         let kinds = self.run_kinds();
-        let is_strategy = |o: &&Object| o.id.kind == kinds.strategy && o.id.namespace == run.id.namespace;
-        let strategies = self.repo.claimed_objects(NAME, Role::Other).filter(is_strategy).cloned();
+        let strategies = self.repo.claimed_objects(NAME, Role::Other);
+        let strategies =
+            strategies.filter(|o| o.id.kind == kinds.strategy && o.id.namespace == run.id.namespace).cloned();
         let members = self.clusters.iter().map(|cluster| {
             let metadata = json!({"name": *cluster.name, "labels": cluster.labels});
             let body = json!({"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster",
@@ -173,21 +174,17 @@ impl RolloutController<'_> {
 
 /// The tasks for which a run has made an approval request, with their stages.
 fn requested_tasks(status: &RunStatus) -> impl Iterator<Item = (&StageStatus, &TaskStatus)> {
-    let is_made =
-        |task: &TaskStatus| task.conditions.iter().any(|c| c.kind == "ApprovalRequestCreated" && c.is_true());
     let tasks = status
         .stages
         .iter()
         .flat_map(|stage| stage.before.iter().chain(&stage.after).map(move |task| (stage, task)));
-    tasks.filter(move |(_, task)| is_made(task))
+    tasks.filter(|(_, task)| task.is_true("ApprovalRequestCreated"))
 }
 
 /// The tasks that wait for approval.
 pub(super) fn open_requests(status: &RunStatus) -> impl Iterator<Item = &TaskStatus> {
-    let is_approved = |task: &&TaskStatus| {
-        task.conditions.iter().any(|c| c.kind == "ApprovalRequestApproved" && c.is_true())
-    };
-    requested_tasks(status).map(|(_, task)| task).filter(move |task| !is_approved(task))
+    let requested = requested_tasks(status).map(|(_, task)| task);
+    requested.filter(|task| !task.is_true("ApprovalRequestApproved"))
 }
 
 /// What approves a request.

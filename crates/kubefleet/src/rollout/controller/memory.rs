@@ -4,7 +4,7 @@
 use federate_dialect::{PolicyRollout, RolloutMoment};
 use federate_kubernetes::Object;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 use crate::api::PlacementPolicy;
@@ -60,10 +60,9 @@ impl RolloutMemory {
         moment: &RolloutMoment<'_>,
     ) {
         let policy = placement.value_at(&["spec", "policy"]).cloned().unwrap_or_default();
-        let read = |policy: &Value| PlacementPolicy::from_json(Some(policy)).ok();
-        let same =
-            read(&self.policy).zip(read(&policy)).is_some_and(|(before, now)| now.same_snapshot(&before));
-        if !same {
+        let before = PlacementPolicy::from_json(Some(&self.policy)).ok();
+        let now = PlacementPolicy::from_json(Some(&policy)).ok();
+        if !before.zip(now).is_some_and(|(before, now)| now.same_snapshot(&before)) {
             self.policy_index += 1;
         }
         self.policy = policy;
@@ -83,18 +82,17 @@ impl RolloutMemory {
 
     /// Notes what the newest revision does not change: everything, or what some clusters have.
     fn advance_unchanged(&mut self, rollout: &mut PolicyRollout, moment: &RolloutMoment<'_>) {
-        let newest = || moment.revision.to_owned();
         if let Some(last) = self.snapshots.last_mut()
             && last.digest == moment.resources.digest
         {
-            let former = std::mem::replace(&mut last.revision, newest());
+            let former = std::mem::replace(&mut last.revision, moment.revision.to_owned());
             for cluster in rollout.clusters.values_mut().filter(|cluster| cluster.revision == former) {
-                cluster.revision = newest();
+                moment.revision.clone_into(&mut cluster.revision);
             }
         }
         for (name, cluster) in rollout.clusters.iter_mut().filter(|(_, cluster)| !cluster.is_open()) {
             if moment.resources.clusters.get(name) == Some(&cluster.resources) {
-                cluster.revision = newest();
+                moment.revision.clone_into(&mut cluster.revision);
             }
         }
     }
@@ -129,11 +127,13 @@ impl RolloutMemory {
     pub(super) fn forget_unused(&mut self, rollout: &mut PolicyRollout) {
         let open = self.runs.values().filter(|run| !run.is_over());
         let sent: Vec<String> = open.map(|run| run.status.resource_snapshot_index_used.clone()).collect();
-        let is_sent = |known: &ResourceSnapshot| sent.contains(&known.index.to_string());
         let last = self.snapshots.last().map(|last| last.index);
-        let has = |known: &ResourceSnapshot| rollout.clusters.values().any(|c| c.revision == known.revision);
-        self.snapshots.retain(|known| Some(known.index) == last || is_sent(known) || has(known));
-        let sent = self.snapshots.iter().filter(|known| is_sent(known));
+        self.snapshots.retain(|known| {
+            Some(known.index) == last
+                || sent.contains(&known.index.to_string())
+                || rollout.clusters.values().any(|cluster| cluster.revision == known.revision)
+        });
+        let sent = self.snapshots.iter().filter(|known| sent.contains(&known.index.to_string()));
         rollout.revisions = sent.map(|known| known.revision.clone()).collect();
     }
 }
@@ -164,6 +164,6 @@ impl RunMemory {
 
 /// The fields of a run that cannot be changed.
 pub(super) fn fixed_fields(run: &Object) -> Value {
-    let text = |field: &str| run.text_at(&["spec", field]).to_owned();
-    json!([text("placementName"), text("stagedRolloutStrategyName"), text("resourceSnapshotIndex")])
+    let fields = ["placementName", "stagedRolloutStrategyName", "resourceSnapshotIndex"];
+    fields.map(|field| run.text_at(&["spec", field])).into_iter().collect()
 }

@@ -8,7 +8,6 @@ use super::hub::{approval_token, open_requests};
 use super::memory::RunMemory;
 use super::{RolloutController, first_failure, format_cluster_count};
 use crate::rollout::run::RunRequeue;
-use crate::rollout::run::status::StageStatus;
 
 /// How far a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,19 +30,19 @@ impl RunReport {
     /// The report about a run after it was reconciled; `None` if it has succeeded.
     pub(super) fn from_run(known: &RunMemory, next: Option<RunRequeue>) -> Option<Self> {
         let status = &known.status;
-        let of_run = |kind: &str| condition::find_condition(&status.conditions, kind);
-        let failed = [of_run("Initialized"), of_run("Succeeded")];
+        let [initialized, succeeded, progressing] = ["Initialized", "Succeeded", "Progressing"]
+            .map(|kind| condition::find_condition(&status.conditions, kind));
+        let failed = [initialized, succeeded];
         if let Some(failed) = failed.into_iter().flatten().find(|condition| condition.is_false()) {
             return Some(Self::Failed(failed.message.clone()));
         }
-        if of_run("Succeeded").is_some_and(Condition::is_true) {
+        if succeeded.is_some_and(Condition::is_true) {
             return None;
         }
         if let Some(RunRequeue::Retry(why)) = next {
             return Some(Self::Retries(why));
         }
         let open = open_requests(status).next();
-        let progressing = of_run("Progressing");
         Some(match progressing.map(|condition| condition.reason.as_str()) {
             None => Self::Waits("is initialized, and waits for `state: Run`"),
             Some("UpdateRunStopped") => Self::Waits("is stopped, and waits for `state: Run`"),
@@ -62,16 +61,15 @@ impl RunReport {
         self,
         carrying: &RolloutController<'_>,
         rollout: &PolicyRollout,
-        (run, known, moment): (&Object, &RunMemory, &RolloutMoment<'_>),
+        run: &Object,
+        known: &RunMemory,
+        moment: &RolloutMoment<'_>,
     ) -> RolloutStep {
         let status = &known.status;
-        let stage = status.stages.iter().find(|stage| !is_finished(stage));
-        let updated = status.stages.iter().flat_map(|stage| &stage.clusters);
-        let done = |conditions: &[Condition]| {
-            condition::find_condition(conditions, "Succeeded").is_some_and(Condition::is_true)
-        };
-        let (total, updated) =
-            (updated.clone().count(), updated.filter(|cluster| done(&cluster.conditions)).count());
+        let stage = status.stages.iter().find(|stage| stage.find_condition("Succeeded").is_none());
+        let clusters = status.stages.iter().flat_map(|stage| &stage.clusters);
+        let total = clusters.clone().count();
+        let updated = clusters.filter(|cluster| cluster.is_true("Succeeded")).count();
         let id = &run.id;
         let at = match stage {
             Some(stage) => {
@@ -115,8 +113,4 @@ impl RunReport {
             ..carrying.progress_step(rollout, &known.revision)
         }
     }
-}
-
-fn is_finished(stage: &StageStatus) -> bool {
-    condition::find_condition(&stage.conditions, "Succeeded").is_some()
 }

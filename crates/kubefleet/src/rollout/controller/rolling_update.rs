@@ -8,17 +8,17 @@ use crate::rollout::rolling_update::{self, RollingStep, RolloutBatch};
 use crate::rollout::row::{BindingResources, BindingRow, BindingState};
 
 impl RolloutController<'_> {
-    /// Releases the newest revision to the clusters of the next round, and removes it from those of the round that are not
-    /// picked any more.
+    /// Releases the newest revision to the clusters of the next batch. Clusters of the batch that are no longer picked
+    /// are marked as leaving.
     pub(in crate::rollout) fn release_next_batch(
         &self,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> Result<RolloutBatch, serde_json::Error> {
-        let digest = |name: &ClusterName| moment.resources.clusters.get(name).map_or("", String::as_str);
         for (name, cluster) in &mut rollout.clusters {
             // The revision changes nothing in this cluster.
-            if cluster.resources == digest(name) && self.row.clusters.contains_cluster(name) {
+            if cluster.resources == resource_digest(moment, name) && self.row.clusters.contains_cluster(name)
+            {
                 moment.revision.clone_into(&mut cluster.revision);
             }
         }
@@ -37,7 +37,8 @@ impl RolloutController<'_> {
             match rollout.clusters.get_mut(name) {
                 Some(cluster) if !is_picked => (cluster.leaving, cluster.since) = (true, Some(moment.now)),
                 _ => {
-                    let released = ClusterRollout::from_release(moment.revision, digest(name), moment.now);
+                    let digest = resource_digest(moment, name);
+                    let released = ClusterRollout::from_release(moment.revision, digest, moment.now);
                     rollout.clusters.insert(name.clone(), released);
                 }
             }
@@ -105,4 +106,9 @@ impl RolloutController<'_> {
         rows.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         rows
     }
+}
+
+/// The digest of what the newest revision sends to a cluster; empty if it sends nothing.
+fn resource_digest<'m>(moment: &RolloutMoment<'m>, cluster: &ClusterName) -> &'m str {
+    moment.resources.clusters.get(cluster).map_or("", String::as_str)
 }

@@ -43,10 +43,10 @@ impl RolloutController<'_> {
                 .remove(name)
                 .unwrap_or_else(|| RunMemory { fixed: fixed_fields(run), ..RunMemory::default() });
             let step = match self.refusal_reason(run, &known) {
-                Some(why) => Some(RunReport::Refused(why).to_step(self, rollout, (run, &known, moment))),
+                Some(why) => Some(RunReport::Refused(why).to_step(self, rollout, run, &known, moment)),
                 None if known.is_over() => {
                     let report = RunReport::from_run(&known, None);
-                    report.map(|report| report.to_step(self, rollout, (run, &known, moment)))
+                    report.map(|report| report.to_step(self, rollout, run, &known, moment))
                 }
                 None => {
                     run.text_at(&["spec", "state"]).clone_into(&mut known.state);
@@ -60,7 +60,7 @@ impl RolloutController<'_> {
                         }
                     }
                     RunReport::from_run(&known, Some(ended))
-                        .map(|report| report.to_step(self, rollout, (run, &known, moment)))
+                        .map(|report| report.to_step(self, rollout, run, &known, moment))
                 }
             };
             known.drop_details();
@@ -88,7 +88,6 @@ impl RolloutController<'_> {
     /// Why admission refuses the run as it is now in the repo.
     fn refusal_reason(&self, run: &Object, known: &RunMemory) -> Option<String> {
         let state = run.text_at(&["spec", "state"]);
-        let initial = |state: &str| matches!(state, "" | "Initialize");
         let obeyed = self.behaviour.run_state == RunState::Obeyed;
         if known.fixed != fixed_fields(run) {
             return Some(
@@ -100,10 +99,9 @@ impl RolloutController<'_> {
             return None;
         }
         match (known.state.as_str(), state) {
-            (before, "Stop") if initial(before) => {
-                Some("its state cannot change from Initialize to Stop".to_owned())
-            }
-            (before, now) if !initial(before) && initial(now) => {
+            ("" | "Initialize", "Stop") => Some("its state cannot change from Initialize to Stop".to_owned()),
+            ("" | "Initialize", _) => None,
+            (before, "" | "Initialize") => {
                 Some(format!("its state cannot change from {before} to Initialize"))
             }
             _ => None,

@@ -51,8 +51,9 @@ impl Run<'_> {
             self.hub.record_write(RunWrite::NewApproval(name));
             return Ok(!is_new);
         };
-        let about = |key| request.text_at(&["spec", key]);
-        if about("parentStageRollout") != run || about("targetStage") != stage {
+        if request.text_at(&["spec", "parentStageRollout"]) != run
+            || request.text_at(&["spec", "targetStage"]) != stage
+        {
             return Err(Failure::unexpected_behavior(format!(
                 "the approval request `{name}` is about another update run or stage"
             )));
@@ -61,10 +62,10 @@ impl Run<'_> {
         let mut conditions: Vec<Condition> =
             conditions.and_then(|c| Vec::deserialize(c).ok()).unwrap_or_default();
         let generation = request.value_at(&["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0);
-        let is = |kind| {
+        let [approved, accepted] = ["Approved", "ApprovalAccepted"].map(|kind| {
             condition::find_current_condition(&conditions, kind, generation).is_some_and(Condition::is_true)
-        };
-        match (is("Approved"), is("ApprovalAccepted")) {
+        });
+        match (approved, accepted) {
             (false, false) => return Ok(false),
             (true, false) => {
                 let message = "The approval request has been approved and cannot be reverted";

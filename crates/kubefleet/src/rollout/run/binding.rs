@@ -54,13 +54,12 @@ impl<'o> BindingView<'o> {
 
     /// Whether its spec is the desired one.
     pub(super) fn is_in_sync(&self, wanted: &DesiredBinding, cluster: &ClusterUpdatingStatus) -> bool {
-        let spec = |key: &str| self.object.value_at(&["spec", key]).filter(|value| !value.is_null());
-        let list = |value: Option<Value>| value.unwrap_or(Value::Null);
+        let spec = &self.object.body["spec"];
+        let apply_strategy = spec.get("applyStrategy").filter(|value| !value.is_null());
         self.object.text_at(&["spec", "resourceSnapshotName"]) == wanted.snapshot
-            && spec("applyStrategy") == Some(&wanted.apply_strategy)
-            && list(spec("resourceOverrideSnapshots").cloned()) == json!(cluster.resource_override_snapshots)
-            && list(spec("clusterResourceOverrideSnapshots").cloned())
-                == json!(cluster.cluster_resource_override_snapshots)
+            && apply_strategy == Some(&wanted.apply_strategy)
+            && spec["resourceOverrideSnapshots"] == json!(cluster.resource_override_snapshots)
+            && spec["clusterResourceOverrideSnapshots"] == json!(cluster.cluster_resource_override_snapshots)
     }
 
     /// Whether the cluster is updated; an error if that failed.
@@ -70,8 +69,10 @@ impl<'o> BindingView<'o> {
         run: &str,
         behaviour: &KubeFleetBehaviour,
     ) -> Result<bool, Failure> {
-        let is = |kind: &str| self.current_condition(kind).is_some_and(Condition::is_true);
-        if is("Available") || is("DiffReported") {
+        let is_updated = ["Available", "DiffReported"]
+            .iter()
+            .any(|kind| self.current_condition(kind).is_some_and(Condition::is_true));
+        if is_updated {
             return Ok(true);
         }
         let failed = row::has_failed_condition(&self.conditions, self.generation, behaviour);

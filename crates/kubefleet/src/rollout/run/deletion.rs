@@ -63,11 +63,12 @@ impl Run<'_> {
                 status.mark_started(now);
             }
         }
-        let gone = |cluster: &str| !unscheduled.iter().any(|(_, unscheduled, _)| unscheduled == cluster);
-        for cluster in stage.clusters.iter_mut().filter(|c| gone(&c.cluster_name) && !c.is_true("Succeeded"))
-        {
-            cluster.mark_started(now);
-            cluster.mark_succeeded(now);
+        for cluster in &mut stage.clusters {
+            let is_gone = !unscheduled.iter().any(|(_, unscheduled, _)| *unscheduled == cluster.cluster_name);
+            if is_gone && !cluster.is_true("Succeeded") {
+                cluster.mark_started(now);
+                cluster.mark_succeeded(now);
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::approval::TaskTiming;
 use super::binding::DesiredBinding;
-use super::status::{ClusterUpdatingStatus, StageStatus, TaskStatus};
+use super::status::{ClusterUpdatingStatus, StageStatus};
 use super::{APPROVAL_POLL_INTERVAL, Failure, MAX_CLUSTER_UPDATE_TIME, POLL_INTERVAL, Progress, Run};
 use federate_dialect::stages::ClusterAmount;
 
@@ -225,7 +225,8 @@ impl Run<'_> {
                 if rest > SignedDuration::ZERO {
                     (open, left) = (true, rest);
                 } else {
-                    mark_elapsed(task, self.now);
+                    let reason = "AfterStageTaskWaitTimeElapsed";
+                    task.set_condition("WaitTimeElapsed", "True", reason, "Wait time elapsed", self.now);
                 }
                 continue;
             }
@@ -255,8 +256,4 @@ impl Run<'_> {
         let text = task.and_then(|task| task.get("waitTime")?.as_str());
         text.and_then(federate_dialect::goduration::parse).unwrap_or_default()
     }
-}
-
-fn mark_elapsed(task: &mut TaskStatus, now: jiff::Timestamp) {
-    task.set_condition("WaitTimeElapsed", "True", "AfterStageTaskWaitTimeElapsed", "Wait time elapsed", now);
 }

@@ -76,11 +76,9 @@ impl Run<'_> {
         );
         status.stages = stages.iter().map(|stage| self.stage_status(stage, strategy)).collect();
         attempt!(check_all_in_stages(&stages, &selected));
-        let cluster =
-            |name: &String| ClusterUpdatingStatus { cluster_name: name.clone(), ..Default::default() };
         status.deletion_stage = Some(StageStatus {
             stage_name: DELETION.to_owned(),
-            clusters: selected.to_delete.iter().map(cluster).collect(),
+            clusters: selected.to_delete.iter().map(|name| ClusterUpdatingStatus::new(name)).collect(),
             ..StageStatus::default()
         });
         let snapshots = attempt!(self.resource_snapshots());
@@ -182,34 +180,33 @@ impl Run<'_> {
     fn stage_status(&self, stage: &UpdateStage, strategy: &Object) -> StageStatus {
         let stages = strategy.value_at(&["spec", "stages"]).and_then(Value::as_array);
         let written = stages.into_iter().flatten().find(|written| written["name"] == *stage.name);
-        let tasks = |key: &str, when: &str| {
-            let tasks = written.and_then(|stage| stage.get(key)).and_then(Value::as_array);
-            let task = |task: &Value| {
-                let kind = task["type"].as_str().unwrap_or_default().to_owned();
-                let request = match self.behaviour.approval_names {
-                    ApprovalNames::Stage => format!("{}-{}", self.name, stage.name),
-                    ApprovalNames::BeforeOrAfterStage => format!("{}-{when}-{}", self.name, stage.name),
-                };
-                let approval_request_name = if kind == "Approval" { request } else { String::new() };
-                TaskStatus { kind, approval_request_name, conditions: Vec::new() }
-            };
-            tasks.into_iter().flatten().map(task).collect()
-        };
-        let cluster = |name: &federate_kubernetes::ClusterName| ClusterUpdatingStatus {
-            cluster_name: name.to_string(),
-            ..ClusterUpdatingStatus::default()
-        };
+        let tasks_before = written.filter(|_| self.behaviour.before_stage_tasks);
         StageStatus {
             stage_name: stage.name.clone(),
-            clusters: stage.clusters.iter().map(cluster).collect(),
-            before: if self.behaviour.before_stage_tasks {
-                tasks("beforeStageTasks", "before")
-            } else {
-                Vec::new()
-            },
-            after: tasks("afterStageTasks", "after"),
+            clusters: stage.clusters.iter().map(|name| ClusterUpdatingStatus::new(name)).collect(),
+            before: self.task_statuses(
+                &stage.name,
+                tasks_before.and_then(|s| s.get("beforeStageTasks")),
+                "before",
+            ),
+            after: self.task_statuses(&stage.name, written.and_then(|s| s.get("afterStageTasks")), "after"),
             ..StageStatus::default()
         }
+    }
+
+    /// The statuses of the tasks that a strategy lists for a stage. `when` is `before` or `after`.
+    fn task_statuses(&self, stage: &str, tasks: Option<&Value>, when: &str) -> Vec<TaskStatus> {
+        let tasks = tasks.and_then(Value::as_array).into_iter().flatten();
+        let statuses = tasks.map(|task| {
+            let kind = task["type"].as_str().unwrap_or_default().to_owned();
+            let request = match self.behaviour.approval_names {
+                ApprovalNames::Stage => format!("{}-{stage}", self.name),
+                ApprovalNames::BeforeOrAfterStage => format!("{}-{when}-{stage}", self.name),
+            };
+            let approval_request_name = if kind == "Approval" { request } else { String::new() };
+            TaskStatus { kind, approval_request_name, conditions: Vec::new() }
+        });
+        statuses.collect()
     }
 
     /// The parts of the resource snapshot, the first one leading. There are none where the run itself takes the
@@ -224,11 +221,11 @@ impl Run<'_> {
             )));
         }
         // A run that takes a snapshot finds what the latest one holds, as far as the hub says.
-        let wanted = |o: &&Object| match index.as_str() {
+        let parts = own.filter(|o| match index.as_str() {
             "" => crate::hub::snapshot::is_latest(o),
             index => o.label(RESOURCE_INDEX) == Some(index),
-        };
-        let mut parts: Vec<&Object> = own.filter(wanted).collect();
+        });
+        let mut parts: Vec<&Object> = parts.collect();
         let place = format!("{}/{}", self.namespace.as_deref().unwrap_or_default(), self.placement);
         if parts.is_empty()
             && index.is_empty()
@@ -266,7 +263,7 @@ impl Run<'_> {
         for kind in ["ClusterResourceOverrideSnapshot", "ResourceOverrideSnapshot"] {
             let all = self.hub.of_kind(kind).filter(|o| crate::hub::snapshot::is_latest(o));
             for snapshot in all {
-                let one = KubeFleetOverride::of_snapshot(snapshot)?;
+                let one = KubeFleetOverride::from_snapshot(snapshot)?;
                 if one.applies_to_objects(&placement, &selected) {
                     found.push(one);
                 }
@@ -319,9 +316,9 @@ fn read_cluster_count(snapshot: &Object) -> Result<Option<i64>, Failure> {
         "PickN" => {
             let number = snapshot.annotation("kubernetes-fleet.io/number-of-clusters");
             let number = number.and_then(|number| number.parse().ok());
-            let missing =
-                || Failure::unexpected_behavior("the latest policy snapshot does not say how many clusters");
-            number.map(Some).ok_or_else(missing)
+            number.map(Some).ok_or_else(|| {
+                Failure::unexpected_behavior("the latest policy snapshot does not say how many clusters")
+            })
         }
         "PickFixed" => {
             let names = snapshot.value_at(&["spec", "policy", "clusterNames"]).and_then(Value::as_array);
@@ -341,8 +338,11 @@ fn is_scheduled(snapshot: &Object) -> Result<bool, serde_json::Error> {
 
 /// Checks that every selected cluster is in a stage.
 pub(super) fn check_all_in_stages(stages: &[UpdateStage], selected: &RunClusters) -> Result<(), Failure> {
-    let placed = |name: &&String| !stages.iter().any(|s| s.clusters.iter().any(|c| **c == ***name));
-    let missing: Vec<&str> = selected.clusters.iter().filter(placed).map(String::as_str).collect();
+    let missing = selected.clusters.iter().filter(|name| {
+        let mut staged = stages.iter().flat_map(|stage| &stage.clusters);
+        !staged.any(|cluster| **cluster == ***name)
+    });
+    let missing: Vec<&str> = missing.map(String::as_str).collect();
     if missing.is_empty() {
         return Ok(());
     }

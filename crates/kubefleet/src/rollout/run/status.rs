@@ -153,11 +153,11 @@ macro_rules! conditions_of {
                 condition::set_condition(&mut self.conditions, Condition::new(kind, status, reason, message), now);
             }
 
-            pub(super) fn find_condition(&self, kind: &str) -> Option<&Condition> {
+            pub(in crate::rollout) fn find_condition(&self, kind: &str) -> Option<&Condition> {
                 condition::find_condition(&self.conditions, kind)
             }
 
-            pub(super) fn is_true(&self, kind: &str) -> bool {
+            pub(in crate::rollout) fn is_true(&self, kind: &str) -> bool {
                 self.find_condition(kind).is_some_and(Condition::is_true)
             }
         }
@@ -167,6 +167,11 @@ macro_rules! conditions_of {
 conditions_of!(StageStatus, ClusterUpdatingStatus, TaskStatus);
 
 impl ClusterUpdatingStatus {
+    /// The status of a cluster whose update has not started.
+    pub(super) fn new(cluster: &str) -> Self {
+        Self { cluster_name: cluster.to_owned(), ..Self::default() }
+    }
+
     pub(super) fn mark_started(&mut self, now: Timestamp) {
         self.set_condition("Started", "True", "ClusterUpdatingStarted", "Cluster update started", now);
     }

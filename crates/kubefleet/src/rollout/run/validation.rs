@@ -3,7 +3,6 @@
 //! Facts: any difference from what the run was initialized with ends it. Overrides and the strategy are not
 //! validated again.
 
-use federate_kubernetes::condition::Condition;
 use federate_kubernetes::{Cluster, Object};
 use serde_json::json;
 
@@ -74,28 +73,26 @@ impl Run<'_> {
 
     /// The stage that is being updated, else the first that is not finished.
     fn find_current_stage(&self, stages: &[UpdateStage]) -> Result<CurrentStage, Failure> {
-        let inconsistent =
-            |why: &str| Err(Failure::unexpected_behavior(format!("the status of the run: {why}")));
         let (mut updating, mut finished) = (None, 0);
         for (index, stage) in self.status.stages.iter().enumerate() {
             match stage.find_condition("Succeeded") {
                 Some(_) if stage.is_true("Succeeded") => {
                     if finished != index || updating.is_some() {
-                        return inconsistent("stages finished out of order");
+                        return inconsistent_status("stages finished out of order");
                     }
                     if !stage.clusters.iter().all(|cluster| cluster.is_true("Succeeded")) {
-                        return inconsistent("a stage finished before its clusters");
+                        return inconsistent_status("a stage finished before its clusters");
                     }
                     finished += 1;
                 }
-                Some(result) if result.is_false() => return inconsistent("a stage has failed"),
+                Some(result) if result.is_false() => return inconsistent_status("a stage has failed"),
                 _ if stage.find_condition("Progressing").is_some() => {
                     if updating.replace(index).is_some() || index != finished {
-                        return inconsistent("two stages are being updated");
+                        return inconsistent_status("two stages are being updated");
                     }
                     let most = stages.get(index).map_or(1, |stage| stage.max_concurrency);
                     if i64::try_from(in_flight(stage)).unwrap_or(i64::MAX) > most {
-                        return inconsistent("more clusters are being updated than may be");
+                        return inconsistent_status("more clusters are being updated than may be");
                     }
                 }
                 _ => {}
@@ -106,7 +103,7 @@ impl Run<'_> {
         match (self.stage_at(index), deleted) {
             (CurrentStage::Deletion, Some(result)) if result.is_true() => Ok(CurrentStage::Done),
             (CurrentStage::Deletion, Some(result)) if result.is_false() => {
-                inconsistent("the deletion stage has failed")
+                inconsistent_status("the deletion stage has failed")
             }
             (at, _) => Ok(at),
         }
@@ -124,10 +121,13 @@ impl Run<'_> {
     }
 }
 
+fn inconsistent_status<T>(why: &str) -> Result<T, Failure> {
+    Err(Failure::unexpected_behavior(format!("the status of the run: {why}")))
+}
+
 /// The number of clusters of a stage whose update is in progress.
 fn in_flight(stage: &StageStatus) -> usize {
-    let open = |c: &&super::status::ClusterUpdatingStatus| {
-        c.is_true("Started") && !c.find_condition("Succeeded").is_some_and(Condition::is_true)
-    };
-    stage.clusters.iter().filter(open).count()
+    let open =
+        stage.clusters.iter().filter(|cluster| cluster.is_true("Started") && !cluster.is_true("Succeeded"));
+    open.count()
 }

@@ -22,7 +22,7 @@ fn killed(step: &str, sandbox: &Sandbox, new: &OutputTree) {
     let folder = staged(sandbox, new);
     match step {
         "half staged" => {
-            fs::remove_dir_all(folder.location.path_beside(stage::NEW_FOLDER).join("m1/shop")).unwrap()
+            fs::remove_dir_all(folder.location.path_beside(stage::NEW_FOLDER).join("m1/shop")).unwrap();
         }
         "staged" => {}
         "between two renames" => swap::set_aside(&folder.location).unwrap(),
