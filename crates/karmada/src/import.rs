@@ -19,7 +19,7 @@ use federate_repo::{Repo, Role};
 
 /// The importer.
 pub(super) const IMPORTER: Importer = Importer {
-    import_object: import_object,
+    import_object,
     unnamed: Some(
         "Karmada's policies select objects by themselves, and Karmada adopts what runs in the clusters that they choose",
     ),

@@ -49,7 +49,7 @@ pub(super) fn revise_replicas(manifest: &mut Value, replicas: i64) {
     let (version, kind) = (version.to_owned(), kind.to_owned());
     match (version.as_str(), kind.as_str()) {
         ("apps/v1", "Deployment" | "StatefulSet" | "ReplicaSet") => {
-            replace_number(manifest, "replicas", replicas)
+            replace_number(manifest, "replicas", replicas);
         }
         ("batch/v1", "Job") => replace_number(manifest, "parallelism", replicas),
         ("apps.kruise.io/v1alpha1", "CloneSet" | "UnitedDeployment")

@@ -192,11 +192,11 @@ fn convert_arguments(lua: &Lua, call: &ScriptCall<'_>, size: ArgumentSize) -> ml
 }
 
 impl ScriptArgument<'_> {
-    fn to_lua(&self, lua: &Lua) -> mlua::Result<Value> {
+    fn to_lua(self, lua: &Lua) -> mlua::Result<Value> {
         match self {
             Self::Value(value) => conversion::to_lua(lua, value),
             #[expect(clippy::cast_precision_loss, reason = "all numbers of Lua 5.1 are floats")]
-            Self::Number(number) => Ok(Value::Number(*number as f64)),
+            Self::Number(number) => Ok(Value::Number(number as f64)),
             Self::Nil => Ok(Value::Nil),
         }
     }

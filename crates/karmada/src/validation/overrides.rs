@@ -126,7 +126,7 @@ fn field_overrider(refusals: &mut Refusals<'_>, field: &Cursor<'_>, empty: Admis
                 refusals.add_error(&value, message, "add `value`; `null` counts as missing");
             }
             ("remove", true) => {
-                refusals.add_error(&value, "operator `remove` takes no `value`", "remove `value`")
+                refusals.add_error(&value, "operator `remove` takes no `value`", "remove `value`");
             }
             _ => {}
         }
