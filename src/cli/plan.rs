@@ -60,7 +60,7 @@ enum Output {
     /// `PlacementDecision` objects of Open Cluster Management, which Argo CD reads, with the ConfigMap for its generator
     #[value(name = "placementdecisions=ocm")]
     OcmDecisions,
-    /// Inputs for the ResourceSets of Flux Operator, one for each policy and cluster
+    /// Inputs for the `ResourceSet`s of Flux Operator, one for each policy and cluster
     #[value(name = "placementdecisions=flux-inputs")]
     FluxInputs,
 }

@@ -118,8 +118,8 @@ fn eviction_condition(kind: &str, is: bool, reason: &str, message: &str) -> Cond
     Condition::new(kind, if is { "True" } else { "False" }, &reason, message)
 }
 
-fn describe_verdict(allowed: bool, why: &str) -> Result<(bool, String), serde_json::Error> {
-    Ok((allowed, format!("Eviction is {}{why}", if allowed { "allowed" } else { "blocked" })))
+fn describe_verdict(allowed: bool, why: &str) -> (bool, String) {
+    (allowed, format!("Eviction is {}{why}", if allowed { "allowed" } else { "blocked" }))
 }
 
 /// Whether a row may be evicted, and why.
@@ -132,40 +132,40 @@ fn check_eviction(
     let was_bound =
         target.state == BindingState::Unscheduled && target.previous_state == Some(BindingState::Bound);
     if target.deleting {
-        return describe_verdict(
+        return Ok(describe_verdict(
             true,
             ", resources propagated by placement is currently being removed from cluster targeted by eviction",
-        );
+        ));
     }
     if target.state != BindingState::Bound && !was_bound {
-        return describe_verdict(false, ", placement has not propagated resources to target cluster yet");
+        return Ok(describe_verdict(false, ", placement has not propagated resources to target cluster yet"));
     }
     if target.has_failed(behaviour) || target.reports_diff() {
-        return describe_verdict(true, ", placement has failed");
+        return Ok(describe_verdict(true, ", placement has failed"));
     }
     let Some(budget) = budget else {
-        return describe_verdict(true, ", no ClusterResourcePlacementDisruptionBudget specified");
+        return Ok(describe_verdict(true, ", no ClusterResourcePlacementDisruptionBudget specified"));
     };
     let limits = api::read_budget(budget)?;
     let unclear =
         limits.max_unavailable.is_some() || matches!(limits.min_available, Some(ClusterAmount::Percent(_)));
     if policy == PlacementType::PickAll && unclear {
-        return describe_verdict(
+        return Ok(describe_verdict(
             false,
             " by misconfigured ClusterResourcePlacementDisruptionBudget, either MaxUnavailable is specified or \
              MinAvailable is specified as a percentage for PickAll ClusterResourcePlacement",
-        );
+        ));
     }
     let available = bindings.iter().map(|b| b.find_condition("Available").is_some_and(Condition::is_true));
     let available: Vec<bool> = available.collect();
     let budget::BudgetVerdict { allowed, available: count } =
         budget::check_budget(placement, Some(budget), &available)?;
-    describe_verdict(
+    Ok(describe_verdict(
         allowed,
         &format!(
             " by specified ClusterResourcePlacementDisruptionBudget, availablePlacements: {count}, \
              totalPlacements: {}",
             available.len()
         ),
-    )
+    ))
 }

@@ -11,7 +11,7 @@ use federate_kubernetes::{Finding, Object};
 
 /// The importer.
 pub(super) const IMPORTER: Importer = Importer {
-    import_object: import_object,
+    import_object,
     unnamed: Some("KubeFleet's placements select objects and clusters by themselves"),
     wraps: false,
     note: Some(

@@ -65,9 +65,9 @@ fn reporting_scope(placement: &Object) -> &str {
     }
 }
 
-fn refused_update(new: &Object, pointer: &str, why: &str, help: &str) -> Option<Finding> {
+fn refused_update(new: &Object, pointer: &str, why: &str, help: &str) -> Finding {
     let message = format!("{} stays as it was: KubeFleet refuses the update, because {why}", new.id);
-    Some(Finding::error("refused-update", new, message).with_pointer(pointer).with_help(help.to_owned()))
+    Finding::error("refused-update", new, message).with_pointer(pointer).with_help(help.to_owned())
 }
 
 /// Why the API server refuses to replace a placement by another, if it does.
@@ -78,36 +78,36 @@ pub(super) fn refuse_update(old: &Object, new: &Object) -> Option<Finding> {
             "`placementType` never changes, here from `{:?}` to `{:?}`",
             before.placement_type, after.placement_type
         );
-        return refused_update(
+        return Some(refused_update(
             new,
             "/spec/policy/placementType",
             &why,
             "undo the change, or write a placement with another name and remove this one",
-        );
+        ));
     }
     if before.tolerations.iter().any(|toleration| !after.tolerations.contains(toleration)) {
-        return refused_update(
+        return Some(refused_update(
             new,
             "/spec/policy/tolerations",
             "tolerations can be added, but not changed or removed",
             "write the former tolerations again, or write a placement with another name and remove this one",
-        );
+        ));
     }
     if new.id.kind == "ResourcePlacement"
         && written_policy(new).is_none()
         && written_policy(old).is_some_and(|policy| *policy != default_policy())
     {
         let why = "the policy of a ResourcePlacement cannot be removed";
-        return refused_update(new, "/spec", why, "write the former policy again");
+        return Some(refused_update(new, "/spec", why, "write the former policy again"));
     }
     let (old_scope, new_scope) = (reporting_scope(old), reporting_scope(new));
     if old_scope != new_scope {
         let why = format!("`statusReportingScope` never changes, here from `{old_scope}` to `{new_scope}`");
-        return refused_update(new, "/spec/statusReportingScope", &why, "undo the change");
+        return Some(refused_update(new, "/spec/statusReportingScope", &why, "undo the change"));
     }
     if is_external(old) && !is_external(new) {
         let why = "a strategy `External` cannot be changed to another type";
-        return refused_update(new, "/spec/strategy/type", why, "keep `type: External`");
+        return Some(refused_update(new, "/spec/strategy/type", why, "keep `type: External`"));
     }
     None
 }

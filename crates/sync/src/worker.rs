@@ -220,7 +220,9 @@ impl SyncWorker<'_> {
                 tracing::warn!(sync = self.name, %error, "clusters are not compared");
                 let soon = Instant::now() + STATE_RETRY_PAUSE;
                 memory.watches.with_changes(|changed| {
-                    clusters.keys().for_each(|cluster| changed.schedule_at(cluster, soon))
+                    for cluster in clusters.keys() {
+                        changed.schedule_at(cluster, soon);
+                    }
                 });
                 return;
             }

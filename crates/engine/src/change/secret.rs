@@ -303,7 +303,7 @@ impl Hiding<'_> {
         for (field, value) in map.iter_mut() {
             match (field.as_str(), &*value) {
                 (field, _) if SECRET_FIELDS.contains(&field) => {
-                    self.visit_entry(field, value, Self::hide_all)
+                    self.visit_entry(field, value, Self::hide_all);
                 }
                 ("metadata", Value::Object(_)) => {
                     let annotations = value.get_mut("annotations").and_then(Value::as_object_mut);

@@ -41,7 +41,7 @@ impl Script<'_> {
 
     /// Why the script does not compile, if it does not.
     pub(super) fn find_compile_error(&self) -> Option<InterpreterFailure> {
-        POOL.check_syntax(self.text).err().map(|failure| self.to_interpreter_failure(&failure))
+        POOL.check_syntax(self.text).err().map(|failure| self.describe_failure(&failure))
     }
 
     /// The first result, which must be a table.
@@ -66,7 +66,7 @@ impl Script<'_> {
         results::check_object(results::in_order(object, first))
     }
 
-    fn to_interpreter_failure(&self, failure: &ScriptFailure) -> InterpreterFailure {
+    fn describe_failure(&self, failure: &ScriptFailure) -> InterpreterFailure {
         let place = Finding::error("interpreter-failed", self.customization, "")
             .with_pointer(format!("/spec/customizations/{}/luaScript", self.rule.field_name()))
             .in_line(failure.line);
@@ -98,7 +98,7 @@ impl Interpreter<'_> {
         ask: impl FnOnce(&Script<'_>) -> CheckedResult,
     ) -> Outcome {
         let script = self.scripts_for_rule(id, rule).next()?;
-        Some(ask(&script).map_err(|failure| script.to_interpreter_failure(&failure)))
+        Some(ask(&script).map_err(|failure| script.describe_failure(&failure)))
     }
 
     /// `{"replicas": n, "requirements": {...} or null}`.
@@ -168,7 +168,7 @@ impl Interpreter<'_> {
             Some(ScriptAnswer::Boolean(healthy)) => Ok(*healthy),
             other => Err(wrong_type("boolean", other)),
         });
-        Some(verdict.map_err(|failure| script.to_interpreter_failure(&failure)))
+        Some(verdict.map_err(|failure| script.describe_failure(&failure)))
     }
 
     /// The references of an object by all scripts together, in order.
@@ -185,7 +185,7 @@ impl Interpreter<'_> {
                     results::read_references(&table)
                 },
             );
-            all.extend(found.map_err(|failure| script.to_interpreter_failure(&failure))?);
+            all.extend(found.map_err(|failure| script.describe_failure(&failure))?);
             Ok(all)
         });
         Some(all.map(results::merge_references))

@@ -57,7 +57,7 @@ impl RunReport {
     }
 
     /// The same as a step.
-    pub(super) fn to_step(
+    pub(super) fn into_step(
         self,
         carrying: &RolloutController<'_>,
         rollout: &PolicyRollout,

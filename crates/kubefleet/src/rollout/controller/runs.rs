@@ -43,10 +43,10 @@ impl RolloutController<'_> {
                 .remove(name)
                 .unwrap_or_else(|| RunMemory { fixed: fixed_fields(run), ..RunMemory::default() });
             let step = match self.refusal_reason(run, &known) {
-                Some(why) => Some(RunReport::Refused(why).to_step(self, rollout, run, &known, moment)),
+                Some(why) => Some(RunReport::Refused(why).into_step(self, rollout, run, &known, moment)),
                 None if known.is_over() => {
                     let report = RunReport::from_run(&known, None);
-                    report.map(|report| report.to_step(self, rollout, run, &known, moment))
+                    report.map(|report| report.into_step(self, rollout, run, &known, moment))
                 }
                 None => {
                     run.text_at(&["spec", "state"]).clone_into(&mut known.state);
@@ -60,7 +60,7 @@ impl RolloutController<'_> {
                         }
                     }
                     RunReport::from_run(&known, Some(ended))
-                        .map(|report| report.to_step(self, rollout, run, &known, moment))
+                        .map(|report| report.into_step(self, rollout, run, &known, moment))
                 }
             };
             known.drop_details();
