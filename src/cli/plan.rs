@@ -95,7 +95,7 @@ impl PlanCommand {
             Output::Yaml => print_to(|out| previous::write_in_full(&plan, out))?,
             Output::Html => print_unchanged(&self.render_page(&session)?)?,
             Output::Decisions => {
-                print_unchanged(&decisions(&session, &plan, DecisionShape::ClusterInventory))?
+                print_unchanged(&decisions(&session, &plan, DecisionShape::ClusterInventory))?;
             }
             Output::OcmDecisions => print_unchanged(&decisions(&session, &plan, DecisionShape::Ocm))?,
             Output::FluxInputs => print_unchanged(&decisions(&session, &plan, DecisionShape::FluxInputs))?,

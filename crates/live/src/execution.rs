@@ -123,7 +123,7 @@ impl ApplyExecution<'_> {
                 (Some(steps), WriteRequest::Apply { .. }) => applied.push((place, steps)),
                 (Some(steps), WriteRequest::Delete { .. }) => deleted.push((place, steps)),
                 (None, _) => {
-                    carried.set_result(object.clone(), SendResult::Failed(describe_unknown_kind(object)))
+                    carried.set_result(object.clone(), SendResult::Failed(describe_unknown_kind(object)));
                 }
             }
         }
@@ -159,7 +159,7 @@ impl ApplyExecution<'_> {
             match self.state.find_obstacle(self.desired, &steps.object).or(blocked) {
                 Some(why) => carried.set_result(steps.object, SendResult::Held(why)),
                 None if self.accepted.contains(&steps.object) => {
-                    carried.set_result(steps.object, SendResult::Done)
+                    carried.set_result(steps.object, SendResult::Done);
                 }
                 None => all.push(steps),
             }

@@ -75,10 +75,10 @@ impl HubPlacement {
             PlacementType::PickFixed if self.policy.cluster_names.is_empty() => {}
             PlacementType::PickFixed => self.pick_fixed(&outcome, &before, now),
             PlacementType::PickN if self.desired_count() <= self.current_bindings().len() => {
-                self.downscale_bindings(&outcome, now)
+                self.downscale_bindings(&outcome, now);
             }
             PlacementType::PickN | PlacementType::PickAll => {
-                self.pick_clusters(&outcome, &before, &obsolete, now)
+                self.pick_clusters(&outcome, &before, &obsolete, now);
             }
         }
         Ok(more)
@@ -201,7 +201,7 @@ impl HubPlacement {
         for (at, row) in outcome.rows.iter().enumerate() {
             match (row, outcome.rejected.get(at)) {
                 (Some(row), _) if before.get(at) != Some(&true) => {
-                    picked.push((at, row.scores.unwrap_or_default()))
+                    picked.push((at, row.scores.unwrap_or_default()));
                 }
                 (None, Some(Some(Rejection::Score(scores)))) => passed_over.push((at, *scores)),
                 _ => {}

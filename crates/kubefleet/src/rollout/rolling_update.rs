@@ -132,7 +132,7 @@ fn classify_rows<'r>(rows: &'r [BindingRow], behaviour: &KubeFleetBehaviour) -> 
             (BindingState::Scheduled, _) => candidates.bind.push(row),
             (BindingState::Bound, BindingResources::Latest) => candidates.up_to_date.push(row),
             (BindingState::Bound, BindingResources::Old) if row.has_failed(behaviour) => {
-                candidates.failed.push(row)
+                candidates.failed.push(row);
             }
             (BindingState::Bound, BindingResources::Old) => candidates.update.push(row),
         }
