@@ -1,7 +1,7 @@
 //! Open Cluster Management's cases of works: the rule of rollouts, reconciliations of sets of works, and the order in
 //! which an agent applies manifests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::{Object, ObjectRef};
 use federate_ocm::agent::{ManifestStep, plan_work};
@@ -127,22 +127,22 @@ fn describe_set(set: &Object, done: &SetReconciliation, works: &[Object]) -> Val
         })
         .collect();
     actions.sort_by_key(|action| [&action["cluster"], &action["placement"]].map(ToString::to_string));
-    let mut held: BTreeMap<(String, String), ()> = works
+    let mut held: BTreeSet<(String, String)> = works
         .iter()
         .filter(|work| {
             let own = format!("{}.{}", set.id.namespace.as_deref().unwrap_or_default(), set.id.name);
             work.label("work.open-cluster-management.io/manifestworkreplicaset") == Some(&own)
         })
-        .map(|work| ((work.id.namespace.clone().unwrap_or_default(), work.id.name.clone()), ()))
+        .map(|work| (work.id.namespace.clone().unwrap_or_default(), work.id.name.clone()))
         .collect();
     for action in &done.actions {
         let key = (action.cluster.to_string(), action.name.clone());
         match action.operation {
-            WorkOperation::Delete => drop(held.remove(&key)),
-            WorkOperation::Create | WorkOperation::Update => drop(held.insert(key, ())),
-        }
+            WorkOperation::Delete => held.remove(&key),
+            WorkOperation::Create | WorkOperation::Update => held.insert(key),
+        };
     }
-    let clusters: Map<String, Value> = held.into_keys().map(|(cluster, _)| (cluster, Value::Null)).collect();
+    let clusters: Map<String, Value> = held.into_iter().map(|(cluster, _)| (cluster, Value::Null)).collect();
     let mut row = json!({"object": set.id, "actions": actions, "clusters": clusters});
     if let Some(is_gone) = done.is_gone {
         if is_gone {
