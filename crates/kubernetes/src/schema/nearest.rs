@@ -34,7 +34,11 @@ pub fn find_similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let wanted = remove_separators(name);
     find_nearest(name, known)
         .or_else(|| find_only(known, |bare| bare == wanted))
-        .or_else(|| find_only(known, |bare| contain_each_other(&wanted, bare)))
+        .or_else(|| {
+            // Short names are part of no other one, and need no search.
+            (wanted.len() >= MIN_PART_LENGTH)
+                .then(|| find_only(known, |bare| contain_each_other(&wanted, bare)))?
+        })
         .or_else(|| find_only(known, |bare| is_prefix_of_most(&wanted, bare)))
 }
 
