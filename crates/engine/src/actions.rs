@@ -138,7 +138,7 @@ impl Action {
 /// A field that differs from the desired one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FieldDiff {
-    /// The field, as [`paths`] names it.
+    /// The field, as `paths` names it.
     pub path: String,
     /// The desired value; absent where the field should be absent.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,7 @@ pub struct Manifest {
     pub clusters: ClusterNames,
     /// The manifest as YAML.
     pub text: Arc<str>,
-    /// The object as it is applied, where it is kept ([`Settings::values`](crate::Settings::values)).
+    /// The object as it is applied, where it is kept (`values`).
     pub value: Option<Arc<Value>>,
     /// The changes that override rules made to it.
     pub changes: Vec<OverrideChange>,

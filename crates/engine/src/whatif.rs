@@ -3,7 +3,7 @@
 //!
 //! A [`Scenario`] changes the inventory and the templates. The control planes then decide about the result, with the
 //! current plan as the previous one; what a scenario does not touch is decided once, in the [`Baseline`].
-//! [`Timeline::losses`] counts the replicas that no longer run in their cluster, and those that run in other clusters. A
+//! `losses` counts the replicas that no longer run in their cluster, and those that run in other clusters. A
 //! cluster runs its replicas as long as it is in the inventory and ready.
 
 use std::borrow::Cow;

@@ -75,7 +75,7 @@ pub(super) enum KubeconfigSource {
 }
 
 impl Access {
-    /// The address of a cluster's API server. With a [`Hub`], that is asked; nothing is sent to the cluster.
+    /// The address of a cluster's API server. With a `Hub`, that is asked; nothing is sent to the cluster.
     pub async fn find_address(&self, cluster: &str) -> Result<String, Error> {
         Ok(self.open_connections(1)?.member_config(cluster).await?.cluster_url.to_string())
     }

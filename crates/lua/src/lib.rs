@@ -86,7 +86,7 @@ pub enum ScriptAnswer {
     Number(f64),
     /// A string.
     Text(String),
-    /// A table as JSON, in which every empty table is an empty list ([`repair`]); or why it cannot be JSON.
+    /// A table as JSON, in which every empty table is an empty list (`repair`); or why it cannot be JSON.
     Table(Result<Value, ScriptFailure>),
     /// Anything else, by the name of its type.
     Other(&'static str),

@@ -2,7 +2,7 @@
 //! objects of dialects, and templates.
 //!
 //! [`read_files`] reads and parses files. What programs build of them ([`build_sources`]) is added by
-//! [`RepoFiles::assemble`], which gives what is the same for all clusters. With the inventory in it, [`Loaded::expand`] renders
+//! `assemble`, which gives what is the same for all clusters. With the inventory in it, `expand` renders
 //! the `*.j2` files for each cluster and completes the [`Repo`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ pub trait Claims: Sync {
     }
 
     /// The dialect whose control plane has an API group, all of whose kinds stay on the control plane but for those
-    /// with another [role](Self::role).
+    /// with another `role`.
     fn control_plane(&self, group: &str) -> Option<&'static str> {
         let _ = group;
         None
@@ -763,7 +763,7 @@ impl<'r> Locator<'r> {
         if self.files.contains_key(file) { 0 } else { self.repo.texts.get(file).map_or(0, |text| text.len()) }
     }
 
-    /// The position of the value at `pointer` in the object's file; see [`Repo::locate`].
+    /// The position of the value at `pointer` in the object's file; see `locate`.
     pub fn locate_value(&mut self, origin: &Origin, pointer: &str) -> Position {
         let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
         if !self.files.contains_key(&origin.file)

@@ -124,7 +124,7 @@ pub fn fold_warnings(warnings: &[&Finding], command: &str) -> String {
 }
 
 /// The findings for people. Lines are quoted if no credential can be in them: from files whose kinds all are
-/// known to Kubernetes or to one of `dialects`. [`SHOWN`] findings are shown in full, the others are counted by code.
+/// known to Kubernetes or to one of `dialects`. `SHOWN` findings are shown in full, the others are counted by code.
 pub fn format_text(repo: &Repo, findings: &[Finding], dialects: Dialects, color: bool) -> String {
     text_of_first(repo, findings, dialects, color, MAX_FINDINGS)
 }

@@ -198,7 +198,7 @@ impl Session {
         unmet.collect()
     }
 
-    /// Like [`explain`](Self::explain), without the facts of a snapshot, each of which costs a decision without it.
+    /// Like `explain`, without the facts of a snapshot, each of which costs a decision without it.
     pub fn explain_decision(&self, object: &ObjectRef) -> Option<ExplainedObject> {
         let engine = self.build_engine();
         let explanation = engine.explain_placement(object, self.plan())?;

@@ -82,7 +82,7 @@ pub struct AcceptedRevision {
     pub tip: String,
     /// Where the branches are that were committed to.
     pub branches: BTreeMap<String, String>,
-    /// Whether everything was carried out. [`Record::enter_stage`] sets it.
+    /// Whether everything was carried out. `enter_stage` sets it.
     pub done: bool,
     /// The clusters that are still to be brought to it; all of them if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,7 +206,7 @@ impl SyncRecord {
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
-    /// Restores what [`stored`](Self::stored) has returned, unless it is damaged.
+    /// Restores what `stored` has returned, unless it is damaged.
     pub fn restore_stored(&mut self, stored: &str) {
         if let Ok(stored) = serde_json::from_str::<StoredRecord>(stored) {
             let StoredRecord { spec, stage, accepted, rollout, clusters, policies, valid_spec } = stored;

@@ -98,7 +98,7 @@ pub fn read_stream(bytes: &[u8]) -> Stream {
     stream::read_stream(bytes)
 }
 
-/// The first conflict that a merge left in a text, as an error; [`read`] finds them, too.
+/// The first conflict that a merge left in a text, as an error; `read` finds them, too.
 pub fn find_conflict(bytes: &[u8]) -> Option<Error> {
     conflict::find_conflict(bytes)
 }
@@ -114,7 +114,7 @@ pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Positio
     Positions::new(bytes).locate_nearest(index, pointer)
 }
 
-/// Whether [`write()`] writes a text without quotes.
+/// Whether `write` writes a text without quotes.
 pub fn is_plain(text: &str) -> bool {
     emitter::is_plain(text)
 }
@@ -129,7 +129,7 @@ pub fn write_as_go(value: &Value, out: &mut String) {
     emitter::write_document(value, emitter::TextForm::AsGo, out);
 }
 
-/// The first document of a text as Go's library reads it, without splitting the text beforehand as [`read`] does.
+/// The first document of a text as Go's library reads it, without splitting the text beforehand as `read` does.
 /// Integers up to 2^64 - 1 keep their digits. An empty text is null.
 pub fn read_as_go(text: &str) -> Result<Value, Error> {
     stream::read_first(text)

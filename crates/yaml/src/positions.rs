@@ -39,7 +39,7 @@ impl<'a> Positions<'a> {
         Self { chunks: chunks.collect() }
     }
 
-    /// The position of the value at `pointer` in document `index`; see [`locate`](super::locate()).
+    /// The position of the value at `pointer` in document `index`; see `locate_value`.
     pub fn locate_value(&self, index: u32, pointer: &str) -> Option<Position> {
         self.find_tree(index)?.follow_pointer(pointer, false)
     }

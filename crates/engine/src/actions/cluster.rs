@@ -179,7 +179,7 @@ impl DecisionContext<'_> {
     }
 
     /// Decides about everything in a cluster, as a first step: the answers of the API server to dry runs may change the
-    /// decisions. `compared` says which objects were [compared as text](Self::comparison) and are unchanged.
+    /// decisions. `compared` says which objects were `comparison` and are unchanged.
     pub fn decide_before_dry_run(
         &self,
         cluster: &Cluster,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::keys::{ItemMatching, choose_matching, item_identity, quote_value};
 
-/// The field at a JSON pointer, in the notation of [`super::paths`]. Below what `body` does not have, the steps stay as
+/// The field at a JSON pointer, in the notation of `paths`. Below what `body` does not have, the steps stay as
 /// they are.
 ///
 /// ```
@@ -35,7 +35,7 @@ pub fn readable_path(pointer: &str, body: &Value) -> String {
     path
 }
 
-/// The JSON pointer of the field at a path in the notation of [`super::paths`]. It ends before the first step that `body` does
+/// The JSON pointer of the field at a path in the notation of `paths`. It ends before the first step that `body` does
 /// not have.
 ///
 /// ```

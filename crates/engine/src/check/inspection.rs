@@ -14,7 +14,7 @@ use super::releases::ClusterReleases;
 use super::{overrides, templates, workloads};
 use crate::Engine;
 
-/// The result of [`Engine::inspect`].
+/// The result of `inspect`.
 #[derive(Debug, Default)]
 pub struct Inspection {
     /// Errors and warnings of the control planes about the manifests, as in
