@@ -120,6 +120,30 @@ fn a_sync_whose_spec_became_invalid_is_deleted_by_the_last_valid_one() {
     }
 }
 
+/// Whoever may write ConfigMaps in a namespace may not thereby have a Sync act with credentials of others.
+#[test]
+fn a_recorded_spec_asks_for_no_more_than_a_sync_may() {
+    let (hub, running) = applied(&json!({}));
+    hub.patch("web", &json!({"spec": {"source": {"ref": {"branch": "a*b"}}}}));
+    until("it is invalid", || hub.ready("web")["reason"] == "InvalidSpec");
+    let memory = "/api/v1/namespaces/shop/configmaps/federate.web";
+    let stored = hub.sandbox.get("hub", memory);
+    let mut record: Value = serde_json::from_str(stored["data"]["record"].as_str().unwrap()).unwrap();
+    let spec = record["validSpec"].as_object_mut().unwrap();
+    assert!(spec.remove("kubeConfig").is_some(), "{record}");
+    record["validSpec"]["hub"] = json!({});
+    let edit = json!({"data": {"record": record.to_string()}});
+    hub.sandbox.ask("hub", "PATCH", memory, "tenant", "application/merge-patch+json", &edit);
+    delete(&hub);
+    until("it is refused", || log(&hub).contains("may not be carried out: spec.serviceAccountName"));
+    assert!(hub.sandbox.has("hub", &format!("{SYNCS}/web")), "{}", log(&hub));
+    assert!(hub.sandbox.has("m1", WEB) && hub.sandbox.has("m2", WEB));
+    hub.patch("web", &json!({"spec": {"deletionPolicy": "Orphan"}}));
+    until("the Sync is gone", || !hub.sandbox.has("hub", &format!("{SYNCS}/web")));
+    assert!(hub.sandbox.has("m1", WEB) && hub.sandbox.has("m2", WEB));
+    drop(running);
+}
+
 #[test]
 fn clusters_that_left_are_named_and_reached() {
     let (hub, running) = applied(&json!({}));

@@ -120,7 +120,7 @@ fn valid_syncs(
     for read in objects.load_all() {
         match read {
             Ok(loaded) => syncs.push(loaded),
-            Err(wrong) => match states.last_valid(&wrong) {
+            Err(wrong) => match states.last_valid(&wrong, objects.tenancy()) {
                 Ok(Some(loaded)) => syncs.push(loaded),
                 Ok(None) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),
                 Err(error) => {

@@ -39,6 +39,12 @@ pub enum Error {
     /// It did not answer.
     #[error("the API server of the Syncs does not answer: {0}")]
     Unreachable(String),
+    /// What a record says may not be carried out.
+    #[error(
+        "the last valid spec, which the record of the Sync keeps, may not be carried out: {0}; with `deletionPolicy: Orphan`, the \
+         objects in member clusters stay, and the Sync is deleted"
+    )]
+    NotPermitted(String),
     /// It refused.
     #[error("the API server of the Syncs refuses: {message}")]
     Refused {

@@ -1,7 +1,7 @@
 //! Status and memory of Syncs on the API server that holds them.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use federate_live::path::ApiPath;
@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 
 use super::client::JSON_PATCH;
 use super::plan_store::{PlanStore, PlanStoreError};
-use super::{Error, HubClient, InvalidSync, remove_finalizer};
-use crate::source::SourceAddress;
+use super::{Error, HubClient, InvalidSync, Tenancy, read_sync, remove_finalizer};
 use crate::state::{Error as StateError, StateBackend, StateStore, SyncState};
 use crate::sync_files::ValidSync;
 
@@ -54,10 +53,21 @@ impl HubStateStore {
 
     /// The Sync as it was carried out last, for an invalid object that is being deleted. One that was never carried out, or
     /// whose objects are to stay, is released. `None` if there is nothing to delete.
-    pub(crate) fn last_valid(&self, invalid: &InvalidSync) -> Result<Option<ValidSync>, Error> {
+    ///
+    /// The record is in a ConfigMap of the Sync's namespace, which more people may write than Syncs: its spec may ask for what
+    /// the operator permits, and nothing else.
+    ///
+    /// # Errors
+    ///
+    /// If the record cannot be read, or its spec is not permitted.
+    pub(crate) fn last_valid(
+        &self,
+        invalid: &InvalidSync,
+        tenancy: &Tenancy,
+    ) -> Result<Option<ValidSync>, Error> {
         let Some(object) = &invalid.deleting else { return Ok(None) };
         let meta = SyncMetadata::from_value(&object["metadata"]);
-        let mut sync = Sync {
+        let sync = Sync {
             api_version: SyncApiVersion::V1Alpha1,
             kind: SyncKind::Sync,
             metadata: invalid.metadata.clone(),
@@ -73,7 +83,7 @@ impl HubStateStore {
         }
         let stays = ["Orphan", ""].contains(&object["spec"]["deletionPolicy"].as_str().unwrap_or_default())
             || object["spec"]["suspend"] == true;
-        let Some(spec) = record.valid_spec.filter(|_| !stays) else {
+        let Some(mut spec) = record.valid_spec.filter(|_| !stays) else {
             tracing::info!(
                 sync = invalid.metadata.full_name(),
                 "the objects in member clusters stay where they are"
@@ -81,13 +91,13 @@ impl HubStateStore {
             remove_finalizer(&self.hub, &invalid.metadata)?;
             return Ok(None);
         };
-        tracing::info!(sync = invalid.metadata.full_name(), "deleting by the last valid spec");
-        sync.spec = *spec;
         let policy = serde_json::from_value(object["spec"]["deletionPolicy"].clone());
-        sync.spec.deletion_policy = policy.unwrap_or(sync.spec.deletion_policy);
-        let address =
-            SourceAddress::from_source(&sync.spec.source, Path::new("/")).map_err(damaged_record)?;
-        Ok(Some(ValidSync::new(sync, address)))
+        spec.deletion_policy = policy.unwrap_or(spec.deletion_policy);
+        let mut recorded = object.clone();
+        recorded["spec"] = serde_json::to_value(spec).map_err(damaged_record)?;
+        let loaded = read_sync(&recorded, tenancy).map_err(Error::NotPermitted)?;
+        tracing::info!(sync = invalid.metadata.full_name(), "deleting by the last valid spec");
+        Ok(Some(loaded))
     }
 
     /// Writes to an object's status that it is invalid.

@@ -58,6 +58,11 @@ impl SyncObjects {
         Self { tenancy: Arc::new(tenancy), ..self }
     }
 
+    /// What Syncs may do.
+    pub(crate) fn tenancy(&self) -> &Tenancy {
+        &self.tenancy
+    }
+
     /// The objects as they are known now, or why one cannot be carried out.
     pub(crate) fn load_all(&self) -> Vec<Result<ValidSync, InvalidSync>> {
         let objects: Vec<Value> = self.with_objects(|objects| objects.values().cloned().collect());
