@@ -129,9 +129,9 @@ fn a_recorded_spec_asks_for_no_more_than_a_sync_may() {
     let memory = "/api/v1/namespaces/shop/configmaps/federate.web";
     let stored = hub.sandbox.get("hub", memory);
     let mut record: Value = serde_json::from_str(stored["data"]["record"].as_str().unwrap()).unwrap();
-    let spec = record["validSpec"].as_object_mut().unwrap();
+    let spec = record["valid_spec"].as_object_mut().unwrap();
     assert!(spec.remove("kubeConfig").is_some(), "{record}");
-    record["validSpec"]["hub"] = json!({});
+    record["valid_spec"]["hub"] = json!({});
     let edit = json!({"data": {"record": record.to_string()}});
     hub.sandbox.ask("hub", "PATCH", memory, "tenant", "application/merge-patch+json", &edit);
     delete(&hub);

@@ -17,7 +17,7 @@ use super::{FailureCategory, ScriptAnswer, ScriptArgument, ScriptFailure, number
 /// The deepest nesting of a result.
 const MAX_DEPTH: usize = 200;
 
-/// The largest result: bytes of strings, and [`EACH`] per value. An API server stores no object as large.
+/// The largest result: bytes of strings, and [`BYTES_PER_VALUE`] per value. An API server stores no object as large.
 const MAX_RESULT_BYTES: usize = 8 << 20;
 
 /// The bytes that a value counts for besides its strings.

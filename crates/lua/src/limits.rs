@@ -23,13 +23,13 @@ pub(crate) const NO_MEMORY: &str = "not enough memory";
 /// The steps of a call of a function that is written in Rust.
 pub(crate) const STEPS_PER_HOST_CALL: u64 = 80;
 
-/// Walks over tables that a run may begin before each costs [`WALK`].
+/// Walks over tables that a run may begin before each costs [`STEPS_PER_WALK`].
 const FREE_WALKS: u64 = 100;
 
 /// The steps for beginning a walk: it may have to pass many places that are empty by now.
 const STEPS_PER_WALK: u64 = 1000;
 
-/// The bytes that a run may allocate before a walk costs more than [`WALK`].
+/// The bytes that a run may allocate before a walk costs more than [`STEPS_PER_WALK`].
 const FREE_ALLOCATION: u64 = 512 << 10;
 
 /// The bytes of a table that a walk passes in one step.

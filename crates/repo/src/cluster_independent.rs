@@ -59,7 +59,7 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     Value::Object(facts)
 }
 
-/// The values of keys in [`SPEC`], with the keys and indices that lead to them.
+/// The values of keys in [`SCHEDULING_KEYS`], with the keys and indices that lead to them.
 fn extract_scheduling_fields(value: &Value) -> Option<Value> {
     let found: Map<String, Value> = match value {
         Value::Object(map) => map

@@ -2,7 +2,7 @@
 //! objects of dialects, and templates.
 //!
 //! [`read_files`] reads and parses files. What programs build of them ([`build_sources`]) is added by
-//! `assemble`, which gives what is the same for all clusters. With the inventory in it, `expand` renders
+//! `assemble_repo`, which gives what is the same for all clusters. With the inventory in it, `expand` renders
 //! the `*.j2` files for each cluster and completes the [`Repo`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -763,7 +763,7 @@ impl<'r> Locator<'r> {
         if self.files.contains_key(file) { 0 } else { self.repo.texts.get(file).map_or(0, |text| text.len()) }
     }
 
-    /// The position of the value at `pointer` in the object's file; see `locate`.
+    /// The position of the value at `pointer` in the object's file; see `locate_value`.
     pub fn locate_value(&mut self, origin: &Origin, pointer: &str) -> Position {
         let prefix = origin.item.map_or_else(String::new, |item| format!("/items/{item}"));
         if !self.files.contains_key(&origin.file)

@@ -57,7 +57,7 @@ const BYTES_PER_STEP: u64 = 16;
 /// Renders `*.j2` files for clusters.
 pub(crate) struct Renderer<'a> {
     environment: Environment<'static>,
-    /// The same environment with fewer steps, for [`PROBES`].
+    /// The same environment with fewer steps, for [`PROBE_STEPS`].
     probes: [(u64, Environment<'static>); PROBE_STEPS.len()],
     syntax: SyntaxConfig,
     /// Every cluster with its template context, sorted by name.

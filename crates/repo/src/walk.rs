@@ -301,7 +301,7 @@ impl<'s> Walk<'s> {
         }
     }
 
-    /// Lists the folders that are next, at most [`AT_ONCE`], in parallel: path, real path and entries.
+    /// Lists the folders that are next, at most [`MAX_PARALLEL_LISTINGS`], in parallel: path, real path and entries.
     fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<TreeEntry>, String>)> {
         let rest = self.folders.len().saturating_sub(MAX_PARALLEL_LISTINGS);
         let mut next = self.folders.split_off(rest);

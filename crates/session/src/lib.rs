@@ -1,7 +1,7 @@
 //! The application layer, which runs the engine over the dialects that it is given.
 //!
 //! A [`Session`] is an opened repo with everything derived from it: inventory, plan, manifests, findings,
-//! explanations. Each is computed once, on first use. `Comparison` compares two sessions. The command line,
+//! explanations. Each is computed once, on first use. [`RevisionComparison`] compares two sessions. The command line,
 //! the tests and the benchmarks use these types, and so should programs that use federate as a library.
 //!
 //! ```

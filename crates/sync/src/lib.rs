@@ -1,8 +1,8 @@
 //! The loop: watches sources, and keeps branches and clusters at what they render.
 //!
-//! A [`Sync`](federate_sync_api::Sync) object says what is watched and what is kept. [`sync_files`] takes it from files, [`reconciliation`] does
-//! one round of it, [`supervisor`] runs the loop, [`state`] is the folder with its state; [`hub`] does the same
-//! with objects on an API server. No engine code is here: rendering, committing
+//! A [`Sync`](federate_sync_api::Sync) object says what is watched and what is kept. [`sync_files`] reads it from files,
+//! [`reconciliation`] does one round of it, [`supervisor`] runs the loop, and [`state`] is the folder with its state. [`hub`]
+//! does the same with objects on an API server. No engine code is here: rendering, committing
 //! and applying are the application layer's (`federate-session`).
 
 pub mod counters;

@@ -109,7 +109,7 @@ pub fn locate_value(bytes: &[u8], index: u32, pointer: &str) -> Option<Position>
     Positions::new(bytes).locate_value(index, pointer)
 }
 
-/// Like `locate`, or the position of the closest existing parent.
+/// Like `locate_value`, or the position of the closest existing parent.
 pub fn locate_nearest(bytes: &[u8], index: u32, pointer: &str) -> Option<Position> {
     Positions::new(bytes).locate_nearest(index, pointer)
 }

@@ -44,7 +44,7 @@ impl<'a> Positions<'a> {
         self.find_tree(index)?.follow_pointer(pointer, false)
     }
 
-    /// Like `locate`, or the position of the closest existing parent.
+    /// Like `locate_value`, or the position of the closest existing parent.
     pub fn locate_nearest(&self, index: u32, pointer: &str) -> Option<Position> {
         self.find_tree(index)?.follow_pointer(pointer, true)
     }

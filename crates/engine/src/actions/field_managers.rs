@@ -82,7 +82,7 @@ pub(super) enum Handover {
 }
 
 impl FieldManagers {
-    /// Takes over from these tools of people (the `PEOPLE` where `None`), if it `takes_over`.
+    /// Takes over from these tools of people (the `PERSON_MANAGERS` where `None`), if it `takes_over`.
     pub fn new(people: Option<&[String]>, takes_over: bool, dialects: Dialects) -> Self {
         let people = match people {
             Some(people) => people.to_vec(),

@@ -2,7 +2,7 @@
 //!
 //! Each decision is taken once, with the plan as its own memory, over the inventory as it is. After a change of clusters,
 //! a decision is taken again unless it depends only on clusters that stay the same
-//! ([`Depends`](federate_dialect::Depends)). Of subjects that are [alike](federate_dialect::ControlPlane::alike), one is
+//! ([`ClusterDependency`](federate_dialect::ClusterDependency)). Of subjects that are [alike](federate_dialect::ControlPlane::alike), one is
 //! decided for all, and they share the resulting row.
 
 use std::borrow::Cow;

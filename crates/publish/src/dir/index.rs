@@ -6,7 +6,7 @@
 //! it does not cover are read.
 //!
 //! File times have a granularity: a file that is modified twice within one tick looks unchanged. Therefore a
-//! file is recorded only if its last modification was before its text was known (see [`Recorder`]). All
+//! file is recorded only if its last modification was before its text was known (see [`IndexRecorder`]). All
 //! compared times come from the file system of the folder.
 
 use std::collections::HashMap;

@@ -373,7 +373,7 @@ fn fold_entries(mut entries: Vec<ManifestChanges<'_>>) -> Vec<ManifestChanges<'_
     entries
 }
 
-/// The values of entries that change the same fields. More than [`ALIKE`] that follow one pattern are one variation;
+/// The values of entries that change the same fields. More than [`MAX_SINGLE_ENTRIES`] that follow one pattern are one variation;
 /// every other one stands for itself, before them.
 fn group_variations<'d, 'e>(entries: impl Iterator<Item = &'e ManifestChanges<'d>>) -> Vec<FieldVariation<'d>>
 where
