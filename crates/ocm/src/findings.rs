@@ -3,15 +3,15 @@
 use federate_kubernetes::{Finding, finding};
 
 use crate::cel::Expression;
-use crate::decide::HubDecisions;
+use crate::decision::HubDecisions;
 use crate::report::PlacementReport;
 use crate::schedule::predicate::matches_expression;
 use crate::schedule::queue::{evaluation_limit, run_queue};
 use crate::schedule::{Eligibility, Failure, PlacementSubject};
-use crate::{OcmPlane, explain};
+use crate::{OcmPlanner, explanation};
 
 /// The findings that each run reports.
-pub(crate) fn report_decisions(plane: &OcmPlane<'_>, decisions: &HubDecisions) -> Vec<Finding> {
+pub(crate) fn report_decisions(plane: &OcmPlanner<'_>, decisions: &HubDecisions) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, (subject, report)) in plane.placements.iter().zip(&decisions.reports).enumerate() {
         let before = decisions.earlier.of(&subject.key).len();
@@ -103,7 +103,7 @@ fn misconfigured_field(message: &str) -> &'static str {
 }
 
 /// Sets that do not exist, are not bound or have no clusters.
-fn report_sets(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Option<Finding> {
+fn report_sets(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>) -> Option<Finding> {
     let id = &subject.object.id;
     let namespace = &subject.key.0;
     let warning = |code, message: String| Finding::warning(code, subject.object, message);
@@ -195,7 +195,7 @@ fn report_unsettled(subject: &PlacementSubject<'_>) -> Finding {
 }
 
 /// The findings that take longer: those of `check`.
-pub(crate) fn examine_placements(plane: &OcmPlane<'_>) -> Vec<Finding> {
+pub(crate) fn examine_placements(plane: &OcmPlanner<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = plane.placements.iter().flat_map(report_ignored).collect();
     findings.extend(plane.placements.iter().flat_map(|subject| report_unknown(plane, subject)));
     findings.extend(plane.placements.iter().flat_map(|subject| report_never_true(plane, subject)));
@@ -224,7 +224,7 @@ fn report_ignored(subject: &PlacementSubject<'_>) -> Vec<Finding> {
 }
 
 /// Claims that no cluster has.
-fn report_unknown(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Vec<Finding> {
+fn report_unknown(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>) -> Vec<Finding> {
     let known = plane.hub.fleet.claim_names();
     let Ok(predicates) = &subject.predicates else { return Vec::new() };
     let mut findings = Vec::new();
@@ -251,7 +251,7 @@ fn report_unknown(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Vec<F
 }
 
 /// Expressions that are true for no cluster.
-fn report_never_true(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Vec<Finding> {
+fn report_never_true(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>) -> Vec<Finding> {
     let Ok(predicates) = &subject.predicates else { return Vec::new() };
     let members = &plane.hub.fleet.members;
     let is_never_true = |(_, _, expression): &(usize, &str, &Expression)| {
@@ -271,7 +271,7 @@ fn report_never_true(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Ve
 }
 
 /// Tolerations that end, in a run without a clock.
-fn report_clockless(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Option<Finding> {
+fn report_clockless(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>) -> Option<Finding> {
     let at = subject.spec.tolerations.iter().position(|one| one.seconds.is_some())?;
     let message = format!(
         "a toleration of {} ends after some time, and without `--now` it never does",
@@ -284,7 +284,7 @@ fn report_clockless(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> Opt
 }
 
 /// Placements whose clusters depend on the order in which the hub evaluates them.
-fn report_order(plane: &OcmPlane<'_>) -> Vec<Finding> {
+fn report_order(plane: &OcmPlanner<'_>) -> Vec<Finding> {
     if !plane.placements.iter().any(PlacementSubject::reads_others) || plane.placements.len() < 2 {
         return Vec::new();
     }
@@ -302,7 +302,7 @@ fn report_order(plane: &OcmPlane<'_>) -> Vec<Finding> {
     let differing = plane.placements.iter().filter(differs);
     differing
         .map(|subject| {
-            let sets = explain::list_eligible_sets(plane, subject).join(", ");
+            let sets = explanation::list_eligible_sets(plane, subject).join(", ");
             let message = format!(
                 "the clusters of {} depend on the order in which the hub evaluates the placements of {sets}: `Balance` \
                  counts the decisions of others",

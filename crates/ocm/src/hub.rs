@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use federate_dialect::{HubKinds, PlannerInput};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
-use crate::OcmPlane;
+use crate::OcmPlanner;
 use crate::memory::Decisions;
 use crate::report::PlacementReport;
 use crate::rollout::works;
@@ -51,14 +51,14 @@ pub struct ManagedInventory {
 
 /// The placements of a repo on a hub.
 pub struct HubModel<'a> {
-    plane: OcmPlane<'a>,
+    plane: OcmPlanner<'a>,
     decisions: Decisions,
 }
 
 impl<'a> HubModel<'a> {
     /// Reads the placements of a repo, and earlier decisions.
     pub fn new(input: PlannerInput<'a>) -> Self {
-        let plane = OcmPlane::new(input);
+        let plane = OcmPlanner::new(input);
         let decisions = plane.read_decisions(input.previous);
         Self { plane, decisions }
     }

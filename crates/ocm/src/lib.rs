@@ -28,8 +28,8 @@ pub mod agent;
 mod api;
 mod cel;
 mod cluster;
-mod decide;
-mod explain;
+mod decision;
+mod explanation;
 mod findings;
 mod fleet;
 pub mod hub;
@@ -46,7 +46,7 @@ pub mod schedule;
 mod selector;
 mod sets;
 mod starter;
-mod validate;
+mod validation;
 mod works;
 
 use fleet::Fleet;
@@ -145,7 +145,7 @@ impl Dialect for Ocm {
     }
 
     fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
-        validate::check_object(&claimed.object)
+        validation::check_object(&claimed.object)
     }
 
     fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
@@ -153,7 +153,7 @@ impl Dialect for Ocm {
     }
 
     fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
-        Box::new(OcmPlane::new(input))
+        Box::new(OcmPlanner::new(input))
     }
 }
 
@@ -164,7 +164,7 @@ const DEFAULT_LEASE: i64 = 60;
 const LEASE_TIMES: i64 = 5;
 
 /// The hub's control plane over one repo.
-struct OcmPlane<'a> {
+struct OcmPlanner<'a> {
     input: PlannerInput<'a>,
     hub: Hub<'a>,
     /// Sorted by namespace and name.
@@ -176,7 +176,7 @@ struct OcmPlane<'a> {
     findings: Vec<Finding>,
 }
 
-impl<'a> OcmPlane<'a> {
+impl<'a> OcmPlanner<'a> {
     fn new(input: PlannerInput<'a>) -> Self {
         let (admitted, findings) = AdmittedObjects::from_repo(input.repo, &Ocm);
         let others =
@@ -203,7 +203,7 @@ impl<'a> OcmPlane<'a> {
     }
 }
 
-impl PolicyPlanner for OcmPlane<'_> {
+impl PolicyPlanner for OcmPlanner<'_> {
     fn check_policies(&self) -> Vec<Finding> {
         self.findings.clone()
     }
@@ -235,8 +235,8 @@ impl PolicyPlanner for OcmPlane<'_> {
     }
 
     fn add_followers(&self, mut decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
-        let decisions = decide::decide_placements(self, previous, false);
-        decided.placements.extend(decide::list_rows(self, &decisions));
+        let decisions = decision::decide_placements(self, previous, false);
+        decided.placements.extend(decision::list_rows(self, &decisions));
         decided.findings.extend(findings::report_decisions(self, &decisions));
         decided.extend(works::decide_works(self, &decisions, previous));
         decided
@@ -262,7 +262,7 @@ impl PolicyPlanner for OcmPlane<'_> {
     fn decision_records(&self, placement: &Placement) -> Vec<Value> {
         self.by_id
             .get(&placement.object)
-            .map(|at| decide::record_row(self, *at, placement))
+            .map(|at| decision::record_row(self, *at, placement))
             .unwrap_or_default()
     }
 
@@ -273,8 +273,8 @@ impl PolicyPlanner for OcmPlane<'_> {
         placed: Option<&Placement>,
     ) -> Option<Explanation> {
         match self.by_id.get(object) {
-            Some(at) => explain::explain_placement(self, *at, previous, placed),
-            None => explain::explain_work(self, object, previous, placed),
+            Some(at) => explanation::explain_placement(self, *at, previous, placed),
+            None => explanation::explain_work(self, object, previous, placed),
         }
     }
 }

@@ -17,8 +17,8 @@ use federate_kubernetes::selector::invalid_value;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding};
 
 use crate::api::work::{PlacementReference, ReplicaSetSpec, WorkSpec};
-use crate::decide::HubDecisions;
-use crate::{NAME, OcmPlane, PLACEMENT_VERSION, agent, member};
+use crate::decision::HubDecisions;
+use crate::{NAME, OcmPlanner, PLACEMENT_VERSION, agent, member};
 
 /// The label of works that names their set, as `NAMESPACE.NAME`.
 pub(crate) const SET_LABEL: &str = "work.open-cluster-management.io/manifestworkreplicaset";
@@ -113,7 +113,7 @@ pub(crate) struct BundleClusters {
 
 /// Finds the clusters of a bundle. `before` are those that had its manifests.
 pub(crate) fn find_clusters(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     bundle: &WorkBundle<'_>,
     decisions: &HubDecisions,
     before: &BTreeSet<ClusterName>,
@@ -200,7 +200,7 @@ pub(crate) fn list_shares(row: &Placement) -> Vec<WorkShare> {
 
 /// Decides about the manifests of all bundles.
 pub(crate) fn decide_works(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     decisions: &HubDecisions,
     previous: &PreviousPlan,
 ) -> DialectDecisions {
@@ -257,7 +257,7 @@ fn join_shares(
 }
 
 /// The variants of a row: the manifests of its bundles.
-pub(crate) fn render_row(plane: &OcmPlane<'_>, row: &Placement) -> Vec<ManifestVariant> {
+pub(crate) fn render_row(plane: &OcmPlanner<'_>, row: &Placement) -> Vec<ManifestVariant> {
     let render = |share: WorkShare| {
         let bundle = plane.bundles.iter().find(|bundle| bundle.object.id == share.policy)?;
         let body = manifest_of(bundle, &row.object)?;
@@ -271,7 +271,7 @@ pub(crate) fn render_row(plane: &OcmPlane<'_>, row: &Placement) -> Vec<ManifestV
 
 /// What the agent does about an object of a row in a cluster.
 pub(crate) fn reconcile_row(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     row: &Placement,
     cluster: &Cluster,
     live: Option<&Object>,
@@ -328,7 +328,7 @@ fn report_bundle(bundle: &WorkBundle<'_>, found: &BundleClusters) -> Vec<Finding
 
 /// The findings about an object that several bundles send to one cluster with different manifests.
 fn report_duplicates(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     object: &ObjectRef,
     shares: &[(WorkShare, usize, usize)],
 ) -> Vec<Finding> {

@@ -5,17 +5,17 @@ use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 
 use federate_kubernetes::ObjectRef;
 
-use crate::decide::{HubDecisions, decide_placements, placement_row};
+use crate::decision::{HubDecisions, decide_placements, placement_row};
 use crate::fleet::Member;
 use crate::report::PlacementReport;
 use crate::schedule::taints::find_untolerated;
 use crate::schedule::{Eligibility, PlacementSubject, Rejection};
 use crate::works::{self, Destination, WorkBundle};
-use crate::{NAME, OcmPlane};
+use crate::{NAME, OcmPlanner};
 
 /// Explains a placement; `placed` is its row of the plan.
 pub(crate) fn explain_placement(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     at: usize,
     previous: &PreviousPlan,
     placed: Option<&Placement>,
@@ -43,7 +43,7 @@ pub(crate) fn explain_placement(
 
 /// The steps of the decision, in the order of the hub.
 fn list_steps(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     subject: &PlacementSubject<'_>,
     report: &PlacementReport,
     is_unsettled: bool,
@@ -83,7 +83,7 @@ fn list_steps(
     steps
 }
 
-fn describe_sets(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> String {
+fn describe_sets(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>) -> String {
     let namespace = &subject.key.0;
     match &subject.eligibility {
         Eligibility::NoBindings => {
@@ -102,7 +102,7 @@ fn describe_sets(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>) -> String
 
 /// The names of the sets that count for a placement.
 pub(crate) fn list_eligible_sets<'p>(
-    plane: &'p OcmPlane<'_>,
+    plane: &'p OcmPlanner<'_>,
     subject: &PlacementSubject<'_>,
 ) -> Vec<&'p str> {
     let wanted = &subject.spec.cluster_sets;
@@ -114,7 +114,7 @@ pub(crate) fn list_eligible_sets<'p>(
 }
 
 fn explain_cluster(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     subject: &PlacementSubject<'_>,
     report: &PlacementReport,
     decisions: &HubDecisions,
@@ -158,7 +158,7 @@ fn explain_cluster(
     }
 }
 
-fn explain_set(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
+fn explain_set(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
     let namespace = &subject.key.0;
     let of_cluster: Vec<&str> =
         plane.hub.sets.names().filter(|set| plane.hub.sets.has_member(set, member) == Ok(true)).collect();
@@ -173,13 +173,13 @@ fn explain_set(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>, member: &Me
     }
 }
 
-fn explain_predicates(plane: &OcmPlane<'_>, subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
+fn explain_predicates(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>, member: &Member<'_>) -> String {
     let unmet = subject.predicates.as_ref().map(|predicates| predicates.find_unmet(member, &plane.hub));
     unmet.map(|unmet| unmet.join("; or ")).unwrap_or_default()
 }
 
 fn explain_taint(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     subject: &PlacementSubject<'_>,
     member: &Member<'_>,
     was_selected: bool,
@@ -204,7 +204,7 @@ fn explain_scores(report: &PlacementReport, member: &Member<'_>) -> String {
 
 /// Explains an object that works contain, or a bundle of such; `placed` is its row of the plan.
 pub(crate) fn explain_work(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     object: &ObjectRef,
     previous: &PreviousPlan,
     placed: Option<&Placement>,
@@ -248,7 +248,7 @@ fn describe_bundle(bundle: &WorkBundle<'_>) -> String {
 }
 
 fn explain_destination(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     bundles: &[&WorkBundle<'_>],
     decisions: &HubDecisions,
     row: &Placement,

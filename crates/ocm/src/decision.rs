@@ -18,7 +18,7 @@ use crate::report::PlacementReport;
 use crate::schedule::groups::{Grouping, group, record_decisions};
 use crate::schedule::queue::{QueueRun, evaluation_limit, run_queue};
 use crate::schedule::{Evaluation, Failure, PlacementSubject, Rejection, Skipped};
-use crate::{NAME, OcmPlane};
+use crate::{NAME, OcmPlanner};
 
 /// The most passes over all placements after the queue is empty.
 const MAX_PASSES: usize = 10;
@@ -35,7 +35,7 @@ pub(crate) struct HubDecisions {
 
 impl HubDecisions {
     /// The report about a placement.
-    pub(crate) fn of(&self, plane: &OcmPlane<'_>, id: &ObjectRef) -> Option<&PlacementReport> {
+    pub(crate) fn of(&self, plane: &OcmPlanner<'_>, id: &ObjectRef) -> Option<&PlacementReport> {
         self.reports.get(*plane.by_id.get(id)?)
     }
 }
@@ -55,7 +55,7 @@ fn digest_spec(subject: &PlacementSubject<'_>) -> String {
 }
 
 /// The placements that never settled before, and have not changed since.
-fn read_unsettled(plane: &OcmPlane<'_>, previous: &PreviousPlan) -> BTreeSet<usize> {
+fn read_unsettled(plane: &OcmPlanner<'_>, previous: &PreviousPlan) -> BTreeSet<usize> {
     let is_unsettled = |subject: &PlacementSubject<'_>| {
         let row = previous.find_row(&subject.object.id)?;
         let digest = row.read_scheduler_state::<PlacementMemory>().unsettled?;
@@ -67,7 +67,7 @@ fn read_unsettled(plane: &OcmPlane<'_>, previous: &PreviousPlan) -> BTreeSet<usi
 
 /// Decides about all placements. `in_full` says whether reports have all scores and reasons.
 pub(crate) fn decide_placements(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     previous: &PreviousPlan,
     in_full: bool,
 ) -> HubDecisions {
@@ -100,7 +100,7 @@ pub(crate) fn decide_placements(
 
 /// Runs the queue and then whole passes until one changes nothing. `Err` has the placements that still move.
 fn run_until_stable(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     earlier: Decisions,
     unsettled: &BTreeSet<usize>,
 ) -> Result<QueueRun, BTreeSet<usize>> {
@@ -130,7 +130,7 @@ fn run_until_stable(
 
 /// Decides about placements that never settle, so that they stay in place.
 fn freeze(
-    plane: &OcmPlane<'_>,
+    plane: &OcmPlanner<'_>,
     decisions: &mut Decisions,
     unsettled: &BTreeSet<usize>,
 ) -> Vec<(usize, Evaluation)> {
@@ -151,7 +151,7 @@ fn freeze(
 }
 
 /// Whether earlier clusters all pass the filters, and are as many as are selected now.
-fn is_choice(plane: &OcmPlane<'_>, evaluation: &Evaluation, before: &[ClusterName]) -> bool {
+fn is_choice(plane: &OcmPlanner<'_>, evaluation: &Evaluation, before: &[ClusterName]) -> bool {
     let is_possible = |name: &ClusterName| {
         let rejection = plane.hub.fleet.index(name).and_then(|at| evaluation.rejected.get(at));
         rejection.is_some_and(|why| matches!(why, None | Some(Rejection::NumberOfClusters)))
@@ -160,7 +160,7 @@ fn is_choice(plane: &OcmPlane<'_>, evaluation: &Evaluation, before: &[ClusterNam
 }
 
 /// Makes an evaluation one that selects the earlier clusters.
-fn keep_clusters(plane: &OcmPlane<'_>, at: usize, evaluation: &mut Evaluation, before: &[ClusterName]) {
+fn keep_clusters(plane: &OcmPlanner<'_>, at: usize, evaluation: &mut Evaluation, before: &[ClusterName]) {
     let Some(subject) = plane.placements.get(at) else { return };
     let kept: BTreeSet<usize> = before.iter().filter_map(|name| plane.hub.fleet.index(name)).collect();
     let strategy = &subject.spec.decision_strategy.groups;
@@ -174,7 +174,7 @@ fn keep_clusters(plane: &OcmPlane<'_>, at: usize, evaluation: &mut Evaluation, b
 }
 
 /// The rows of all placements.
-pub(crate) fn list_rows(plane: &OcmPlane<'_>, decisions: &HubDecisions) -> Vec<Placement> {
+pub(crate) fn list_rows(plane: &OcmPlanner<'_>, decisions: &HubDecisions) -> Vec<Placement> {
     let rows = plane.placements.iter().zip(&decisions.reports).enumerate();
     let row = |(at, (subject, report)): (usize, (&PlacementSubject<'_>, &PlacementReport))| {
         let mut row = placement_row(report);
@@ -195,7 +195,7 @@ pub(crate) fn placement_row(report: &PlacementReport) -> Placement {
 }
 
 /// The `PlacementDecision` objects of a row.
-pub(crate) fn record_row(plane: &OcmPlane<'_>, at: usize, row: &Placement) -> Vec<Value> {
+pub(crate) fn record_row(plane: &OcmPlanner<'_>, at: usize, row: &Placement) -> Vec<Value> {
     let Some(subject) = plane.placements.get(at) else { return Vec::new() };
     let names = row.clusters.iter().filter_map(|placed| plane.hub.fleet.index(&placed.name));
     let Grouping { groups, .. } =
