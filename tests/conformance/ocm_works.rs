@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use federate_dialect::rollout::{ClusterUpdate, UpdateState};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_ocm::agent::{ManifestStep, plan_work};
 use federate_ocm::hub::{DecisionGroup, HubModel, HubRun, SetReconciliation, WorkOperation, WorkSummary};
 use federate_ocm::member::{AgentWrite, WorkOwner, list_writes};
-use federate_ocm::rollout::{ClusterState, RolloutState, decide_rollout};
+use federate_ocm::rollout::decide_rollout;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -16,6 +17,16 @@ use crate::ocm::with_hub;
 
 /// Evaluations enough for the placements of a case.
 const MAX_EVALUATIONS: usize = 400;
+
+/// The states of clusters, as the hub names them.
+const STATES: [(&str, UpdateState); 6] = [
+    ("ToApply", UpdateState::Pending),
+    ("Progressing", UpdateState::Updating),
+    ("Succeeded", UpdateState::Updated),
+    ("Failed", UpdateState::Failed),
+    ("TimeOut", UpdateState::TimedOut),
+    ("Skip", UpdateState::Skipped),
+];
 
 fn now(case: &Value) -> Timestamp {
     case["now"].as_str().expect("a time").parse().expect("a time")
@@ -35,11 +46,12 @@ pub(crate) fn rollout_step(case: &Value) -> Result<(), String> {
                 .collect(),
         })
         .collect();
-    let existing: Vec<ClusterState> = list(&rollout["existing"])
+    let state_of = |name: &Value| STATES.into_iter().find(|(known, _)| name == known).expect("a state").1;
+    let existing: Vec<ClusterUpdate> = list(&rollout["existing"])
         .iter()
-        .map(|one| ClusterState {
+        .map(|one| ClusterUpdate {
             cluster: one["cluster"].as_str().expect("a name").into(),
-            state: RolloutState::parse(one["status"].as_str().expect("a state")).expect("a state"),
+            state: state_of(&one["status"]),
             since: one["since"].as_str().map(|time| time.parse().expect("a time")),
         })
         .collect();
@@ -49,16 +61,18 @@ pub(crate) fn rollout_step(case: &Value) -> Result<(), String> {
         Err(_) if want.get("error").is_some() => return Ok(()),
         Err(error) => return Err(format!("unexpected error: {error}")),
     };
-    let pairs = |states: &[ClusterState]| -> Value {
-        states.iter().map(|one| json!([one.cluster, one.state.name()])).collect()
+    let name_of = |state| STATES.into_iter().find(|(_, known)| *known == state).expect("a state").0;
+    let pairs = |updates: &[ClusterUpdate]| -> Value {
+        updates.iter().map(|one| json!([one.cluster, name_of(one.state)])).collect()
     };
+    let decision = &decided.decision;
     let mut got = json!({
-        "toRollout": pairs(&decided.active),
-        "timeOut": pairs(&decided.timed_out),
+        "toRollout": pairs(&decision.active),
+        "timeOut": pairs(&decision.timed_out),
         "removed": pairs(&decided.removed),
-        "maxFailureBreach": decided.is_breached,
+        "maxFailureBreach": decision.is_breached,
     });
-    if let Some(recheck) = decided.recheck {
+    if let Some(recheck) = decision.recheck {
         got["recheckAfterSeconds"] = seconds(recheck);
     }
     compare(want, &got)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Placement;
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef, Taint};
+use federate_kubernetes::{Cluster, ClusterName, Taint};
 
 /// A change of a lost cluster in the inventory.
 #[derive(Clone, Debug)]
@@ -53,22 +53,6 @@ impl FailoverOutcome {
     pub fn wait_until(&mut self, until: i64) {
         self.next = Some(self.next.map_or(until, |next| next.min(until)));
     }
-}
-
-/// The clusters to which a placement has released its resources, with the time in seconds. Those that it has left are
-/// among them until the control plane has removed them.
-pub type ClusterReleaseTimes = BTreeMap<ClusterName, i64>;
-
-/// The clusters to which policies have not released their resources yet.
-pub type AwaitedClusters = BTreeMap<ObjectRef, Vec<ClusterName>>;
-
-/// A rollout at a moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RolloutOutcome {
-    /// The clusters to which resources are released then.
-    pub released: ClusterReleaseTimes,
-    /// When the rollout may continue, in seconds; `None` if it waits for nothing that takes time.
-    pub next: Option<i64>,
 }
 
 /// The replicas of a workload by cluster.

@@ -41,6 +41,7 @@ mod reads;
 pub mod references;
 pub mod release;
 pub mod rollout;
+mod rollout_rules;
 pub mod scheduler_state;
 pub mod serving_clusters;
 pub mod stages;
@@ -52,8 +53,8 @@ pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
 pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
 pub use failover::{
-    AwaitedClusters, ClusterReleaseTimes, Evictions, FailoverOutcome, MigrationOutcome, OutageStep, PodCount,
-    PodCounts, RolloutOutcome, ScenarioMoment, TaintedSince,
+    Evictions, FailoverOutcome, MigrationOutcome, OutageStep, PodCount, PodCounts, ScenarioMoment,
+    TaintedSince,
 };
 pub use fnv::compute_fnv1;
 pub use followers::{UnplacedFollower, UnplacedFollowerReason};
@@ -70,6 +71,7 @@ pub use previous_plan::{ChangedRows, PreviousPlan, RowKey};
 pub use reads::{ClusterReads, ObjectScope};
 pub use references::ObjectReferences;
 pub use release::Release;
+pub use rollout_rules::{RolloutDriver, RolloutRules, RolloutSubject};
 pub use scheduler_state::SchedulerState;
 pub use starter::{Starter, labels_to_json as starter_labels};
 
@@ -439,46 +441,9 @@ pub trait PolicyPlanner: Send + Sync {
         FailoverOutcome::default()
     }
 
-    /// Whether its rollouts limit at how many clusters a placement changes at a time. By default none does.
-    fn has_rollout_limits(&self) -> bool {
-        false
-    }
-
-    /// Continues the rollout of a policy at a moment of a scenario. `placement` is the policy's own row, and `released`
-    /// are the clusters that have its resources, with those that it has left. By default nothing has to wait.
-    fn simulate_rollout(
-        &self,
-        placement: &Placement,
-        released: &ClusterReleaseTimes,
-        seconds: i64,
-    ) -> Option<RolloutOutcome> {
-        let _ = (placement, released, seconds);
-        None
-    }
-
-    /// A row without the clusters to which its policies have not released it; `None` if there are none.
-    fn remove_awaited_clusters(&self, placement: &Placement, awaited: &AwaitedClusters) -> Option<Placement> {
-        let _ = (placement, awaited);
-        None
-    }
-
-    /// Whether a policy limits how a loop updates its clusters. `rolling` says whether rolling strategies count. By
-    /// default, none does.
-    fn controls_updates_of(&self, policy: &ObjectRef, rolling: bool) -> bool {
-        let _ = (policy, rolling);
-        false
-    }
-
-    /// Carries the rollout of a policy out as far as is possible now: notes the clusters to which it releases its
-    /// resources, and those that it leaves. `row` is the policy's own row. `None` if nothing limits it.
-    fn advance_rollout(
-        &self,
-        row: &Placement,
-        rollout: &mut PolicyRollout,
-        moment: &RolloutMoment<'_>,
-    ) -> Option<RolloutStep> {
-        let _ = (row, rollout, moment);
-        None
+    /// How it limits at how many clusters placements change at a time.
+    fn rollout(&self) -> &dyn RolloutRules {
+        &rollout_rules::NoRollouts
     }
 
     /// The seconds between a change of a workload's pods and the moment at which the control plane counts them; `None`

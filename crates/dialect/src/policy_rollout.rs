@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::SchedulerState;
+use crate::rollout::{ClusterUpdate, UpdateState};
+use crate::{RolloutDriver, RolloutSubject, SchedulerState};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The rollouts of policies, by policy as it is shown.
@@ -78,6 +79,16 @@ impl ClusterRollout {
         }
     }
 
+    /// How far the update of the cluster is.
+    pub fn to_update(&self, cluster: &ClusterName) -> ClusterUpdate {
+        let (state, since) = match (&self.failed, self.available) {
+            (Some(_), _) => (UpdateState::Failed, self.since),
+            (None, Some(available)) => (UpdateState::Updated, Some(available)),
+            (None, None) => (UpdateState::Updating, self.since),
+        };
+        ClusterUpdate { cluster: cluster.clone(), state, since }
+    }
+
     /// Whether there is something to do in the cluster.
     pub fn is_open(&self) -> bool {
         self.leaving || self.available.is_none()
@@ -106,6 +117,34 @@ impl PolicyRollout {
         self.memory = SchedulerState::from_memory(memory);
     }
 
+    /// Notes that the newest revision changes nothing in the clusters whose resources it leaves as they are.
+    pub fn keep_unchanged(&mut self, subject: &RolloutSubject<'_>, moment: &RolloutMoment<'_>) {
+        for (name, cluster) in &mut self.clusters {
+            if cluster.resources == moment.resource_digest(name) && subject.has_cluster(name) {
+                moment.revision.clone_into(&mut cluster.revision);
+            }
+        }
+    }
+
+    /// Releases the newest resources to a cluster, or begins to remove them if the policy has left it.
+    pub fn release(&mut self, name: &ClusterName, subject: &RolloutSubject<'_>, moment: &RolloutMoment<'_>) {
+        match self.clusters.get_mut(name) {
+            Some(cluster) if !subject.has_cluster(name) => {
+                (cluster.leaving, cluster.since) = (true, Some(moment.now));
+            }
+            _ => {
+                let digest = moment.resource_digest(name);
+                let released = ClusterRollout::from_release(moment.revision, digest, moment.now);
+                self.clusters.insert(name.clone(), released);
+            }
+        }
+    }
+
+    /// The first cluster that failed, with the reason.
+    pub fn first_failure(&self) -> Option<String> {
+        self.clusters.iter().find_map(|(name, cluster)| Some(format!("{name}: {}", cluster.failed.as_ref()?)))
+    }
+
     /// The revisions that clusters have or may get.
     pub fn used_revisions(&self) -> impl Iterator<Item = &String> {
         let open = self.clusters.values().filter(|cluster| !cluster.leaving);
@@ -127,14 +166,21 @@ pub struct PolicyResources {
 pub struct RolloutMoment<'m> {
     /// The time.
     pub now: Timestamp,
-    /// Whether the rolling strategies of policies are carried out, too.
-    pub rolling: bool,
+    /// Who carries it out.
+    pub driver: RolloutDriver,
     /// The newest revision.
     pub revision: &'m str,
     /// What it renders for the policy.
     pub resources: &'m PolicyResources,
     /// The tasks that are approved.
     pub approvals: &'m BTreeSet<String>,
+}
+
+impl RolloutMoment<'_> {
+    /// The digest of what the newest revision sends to a cluster; empty if it sends nothing.
+    pub fn resource_digest(&self, cluster: &ClusterName) -> &str {
+        self.resources.clusters.get(cluster).map_or("", String::as_str)
+    }
 }
 
 /// How a rollout goes on.

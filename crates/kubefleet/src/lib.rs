@@ -13,6 +13,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
@@ -24,11 +25,10 @@ use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::release;
 use federate_dialect::{
-    AwaitedClusters, ClusterObservation, ClusterReads, ClusterReleaseTimes, ControlPlaneAction, Dialect,
-    DialectDecisions, Explanation, Health, HubKinds, ManifestVariant, MemberManager, NotSent,
-    ObjectReferences, OutageStep, Placement, Plan, PlannerInput, PolicyClusters, PolicyPlanner,
-    PolicyRollout, PreviousPlan, Release, RenderedManifest, RolloutMoment, RolloutOutcome, RolloutStep,
-    Starter, TemplateReads,
+    ClusterObservation, ClusterReads, ControlPlaneAction, Dialect, DialectDecisions, Explanation, Health,
+    HubKinds, ManifestVariant, MemberManager, NotSent, ObjectReferences, OutageStep, Placement, Plan,
+    PlannerInput, PolicyClusters, PolicyPlanner, PolicyRollout, PreviousPlan, Release, RenderedManifest,
+    RolloutDriver, RolloutMoment, RolloutRules, RolloutStep, RolloutSubject, Starter, TemplateReads,
 };
 
 mod affinity;
@@ -313,21 +313,6 @@ impl<'a> KubeFleetPlane<'a> {
     }
 
     /// The rollout of a placement with its row of the plan.
-    fn rollout_controller<'c>(
-        &'c self,
-        subject: &'c PlacementSubject<'a>,
-        row: &'c Placement,
-    ) -> RolloutController<'c> {
-        RolloutController {
-            repo: self.input.repo,
-            clusters: self.input.clusters,
-            placement: &subject.object,
-            row,
-            trackable: subject.items.iter().all(|item| health::is_tracked(&item.id)),
-            behaviour: self.behaviour,
-        }
-    }
-
     /// The resources and overrides of a placement, if some of the overrides read the labels of clusters.
     fn work_sources<'s>(&self, subject: &'s PlacementSubject<'a>) -> Option<&'s WorkSources> {
         let sources = subject.work_sources.get_or_init(|| {
@@ -507,39 +492,8 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
         selected == self.about.len()
     }
 
-    fn has_rollout_limits(&self) -> bool {
-        !self.placements.is_empty()
-    }
-
-    fn simulate_rollout(
-        &self,
-        placement: &Placement,
-        released: &ClusterReleaseTimes,
-        seconds: i64,
-    ) -> Option<RolloutOutcome> {
-        let subject = self.find_subject(&placement.object)?;
-        // A scenario says when resources are available.
-        let carrying = RolloutController { trackable: true, ..self.rollout_controller(subject, placement) };
-        rollout::scenario::roll_out(&carrying, released, seconds)
-    }
-
-    fn controls_updates_of(&self, policy: &ObjectRef, rolling: bool) -> bool {
-        self.find_subject(policy)
-            .is_some_and(|subject| rollout::controller::limits_rollout(&subject.object, rolling))
-    }
-
-    fn advance_rollout(
-        &self,
-        row: &Placement,
-        rollout: &mut PolicyRollout,
-        moment: &RolloutMoment<'_>,
-    ) -> Option<RolloutStep> {
-        let subject = self.find_subject(&row.object)?;
-        self.rollout_controller(subject, row).carry_out(rollout, moment)
-    }
-
-    fn remove_awaited_clusters(&self, placement: &Placement, awaited: &AwaitedClusters) -> Option<Placement> {
-        rollout::scenario::without_awaited(placement, awaited)
+    fn rollout(&self) -> &dyn RolloutRules {
+        self
     }
 
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
@@ -566,5 +520,42 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
     ) -> Option<Explanation> {
         let subject = self.placements.get(*self.about.get(object)?)?;
         Some(explanation::explain_placement(self, subject, object, previous, placed))
+    }
+}
+
+impl RolloutRules for KubeFleetPlane<'_> {
+    fn has_rollout_limits(&self) -> bool {
+        !self.placements.is_empty()
+    }
+
+    fn controls_updates_of(&self, policy: &ObjectRef, driver: RolloutDriver) -> bool {
+        self.find_subject(policy)
+            .is_some_and(|subject| rollout::controller::limits_rollout(&subject.object, driver))
+    }
+
+    /// The time after which a cluster whose availability cannot be tracked counts as available.
+    fn availability_delay(&self, policy: &ObjectRef) -> SignedDuration {
+        let subject = self.find_subject(policy);
+        let limits = subject.and_then(|subject| rollout::api::read_rolling_update(&subject.object).ok());
+        SignedDuration::from_secs(limits.unwrap_or_default().unavailable_period_seconds())
+    }
+
+    fn advance_rollout(
+        &self,
+        subject: &RolloutSubject<'_>,
+        rollout: &mut PolicyRollout,
+        moment: &RolloutMoment<'_>,
+    ) -> Option<RolloutStep> {
+        let placement = self.find_subject(subject.policy)?;
+        let is_tracked = placement.items.iter().all(|item| health::is_tracked(&item.id));
+        let controller = RolloutController {
+            repo: self.input.repo,
+            clusters: self.input.clusters,
+            placement: &placement.object,
+            subject: *subject,
+            trackable: is_tracked || moment.driver == RolloutDriver::Scenario,
+            behaviour: self.behaviour,
+        };
+        controller.advance(rollout, moment)
     }
 }

@@ -8,5 +8,4 @@ pub(crate) mod controller;
 pub(crate) mod rolling_update;
 pub(crate) mod row;
 pub mod run;
-pub(crate) mod scenario;
 pub(crate) mod update_runs;

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use federate_dialect::rollout::stage::{ActiveStage, TasksAfterStage};
+use federate_dialect::rollout::{ClusterUpdate, UpdateState};
 use federate_dialect::stages::UpdateStage as Clusters;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +74,18 @@ pub struct ClusterRevision {
     /// Whether the spec has changed since it was updated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
+}
+
+impl ClusterRevision {
+    /// How far the update to a revision is.
+    fn update_state(&self, target: &str) -> UpdateState {
+        match (self.updating, &self.failed) {
+            (Some(_), Some(_)) => UpdateState::Failed,
+            (Some(_), None) => UpdateState::Updating,
+            (None, _) if self.stale || self.revision.as_deref() != Some(target) => UpdateState::Pending,
+            (None, _) => UpdateState::Updated,
+        }
+    }
 }
 
 /// The clusters of a Sync, by name.
@@ -182,16 +196,19 @@ impl RolloutState {
         if let Some(clusters) = start_clusters(stage, &target, clusters, now) {
             return Some(NextRolloutStep::Update { stage: spec.name.clone(), clusters });
         }
-        let updated = *progress.updated.get_or_insert(now);
-        for task in spec.after_stage_tasks.iter().filter(|task| task.r#type == StageTaskType::TimedWait) {
-            let wait = task.wait_time.and_then(|wait| SignedDuration::try_from(wait.0).ok());
-            let time = updated.checked_add(wait.unwrap_or_default()).unwrap_or(Timestamp::MAX);
-            if now < time {
-                return Some(NextRolloutStep::Until { stage: spec.name.clone(), time });
-            }
-        }
-        if !is_approved {
-            return Some(NextRolloutStep::Approval { stage: spec.name.clone(), token: after });
+        let tasks = TasksAfterStage {
+            since: *progress.updated.get_or_insert(now),
+            wait: spec.after_stage_wait(),
+            is_approved,
+        };
+        if let Some(open) = tasks.find_open(now) {
+            let stage = spec.name.clone();
+            return Some(if open.left.is_positive() {
+                let time = now.checked_add(open.left).unwrap_or(Timestamp::MAX);
+                NextRolloutStep::Until { stage, time }
+            } else {
+                NextRolloutStep::Approval { stage, token: after }
+            });
         }
         progress.finished = Some(now);
         None
@@ -206,36 +223,28 @@ fn start_clusters(
     clusters: &mut ClusterRevisions,
     now: Timestamp,
 ) -> Option<BTreeSet<String>> {
-    let mut chosen = BTreeSet::new();
-    let mut waiting = Vec::new();
-    let mut fails = false;
-    for name in &stage.clusters {
+    let updates = stage.clusters.iter().map(|name| {
         let cluster = clusters.entry(name.to_string()).or_default();
-        if cluster.updating.is_some() {
-            fails |= cluster.failed.is_some();
-            chosen.insert(name.to_string());
-        } else if cluster.stale || cluster.revision.as_deref() != Some(target) {
-            waiting.push(name.to_string());
-        }
-    }
-    if chosen.is_empty() && waiting.is_empty() {
-        return None;
-    }
-    let most = usize::try_from(stage.max_concurrency).unwrap_or(1).max(1);
-    for name in waiting.into_iter().filter(|_| !fails) {
-        if chosen.len() >= most {
-            break;
-        }
-        if let Some(cluster) = clusters.get_mut(&name) {
+        ClusterUpdate { cluster: name.clone(), state: cluster.update_state(target), since: cluster.updating }
+    });
+    let stage = ActiveStage {
+        clusters: updates.collect(),
+        max_concurrency: usize::try_from(stage.max_concurrency).unwrap_or(1),
+        halts_on_failure: true,
+    };
+    let decision = stage.advance();
+    for name in decision.starting() {
+        if let Some(cluster) = clusters.get_mut(&**name) {
             (cluster.updating, cluster.applied) = (Some(now), false);
         }
-        chosen.insert(name);
     }
-    Some(chosen)
+    let active = decision.active.iter().map(|active| active.cluster.to_string());
+    (!decision.is_done).then(|| active.collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
     use serde_json::json;
 
     use super::*;

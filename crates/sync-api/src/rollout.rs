@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,6 +55,15 @@ pub struct RolloutStage {
     /// What has to happen after the stage, before the next one starts: at most one `Approval` and one `TimedWait`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after_stage_tasks: Vec<StageTask>,
+}
+
+impl RolloutStage {
+    /// How long the stage lasts after its last cluster became healthy.
+    pub(crate) fn after_stage_wait(&self) -> SignedDuration {
+        let waits = self.after_stage_tasks.iter().filter(|task| task.r#type == StageTaskType::TimedWait);
+        let waits = waits.filter_map(|task| SignedDuration::try_from(task.wait_time?.0).ok());
+        waits.max().unwrap_or_default()
+    }
 }
 
 /// A selector of clusters by their labels.

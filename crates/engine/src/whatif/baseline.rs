@@ -348,7 +348,8 @@ impl KeptPlane {
         let rows = previous.rows().iter().filter(|row| row.dialect == name).count();
         // A control plane that decides nothing has nothing to add.
         let is_complete = (plane.never_adds_followers() || decided == 0) && decided == rows;
-        let (limits_rollouts, counts_pods_after) = (plane.has_rollout_limits(), plane.counts_pods_after());
+        let (limits_rollouts, counts_pods_after) =
+            (plane.rollout().has_rollout_limits(), plane.counts_pods_after());
         let digest = plane.inventory_digest();
         Self { is_complete, limits_rollouts, counts_pods_after, digest, subjects }
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::super::decision::PlacementDecision;
 use super::super::memory::{PlacementMemory, RememberedBinding};
-use super::super::rollout::rolling_update::{self, RollingStep, RolloutBatch};
+use super::super::rollout::rolling_update::{self, RollingStep};
 use super::super::rollout::row::{BindingResources, BindingRow, BindingState};
 use super::super::rollout::{api::is_external, budget};
 use super::super::schedule;
@@ -74,7 +74,9 @@ fn first_round(
     }
     match rolling_update::compute_next_step(&subject.object, &rows, now, behaviour).ok()? {
         RollingStep::Cleanup => None,
-        RollingStep::Round(RolloutBatch { update, blocked, .. }) => Some(RollingRound { update, blocked }),
+        RollingStep::Round(round) => {
+            Some(RollingRound { update: round.starting().cloned().collect(), blocked: round.waiting })
+        }
     }
 }
 
@@ -101,8 +103,17 @@ fn next_hub_round(
     let rows: Vec<BindingRow> = bindings.iter().map(RememberedBinding::to_row).collect();
     Some(match rolling_update::compute_next_step(&subject.object, &rows, now, behaviour).ok()? {
         RollingStep::Cleanup => NextRound::Cleanup { wait_for_cleanup: true },
-        RollingStep::Round(RolloutBatch { update, blocked, up_to_date, need_roll, wait }) => {
-            NextRound::Round { update, blocked, up_to_date, need_roll, wait_seconds: wait.as_secs() }
+        RollingStep::Round(round) => {
+            let up_to_date = rows.iter().filter(|row| {
+                row.state == BindingState::Bound && row.resources == BindingResources::Latest && !row.deleting
+            });
+            NextRound::Round {
+                update: round.starting().cloned().collect(),
+                up_to_date: up_to_date.map(|row| row.cluster.clone()).collect(),
+                need_roll: !round.is_done,
+                wait_seconds: round.recheck.unwrap_or_default().as_secs(),
+                blocked: round.waiting,
+            }
         }
     })
 }

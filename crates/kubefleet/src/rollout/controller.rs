@@ -4,14 +4,15 @@
 //! controller and update runs read; what these write to bindings is noted for the loop. So the rules are those of
 //! [`rolling_update`](super::rolling_update) and [`run`](super::run).
 
-use federate_dialect::{PolicyRollout, RolloutMoment, RolloutStep};
+use federate_dialect::{
+    ClusterRollout, PolicyRollout, RolloutDriver, RolloutMoment, RolloutStep, RolloutSubject,
+};
 use federate_kubernetes::condition::Condition;
 use federate_kubernetes::{Cluster, Object};
 use federate_repo::Repo;
 
 use super::api::is_external;
 use crate::KubeFleetBehaviour;
-use federate_dialect::{ClusterRollout, Placement};
 
 mod hub;
 mod memory;
@@ -25,29 +26,30 @@ pub(crate) struct RolloutController<'c> {
     /// The inventory.
     pub(crate) clusters: &'c [Cluster],
     pub(crate) placement: &'c Object,
-    /// Its row of the plan.
-    pub(crate) row: &'c Placement,
+    pub(crate) subject: RolloutSubject<'c>,
     /// Whether the availability of all its objects can be tracked.
     pub(crate) trackable: bool,
     pub(crate) behaviour: KubeFleetBehaviour,
 }
 
-/// Whether a placement limits how its clusters are updated. `rolling` says whether rolling strategies count.
-pub(crate) fn limits_rollout(placement: &Object, rolling: bool) -> bool {
-    rolling || is_external(placement)
+/// Whether a placement limits how its clusters are updated.
+pub(crate) fn limits_rollout(placement: &Object, driver: RolloutDriver) -> bool {
+    driver != RolloutDriver::UpdateRuns || is_external(placement)
 }
 
 impl RolloutController<'_> {
-    /// Carries the rollout out as far as is possible now.
-    pub(crate) fn carry_out(
+    /// Advances the rollout as far as is possible now.
+    pub(crate) fn advance(
         &self,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> Option<RolloutStep> {
-        if is_external(self.placement) {
-            return Some(self.carry_out_runs(rollout, moment));
+        match (is_external(self.placement), moment.driver) {
+            (true, RolloutDriver::Scenario) => Some(self.describe_idle(rollout, moment)),
+            (true, _) => Some(self.advance_runs(rollout, moment)),
+            (false, RolloutDriver::UpdateRuns) => None,
+            (false, _) => Some(self.advance_rolling_update(rollout, moment)),
         }
-        moment.rolling.then(|| self.carry_out_rolling(rollout, moment))
     }
 
     /// The conditions of a binding whose resources are released.
@@ -66,8 +68,8 @@ impl RolloutController<'_> {
 
     /// A step that says how many of the placement's clusters are at a revision.
     fn progress_step(&self, rollout: &PolicyRollout, revision: &str) -> RolloutStep {
-        let updated = self.row.clusters.iter().filter(|placed| {
-            let cluster = rollout.clusters.get(&placed.name);
+        let updated = self.subject.clusters.iter().filter(|name| {
+            let cluster = rollout.clusters.get(*name);
             cluster.is_some_and(|cluster| cluster.revision == revision && !cluster.is_open())
         });
         RolloutStep {
@@ -80,11 +82,6 @@ impl RolloutController<'_> {
             next: None,
         }
     }
-}
-
-/// The first cluster that failed, with the reason.
-fn first_failure(rollout: &PolicyRollout) -> Option<String> {
-    rollout.clusters.iter().find_map(|(name, cluster)| Some(format!("{name}: {}", cluster.failed.as_ref()?)))
 }
 
 /// A number of clusters, in words.

@@ -1,16 +1,17 @@
-//! The next round of a rolling update.
+//! The next round of a rolling update: the budget of a placement, and what it counts of its rows.
 //!
-//! Facts: failed rows are updated at once. Then unscheduled rows are removed and old ones updated, as long as
-//! enough clusters stay ready. Then new clusters are bound, up to `maxSurge` above the target. Percentages of
-//! the target are rounded up.
+//! Facts: percentages of the target are rounded up. A row whose placement waits for another row of the same cluster that is
+//! being deleted holds everything back.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::api::read_rolling_update;
-use super::row::{BindingResources, BindingRow, BindingState, RowReadiness};
+use super::row::{BindingResources, BindingRow, BindingState};
 use crate::KubeFleetBehaviour;
 use crate::api::{PlacementPolicy, PlacementType};
-use federate_kubernetes::{ClusterName, Object};
+use federate_dialect::rollout::RolloutDecision;
+use federate_dialect::rollout::budget::{BudgetCluster, ClusterTask, UpdateBudget};
+use federate_kubernetes::Object;
 
 /// How long a round waits for a row that is being deleted.
 pub(crate) const CLEANUP_WAIT: SignedDuration = SignedDuration::from_secs(5);
@@ -21,32 +22,7 @@ pub(crate) enum RollingStep {
     /// Nothing until a row that is being deleted is gone. The next check is after [`CLEANUP_WAIT`].
     Cleanup,
     /// A round.
-    Round(RolloutBatch),
-}
-
-/// One round.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RolloutBatch {
-    /// The clusters that are updated now, in order.
-    pub(crate) update: Vec<ClusterName>,
-    /// The clusters that are out of date, but must wait.
-    pub(crate) blocked: Vec<ClusterName>,
-    /// The clusters that are up to date.
-    pub(crate) up_to_date: Vec<ClusterName>,
-    /// Whether there is anything to do, now or later.
-    pub(crate) need_roll: bool,
-    /// When the next check is.
-    pub(crate) wait: SignedDuration,
-}
-
-/// The rows by their possible actions.
-#[derive(Default)]
-struct Candidates<'r> {
-    failed: Vec<&'r BindingRow>,
-    remove: Vec<&'r BindingRow>,
-    update: Vec<&'r BindingRow>,
-    bind: Vec<&'r BindingRow>,
-    up_to_date: Vec<&'r BindingRow>,
+    Round(RolloutDecision),
 }
 
 /// Computes the next round, for rows in the order of their clusters.
@@ -75,97 +51,41 @@ pub(crate) fn compute_next_step(
     };
     let period = SignedDuration::from_secs(limits.unavailable_period_seconds());
     let cutoff = now.saturating_sub(period).unwrap_or(Timestamp::MIN);
-    let running = Running::from_rows(rows, cutoff, period, behaviour);
-    let candidates = classify_rows(rows, behaviour);
-    let least = target.saturating_sub(limits.max_unavailable().rounded_up(target));
-    let most = target.saturating_add(limits.max_surge().rounded_up(target));
-    let to_remove = running.staying.saturating_sub(least);
-    let to_add = most.saturating_sub(running.can_be_ready);
-    Ok(RollingStep::Round(candidates.into_batch(to_remove, to_add, running.wait)))
+    let budget = UpdateBudget {
+        min_available: target.saturating_sub(limits.max_unavailable().rounded_up(target)),
+        max_total: target.saturating_add(limits.max_surge().rounded_up(target)),
+        period,
+    };
+    let clusters: Vec<BudgetCluster> = rows.iter().map(|row| count_row(row, cutoff, behaviour)).collect();
+    Ok(RollingStep::Round(budget.advance(&clusters)))
 }
 
 fn count_items<T>(items: impl Iterator<Item = T>) -> i64 {
     i64::try_from(items.count()).unwrap_or(i64::MAX)
 }
 
-/// The number of ready rows among those that have resources.
-struct Running {
-    /// How many are ready and not being deleted.
-    staying: i64,
-    /// How many are or will be ready.
-    can_be_ready: i64,
-    wait: SignedDuration,
-}
-
-impl Running {
-    fn from_rows(
-        rows: &[BindingRow],
-        cutoff: Timestamp,
-        period: SignedDuration,
-        behaviour: &KubeFleetBehaviour,
-    ) -> Self {
-        let rows: Vec<&BindingRow> = rows.iter().filter(|row| row.state != BindingState::Scheduled).collect();
-        let staying =
-            rows.iter().filter(|row| !row.deleting && row.check_readiness(cutoff) == RowReadiness::Ready);
-        let mut waits = rows.iter().filter_map(|row| match row.check_readiness(cutoff) {
-            RowReadiness::Ready => None,
-            RowReadiness::NotReady => Some(period),
-            RowReadiness::In(left) => Some(left.min(period)),
-        });
-        let first = waits.next();
-        Self {
-            staying: count_items(staying),
-            can_be_ready: count_items(
-                rows.iter().filter(|row| !row.has_failed(behaviour) && !row.reports_diff()),
-            ),
-            wait: first.map_or(SignedDuration::ZERO, |first| waits.fold(first, SignedDuration::min)),
-        }
+/// A row as a budget counts it.
+fn count_row(row: &BindingRow, cutoff: Timestamp, behaviour: &KubeFleetBehaviour) -> BudgetCluster {
+    let has_failed = row.has_failed(behaviour);
+    BudgetCluster {
+        cluster: row.cluster.clone(),
+        task: match (row.state, row.resources) {
+            (BindingState::Unscheduled, _) => ClusterTask::Remove,
+            (BindingState::Scheduled, _) => ClusterTask::Add,
+            (BindingState::Bound, BindingResources::Latest) => ClusterTask::None,
+            (BindingState::Bound, BindingResources::Old) => ClusterTask::Update,
+        },
+        is_leaving: row.deleting,
+        readiness: row.check_readiness(cutoff),
+        has_failed,
+        can_be_ready: !has_failed && !row.reports_diff(),
     }
-}
-
-fn classify_rows<'r>(rows: &'r [BindingRow], behaviour: &KubeFleetBehaviour) -> Candidates<'r> {
-    let mut candidates = Candidates::default();
-    for row in rows {
-        match (row.state, row.resources) {
-            (BindingState::Unscheduled | BindingState::Bound, _) if row.deleting => {}
-            (BindingState::Unscheduled, _) => candidates.remove.push(row),
-            (BindingState::Scheduled, _) => candidates.bind.push(row),
-            (BindingState::Bound, BindingResources::Latest) => candidates.up_to_date.push(row),
-            (BindingState::Bound, BindingResources::Old) if row.has_failed(behaviour) => {
-                candidates.failed.push(row);
-            }
-            (BindingState::Bound, BindingResources::Old) => candidates.update.push(row),
-        }
-    }
-    candidates
-}
-
-impl Candidates<'_> {
-    fn into_batch(self, to_remove: i64, to_add: i64, wait: SignedDuration) -> RolloutBatch {
-        let Self { failed, remove, update, bind, up_to_date } = self;
-        let need_roll = [&failed, &remove, &update, &bind].iter().any(|rows| !rows.is_empty());
-        let to_remove = usize::try_from(to_remove).unwrap_or(0);
-        let to_add = usize::try_from(to_add).unwrap_or(0);
-        let (removed, _) = remove.split_at(to_remove.min(remove.len()));
-        let (updated, stale) = update.split_at((to_remove - removed.len()).min(update.len()));
-        let (bound, unbound) = bind.split_at(to_add.min(bind.len()));
-        RolloutBatch {
-            update: cluster_names(&[&failed, removed, updated, bound].concat()),
-            blocked: cluster_names(&[stale, unbound].concat()),
-            up_to_date: cluster_names(&up_to_date),
-            need_roll,
-            wait,
-        }
-    }
-}
-
-fn cluster_names(rows: &[&BindingRow]) -> Vec<ClusterName> {
-    rows.iter().map(|row| row.cluster.clone()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use federate_kubernetes::ClusterName;
     use federate_kubernetes::condition::Condition;
     use serde_json::{Value, json};
 
@@ -197,7 +117,7 @@ mod tests {
 
     fn updated(next: RollingStep) -> Vec<ClusterName> {
         let RollingStep::Round(round) = next else { panic!("{next:?}") };
-        round.update
+        round.starting().cloned().collect()
     }
 
     #[test]
@@ -230,8 +150,8 @@ mod tests {
         let three = json!({"placementType": "PickN", "numberOfClusters": 3});
         let still = json!({"maxUnavailable": 0, "maxSurge": 0});
         let RollingStep::Round(round) = round(&three, &still, &rows) else { panic!("a round") };
-        assert_eq!(round.blocked, ["b".into(), "a".into()]);
-        assert_eq!((round.update, round.up_to_date), (Vec::new(), vec!["c".into()]));
+        assert_eq!(round.waiting, ["b".into(), "a".into()]);
+        assert!(round.active.is_empty() && !round.is_done);
     }
 
     #[test]
@@ -241,7 +161,9 @@ mod tests {
         let wait = |period: i64| {
             let rows = vec![untrackable.clone(), row("b", BindingState::Bound, BindingResources::Old)];
             match round(&json!(null), &json!({"unavailablePeriodSeconds": period}), &rows) {
-                RollingStep::Round(round) => (round.wait.as_secs(), round.update.len()),
+                RollingStep::Round(round) => {
+                    (round.recheck.unwrap_or_default().as_secs(), round.active.len())
+                }
                 RollingStep::Cleanup => panic!("nothing is being deleted"),
             }
         };

@@ -3,10 +3,11 @@
 //! Facts: only conditions of the row's generation count. A row whose availability cannot be tracked counts as
 //! ready after a while.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::KubeFleetBehaviour;
+use federate_dialect::rollout::budget::ClusterReadiness;
 use federate_kubernetes::ClusterName;
 use federate_kubernetes::condition::{self, Condition};
 
@@ -50,16 +51,6 @@ pub(crate) struct BindingRow {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Whether a row is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RowReadiness {
-    Ready,
-    /// The row is not ready, and it is not known when it will be.
-    NotReady,
-    /// The row is ready after this time.
-    In(SignedDuration),
-}
-
 /// Whether one of the conditions of a row's generation says that something failed. Older releases count reasons
 /// that only say that the row is still becoming available.
 pub(crate) fn has_failed_condition(
@@ -100,19 +91,19 @@ impl BindingRow {
 
     /// Whether the row is ready. A row whose availability cannot be tracked must have been available since
     /// before `cutoff`.
-    pub(super) fn check_readiness(&self, cutoff: Timestamp) -> RowReadiness {
+    pub(super) fn check_readiness(&self, cutoff: Timestamp) -> ClusterReadiness {
         if self.find_condition("DiffReported").is_some_and(Condition::is_true) {
-            return RowReadiness::Ready;
+            return ClusterReadiness::Ready;
         }
         let Some(available) = self.find_condition("Available").filter(|c| c.is_true()) else {
-            return RowReadiness::NotReady;
+            return ClusterReadiness::NotReady;
         };
         if !matches!(available.reason.as_str(), "NotAllWorkAreAvailabilityTrackable" | "WorkNotTrackable") {
-            return RowReadiness::Ready;
+            return ClusterReadiness::Ready;
         }
         match available.last_transition_time {
-            Some(since) if since >= cutoff => RowReadiness::In(since.duration_since(cutoff)),
-            _ => RowReadiness::Ready,
+            Some(since) if since >= cutoff => ClusterReadiness::ReadyAfter(since.duration_since(cutoff)),
+            _ => ClusterReadiness::Ready,
         }
     }
 }

@@ -13,10 +13,10 @@ use serde_json::Value;
 use federate_kubernetes::selector::invalid_value;
 use federate_kubernetes::{ClusterName, Labels, Object};
 
-use super::{ClusterState, RolloutState, decide};
 use crate::api::work::ReplicaSetSpec;
 use crate::report::PlacementReport;
 use crate::works::{PLACEMENT_NAME_LABEL, SET_LABEL, placement_id, work_label};
+use federate_dialect::rollout::{ClusterUpdate, UpdateState};
 
 /// A rollout that goes on by itself later than this is looked at with all others.
 const MAX_RECHECK: SignedDuration = SignedDuration::from_mins(30);
@@ -139,19 +139,19 @@ impl WorkStatus<'_> {
     }
 
     /// The state of the cluster of the work.
-    fn read(&self) -> (RolloutState, Option<Timestamp>) {
+    fn read(&self) -> (UpdateState, Option<Timestamp>) {
         let is_stale = self.condition("Degraded").is_some() && self.current("Degraded").is_none();
         let Some((progressing, since)) = self.current("Progressing") else {
-            return (RolloutState::ToApply, None);
+            return (UpdateState::Pending, None);
         };
         if is_stale || self.current("Applied").is_none_or(|(status, _)| status != "True") {
-            return (RolloutState::ToApply, None);
+            return (UpdateState::Pending, None);
         }
         match (progressing, self.current("Degraded")) {
-            ("True", Some(("True", degraded))) => (RolloutState::Failed, degraded),
-            ("True" | "Unknown", _) => (RolloutState::Progressing, since),
-            ("False", _) => (RolloutState::Succeeded, since),
-            _ => (RolloutState::ToApply, None),
+            ("True", Some(("True", degraded))) => (UpdateState::Failed, degraded),
+            ("True" | "Unknown", _) => (UpdateState::Updating, since),
+            ("False", _) => (UpdateState::Updated, since),
+            _ => (UpdateState::Pending, None),
         }
     }
 
@@ -219,31 +219,31 @@ pub(crate) fn reconcile_set(
             of_reference().filter(|work| is_current(work)).map(|work| (cluster_of(work), work)).collect();
         let states = current.iter().map(|(cluster, work)| {
             let (state, since) = WorkStatus { work }.read();
-            ClusterState { cluster: cluster.clone(), state, since }
+            ClusterUpdate { cluster: cluster.clone(), state, since }
         });
-        let states: Vec<ClusterState> = states.collect();
-        succeeded += states.iter().filter(|state| state.state == RolloutState::Succeeded).count();
-        let decision = decide(&reference.strategy, &report.groups, &states, now)?;
-        let recheck = decision.recheck.filter(|wait| *wait < MAX_RECHECK);
+        let states: Vec<ClusterUpdate> = states.collect();
+        succeeded += states.iter().filter(|state| state.state == UpdateState::Updated).count();
+        let rollout = reference.strategy.advance(&report.groups, &states, now)?;
+        let recheck = rollout.decision.recheck.filter(|wait| *wait < MAX_RECHECK);
         result.recheck = [result.recheck, recheck].into_iter().flatten().min();
         let mut touched: BTreeSet<ClusterName> = current.keys().cloned().collect();
         labels.insert(SET_LABEL.to_owned(), own.clone());
         labels.insert(PLACEMENT_NAME_LABEL.to_owned(), reference.name.clone());
-        for active in decision.active.iter().filter(|active| active.state == RolloutState::ToApply) {
-            touched.insert(active.cluster.clone());
-            if current.contains_key(&active.cluster) {
+        for cluster in rollout.decision.starting() {
+            touched.insert(cluster.clone());
+            if current.contains_key(cluster) {
                 continue;
             }
-            let outdated = of_reference().find(|work| cluster_of(work) == active.cluster);
+            let outdated = of_reference().find(|work| cluster_of(work) == *cluster);
             result.actions.push(WorkAction {
                 operation: if outdated.is_some() { WorkOperation::Update } else { WorkOperation::Create },
-                cluster: active.cluster.clone(),
+                cluster: cluster.clone(),
                 placement: reference.name.clone(),
                 name: outdated.map(|work| work.id.name.clone()).unwrap_or_default(),
                 labels: labels.clone(),
             });
         }
-        for removed in &decision.removed {
+        for removed in &rollout.removed {
             touched.remove(&removed.cluster);
             result.actions.extend(current.get(&removed.cluster).map(|work| delete_work(work)));
         }

@@ -118,6 +118,28 @@ pub(crate) fn note_results(
     changed
 }
 
+/// A policy, by a plan.
+#[derive(Default)]
+pub(crate) struct PlannedPolicy {
+    pub(crate) dialect: String,
+    /// The clusters to which it sends its objects.
+    pub(crate) clusters: BTreeSet<ClusterName>,
+}
+
+/// The policies of a plan, with their clusters.
+pub(crate) fn group_by_policy(session: &Session, plan: &Plan) -> BTreeMap<ObjectRef, PlannedPolicy> {
+    let mut policies: BTreeMap<ObjectRef, PlannedPolicy> = BTreeMap::new();
+    for row in &plan.placements {
+        let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
+        for sender in dialect.policies_of(row) {
+            let policy = policies.entry(sender.policy).or_default();
+            policy.dialect.clone_from(&row.dialect);
+            policy.clusters.extend(sender.clusters);
+        }
+    }
+    policies
+}
+
 /// The objects that policies send by a plan, by policy.
 pub(crate) fn objects_by_policy(session: &Session, plan: &Plan) -> BTreeMap<String, Vec<ObjectRef>> {
     let mut objects: BTreeMap<String, Vec<ObjectRef>> = BTreeMap::new();

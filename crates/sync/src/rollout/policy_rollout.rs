@@ -1,4 +1,5 @@
-//! Rollouts that the policies of the repo ask for themselves: `KubeFleet`'s update runs and rolling strategies.
+//! Rollouts that the policies of the repo ask for themselves: update runs and rolling strategies of `KubeFleet`, and rollout
+//! strategies of sets of works of Open Cluster Management.
 //!
 //! The control plane says which clusters get the resources of which policy next, and this module sends them and notes what
 //! became of it. Until then, a cluster keeps the objects that the policy sent it by a former revision: they are neither
@@ -8,16 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_dialect::{
-    ClusterRollout, Plan, PolicyResources, PolicyRollout, RolloutMoment, RolloutProgress, RolloutStep,
+    ClusterRollout, Plan, PolicyResources, PolicyRollout, RolloutDriver, RolloutMoment, RolloutProgress,
+    RolloutStep, RolloutSubject,
 };
+use federate_engine::Engine;
 use federate_engine::actions::RepoRef;
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_session::Session;
 use federate_sync_api::ApplySpec;
 use federate_sync_api::status::{RolloutStatus, SyncReason};
 use jiff::Timestamp;
 
-use super::policies::{digest_resources, group_by_revision, note_results, objects_by_policy, open_clusters};
+use super::policies::{
+    PlannedPolicy, digest_resources, group_by_policy, group_by_revision, note_results, objects_by_policy,
+    open_clusters,
+};
 use super::staged_rollout::{HEALTH_CHECK_PAUSE, HEALTH_CHECK_TIMEOUT};
 use crate::member_clusters::MemberClusters;
 use crate::member_clusters::selection::selected_names;
@@ -41,13 +47,24 @@ pub(crate) struct PolicyRolloutTarget<'t> {
     pub(crate) changed: Option<&'t BTreeSet<ObjectRef>>,
 }
 
+/// The clusters of a row of a plan.
+fn find_clusters(plan: &Plan, object: &ObjectRef) -> Option<Vec<ClusterName>> {
+    let row = plan.placements.iter().find(|row| row.object == *object)?;
+    Some(row.clusters.iter().map(|placed| placed.name.clone()).collect())
+}
+
+/// Whether policies of a dialect limit how clusters are updated.
+fn has_rollout_limits(engine: &Engine<'_>, dialect: &str) -> bool {
+    engine.control_plane(dialect).is_some_and(|plane| plane.rollout().has_rollout_limits())
+}
+
 impl Reconciliation<'_> {
-    /// How clusters are updated, if policies of the repo may limit that. The flag says whether rolling strategies count.
-    pub(crate) fn by_policies(&self) -> Option<(&ApplySpec, bool)> {
+    /// How clusters are updated, and what of the repo may limit that; `None` if nothing may.
+    pub(crate) fn by_policies(&self) -> Option<(&ApplySpec, RolloutDriver)> {
         let apply = self.spec.apply.as_ref()?;
         match &self.spec.rollout {
-            None => Some((apply, false)),
-            Some(rollout) => rollout.by_placements.then_some((apply, true)),
+            None => Some((apply, RolloutDriver::UpdateRuns)),
+            Some(rollout) => rollout.by_placements.then_some((apply, RolloutDriver::Placements)),
         }
     }
 
@@ -65,43 +82,43 @@ impl Reconciliation<'_> {
         (kept, former): (Option<&Plan>, Option<&str>),
         tip: &str,
     ) {
-        let Some((_, rolling)) = self.by_policies() else { return state.record.policies.clear() };
-        // Only policies that have rows of their own can limit anything.
-        let rows = session.plan().placements.iter();
-        let own: Vec<_> = rows.filter(|row| row.policy.as_ref() == Some(&row.object)).collect();
-        if own.is_empty() {
-            return state.record.policies.clear();
-        }
+        let Some((_, driver)) = self.by_policies() else { return state.record.policies.clear() };
         let engine = session.build_engine();
-        let limits = |dialect: &str, policy: &ObjectRef| {
-            engine.control_plane(dialect).is_some_and(|plane| plane.controls_updates_of(policy, rolling))
-        };
-        let limited = own.iter().filter(|row| limits(&row.dialect, &row.object));
+        let mut limited = BTreeMap::new();
+        if session.dialects().iter().any(|dialect| has_rollout_limits(&engine, dialect.name())) {
+            let policies = group_by_policy(session, session.plan()).into_iter();
+            limited.extend(policies.filter(|(policy, planned)| {
+                let plane = engine.control_plane(&planned.dialect);
+                plane.is_some_and(|plane| plane.rollout().controls_updates_of(policy, driver))
+            }));
+        }
         // The version of a policy may change.
-        let limited: BTreeMap<String, &ObjectRef> =
-            limited.map(|row| (row.object.to_string(), &row.object)).collect();
+        let limited: BTreeMap<String, ObjectRef> =
+            limited.into_keys().map(|policy| (policy.to_string(), policy)).collect();
         let policies = &mut state.record.policies;
         policies.retain(|key, _| limited.contains_key(key));
+        if limited.is_empty() {
+            return;
+        }
         let known: BTreeSet<&str> = selected_names(self.spec, session).collect();
         for rollout in policies.values_mut() {
             rollout.clusters.retain(|name, _| known.contains(&**name));
         }
+        let mut before = kept.map(|kept| group_by_policy(session, kept)).unwrap_or_default();
         for (key, policy) in limited {
             if let Some(rollout) = policies.get_mut(&key) {
-                rollout.policy = policy.clone();
+                rollout.policy = policy;
                 continue;
             }
-            // Without limits, the former revision was sent to all clusters.
             let mut rollout = PolicyRollout::new(policy.clone());
-            let row = kept.and_then(|kept| kept.placements.iter().find(|row| row.object == *policy));
-            for (placed, former) in
-                row.iter().flat_map(|row| row.clusters.iter()).zip(former.into_iter().cycle())
-            {
+            // Without limits, the former revision was sent to all clusters.
+            if let Some((former, planned)) = former.zip(before.remove(&policy)) {
                 let cluster = ClusterRollout {
+                    revision: former.to_owned(),
                     available: Some(Timestamp::now()),
-                    ..ClusterRollout::from_release(former, "", Timestamp::now())
+                    ..ClusterRollout::default()
                 };
-                rollout.clusters.insert(placed.name.clone(), ClusterRollout { since: None, ..cluster });
+                rollout.clusters = planned.clusters.into_iter().map(|name| (name, cluster.clone())).collect();
             }
             policies.insert(key, rollout);
         }
@@ -121,13 +138,14 @@ impl Reconciliation<'_> {
         (session, repo, changed): (&Session, Option<RepoRef>, Option<&BTreeSet<ObjectRef>>),
         (tip, name): (&str, &str),
     ) -> Result<SyncOutcome, ReconcileError> {
-        let Some((apply, rolling)) = self.by_policies() else {
+        let Some((apply, driver)) = self.by_policies() else {
             return Ok(SyncOutcome::for_success("there is nothing to roll out"));
         };
         let target = &PolicyRolloutTarget { apply, session, repo, tip, name, changed };
         let resources = digest_resources(target.session, &state.record.policies);
+        let planned = group_by_policy(target.session, target.session.plan());
         loop {
-            let steps = self.advance_rollouts(state, target, &resources, rolling);
+            let steps = self.advance_rollouts(state, target, &planned, &resources, driver);
             let used: BTreeSet<String> = state
                 .record
                 .policies
@@ -149,26 +167,29 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         target: &PolicyRolloutTarget<'_>,
+        planned: &BTreeMap<ObjectRef, PlannedPolicy>,
         resources: &BTreeMap<String, PolicyResources>,
-        rolling: bool,
+        driver: RolloutDriver,
     ) -> Vec<RolloutStep> {
         let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
         let engine = target.session.build_engine();
         let none = PolicyResources::default();
         let mut steps = Vec::new();
-        for row in &target.session.plan().placements {
-            let key = row.object.to_string();
+        for (policy, planned) in planned {
+            let key = policy.to_string();
             let Some(rollout) = state.record.policies.get_mut(&key) else { continue };
             let moment = RolloutMoment {
                 now: Timestamp::now(),
-                rolling,
+                driver,
                 revision: target.tip,
                 resources: resources.get(&key).unwrap_or(&none),
                 approvals: &approvals,
             };
-            let step = engine
-                .control_plane(&row.dialect)
-                .and_then(|plane| plane.advance_rollout(row, rollout, &moment));
+            let clusters: Vec<ClusterName> = planned.clusters.iter().cloned().collect();
+            let clusters_of = |object: &ObjectRef| find_clusters(target.session.plan(), object);
+            let subject = RolloutSubject { policy, clusters: &clusters, clusters_of: &clusters_of };
+            let plane = engine.control_plane(&planned.dialect);
+            let step = plane.and_then(|plane| plane.rollout().advance_rollout(&subject, rollout, &moment));
             let used: BTreeSet<String> = rollout.used_revisions().cloned().collect();
             let leaving = rollout.clusters.values().filter(|cluster| cluster.leaving);
             let leaving: BTreeSet<String> = leaving.map(|cluster| cluster.revision.clone()).collect();

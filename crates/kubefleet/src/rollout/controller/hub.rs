@@ -93,7 +93,7 @@ impl RolloutController<'_> {
     fn policy_snapshot(&self, memory: &RolloutMemory) -> Object {
         let policy = self.placement.value_at(&["spec", "policy"]).cloned().unwrap_or_default();
         let read = PlacementPolicy::from_json(Some(&policy)).unwrap_or_default();
-        let picked = self.row.clusters.len();
+        let picked = self.subject.clusters.len();
         let is_scheduled = match read.placement_type {
             PlacementType::PickAll => true,
             PlacementType::PickFixed => read.cluster_names.len() == picked,
@@ -116,13 +116,12 @@ impl RolloutController<'_> {
         memory: &'h RolloutMemory,
         rollout: &'h PolicyRollout,
     ) -> impl Iterator<Item = Object> + 'h {
-        let placed = self.row.clusters.iter().map(|placed| &placed.name);
-        let names: BTreeSet<_> = placed.chain(rollout.clusters.keys()).collect();
+        let names: BTreeSet<_> = self.subject.clusters.iter().chain(rollout.clusters.keys()).collect();
         let apply_strategy = apply_strategy(self.placement);
         names.into_iter().map(move |name| {
             let known = rollout.clusters.get(name);
             let state = match known {
-                _ if !self.row.clusters.contains_cluster(name) => "Unscheduled",
+                _ if !self.subject.has_cluster(name) => "Unscheduled",
                 None => "Scheduled",
                 Some(_) => "Bound",
             };

@@ -6,7 +6,7 @@ use federate_kubernetes::condition::{self, Condition};
 
 use super::hub::{approval_token, open_requests};
 use super::memory::RunMemory;
-use super::{RolloutController, first_failure, format_cluster_count};
+use super::{RolloutController, format_cluster_count};
 use crate::rollout::run::RunRequeue;
 
 /// How far a run is.
@@ -86,7 +86,7 @@ impl RunReport {
         let (progress, message) = match self {
             Self::Refused(why) | Self::Failed(why) => (RolloutProgress::Halted, format!("{id}: {why}")),
             Self::Retries(why) => {
-                let why = first_failure(rollout).unwrap_or(why);
+                let why = rollout.first_failure().unwrap_or(why);
                 (RolloutProgress::Halted, format!("{at}: {why}"))
             }
             Self::Waits(what) => (RolloutProgress::Idle, format!("{id} {what}")),

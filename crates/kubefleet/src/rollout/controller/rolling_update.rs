@@ -1,58 +1,43 @@
 //! A round of the rolling strategy, for the newest revision.
 
+use federate_dialect::rollout::RolloutDecision;
 use federate_dialect::{ClusterRollout, PolicyRollout, RolloutMoment, RolloutProgress, RolloutStep};
-use federate_kubernetes::ClusterName;
 
-use super::{RolloutController, first_failure, format_cluster_count};
-use crate::rollout::rolling_update::{self, RollingStep, RolloutBatch};
+use super::{RolloutController, format_cluster_count};
+use crate::rollout::rolling_update::{self, RollingStep};
 use crate::rollout::row::{BindingResources, BindingRow, BindingState};
 
 impl RolloutController<'_> {
-    /// Releases the newest revision to the clusters of the next batch. Clusters of the batch that are no longer picked
+    /// Releases the newest revision to the clusters of the next round. Clusters of the round that are no longer picked
     /// are marked as leaving.
-    pub(in crate::rollout) fn release_next_batch(
+    fn release_next_round(
         &self,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
-    ) -> Result<RolloutBatch, serde_json::Error> {
-        for (name, cluster) in &mut rollout.clusters {
-            // The revision changes nothing in this cluster.
-            if cluster.resources == resource_digest(moment, name) && self.row.clusters.contains_cluster(name)
-            {
-                moment.revision.clone_into(&mut cluster.revision);
-            }
-        }
+    ) -> Result<RolloutDecision, serde_json::Error> {
+        rollout.keep_unchanged(&self.subject, moment);
         let rows = self.build_rows(rollout, moment);
         let round =
             match rolling_update::compute_next_step(self.placement, &rows, moment.now, &self.behaviour)? {
                 RollingStep::Round(round) => round,
-                RollingStep::Cleanup => RolloutBatch {
-                    need_roll: true,
-                    wait: rolling_update::CLEANUP_WAIT,
-                    ..RolloutBatch::default()
+                RollingStep::Cleanup => RolloutDecision {
+                    recheck: Some(rolling_update::CLEANUP_WAIT),
+                    ..RolloutDecision::default()
                 },
             };
-        for name in &round.update {
-            let is_picked = self.row.clusters.contains_cluster(name);
-            match rollout.clusters.get_mut(name) {
-                Some(cluster) if !is_picked => (cluster.leaving, cluster.since) = (true, Some(moment.now)),
-                _ => {
-                    let digest = resource_digest(moment, name);
-                    let released = ClusterRollout::from_release(moment.revision, digest, moment.now);
-                    rollout.clusters.insert(name.clone(), released);
-                }
-            }
+        for name in round.starting() {
+            rollout.release(name, &self.subject, moment);
         }
         Ok(round)
     }
 
-    pub(super) fn carry_out_rolling(
+    pub(super) fn advance_rolling_update(
         &self,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
     ) -> RolloutStep {
         let id = &self.placement.id;
-        let round = match self.release_next_batch(rollout, moment) {
+        let round = match self.release_next_round(rollout, moment) {
             Ok(round) => round,
             Err(error) => {
                 let step = self.progress_step(rollout, moment.revision);
@@ -62,23 +47,23 @@ impl RolloutController<'_> {
         };
         let step = self.progress_step(rollout, moment.revision);
         let open = rollout.clusters.values().any(ClusterRollout::is_open);
-        let all = format_cluster_count(self.row.clusters.len());
-        let (progress, message) = match first_failure(rollout) {
+        let all = format_cluster_count(self.subject.clusters.len());
+        let (progress, message) = match rollout.first_failure() {
             Some(why) => (RolloutProgress::Halted, format!("{id}: {why}; {} of {all} updated", step.updated)),
-            None if open || round.need_roll => {
+            None if open || !round.is_done => {
                 (RolloutProgress::Going, format!("{id}: {} of {all} updated", step.updated))
             }
             None => (RolloutProgress::Done, String::new()),
         };
-        let waits = round.need_roll && round.wait.is_positive();
-        let next = moment.now.checked_add(round.wait).ok().filter(|_| waits);
+        let wait = round.recheck.filter(|wait| !round.is_done && wait.is_positive());
+        let next = wait.and_then(|wait| moment.now.checked_add(wait).ok());
         RolloutStep { progress, message, next, ..step }
     }
 
     /// The bindings, in the order of their clusters.
     fn build_rows(&self, rollout: &PolicyRollout, moment: &RolloutMoment<'_>) -> Vec<BindingRow> {
-        let placed = self.row.clusters.iter().map(|placed| &placed.name);
-        let new = placed.filter(|name| !rollout.clusters.contains_key(*name)).map(|name| BindingRow {
+        let picked = self.subject.clusters.iter();
+        let new = picked.filter(|name| !rollout.clusters.contains_key(*name)).map(|name| BindingRow {
             cluster: name.clone(),
             state: BindingState::Scheduled,
             resources: BindingResources::Old,
@@ -88,7 +73,7 @@ impl RolloutController<'_> {
         });
         let old = rollout.clusters.iter().map(|(name, cluster)| BindingRow {
             cluster: name.clone(),
-            state: if self.row.clusters.contains_cluster(name) {
+            state: if self.subject.has_cluster(name) {
                 BindingState::Bound
             } else {
                 BindingState::Unscheduled
@@ -106,9 +91,4 @@ impl RolloutController<'_> {
         rows.sort_by(|a, b| a.cluster.cmp(&b.cluster));
         rows
     }
-}
-
-/// The digest of what the newest revision sends to a cluster; empty if it sends nothing.
-fn resource_digest<'m>(moment: &RolloutMoment<'m>, cluster: &ClusterName) -> &'m str {
-    moment.resources.clusters.get(cluster).map_or("", String::as_str)
 }

@@ -22,7 +22,7 @@ use crate::version::{ResourceSnapshots, RunState};
 const MAX_RECONCILES: usize = 10_000;
 
 impl RolloutController<'_> {
-    pub(super) fn carry_out_runs(
+    pub(super) fn advance_runs(
         &self,
         rollout: &mut PolicyRollout,
         moment: &RolloutMoment<'_>,
@@ -73,7 +73,7 @@ impl RolloutController<'_> {
         let open = steps.iter().position(|step| step.progress != RolloutProgress::Halted);
         match open.or_else(|| (!steps.is_empty()).then_some(0)) {
             Some(first) => steps.swap_remove(first),
-            None => self.without_run(rollout, moment),
+            None => self.describe_idle(rollout, moment),
         }
     }
 
@@ -186,10 +186,10 @@ impl RolloutController<'_> {
     }
 
     /// No run is under way.
-    fn without_run(&self, rollout: &PolicyRollout, moment: &RolloutMoment<'_>) -> RolloutStep {
+    pub(super) fn describe_idle(&self, rollout: &PolicyRollout, moment: &RolloutMoment<'_>) -> RolloutStep {
         let step = self.progress_step(rollout, moment.revision);
-        let left = rollout.clusters.keys().filter(|name| !self.row.clusters.contains_cluster(name)).count();
-        let total = self.row.clusters.len() + left;
+        let left = rollout.clusters.keys().filter(|name| !self.subject.has_cluster(name)).count();
+        let total = self.subject.clusters.len() + left;
         let waiting = total - step.updated;
         if waiting == 0 {
             return step;

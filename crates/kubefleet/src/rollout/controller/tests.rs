@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{
-    Dialect, Placed, PlannerInput, PolicyResources, PolicyRollout, PreviousPlan, RolloutMoment,
-    RolloutProgress, RolloutStep, SharedLists,
+    Dialect, PlannerInput, PolicyResources, PolicyRollout, PreviousPlan, RolloutDriver, RolloutMoment,
+    RolloutProgress, RolloutStep, RolloutSubject, SharedLists,
 };
 use federate_kubernetes::{ClusterName, LiveObjects, Object, ObjectRef};
 use federate_repo::{ClaimedObject, Repo, Role};
@@ -21,7 +21,7 @@ struct Loop {
     repo: Repo,
     clusters: Vec<Cluster>,
     placement: ObjectRef,
-    row: Placement,
+    picked: Vec<ClusterName>,
     rollout: PolicyRollout,
     approvals: BTreeSet<String>,
     now: Timestamp,
@@ -60,14 +60,11 @@ impl Loop {
         let (kind, name) = placement;
         let placement = object(kind, name, &json!({"strategy": strategy}));
         let id = placement.id.clone();
-        let mut row = Placement::new("kubefleet", id.clone(), Some(id.clone()));
-        row.clusters =
-            ["a1", "a2", "c"].map(|name| Placed { name: name.into(), replicas: None }).into_iter().collect();
         let mut all = Self {
             repo: Repo::default(),
             clusters: ["a1", "a2", "c"].map(cluster).to_vec(),
             placement: id.clone(),
-            row,
+            picked: ["a1", "a2", "c"].map(Into::into).to_vec(),
             rollout: PolicyRollout::new(id),
             approvals: BTreeSet::new(),
             now: Timestamp::UNIX_EPOCH,
@@ -94,7 +91,7 @@ impl Loop {
     /// The newest revision of the repo, and what it renders everywhere.
     fn revision(&mut self, revision: &str, content: &str) {
         revision.clone_into(&mut self.revision);
-        let names = self.row.clusters.iter().map(|placed| placed.name.clone());
+        let names = self.picked.iter().cloned();
         let clusters: BTreeMap<ClusterName, String> = names.map(|name| (name, content.to_owned())).collect();
         self.resources = PolicyResources { digest: format!("{content} {}", clusters.len()), clusters };
     }
@@ -115,16 +112,19 @@ impl Loop {
         let plane = KubeFleet.compile_policies(input);
         let moment = RolloutMoment {
             now: self.now,
-            rolling: true,
+            driver: RolloutDriver::Placements,
             revision: &self.revision,
             resources: &self.resources,
             approvals: &self.approvals,
         };
-        assert!(plane.controls_updates_of(&self.placement, true));
+        let rules = plane.rollout();
+        assert!(rules.controls_updates_of(&self.placement, moment.driver));
         // What a process remembers is what it reads again.
         let kept = serde_json::to_string(&self.rollout).unwrap();
         self.rollout = serde_json::from_str(&kept).unwrap();
-        plane.advance_rollout(&self.row, &mut self.rollout, &moment).unwrap()
+        let subject =
+            RolloutSubject { policy: &self.placement, clusters: &self.picked, clusters_of: &|_| None };
+        rules.advance_rollout(&subject, &mut self.rollout, &moment).unwrap()
     }
 
     /// Sends what was released, except to clusters that fail. Returns the steps in words.
@@ -209,7 +209,7 @@ fn a_run_keeps_its_resources_and_ends_when_what_it_found_changes() {
     assert_eq!(sync.rollout.revisions, BTreeSet::from(["00000001".to_owned()]), "it is still to be sent");
     // A revision with the same resources takes its place.
     sync.revision("00000003", "one");
-    sync.row.clusters.retain(|placed| &*placed.name != "c");
+    sync.picked.retain(|name| &**name != "c");
     sync.revision("00000003", "one");
     let step = sync.go(&[]);
     assert_eq!(step.progress, RolloutProgress::Halted);
@@ -277,7 +277,7 @@ fn rolling_updates_keep_enough_clusters_available() {
     let step = sync.go(&[]);
     assert_eq!((step.progress, sync.revisions().as_str()), (RolloutProgress::Done, "a1@3 a2@3 c@3"));
     // A revision that changes nothing needs no rollout, and a cluster that is left has no resources in the end.
-    sync.row.clusters.retain(|placed| &*placed.name != "c");
+    sync.picked.retain(|name| &**name != "c");
     sync.revision("00000004", "three");
     assert_eq!(sync.go(&[]).progress, RolloutProgress::Done);
     assert_eq!(sync.revisions(), "a1@4 a2@4");

@@ -1,8 +1,7 @@
 //! The execution of a stage: the tasks before it, its clusters, the tasks after it.
 //!
-//! Facts: clusters are started in order up to the maximum concurrency. A cluster that succeeds frees its place
-//! in the same pass; one that fails keeps it. If another client changes a binding that is being updated, the
-//! run ends.
+//! Facts: a cluster that succeeds frees its place in the same pass; one that fails keeps it, and others start. If
+//! another client changes a binding that is being updated, the run ends.
 
 use federate_kubernetes::condition::{self, Condition};
 use jiff::SignedDuration;
@@ -12,6 +11,7 @@ use super::approval::TaskTiming;
 use super::binding::DesiredBinding;
 use super::status::{ClusterUpdatingStatus, StageStatus};
 use super::{APPROVAL_POLL_INTERVAL, Failure, MAX_CLUSTER_UPDATE_TIME, POLL_INTERVAL, Progress, Run};
+use federate_dialect::rollout::stage::{ActiveStage, TasksAfterStage};
 use federate_dialect::stages::ClusterAmount;
 
 /// The result of a pass over the clusters of a stage.
@@ -19,8 +19,6 @@ use federate_dialect::stages::ClusterAmount;
 struct Pass {
     failures: Vec<Failure>,
     stuck: Vec<String>,
-    /// The number of clusters in progress.
-    busy: i64,
     /// The number of updated clusters. A cluster that is up to date when it is started counts from the next
     /// pass on.
     done: usize,
@@ -100,7 +98,7 @@ impl Run<'_> {
         amount.map_or(1, |amount| amount.rounded_down(total)).max(1)
     }
 
-    /// One pass over the clusters.
+    /// One pass over the clusters: those that are being updated are checked, and others start in their place.
     fn update_clusters(&mut self, index: usize, stage: &mut StageStatus) -> Pass {
         let most = self.max_concurrency(index, stage.clusters.len());
         let wanted = DesiredBinding {
@@ -109,15 +107,7 @@ impl Run<'_> {
         };
         let mut pass = Pass::default();
         let mut clusters = std::mem::take(&mut stage.clusters);
-        for cluster in &mut clusters {
-            if pass.busy >= most {
-                break;
-            }
-            if cluster.is_true("Succeeded") {
-                pass.done += 1;
-                continue;
-            }
-            pass.busy += 1;
+        for cluster in clusters.iter_mut().filter(|cluster| !cluster.is_true("Succeeded")) {
             if cluster.find_condition("Succeeded").is_some_and(Condition::is_false) {
                 pass.failures.push(Failure::unexpected_behavior(format!(
                     "the cluster `{}` in the stage {} has failed",
@@ -125,7 +115,16 @@ impl Run<'_> {
                 )));
             } else if cluster.is_true("Started") {
                 self.check_cluster(stage, cluster, &wanted, &mut pass);
-            } else {
+            }
+        }
+        pass.done = clusters.iter().filter(|cluster| cluster.is_true("Succeeded")).count();
+        let active = ActiveStage {
+            clusters: clusters.iter().map(ClusterUpdatingStatus::to_update).collect(),
+            max_concurrency: usize::try_from(most).unwrap_or(1),
+            halts_on_failure: false,
+        };
+        for name in active.advance().starting() {
+            if let Some(cluster) = clusters.iter_mut().find(|cluster| *cluster.cluster_name == **name) {
                 self.start_cluster(stage, cluster, &wanted, &mut pass);
             }
         }
@@ -187,12 +186,7 @@ impl Run<'_> {
             return;
         }
         match binding.check_updated(&stage.stage_name, &self.name, &self.behaviour) {
-            Ok(true) => {
-                cluster.mark_succeeded(self.now);
-                pass.busy -= 1;
-                pass.done += 1;
-                return;
-            }
+            Ok(true) => return cluster.mark_succeeded(self.now),
             Ok(false) => {}
             Err(failure) => pass.failures.push(failure),
         }
@@ -215,36 +209,31 @@ impl Run<'_> {
         stage.set_condition("Progressing", "False", "StageUpdatingWaiting", message, self.now);
         let since =
             condition::find_condition(&stage.conditions, "Progressing").and_then(|c| c.last_transition_time);
-        let (mut open, mut left) = (false, SignedDuration::ZERO);
+        let (mut wait, mut is_approved, mut failed) = (SignedDuration::ZERO, true, None);
         let mut tasks = std::mem::take(&mut stage.after);
-        let mut failed = None;
         for (number, task) in tasks.iter_mut().enumerate() {
             if task.kind == "TimedWait" {
-                let waited = since.map(|since| self.now.duration_since(since)).unwrap_or_default();
-                let rest = self.wait_time(index, number).saturating_sub(waited);
-                if rest > SignedDuration::ZERO {
-                    (open, left) = (true, rest);
-                } else {
-                    let reason = "AfterStageTaskWaitTimeElapsed";
-                    task.set_condition("WaitTimeElapsed", "True", reason, "Wait time elapsed", self.now);
-                }
+                wait = self.wait_time(index, number);
                 continue;
             }
             match self.check_approval(task, &name, TaskTiming::After) {
-                Ok(approved) => open |= !approved,
+                Ok(approved) => is_approved &= approved,
                 Err(failure) => failed = failed.or(Some(failure)),
             }
+        }
+        let open =
+            TasksAfterStage { since: since.unwrap_or(self.now), wait, is_approved }.find_open(self.now);
+        let left = open.map(|open| open.left).filter(SignedDuration::is_positive);
+        for task in tasks.iter_mut().filter(|task| task.kind == "TimedWait" && left.is_none()) {
+            let reason = "AfterStageTaskWaitTimeElapsed";
+            task.set_condition("WaitTimeElapsed", "True", reason, "Wait time elapsed", self.now);
         }
         stage.after = tasks;
         if let Some(failure) = failed {
             return Err(failure);
         }
-        if open {
-            return Ok(Progress::Wait(if left > SignedDuration::ZERO {
-                left
-            } else {
-                APPROVAL_POLL_INTERVAL
-            }));
+        if open.is_some() {
+            return Ok(Progress::Wait(left.unwrap_or(APPROVAL_POLL_INTERVAL)));
         }
         self.mark_progressing();
         stage.mark_succeeded(self.now);

@@ -1,5 +1,6 @@
 //! The status of a run: its stages, their clusters and tasks.
 
+use federate_dialect::rollout::{ClusterUpdate, UpdateState};
 use federate_kubernetes::Object;
 use federate_kubernetes::condition::{self, Condition};
 use jiff::Timestamp;
@@ -170,6 +171,17 @@ impl ClusterUpdatingStatus {
     /// The status of a cluster whose update has not started.
     pub(super) fn new(cluster: &str) -> Self {
         Self { cluster_name: cluster.to_owned(), ..Self::default() }
+    }
+
+    /// How far its update is.
+    pub(super) fn to_update(&self) -> ClusterUpdate {
+        let state = match self.find_condition("Succeeded") {
+            Some(succeeded) if succeeded.is_true() => UpdateState::Updated,
+            Some(succeeded) if succeeded.is_false() => UpdateState::Failed,
+            _ if self.is_true("Started") => UpdateState::Updating,
+            _ => UpdateState::Pending,
+        };
+        ClusterUpdate { state, ..ClusterUpdate::pending(self.cluster_name.as_str().into()) }
     }
 
     pub(super) fn mark_started(&mut self, now: Timestamp) {
