@@ -368,6 +368,52 @@ Deployment shop/web     3         3    12
 3 replicas lost, 3 regained, 0 missing
 ";
     assert_eq!(repo.run("whatif --lose m3 --remove m3").code(1).out, text);
+    // A limit that permits nothing is waited for until the end, and so is an update run.
+    let limited = repo.read("all.json");
+    for strategy in [
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 0}}),
+        json!({"type": "External"}),
+    ] {
+        let former = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+        let text = limited.replace(&former.to_string(), &strategy.to_string());
+        assert_ne!(text, limited);
+        repo.write("all.json", text);
+        let text = repo.run("whatif --remove m3 --remove m4").code(1).out;
+        assert!(text.contains("2 placements wait for their rollout"), "{text}");
+        assert!(!text.contains("rolled out"), "{text}");
+    }
+}
+
+#[test]
+fn sets_of_works_reach_new_clusters_as_fast_as_their_strategy_permits() {
+    let group = "open-cluster-management.io";
+    let metadata = json!({"name": "web", "namespace": "shop"});
+    let member = |name: &str| json!({"apiVersion": format!("cluster.{group}/v1"), "kind": "ManagedCluster", "metadata": {"name": name}});
+    let binding = json!({"apiVersion": format!("cluster.{group}/v1beta2"), "kind": "ManagedClusterSetBinding",
+        "metadata": {"name": "global", "namespace": "shop"}, "spec": {"clusterSet": "global"}});
+    let placement = json!({"apiVersion": format!("cluster.{group}/v1beta1"), "kind": "Placement", "metadata": metadata,
+        "spec": {"numberOfClusters": 2}});
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web"}]}}}});
+    let strategy =
+        json!({"type": "Progressive", "progressive": {"maxConcurrency": 1, "minSuccessTime": "5m"}});
+    let works = json!({"apiVersion": format!("work.{group}/v1alpha1"), "kind": "ManifestWorkReplicaSet", "metadata": metadata,
+        "spec": {"placementRefs": [{"name": "web", "rolloutStrategy": strategy}],
+            "manifestWorkTemplate": {"workload": {"manifests": [web]}}}});
+    let members = ["m1", "m2", "m3", "m4"].map(member).to_vec();
+    let items: Vec<serde_json::Value> = members.into_iter().chain([binding, placement, works]).collect();
+    let repo = Sandbox::new();
+    repo.write("all.json", json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string());
+    let out = repo.run("whatif --remove m1 --remove m2").code(1).out;
+    assert!(out.contains("           1 placement waits for its rollout\n"), "{out}");
+    assert!(out.contains("  t+5m     1 placement is rolled out\n           1 object moved\n"), "{out}");
+    // Without a time that a success must last, and without a limit, nothing waits.
+    for (from, to) in [("5m", "0s"), ("Progressive", "All")] {
+        repo.write("all.json", repo.read("all.json").replace(from, to));
+        let out = repo.run("whatif --remove m1 --remove m2").code(1).out;
+        assert!(!out.contains("rollout") && !out.contains("t+5m"), "{out}");
+    }
 }
 
 #[test]

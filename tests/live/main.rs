@@ -66,6 +66,7 @@ mod sync_trouble;
 mod sync_update_runs;
 mod sync_watch;
 mod sync_windows;
+mod sync_works;
 mod trouble;
 mod versions;
 mod waiting;

@@ -21,7 +21,7 @@ use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::{
     ControlPlaneAction, Dialect, DialectDecisions, Explanation, HubKinds, ManifestVariant, MemberManager,
     ObjectReferences, OutageStep, Placement, Plan, PlannerInput, PolicyClusters, PolicyPlanner, PreviousPlan,
-    Starter, TemplateReads,
+    RolloutRules, Starter, TemplateReads,
 };
 
 pub mod agent;
@@ -244,6 +244,10 @@ impl PolicyPlanner for OcmPlanner<'_> {
 
     fn never_adds_followers(&self) -> bool {
         self.placements.is_empty() && self.bundles.is_empty()
+    }
+
+    fn rollout(&self) -> &dyn RolloutRules {
+        self
     }
 
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {

@@ -18,6 +18,7 @@ use federate_kubernetes::ClusterName;
 use crate::api::work::{RolloutConfig, RolloutStrategy};
 use crate::schedule::groups::DecisionGroup;
 
+pub(crate) mod controller;
 pub(crate) mod works;
 
 /// What a rollout does at a moment, and which clusters it leaves.
