@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Baseline;
-use super::timeline::{BEFORE_SCENARIO, StagePlanner, Timeline, TimelineRun, count_in_words};
+use super::timeline::{StagePlanner, Timeline, TimelineRun, count_in_words};
 use super::variation::PlanVariation;
 use crate::Engine;
-use federate_dialect::{AwaitedClusters, ClusterReleaseTimes, RolloutOutcome, RowKey};
+use federate_dialect::{AwaitedClusters, BEFORE_SCENARIO, ClusterReleaseTimes, RolloutOutcome, RowKey};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The rollouts of policies whose placements have changed.
