@@ -177,7 +177,7 @@ fn optional_values_are_mapped() {
     assert!(!matches("managedCluster.metadata.name.optMap(x, x).hasValue()"));
     assert!(!matches("managedCluster.metadata.name.orValue(1) == 1"));
     assert!(!matches("optional.none().or(managedCluster.metadata.name).hasValue()"));
-    assert!(!matches("managedCluster.metadata.name.split('-').unwrapOpt() == []"));
+    assert!(!matches("[managedCluster.metadata.name].unwrapOpt() == []"));
 }
 
 #[test]
