@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
+use crate::snapshot::offline;
 
 /// A kind on the hub: group, version, kind, plural, scope.
 pub(crate) type Kind = [&'static str; 5];
@@ -216,7 +217,7 @@ fn a_hub_of_open_cluster_management_says_what_its_scheduler_reads() {
             "placement.yaml",
             &format!("{head}metadata: {{name: web, namespace: shop}}\nspec: {{{spec}}}\n"),
         );
-        sandbox.run("plan", "--snapshot snapshot -q").code(0).out
+        offline(&sandbox, "plan repo --snapshot snapshot -q").code(0).out
     };
     let steady = placement("{scoreCoordinate: {builtIn: Steady}}");
     assert!(steady.contains("m1"), "the decision is the memory: {steady}");
@@ -228,6 +229,6 @@ fn a_hub_of_open_cluster_management_says_what_its_scheduler_reads() {
         "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global, \
          namespace: shop}\nspec: {clusterSet: global}\n",
     );
-    let explained = sandbox.run("explain", "placement/web -n shop --snapshot snapshot").code(0).out;
+    let explained = offline(&sandbox, "explain placement/web repo -n shop --snapshot snapshot").code(0).out;
     assert!(explained.contains("none of the sets team is bound to the namespace shop"), "{explained}");
 }

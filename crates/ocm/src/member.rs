@@ -411,7 +411,8 @@ mod tests {
 
     #[test]
     fn a_work_owns_what_the_agent_or_federate_has_applied() {
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}});
+        let body =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}});
         let mut live = Object::from_manifest(body, "");
         assert!(!is_owned_by_work(&live));
         mark_as_managed(&mut live);

@@ -107,3 +107,47 @@ pub(super) fn expires_later(member: &Member<'_>, tolerations: &[Toleration], clo
     }
     expires
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taint(added: Option<&str>) -> MemberTaint {
+        let added = added.map(|time| time.parse().unwrap());
+        MemberTaint { key: "a".to_owned(), value: "1".to_owned(), effect: NO_SELECT.to_owned(), added }
+    }
+
+    fn toleration(operator: &str, value: &str, seconds: Option<i64>) -> Toleration {
+        let (operator, value) = (operator.to_owned(), value.to_owned());
+        Toleration { key: "a".to_owned(), operator, value, seconds, ..Toleration::default() }
+    }
+
+    #[test]
+    fn a_toleration_matches_by_its_operator() {
+        let matches = |operator, value| matches(&taint(None), &toleration(operator, value, None));
+        assert!(matches("Exists", "") && matches("", "1") && matches("Equal", "1"));
+        assert!(!matches("", "2") && !matches("In", "1"));
+    }
+
+    #[test]
+    fn a_toleration_ends_after_its_seconds() {
+        let clock = |time: &str| TolerationClock::new(Some(time.parse().unwrap()), false);
+        let added = taint(Some("2026-11-26T00:00:00Z"));
+        let holds = |seconds, clock| is_tolerated(&added, &toleration("Exists", "", Some(seconds)), clock);
+        assert!(holds(60, clock("2026-11-26T00:00:59Z")) && !holds(60, clock("2026-11-26T00:01:00Z")));
+        assert!(!holds(-60, clock("2026-11-26T00:00:00Z")) && holds(0, clock("2026-11-25T23:59:59Z")));
+        assert!(
+            holds(i64::MAX, clock("9000-01-01T00:00:00Z")) && !holds(i64::MIN, clock("0001-01-01T00:00:00Z"))
+        );
+        assert!(holds(-60, TolerationClock::new(None, false)), "without a clock, none has ended");
+        assert!(!holds(60, TolerationClock::new(None, true)) && !holds(60, TolerationClock::Over));
+        let endless = toleration("Exists", "", None);
+        assert!(is_tolerated(&added, &endless, TolerationClock::Over));
+        let unknown = taint(None);
+        let limited = toleration("Exists", "", Some(60));
+        assert!(
+            is_tolerated(&unknown, &limited, clock("2026-11-26T00:00:00Z")),
+            "it was added at no known time"
+        );
+    }
+}
