@@ -43,12 +43,18 @@ pub(crate) fn end_tolerations(
         let name = &member.cluster.name;
         match find_end(planner, subject, member, moment) {
             Some(end) if end > moment.seconds => outcome.wait_until(end),
-            Some(_) => drop(expired.insert(name.clone())),
+            Some(_) => {
+                // A taint for new clusters does not matter where the cluster is selected.
+                let tolerations = &subject.spec.tolerations;
+                let leaves = find_untolerated(member, tolerations, true, TolerationClock::Over).is_some();
+                if leaves && row.clusters.contains_cluster(name) && !memory.expired.contains(name) {
+                    outcome.evicted.push(name.clone());
+                }
+                expired.insert(name.clone());
+            }
             None => {}
         }
     }
-    let leaves = |name: &&ClusterName| !memory.expired.contains(*name) && row.clusters.contains_cluster(name);
-    outcome.evicted = expired.iter().filter(leaves).cloned().collect();
     if memory.expired != expired {
         let mut after = row.clone();
         after.write_scheduler_state(&PlacementMemory { expired, ..memory });
