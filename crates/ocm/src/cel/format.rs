@@ -119,7 +119,7 @@ fn write_whole(value: &CelValue, write: impl Fn(u64) -> String) -> Option<String
 }
 
 fn write_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// A value as `%s` writes it.
