@@ -210,8 +210,7 @@ fn a_taint_moves_a_placement_when_its_toleration_ends() {
 fn a_lost_cluster_is_replaced_when_the_hub_notices_and_nothing_tolerates_it() {
     let moved_at = |tolerations: &str| {
         let json = tolerating(tolerations).run("whatif --lose alpha -o json").code(1).json();
-        let stages = json["timeline"].as_array().unwrap().iter();
-        let first = stages.clone().find(|stage| stage["moved"] != 0);
+        let first = json["timeline"].as_array().unwrap().iter().find(|stage| stage["moved"] != 0);
         first.unwrap_or_else(|| panic!("{json:#}"))["seconds"].as_i64().unwrap()
     };
     assert_eq!(moved_at(""), 300);
