@@ -234,3 +234,55 @@ fn federation_v1_deletes_whatever_has_the_name() {
         SyncOp::Delete(_)
     ));
 }
+
+const OCM: &str = "
+{apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: m1}}
+---
+apiVersion: work.open-cluster-management.io/v1
+kind: ManifestWork
+metadata: {name: w, namespace: m1}
+spec:
+  workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: shop}, data: {k: v}}]}
+";
+
+#[test]
+fn the_agent_of_works_adopts_what_no_work_owns() {
+    let sent = created(reconcile(OCM, "ConfigMap", "m1", None));
+    assert_eq!(
+        sent["metadata"].get("ownerReferences"),
+        None,
+        "federate's objects have no work in the member"
+    );
+    let adopts = |live: &Value| reconcile(OCM, "ConfigMap", "m1", Some(live)).unwrap().adopts;
+    assert!(adopts(&sent));
+    let mut owned = sent.clone();
+    owned["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork", "name": "w", "uid": "w",
+    }]);
+    assert!(!adopts(&owned));
+    owned["data"] = json!({"k": "w"});
+    let Some(SyncOp::Update(fixed)) = reconcile(OCM, "ConfigMap", "m1", Some(&owned)).map(|a| a.op) else {
+        panic!("not updated")
+    };
+    assert_eq!(fixed["data"], json!({"k": "v"}));
+    assert_eq!(fixed["metadata"]["ownerReferences"], owned["metadata"]["ownerReferences"]);
+}
+
+#[test]
+fn a_work_says_how_its_objects_are_updated() {
+    let with = |strategy: &str| {
+        let config = format!(
+            "  manifestConfigs: [{{resourceIdentifier: {{group: '', resource: configmaps, namespace: shop, name: c}}, \
+             updateStrategy: {strategy}}}]\n"
+        );
+        OCM.to_owned() + &config
+    };
+    let mut live = created(reconcile(OCM, "ConfigMap", "m1", None));
+    live["data"] = json!({"k": "w"});
+    let act = |strategy: &str| reconcile(&with(strategy), "ConfigMap", "m1", Some(&live)).unwrap();
+    assert_eq!(act("{type: CreateOnly}").op, SyncOp::Nothing);
+    let read_only = act("{type: ReadOnly}");
+    assert_eq!((read_only.op, read_only.status), (SyncOp::Nothing, "ReadOnly"));
+    let applied = act("{type: ServerSideApply, serverSideApply: {force: true}}");
+    assert!(matches!(applied.op, SyncOp::Apply { manager: "work-agent", force: true, .. }), "{applied:?}");
+}

@@ -159,6 +159,16 @@ fn adopted_objects_lose_what_their_control_plane_has_left() {
                 resourceSelectors: [{apiVersion: v1, kind: ConfigMap}]\n";
     let labels = |mark: &str| json!({"gone": "1", "keep": "1", mark: "true"});
     let owner = json!([{"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "AppliedWork", "name": "w", "uid": "w"}]);
+    let work = json!([{"apiVersion": "work.open-cluster-management.io/v1", "kind": "AppliedManifestWork", "name": "w", "uid": "w"}]);
+    let of_work = |manager: &str, operation: &str| {
+        let labels = json!({"gone": "1", "keep": "1"});
+        let annotations = json!({"open-cluster-management.io/config-spec-hash": "h"});
+        sent(
+            manager,
+            operation,
+            json!({"labels": labels, "annotations": annotations, "ownerReferences": work}),
+        )
+    };
     let cases = [
         sent(
             "karmada-controller-manager",
@@ -186,6 +196,10 @@ fn adopted_objects_lose_what_their_control_plane_has_left() {
             "Update",
             json!({"labels": {"gone": "1", "keep": "1"}, "ownerReferences": owner}),
         ),
+        of_work("work-agent", "Apply"),
+        of_work("work-agent-shop", "Apply"),
+        of_work("work", "Update"),
+        of_work("registration-operator", "Update"),
     ];
     for live in cases {
         let sandbox = Sandbox::new()

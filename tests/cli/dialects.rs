@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use crate::sandbox::Sandbox;
 
 /// One cluster of each kind of inventory, without status.
-const INVENTORIES: [(&str, &str); 5] = [
+const INVENTORIES: [(&str, &str); 6] = [
     ("Cluster", "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\n"),
     ("FederatedCluster", "apiVersion: core.kubeadmiral.io/v1alpha1\nkind: FederatedCluster\n"),
     ("MemberCluster", "apiVersion: cluster.kubernetes-fleet.io/v1\nkind: MemberCluster\n"),
     ("KubeFedCluster", "apiVersion: core.kubefed.io/v1beta1\nkind: KubeFedCluster\n"),
     ("federation Cluster", "apiVersion: federation/v1beta1\nkind: Cluster\n"),
+    ("ManagedCluster", "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\n"),
 ];
 
 fn cluster(head: &str, name: &str, env: &str) -> String {
@@ -35,6 +36,7 @@ fn placed_by(dialect: &str) -> String {
         }
         "kubefleet" => format!("{}---\n{KUBEFLEET}", deployment("")),
         "kubefed" => KUBEFED.to_owned(),
+        "ocm" => OCM.to_owned(),
         _ => deployment(V1),
     }
 }
@@ -81,6 +83,24 @@ metadata: {name: shop, namespace: shop}
 spec: {placement: {clusterSelector: {}}}
 ";
 
+const OCM: &str = "apiVersion: cluster.open-cluster-management.io/v1beta2
+kind: ManagedClusterSetBinding
+metadata: {name: global, namespace: shop}
+spec: {clusterSet: global}
+---
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata: {name: prod, namespace: shop}
+spec: {predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {env: prod}}}}]}
+---
+apiVersion: work.open-cluster-management.io/v1alpha1
+kind: ManifestWorkReplicaSet
+metadata: {name: web, namespace: shop}
+spec:
+  placementRefs: [{name: prod}]
+  manifestWorkTemplate: {workload: {manifests: [{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}, spec: {replicas: 4}}]}}
+";
+
 const V1: &str = "  annotations:\n    federation.alpha.kubernetes.io/cluster-selector: '[{\"key\":\"env\",\"operator\":\"in\",\"values\":[\"prod\"]}]'\n";
 
 /// The rows of the plan for an object.
@@ -95,7 +115,7 @@ fn names(row: &Value) -> Vec<&str> {
 
 #[test]
 fn every_dialect_places_on_every_inventory() {
-    for dialect in ["karmada", "kubeadmiral", "kubefleet", "kubefed", "v1"] {
+    for dialect in ["karmada", "kubeadmiral", "kubefleet", "kubefed", "v1", "ocm"] {
         for (inventory, head) in INVENTORIES {
             let repo = Sandbox::new()
                 .file("m1.yaml", cluster(head, "m1", "prod"))
@@ -117,10 +137,14 @@ fn one_inventory_may_mix_kinds() {
     for (at, (_, head)) in INVENTORIES.iter().enumerate() {
         repo = repo.file(&format!("c{at}.yaml"), cluster(head, &format!("m{at}"), "prod"));
     }
-    for dialect in ["karmada", "kubeadmiral", "kubefleet", "kubefed", "v1"] {
+    for dialect in ["karmada", "kubeadmiral", "kubefleet", "kubefed", "v1", "ocm"] {
         repo.write("web.yaml", placed_by(dialect));
         let plan = repo.run("plan -o json").code(0).json();
-        assert_eq!(names(rows(&plan, "Deployment", "web")[0]), ["m0", "m1", "m2", "m3", "m4"], "{dialect}");
+        assert_eq!(
+            names(rows(&plan, "Deployment", "web")[0]),
+            ["m0", "m1", "m2", "m3", "m4", "m5"],
+            "{dialect}"
+        );
     }
 }
 

@@ -40,6 +40,7 @@ fn every_dialect_gets_its_own_kinds() {
         ("kubeadmiral", "kind: FederatedCluster"),
         ("kubefleet", "kind: MemberCluster"),
         ("kubefed", "kind: KubeFedCluster"),
+        ("ocm", "kind: ManagedCluster"),
     ] {
         let sandbox = Sandbox::new().file("web.yaml", WEB).file("namespace.yaml", namespace);
         let line = format!("init --dialect {dialect} --cluster eu-1 us-1");

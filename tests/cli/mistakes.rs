@@ -77,6 +77,11 @@ fn in_kubefeds_repo() {
 }
 
 #[test]
+fn in_a_repo_of_open_cluster_management() {
+    mistakes("ocm");
+}
+
+#[test]
 fn in_a_repo_of_federation_v1() {
     mistakes("federation-v1");
 }

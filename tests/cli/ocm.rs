@@ -75,7 +75,7 @@ fn a_negative_number_and_an_expression_are_errors() {
     for (field, code) in [
         ("numberOfClusters: -1", "error[negative-number]"),
         (
-            "predicates: [{requiredClusterSelector: {celSelector: {celExpressions: [\"'a'.format([]) == 'a'\"]}}}]",
+            "predicates: [{requiredClusterSelector: {celSelector: {celExpressions: [\"format.uuid().validate('a').hasValue()\"]}}}]",
             "error[expression]",
         ),
         (
@@ -115,7 +115,12 @@ fn placements_that_share_clusters_depend_on_their_order() {
         )
     });
     repo.write("placement.yaml", two.join("---\n"));
-    assert!(repo.run("check").code(1).out.contains("warning[order-dependent]"));
+    let out = repo.run("check").code(1).out;
+    for (name, line) in [("a", 4), ("b", 9)] {
+        let words =
+            format!("warning[order-dependent]: the clusters of Placement shop/{name} depend on the order");
+        assert!(out.contains(&words) && out.contains(&format!(" --> placement.yaml:{line}:")), "{out}");
+    }
 }
 
 #[test]
@@ -163,4 +168,67 @@ fn a_work_follows_its_placements_once() {
     repo.write("other.yaml", work("{name: all}", "b", "x"));
     let ran = repo.run("check").code(2);
     assert!(ran.out.contains("error[placed-in-duplicate]"), "{}", ran.out);
+}
+
+/// A repo whose placement selects one cluster and tolerates taints for some time.
+fn tolerating(tolerations: &str) -> Sandbox {
+    let repo = shop();
+    let head = PLACEMENT.split("spec:").next().unwrap();
+    repo.write(
+        "placement.yaml",
+        format!("{head}spec: {{numberOfClusters: 1, tolerations: [{tolerations}]}}\n"),
+    );
+    repo
+}
+
+#[test]
+fn a_taint_moves_a_placement_when_its_toleration_ends() {
+    let repo = tolerating("{key: maintenance, operator: Exists, tolerationSeconds: 300}");
+    let taint = "whatif --taint alpha=maintenance:NoSelect";
+    for scenario in [taint.to_owned(), format!("{taint} --at 2026-11-26T00:00:00Z")] {
+        let out = repo.run(&scenario).code(1).out;
+        assert!(out.contains("  t+5m     1 placement is evicted\n"), "{out}");
+        let json = repo.run(&format!("{scenario} -o json")).code(1).json();
+        let stages = json["timeline"].as_array().unwrap();
+        let moved: Vec<(i64, i64)> = stages
+            .iter()
+            .map(|stage| (stage["seconds"].as_i64().unwrap(), stage["moved"].as_i64().unwrap()))
+            .collect();
+        assert_eq!(moved, [(0, 0), (300, 1)], "{json:#}");
+    }
+    // A taint without a toleration moves it at once, one for new clusters never.
+    let at_once = repo.run("whatif --taint alpha=other:NoSelect -o json").code(1).json();
+    assert_eq!(at_once["timeline"][0]["moved"], 1, "{at_once:#}");
+    let for_new = repo.run("whatif --taint alpha=maintenance:NoSelectIfNew").code(0).out;
+    assert!(!for_new.contains("evicted"), "{for_new}");
+    let endless =
+        tolerating("{key: maintenance, operator: Exists, tolerationSeconds: 300}, {operator: Exists}");
+    endless.run(taint).code(0);
+}
+
+#[test]
+fn a_lost_cluster_is_replaced_when_the_hub_notices_and_nothing_tolerates_it() {
+    let moved_at = |tolerations: &str| {
+        let json = tolerating(tolerations).run("whatif --lose alpha -o json").code(1).json();
+        let first = json["timeline"].as_array().unwrap().iter().find(|stage| stage["moved"] != 0);
+        first.unwrap_or_else(|| panic!("{json:#}"))["seconds"].as_i64().unwrap()
+    };
+    assert_eq!(moved_at(""), 300);
+    let unreachable = "cluster.open-cluster-management.io/unreachable";
+    assert_eq!(moved_at(&format!("{{key: {unreachable}, operator: Exists, tolerationSeconds: 600}}")), 900);
+}
+
+#[test]
+fn an_explanation_shows_the_taint_with_its_time() {
+    let repo = tolerating("{key: maintenance, operator: Exists, tolerationSeconds: 300}");
+    let taint = "[{key: maintenance, effect: NoSelect, timeAdded: '2026-11-26T00:00:00Z'}]";
+    repo.write(
+        "clusters.yaml",
+        CLUSTERS.replacen("{region: eu}}\n", &format!("{{region: eu}}}}\nspec: {{taints: {taint}}}\n"), 1),
+    );
+    let explain = |time: &str| repo.run(&format!("explain placement/web -n shop --now {time}")).code(0).out;
+    assert!(explain("2026-11-26T00:04:59Z").contains("✓ alpha"));
+    let after = explain("2026-11-26T00:05:00Z");
+    let words = "TaintToleration: its taint maintenance:NoSelect since 2026-11-26T00:00:00Z is not tolerated";
+    assert!(after.contains("✓ beta") && after.contains(words), "{after}");
 }

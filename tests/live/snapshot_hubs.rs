@@ -1,10 +1,11 @@
-//! `federate snapshot --hub-context` from the API servers of KubeAdmiral, KubeFleet and KubeFed.
+//! `federate snapshot --hub-context` from the API servers of KubeAdmiral, KubeFleet, KubeFed and Open Cluster Management.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
+use crate::snapshot::offline;
 
 /// A kind on the hub: group, version, kind, plural, scope.
 pub(crate) type Kind = [&'static str; 5];
@@ -154,4 +155,80 @@ fn a_hub_of_kubefleet_says_where_objects_are() {
     assert!(plan.contains("ClusterResourcePlacement") && plan.contains("  - name: m1\n"), "{plan}");
     assert!(plan.contains("resources: old") && plan.contains("AllWorkAreAvailable"), "{plan}");
     assert!(!plan.contains("message"), "{plan}");
+}
+
+#[test]
+fn a_hub_of_open_cluster_management_says_what_its_scheduler_reads() {
+    let group = "cluster.open-cluster-management.io";
+    let cluster = [group, "v1", "ManagedCluster", "managedclusters", "Cluster"];
+    let set = [group, "v1beta2", "ManagedClusterSet", "managedclustersets", "Cluster"];
+    let binding = [group, "v1beta2", "ManagedClusterSetBinding", "managedclustersetbindings", "Namespaced"];
+    let decision = [group, "v1beta1", "PlacementDecision", "placementdecisions", "Namespaced"];
+    let score = [group, "v1alpha1", "AddOnPlacementScore", "addonplacementscores", "Namespaced"];
+    let sandbox = hub(&[cluster, set, binding, decision, score]);
+    let status = json!({"conditions": [{"type": "ManagedClusterConditionAvailable", "status": "True"}]});
+    for name in ["m1", "shop"] {
+        create(
+            &sandbox,
+            cluster,
+            json!({"metadata": {"name": name, "labels": {"team": "shop"}}, "spec": {}, "status": status}),
+        );
+    }
+    let selector =
+        json!({"selectorType": "LabelSelector", "labelSelector": {"matchLabels": {"team": "shop"}}});
+    create(&sandbox, set, json!({"metadata": {"name": "team"}, "spec": {"clusterSelector": selector}}));
+    create(
+        &sandbox,
+        binding,
+        json!({"metadata": {"name": "team", "namespace": "shop"}, "spec": {"clusterSet": "team"}}),
+    );
+    let labels = json!({"cluster.open-cluster-management.io/placement": "web"});
+    create(
+        &sandbox,
+        decision,
+        json!({"metadata": {"name": "web-decision-1", "namespace": "shop", "labels": labels},
+        "status": {"decisions": [{"clusterName": "m1", "reason": ""}]}}),
+    );
+    create(
+        &sandbox,
+        score,
+        json!({"metadata": {"name": "usage", "namespace": "shop"}, "status": {"scores": [{"name": "free", "value": 70}]}}),
+    );
+    let (said, plan) = snapshot(&sandbox);
+    assert!(said.contains("ocm: 2 clusters and 1 placement in snapshot"), "{said}");
+    assert!(plan.contains("kind: Placement") && plan.contains("  - name: m1\n"), "{plan}");
+    let recorded =
+        |kind: &str| fs::read_to_string(sandbox.path(&format!("snapshot/recorded/ocm/{kind}.yaml"))).unwrap();
+    assert!(recorded("ManagedClusterSet").contains("selectorType: LabelSelector"));
+    assert!(recorded("ManagedClusterSetBinding").contains("clusterSet: team"));
+    let scores = recorded("AddOnPlacementScore");
+    assert!(scores.contains("value: 70") && !scores.contains("resourceVersion"), "{scores}");
+
+    // A repo that has neither clusters nor sets decides with those of the snapshot.
+    for file in ["clusters.yaml", "policy.yaml", "web.yaml"] {
+        sandbox.remove(file);
+    }
+    let placement = |rest: &str| {
+        let head = "apiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\n";
+        let spec = format!(
+            "clusterSets: [team], numberOfClusters: 1, prioritizerPolicy: {{mode: Exact, configurations: [{rest}]}}"
+        );
+        sandbox.write(
+            "placement.yaml",
+            &format!("{head}metadata: {{name: web, namespace: shop}}\nspec: {{{spec}}}\n"),
+        );
+        offline(&sandbox, "plan repo --snapshot snapshot -q").code(0).out
+    };
+    let steady = placement("{scoreCoordinate: {builtIn: Steady}}");
+    assert!(steady.contains("m1"), "the decision is the memory: {steady}");
+    let free = placement("{scoreCoordinate: {type: AddOn, addOn: {resourceName: usage, scoreName: free}}}");
+    assert!(free.contains("shop") && !free.contains("m1"), "the score is that of the snapshot: {free}");
+    // A binding of the repo takes the place of all of the snapshot.
+    sandbox.write(
+        "binding.yaml",
+        "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global, \
+         namespace: shop}\nspec: {clusterSet: global}\n",
+    );
+    let explained = offline(&sandbox, "explain placement/web repo -n shop --snapshot snapshot").code(0).out;
+    assert!(explained.contains("none of the sets team is bound to the namespace shop"), "{explained}");
 }

@@ -16,7 +16,10 @@ pub struct OutageStep {
     pub cluster: Cluster,
 }
 
-/// When a cluster got a taint, in seconds; negative if it had the taint before the scenario.
+/// A time before a scenario, for what is older and has no known time.
+pub const BEFORE_SCENARIO: i64 = -1_000_000_000;
+
+/// When a cluster got a taint, in seconds; [`BEFORE_SCENARIO`] if it had the taint before.
 pub type TaintedSince<'m> = dyn Fn(&str, &Taint) -> i64 + Sync + 'm;
 
 /// The clusters from which an object is being evicted, with the time of the eviction in seconds.

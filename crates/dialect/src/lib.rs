@@ -53,14 +53,14 @@ pub use deletion::{DeletionProgress, DeletionState};
 pub use dialects::Dialects;
 pub use explanation::{ClusterVerdict, Explanation, OverrideChange};
 pub use failover::{
-    Evictions, FailoverOutcome, MigrationOutcome, OutageStep, PodCount, PodCounts, ScenarioMoment,
-    TaintedSince,
+    BEFORE_SCENARIO, Evictions, FailoverOutcome, MigrationOutcome, OutageStep, PodCount, PodCounts,
+    ScenarioMoment, TaintedSince,
 };
 pub use fnv::compute_fnv1;
 pub use followers::{UnplacedFollower, UnplacedFollowerReason};
 pub use health::{Health, HealthState};
 pub use lists::SharedLists;
-pub use observation::{ClusterObservation, HubKinds};
+pub use observation::{ClusterObservation, HubKinds, RecordSource, RecordedKind};
 pub use placed_clusters::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
 pub use policy_rollout::{
@@ -78,10 +78,20 @@ pub use starter::{Starter, labels_to_json as starter_labels};
 /// The field manager of a control plane's component that writes objects of member clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberManager {
-    /// Its name.
+    /// Its name. A trailing `*` stands for any text.
     pub name: &'static str,
     /// A label of the objects that the component writes, where other clients have the same name.
     pub label: Option<&'static str>,
+}
+
+impl MemberManager {
+    /// Whether a field manager has this name.
+    pub fn has_name(&self, manager: &str) -> bool {
+        match self.name.strip_suffix('*') {
+            Some(start) => manager.starts_with(start),
+            None => manager == self.name,
+        }
+    }
 }
 
 /// A control plane: its kinds, its inventory and its policies.
@@ -212,6 +222,12 @@ pub trait Dialect: Sync {
     /// The kinds on the control plane's API server that describe its members and that
     /// [`read_hub_plan`](Self::read_hub_plan) reads.
     fn hub_kinds(&self) -> &'static [HubKinds] {
+        &[]
+    }
+
+    /// The kinds among the [`hub_kinds`](Self::hub_kinds) whose objects a snapshot records as they are. By default there
+    /// are none.
+    fn recorded_kinds(&self) -> &'static [RecordedKind] {
         &[]
     }
 
@@ -426,6 +442,11 @@ pub trait PolicyPlanner: Send + Sync {
     /// [placed clusters](ClusterDependency::Placed) only.
     fn inventory_digest(&self) -> String {
         String::new()
+    }
+
+    /// Whether placements leave tainted clusters after some time even where failover is off. By default, none does.
+    fn always_evicts(&self) -> bool {
+        false
     }
 
     /// Evicts a placement from clusters, as the control plane does at a moment of a scenario, and ends evictions

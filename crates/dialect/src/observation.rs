@@ -28,6 +28,26 @@ pub struct ClusterObservation {
     pub pods: Vec<Object>,
 }
 
+/// A kind of objects that a snapshot records besides the inventory and the memory.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedKind {
+    /// The group.
+    pub group: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    /// Which objects count where a repo has some, too.
+    pub source: RecordSource,
+}
+
+/// Where the objects of a kind come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordSource {
+    /// From the repo. Those of a snapshot count if the repo has none of the kind.
+    Repo,
+    /// From the control plane, which measures them. Those of a snapshot take the place of those of the repo.
+    ControlPlane,
+}
+
 /// Kinds of an API group on the control plane's API server.
 #[derive(Clone, Copy, Debug)]
 pub struct HubKinds {

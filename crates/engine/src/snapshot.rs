@@ -22,6 +22,7 @@ use crate::change::DigestKey;
 use crate::previous;
 
 mod observed_objects;
+mod recorded;
 mod status;
 mod stored_snapshot;
 
@@ -36,6 +37,9 @@ pub const PLACEMENTS_FILE: &str = "placements.yaml";
 
 /// The folder with the inventory objects.
 const CLUSTERS_FOLDER: &str = "clusters/";
+
+/// The folder with further objects of control planes, one file per kind.
+const RECORDED_FOLDER: &str = "recorded/";
 
 /// The folder with the objects that run in the members, by cluster.
 pub const OBSERVED_FOLDER: &str = "observed";
@@ -169,6 +173,7 @@ pub fn take_snapshot(
         control_planes.entry(dialect).or_default().clusters += 1;
         files.insert(path, write_yaml(&without_server_fields(object)));
     }
+    files.extend(recorded::recorded_files(dialects, objects));
     let mut plan = read_placements(dialects, objects, &mut control_planes)?;
     // Clusters of `federate.yaml` have no control plane, but members that can be read.
     if control_planes.is_empty() && captured.observed.is_empty() && captured.failed.is_empty() {

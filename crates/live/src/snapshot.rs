@@ -299,7 +299,9 @@ fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<
     let read = runtime.block_on(limit_time(Some(access.timeout.unwrap_or(DEFAULT_TIMEOUT)), async {
         let client = target::connect_hub(&connections, context).await?;
         let mut lists = Vec::new();
-        for version in discovery::list_versions(&client, false).await? {
+        // The kinds of a group may be served in different versions.
+        let mut listed: BTreeSet<(String, String)> = BTreeSet::new();
+        for version in discovery::list_versions(&client, true).await? {
             let Some((group, _)) = version.split_once('/').filter(|(group, _)| wanted(group, None)) else {
                 continue;
             };
@@ -307,7 +309,10 @@ fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<
                 .request_optional(&RepeatableRequest::get(ApiPath::of_version(&version)))
                 .await?
                 .unwrap_or_default();
-            lists.extend(lists_of_version(&version, &served, &|kind| wanted(group, Some(kind))));
+            let found = lists_of_version(&version, &served, &|kind| wanted(group, Some(kind)));
+            lists.extend(
+                found.into_iter().filter(|list| listed.insert((group.to_owned(), list.kind.kind.clone()))),
+            );
         }
         let context: ClusterName = context.into();
         let mut all = Vec::new();

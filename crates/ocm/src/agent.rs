@@ -139,15 +139,23 @@ pub(crate) fn find_config<'s>(
     object: &ObjectRef,
     resource: &str,
 ) -> Option<&'s ManifestConfig> {
+    list_configs(spec, object, resource).find(|config| config.strategy.is_some())
+}
+
+/// The configurations that name a manifest.
+pub(crate) fn list_configs<'s>(
+    spec: &'s WorkSpec,
+    object: &ObjectRef,
+    resource: &str,
+) -> impl Iterator<Item = &'s ManifestConfig> {
     let namespace = object.namespace.as_deref().unwrap_or_default();
-    let names = |config: &&ManifestConfig| {
+    spec.configs.iter().filter(move |config| {
         let wanted = &config.resource;
         wanted.group == object.group()
             && wanted.resource == resource
             && matches_pattern(&wanted.namespace, namespace)
             && matches_pattern(&wanted.name, &object.name)
-    };
-    spec.configs.iter().filter(names).find(|config| config.strategy.is_some())
+    })
 }
 
 /// Whether a text matches a pattern, in which `*` stands for any text.

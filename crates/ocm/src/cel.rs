@@ -1,12 +1,13 @@
-//! Expressions in CEL about a cluster, as far as they are reproduced exactly.
+//! Expressions in CEL about a cluster or an object, as far as they are reproduced exactly.
 //!
 //! ```text
-//! parser ─► check (types, overloads) ─► evaluate over the cluster as JSON
+//! parser ─► check (types, overloads) ─► evaluate over JSON
 //! ```
 //!
 //! Facts: an expression must give the boolean true; an error and any other value do not match. What the hub cannot compile
-//! makes the placement misconfigured. Functions that the hub has and this module has not, and expressions that take very
-//! many steps, are [unsupported](CompileError::Unsupported): then nothing is decided.
+//! makes the placement misconfigured. Functions that the hub has and this module has not are
+//! [unsupported](CompileError::Unsupported), and so are expressions that take very many steps, or reach a value that is not
+//! reproduced: then nothing is decided.
 
 use cel::common::ast::IdedExpr;
 use cel::parser::Parser;
@@ -14,6 +15,7 @@ use cel::parser::Parser;
 mod check;
 pub(crate) mod cluster;
 mod evaluate;
+mod format;
 mod functions;
 mod network;
 mod texts;
@@ -22,8 +24,24 @@ mod value;
 pub(crate) use evaluate::ScoreSource;
 pub(crate) use value::CelValue;
 
-/// The name of the variable.
-const VARIABLE: &str = "managedCluster";
+/// What an expression is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CelVariable {
+    /// A cluster on the hub.
+    ManagedCluster,
+    /// An object in a member.
+    Object,
+}
+
+impl CelVariable {
+    /// The name of the variable.
+    fn name(self) -> &'static str {
+        match self {
+            Self::ManagedCluster => "managedCluster",
+            Self::Object => "object",
+        }
+    }
+}
 
 /// The longest expression: what the parser makes of a longer one may not fit on the stack of a thread.
 const MAX_LENGTH: usize = 1000;
@@ -35,6 +53,7 @@ const MAX_DEPTH: usize = 60;
 #[derive(Debug)]
 pub(crate) struct Expression {
     root: IdedExpr,
+    variable: CelVariable,
 }
 
 /// Why an expression cannot be used.
@@ -48,22 +67,22 @@ pub(crate) enum CompileError {
 
 impl Expression {
     /// Compiles an expression.
-    pub(crate) fn compile(source: &str) -> Result<Self, CompileError> {
+    pub(crate) fn compile(source: &str, variable: CelVariable) -> Result<Self, CompileError> {
         if source.len() > MAX_LENGTH {
             return Err(CompileError::Unsupported(format!("it has more than {MAX_LENGTH} characters")));
         }
         let parsed = Parser::new().enable_optional_syntax(true).parse(source);
         let root = parsed.map_err(|error| CompileError::Invalid(format!("compilation failed: {error}")))?;
-        check::check(&root).map_err(|error| match error {
+        check::check(&root, variable).map_err(|error| match error {
             CompileError::Invalid(why) => CompileError::Invalid(format!("compilation failed: ERROR: {why}")),
             unsupported @ CompileError::Unsupported(_) => unsupported,
         })?;
-        Ok(Self { root })
+        Ok(Self { root, variable })
     }
 
-    /// Whether a cluster matches; `None` if that takes too many steps.
-    pub(crate) fn matches(&self, cluster: &CelValue, scores: &dyn ScoreSource) -> Option<bool> {
-        evaluate::evaluate(&self.root, cluster, scores)
+    /// Whether an object matches. `Err` says what is not reproduced.
+    pub(crate) fn matches(&self, object: &CelValue, scores: &dyn ScoreSource) -> Result<bool, &'static str> {
+        evaluate::evaluate(&self.root, self.variable, object, scores)
     }
 }
 

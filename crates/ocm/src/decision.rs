@@ -6,19 +6,18 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use federate_dialect::scheduler_state::compute_digest;
 use federate_dialect::{Placed, Placement, PreviousPlan, Unschedulable};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-use crate::memory::Decisions;
+use crate::memory::{Decisions, PlacementMemory};
 use crate::report::PlacementReport;
 use crate::schedule::groups::{Grouping, group, record_decisions};
 use crate::schedule::queue::{QueueRun, evaluation_limit, run_queue};
 use crate::schedule::{Evaluation, Failure, PlacementSubject, Rejection, Skipped};
-use crate::{NAME, OcmPlanner};
+use crate::{NAME, OcmPlanner, failover};
 
 /// The most passes over all placements after the queue is empty.
 const MAX_PASSES: usize = 10;
@@ -38,15 +37,6 @@ impl HubDecisions {
     pub(crate) fn of(&self, plane: &OcmPlanner<'_>, id: &ObjectRef) -> Option<&PlacementReport> {
         self.reports.get(*plane.by_id.get(id)?)
     }
-}
-
-/// What a row of a placement remembers beyond its clusters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct PlacementMemory {
-    /// The digest of the placement that never settles, so that it keeps its clusters until it is changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unsettled: Option<String>,
 }
 
 /// A digest of the fields of a placement.
@@ -178,8 +168,12 @@ pub(crate) fn list_rows(plane: &OcmPlanner<'_>, decisions: &HubDecisions) -> Vec
     let rows = plane.placements.iter().zip(&decisions.reports).enumerate();
     let row = |(at, (subject, report)): (usize, (&PlacementSubject<'_>, &PlacementReport))| {
         let mut row = placement_row(report);
-        if decisions.unsettled.contains(&at) {
-            row.write_scheduler_state(&PlacementMemory { unsettled: Some(digest_spec(subject)) });
+        let memory = PlacementMemory {
+            unsettled: decisions.unsettled.contains(&at).then(|| digest_spec(subject)),
+            expired: failover::keep_expired(plane, subject, &decisions.earlier),
+        };
+        if memory != PlacementMemory::default() {
+            row.write_scheduler_state(&memory);
         }
         row
     };

@@ -7,8 +7,9 @@ use federate_kubernetes::ObjectRef;
 
 use crate::decision::{HubDecisions, decide_placements, placement_row};
 use crate::fleet::Member;
+use crate::memory::Decisions;
 use crate::report::PlacementReport;
-use crate::schedule::taints::find_untolerated;
+use crate::schedule::taints::{TolerationClock, find_untolerated};
 use crate::schedule::{Eligibility, PlacementSubject, Rejection};
 use crate::works::{self, Destination, WorkBundle};
 use crate::{NAME, OcmPlanner};
@@ -129,11 +130,7 @@ fn explain_cluster(
         (Some(Rejection::ClusterSet), _) => explain_set(plane, subject, member),
         (Some(Rejection::Deleting), _) => "the cluster is being deleted".to_owned(),
         (Some(Rejection::Predicate), _) => explain_predicates(plane, subject, member),
-        (Some(Rejection::TaintToleration), _) => {
-            let earlier = decisions.earlier.of(&subject.key);
-            let was_selected = earlier.contains(name);
-            explain_taint(plane, subject, member, was_selected)
-        }
+        (Some(Rejection::TaintToleration), _) => explain_taint(plane, subject, member, &decisions.earlier),
         (Some(Rejection::NumberOfClusters), Some((rank, total))) => {
             format!(
                 "place {} with {total}, and {} are selected: {}",
@@ -182,9 +179,12 @@ fn explain_taint(
     plane: &OcmPlanner<'_>,
     subject: &PlacementSubject<'_>,
     member: &Member<'_>,
-    was_selected: bool,
+    earlier: &Decisions,
 ) -> String {
-    let taint = find_untolerated(member, &subject.spec.tolerations, was_selected, plane.hub.now);
+    let name = &member.cluster.name;
+    let was_selected = earlier.of(&subject.key).contains(name);
+    let clock = TolerationClock::new(plane.hub.now, earlier.has_expired(&subject.key, name));
+    let taint = find_untolerated(member, &subject.spec.tolerations, was_selected, clock);
     let Some(taint) = taint else { return "a taint is not tolerated".to_owned() };
     let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
     let since = taint.added.map_or_else(String::new, |added| format!(" since {added}"));

@@ -1,5 +1,7 @@
 //! Findings about placements: mistakes that empty decisions, sets that offer nothing, and decisions that depend on chance.
 
+use federate_kubernetes::schema::find_nearest;
+use federate_kubernetes::selector::SelectorRequirement;
 use federate_kubernetes::{Finding, finding};
 
 use crate::cel::Expression;
@@ -225,29 +227,74 @@ fn report_ignored(subject: &PlacementSubject<'_>) -> Vec<Finding> {
 
 /// Claims that no cluster has.
 fn report_unknown(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>) -> Vec<Finding> {
-    let known = plane.hub.fleet.claim_names();
-    let Ok(predicates) = &subject.predicates else { return Vec::new() };
+    if subject.predicates.is_err() {
+        return Vec::new();
+    }
+    let predicates = subject.spec.predicates.iter().enumerate().map(|(at, predicate)| {
+        let pointer = format!("/spec/predicates/{at}/requiredClusterSelector/claimSelector/matchExpressions");
+        (pointer, "a predicate", &predicate.required.claims)
+    });
+    let groups = subject.spec.decision_strategy.groups.groups.iter().enumerate().map(|(at, group)| {
+        let selector = "groupClusterSelector/claimSelector/matchExpressions";
+        let pointer = format!("/spec/decisionStrategy/groupStrategy/decisionGroups/{at}/{selector}");
+        (pointer, "a decision group", &group.selector.claims)
+    });
     let mut findings = Vec::new();
-    for (at, predicate) in predicates.0.iter().enumerate() {
-        for name in predicate.claims.required_keys().filter(|name| !known.contains(name)) {
-            let message = if known.is_empty() {
-                format!(
-                    "the inventory has no claims, and a predicate of {} needs `{name}`",
-                    subject.object.id
-                )
-            } else {
-                format!("no cluster has the claim `{name}` that a predicate of {} needs", subject.object.id)
-            };
-            findings.push(
-                Finding::warning("unknown-claim", subject.object, message)
-                    .with_pointer(format!("/spec/predicates/{at}/requiredClusterSelector/claimSelector"))
-                    .with_help(
-                        "claims are in the status of clusters: `federate snapshot` reads them from the hub",
-                    ),
-            );
+    for (pointer, what, claims) in predicates.chain(groups) {
+        for (index, requirement) in claims.match_expressions.iter().enumerate() {
+            let place = RequirementPlace { subject, what, pointer: format!("{pointer}/{index}") };
+            findings.extend(report_unknown_claim(plane, &place, requirement));
         }
     }
     findings
+}
+
+/// Where a requirement is.
+struct RequirementPlace<'s> {
+    subject: &'s PlacementSubject<'s>,
+    what: &'static str,
+    pointer: String,
+}
+
+/// A claim, or its values, that no cluster has although the requirement needs them.
+fn report_unknown_claim(
+    plane: &OcmPlanner<'_>,
+    place: &RequirementPlace<'_>,
+    requirement: &SelectorRequirement,
+) -> Option<Finding> {
+    let SelectorRequirement { key, operator, values } = requirement;
+    if !["In", "Exists"].contains(&operator.as_str()) {
+        return None;
+    }
+    let RequirementPlace { subject, what, pointer } = place;
+    let id = &subject.object.id;
+    let fleet = &plane.hub.fleet;
+    let names: Vec<&str> = fleet.claim_names().into_iter().collect();
+    let (message, pointer, near) = if names.is_empty() {
+        let message = format!("the inventory has no claims, and {what} of {id} needs `{key}`");
+        (message, format!("{pointer}/key"), None)
+    } else if !names.contains(&key.as_str()) {
+        let message = format!("no cluster has the claim `{key}` that {what} of {id} needs");
+        (message, format!("{pointer}/key"), find_nearest(key, &names))
+    } else {
+        let known: Vec<&str> = fleet.claim_values(key).into_iter().collect();
+        if operator == "Exists" || values.iter().any(|value| known.contains(&value.as_str())) {
+            return None;
+        }
+        let wanted: Vec<&str> = values.iter().map(String::as_str).collect();
+        let wanted = finding::join_names(&wanted, 3);
+        let message =
+            format!("no cluster has the claim `{key}` with a value that {what} of {id} needs: {wanted}");
+        let near = values.iter().find_map(|value| find_nearest(value, &known));
+        (message, format!("{pointer}/values"), near)
+    };
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            "claims are in the status of clusters: `federate snapshot` reads them from the hub".to_owned()
+        }
+    };
+    Some(Finding::warning("unknown-claim", subject.object, message).with_pointer(pointer).with_help(help))
 }
 
 /// Expressions that are true for no cluster.
@@ -256,7 +303,7 @@ fn report_never_true(plane: &OcmPlanner<'_>, subject: &PlacementSubject<'_>) -> 
     let members = &plane.hub.fleet.members;
     let is_never_true = |(_, _, expression): &(usize, &str, &Expression)| {
         !members.is_empty()
-            && members.iter().all(|member| matches_expression(expression, member, &plane.hub) == Some(false))
+            && members.iter().all(|member| matches_expression(expression, member, &plane.hub) == Ok(false))
     };
     predicates
         .expressions()

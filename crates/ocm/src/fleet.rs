@@ -159,6 +159,11 @@ impl<'a> Fleet<'a> {
         self.members.binary_search_by(|member| (*member.cluster.name).cmp(name)).ok()
     }
 
+    /// The values of a claim.
+    pub(crate) fn claim_values(&self, name: &str) -> BTreeSet<&str> {
+        self.members.iter().filter_map(|member| member.claims().get(name)).map(String::as_str).collect()
+    }
+
     /// The names of claims that some cluster has.
     pub(crate) fn claim_names(&self) -> BTreeSet<&str> {
         self.members.iter().flat_map(|member| member.claims().keys()).map(String::as_str).collect()

@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 
-use federate_dialect::{HubKinds, PlannerInput};
+use federate_dialect::{HubKinds, PlannerInput, RecordSource, RecordedKind};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 use crate::OcmPlanner;
+use crate::kinds::CLUSTER_GROUP;
 use crate::memory::Decisions;
 use crate::report::PlacementReport;
 use crate::rollout::works;
@@ -20,9 +21,24 @@ pub use crate::schedule::groups::{DecisionGroup, DecisionRecord};
 pub use crate::schedule::predicate::UnsupportedExpression;
 pub use crate::schedule::{Failure, Rejection, Skipped};
 
-/// The kinds that the memory is read from, and the inventory.
-pub(crate) const HUB_KINDS: [HubKinds; 1] =
-    [HubKinds { group: crate::kinds::CLUSTER_GROUP, kinds: &["ManagedCluster", "PlacementDecision"] }];
+/// The kinds that the memory is read from, the inventory, and what describes it.
+pub(crate) const HUB_KINDS: [HubKinds; 1] = [HubKinds {
+    group: CLUSTER_GROUP,
+    kinds: &[
+        "ManagedCluster",
+        "ManagedClusterSet",
+        "ManagedClusterSetBinding",
+        "AddOnPlacementScore",
+        "PlacementDecision",
+    ],
+}];
+
+/// The kinds that a snapshot records as they are. Sets and their bindings are usually in the repo, scores never.
+pub(crate) const RECORDED_KINDS: [RecordedKind; 3] = [
+    RecordedKind { group: CLUSTER_GROUP, kind: "ManagedClusterSet", source: RecordSource::Repo },
+    RecordedKind { group: CLUSTER_GROUP, kind: "ManagedClusterSetBinding", source: RecordSource::Repo },
+    RecordedKind { group: CLUSTER_GROUP, kind: "AddOnPlacementScore", source: RecordSource::ControlPlane },
+];
 
 /// The result of a queue of evaluations.
 #[derive(Clone, Debug)]

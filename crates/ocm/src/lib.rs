@@ -13,15 +13,16 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, Taint};
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{ClaimedObject, Config, DeclaredKind, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::{
-    ControlPlaneAction, Dialect, DialectDecisions, Explanation, HubKinds, ManifestVariant, MemberManager,
-    ObjectReferences, OutageStep, Placement, Plan, PlannerInput, PolicyClusters, PolicyPlanner, PreviousPlan,
-    RolloutRules, Starter, TemplateReads,
+    ControlPlaneAction, Dialect, DialectDecisions, Evictions, Explanation, FailoverOutcome, Health, HubKinds,
+    ManifestVariant, MemberManager, ObjectReferences, OutageStep, Placement, Plan, PlannerInput,
+    PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind, RolloutRules, ScenarioMoment, Starter,
+    TemplateReads,
 };
 
 pub mod agent;
@@ -30,8 +31,10 @@ mod cel;
 mod cluster;
 mod decision;
 mod explanation;
+mod failover;
 mod findings;
 mod fleet;
+mod health;
 pub mod hub;
 mod kinds;
 pub mod member;
@@ -102,6 +105,11 @@ impl Dialect for Ocm {
     fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
         self.mark_unreachable(&mut lost);
+        let (key, effect) = (fleet::UNREACHABLE.to_owned(), fleet::NO_SELECT.to_owned());
+        let unreachable = Taint { key, value: String::new(), effect };
+        if !lost.taints.contains(&unreachable) {
+            lost.taints.push(unreachable);
+        }
         let object = repo.claimed_objects(NAME, Role::Inventory).find(|object| object.id == cluster.id);
         let lease = object.and_then(|object| object.value_at(&["spec", "leaseDurationSeconds"])?.as_i64());
         let seconds = lease.filter(|lease| *lease > 0).unwrap_or(DEFAULT_LEASE).saturating_mul(LEASE_TIMES);
@@ -109,9 +117,20 @@ impl Dialect for Ocm {
         vec![OutageStep { seconds, what, cluster: lost }]
     }
 
-    /// The agent's manager of fields that it applies on the server. Other updates have the name of its program.
+    /// The agent's managers of fields that it applies on the server. Its other updates have the name of its program, which
+    /// is that of the operator where both agents of a cluster are one.
     fn member_managers(&self) -> &'static [MemberManager] {
-        const { &[MemberManager { name: "work-agent", label: None }, MemberManager { name: "work", label: None }] }
+        const {
+            &[
+                MemberManager { name: "work-agent*", label: None },
+                MemberManager { name: "work", label: None },
+                MemberManager { name: "registration-operator", label: None },
+            ]
+        }
+    }
+
+    fn mark_as_managed(&self, live: &mut Object) {
+        member::mark_as_managed(live);
     }
 
     fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
@@ -142,6 +161,10 @@ impl Dialect for Ocm {
 
     fn hub_kinds(&self) -> &'static [HubKinds] {
         &hub::HUB_KINDS
+    }
+
+    fn recorded_kinds(&self) -> &'static [RecordedKind] {
+        &hub::RECORDED_KINDS
     }
 
     fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
@@ -261,6 +284,23 @@ impl PolicyPlanner for OcmPlanner<'_> {
         live: Option<&Object>,
     ) -> Option<ControlPlaneAction> {
         works::reconcile_row(self, placement, cluster, live)
+    }
+
+    fn always_evicts(&self) -> bool {
+        failover::has_ends(self)
+    }
+
+    fn simulate_failover(
+        &self,
+        placement: &Placement,
+        _: &Evictions,
+        moment: &ScenarioMoment<'_>,
+    ) -> FailoverOutcome {
+        failover::end_tolerations(self, placement, moment)
+    }
+
+    fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
+        health::assess_health(&self.bundles, live)
     }
 
     fn decision_records(&self, placement: &Placement) -> Vec<Value> {

@@ -12,6 +12,7 @@ use federate_dialect::{ControlPlaneAction, SyncOp};
 use federate_kubernetes::Object;
 
 use crate::agent::{FIELD_MANAGER, ManifestStep, ServerSideStep};
+use crate::kinds::WORK_GROUP;
 
 /// The annotation with a hash of the spec of a Service.
 const SPEC_HASH: &str = "operator.openshift.io/spec-hash";
@@ -21,6 +22,9 @@ const CONFIG_HASH: &str = "open-cluster-management.io/config-spec-hash";
 
 /// The status of an action without problems.
 const DONE: &str = "OK";
+
+/// The name and uid of the work that owns an object which federate has applied.
+const MARK: &str = "federate";
 
 /// An object in a member that owns the objects of a work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +39,7 @@ impl WorkOwner {
     fn reference(&self) -> Value {
         json!({
             "apiVersion": "work.open-cluster-management.io/v1",
-            "kind": "AppliedManifestWork",
+            "kind": OWNER_KIND,
             "name": self.name,
             "uid": self.uid,
         })
@@ -371,10 +375,29 @@ pub(crate) fn reconcile(step: &ManifestStep, manifest: &Value, live: Option<&Obj
     }
 }
 
+/// The kind of the owner of objects that the agent applies.
+const OWNER_KIND: &str = "AppliedManifestWork";
+
 /// Whether a work owns a live object.
 fn is_owned_by_work(live: &Object) -> bool {
     let owners = live.value_at(&["metadata", "ownerReferences"]).and_then(Value::as_array);
-    owners.into_iter().flatten().any(|owner| owner["kind"] == "AppliedManifestWork")
+    owners.into_iter().flatten().any(|owner| {
+        let group = owner["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+        owner["kind"] == OWNER_KIND && group.is_some_and(|(group, _)| group == WORK_GROUP)
+    })
+}
+
+/// Marks a live object as one that the agent has applied: a work owns it.
+pub(crate) fn mark_as_managed(live: &mut Object) {
+    if is_owned_by_work(live) {
+        return;
+    }
+    let owner = WorkOwner { name: MARK.to_owned(), uid: MARK.to_owned() };
+    let Some(metadata) = live.body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let owners = metadata.entry("ownerReferences").or_insert_with(|| json!([]));
+    if let Some(owners) = owners.as_array_mut() {
+        owners.push(owner.reference());
+    }
 }
 
 #[cfg(test)]
@@ -384,6 +407,21 @@ mod tests {
     #[test]
     fn texts_of_secrets_are_encoded() {
         assert_eq!(["", "s", "se", "secret"].map(encode_base64), ["", "cw==", "c2U=", "c2VjcmV0"]);
+    }
+
+    #[test]
+    fn a_work_owns_what_the_agent_or_federate_has_applied() {
+        let body =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "shop"}});
+        let mut live = Object::from_manifest(body, "");
+        assert!(!is_owned_by_work(&live));
+        mark_as_managed(&mut live);
+        mark_as_managed(&mut live);
+        assert!(is_owned_by_work(&live));
+        assert_eq!(live.body["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+        let other = json!([{"apiVersion": "example.com/v1", "kind": OWNER_KIND, "name": "w", "uid": "w"}]);
+        live.body["metadata"]["ownerReferences"] = other;
+        assert!(!is_owned_by_work(&live));
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! Facts: the hub remembers decisions as `PlacementDecision` objects only. A placement's own ones keep its clusters, and
 //! those of all others say how much a cluster is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use federate_dialect::scheduler_state::or_default;
 use federate_dialect::{Placed, Placement, Plan, PreviousPlan};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
@@ -25,9 +27,26 @@ pub(crate) const GROUP_NAME_LABEL: &str = "cluster.open-cluster-management.io/de
 /// The namespace and the name of a placement.
 pub type PlacementKey = (String, String);
 
-/// The decisions of all placements. A cluster may stand in a list twice.
+/// What a row of a placement remembers beyond its clusters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PlacementMemory {
+    /// The digest of the placement that never settles, so that it keeps its clusters until it is changed.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Option::is_none")]
+    pub unsettled: Option<String>,
+    /// The clusters on which tolerations that end have ended at a moment of a scenario.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeSet::is_empty")]
+    pub expired: BTreeSet<ClusterName>,
+}
+
+/// The decisions of all placements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decisions(BTreeMap<PlacementKey, Vec<ClusterName>>);
+pub struct Decisions {
+    /// A cluster may stand in a list twice.
+    clusters: BTreeMap<PlacementKey, Vec<ClusterName>>,
+    /// The clusters on which tolerations that end have ended.
+    expired: BTreeMap<PlacementKey, BTreeSet<ClusterName>>,
+}
 
 /// The key of a placement.
 pub(crate) fn placement_key(id: &ObjectRef) -> PlacementKey {
@@ -46,7 +65,12 @@ impl Decisions {
         for known in previous.rows().iter().filter(|row| is_placement(&row.object)) {
             if let Some(row) = previous.find_row(&known.object) {
                 let names = row.clusters.iter().map(|placed| placed.name.clone()).collect();
-                decisions.0.insert(placement_key(&known.object), names);
+                let key = placement_key(&known.object);
+                let PlacementMemory { expired, .. } = row.read_scheduler_state();
+                if !expired.is_empty() {
+                    decisions.expired.insert(key.clone(), expired);
+                }
+                decisions.clusters.insert(key, names);
             }
         }
         decisions
@@ -57,7 +81,7 @@ impl Decisions {
         for object in objects.filter(|object| object.id.kind == "PlacementDecision") {
             let namespace = object.id.namespace.clone().unwrap_or_default();
             let name = object.label(PLACEMENT_LABEL).unwrap_or_default().to_owned();
-            let names = decisions.0.entry((namespace, name)).or_default();
+            let names = decisions.clusters.entry((namespace, name)).or_default();
             let listed = object.value_at(&["status", "decisions"]).and_then(Value::as_array);
             let listed = listed.into_iter().flatten().filter_map(|one| one["clusterName"].as_str());
             names.extend(listed.map(ClusterName::from));
@@ -67,22 +91,27 @@ impl Decisions {
 
     /// The clusters of a placement.
     pub fn of(&self, key: &PlacementKey) -> &[ClusterName] {
-        self.0.get(key).map_or(&[], Vec::as_slice)
+        self.clusters.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether tolerations of a placement that end have ended on a cluster.
+    pub(crate) fn has_expired(&self, key: &PlacementKey, cluster: &ClusterName) -> bool {
+        self.expired.get(key).is_some_and(|names| names.contains(cluster))
     }
 
     /// Whether there is a record of the decisions of a placement, even if it has no clusters.
     pub fn has(&self, key: &PlacementKey) -> bool {
-        self.0.contains_key(key)
+        self.clusters.contains_key(key)
     }
 
     /// Replaces the clusters of a placement.
     pub fn set(&mut self, key: PlacementKey, clusters: Vec<ClusterName>) {
-        self.0.insert(key, clusters);
+        self.clusters.insert(key, clusters);
     }
 
     /// All decisions by placement.
     pub fn iter(&self) -> impl Iterator<Item = (&PlacementKey, &[ClusterName])> {
-        self.0.iter().map(|(key, names)| (key, names.as_slice()))
+        self.clusters.iter().map(|(key, names)| (key, names.as_slice()))
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) mod taints;
 use groups::{DecisionGroup, Grouping};
 use predicate::{PredicateError, Predicates, UnsupportedExpression};
 use score::{PrioritizerScores, ScoreContext, Weights};
+use taints::TolerationClock;
 
 /// The annotation with which a placement is not evaluated.
 const DISABLED: &str = "cluster.open-cluster-management.io/experimental-scheduling-disable";
@@ -296,7 +297,9 @@ pub(crate) fn evaluate(
         }
         for ((member, rejection), was_selected) in members.iter().zip(&mut rejected).zip(&own.is_selected) {
             let tolerations = &subject.spec.tolerations;
-            if rejection.is_none() && !taints::tolerates(member, tolerations, *was_selected, hub.now) {
+            let is_over = decisions.has_expired(&subject.key, &member.cluster.name);
+            let clock = TolerationClock::new(hub.now, is_over);
+            if rejection.is_none() && !taints::tolerates(member, tolerations, *was_selected, clock) {
                 *rejection = Some(Rejection::TaintToleration);
             }
         }
@@ -374,5 +377,7 @@ fn has_expiring_toleration(
 ) -> bool {
     let members = hub.fleet.members.iter().zip(&own.is_selected).zip(rejected);
     let mut concerned = members.filter(|((_, was_selected), why)| **was_selected || why.is_none());
-    concerned.any(|((member, _), _)| taints::expires_later(member, tolerations, hub.now))
+    concerned.any(|((member, _), _)| {
+        taints::expires_later(member, tolerations, TolerationClock::new(hub.now, false))
+    })
 }

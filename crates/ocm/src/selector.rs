@@ -57,14 +57,6 @@ impl CompiledSelector {
             Some(UnmetRequirement { key: &unmet.key, operator: &unmet.operator, values: &unmet.values })
         })
     }
-
-    /// The keys without which it matches nothing.
-    pub(crate) fn required_keys(&self) -> impl Iterator<Item = &str> {
-        let needs_key =
-            |requirement: &&SelectorRequirement| ["In", "Exists"].contains(&requirement.operator.as_str());
-        let required = self.requirements.iter().filter(needs_key).map(|one| one.key.as_str());
-        self.labels.keys().map(String::as_str).chain(required)
-    }
 }
 
 /// A requirement that is not met.

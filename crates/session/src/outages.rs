@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use federate_dialect::{Dialects, Evictions, Plan, ScenarioMoment};
+use federate_dialect::{BEFORE_SCENARIO, Dialects, Evictions, Plan, ScenarioMoment};
 use federate_kubernetes::{Cluster, ClusterName, Taint};
 use federate_repo::Repo;
 
@@ -15,9 +15,6 @@ use crate::Session;
 
 /// For how many seconds members cannot be reached.
 pub type UnreachableClusters = BTreeMap<ClusterName, i64>;
-
-/// A time before every loss, in seconds.
-const BEFORE_ALL_OUTAGES: i64 = -1_000_000_000;
 
 /// When something happened to lost clusters, in seconds before now, as negative numbers.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +59,7 @@ impl Session {
         let moment = ScenarioMoment {
             seconds: 0,
             since: &|cluster, taint| {
-                times.taints.get(&taint_key(cluster, taint)).copied().unwrap_or(BEFORE_ALL_OUTAGES)
+                times.taints.get(&taint_key(cluster, taint)).copied().unwrap_or(BEFORE_SCENARIO)
             },
             failover: true,
         };
@@ -70,7 +67,7 @@ impl Session {
             .clusters()
             .iter()
             .map(|cluster| {
-                (cluster.name.clone(), times.last.get(&cluster.name).copied().unwrap_or(BEFORE_ALL_OUTAGES))
+                (cluster.name.clone(), times.last.get(&cluster.name).copied().unwrap_or(BEFORE_SCENARIO))
             })
             .collect();
         let engine = self.build_engine();

@@ -136,7 +136,7 @@ impl FieldManagers {
     fn is_of_control_plane(&self, manager: &str, live: &Value) -> bool {
         let all = self.dialects.iter().flat_map(federate_dialect::Dialect::member_managers);
         let labels = live.pointer("/metadata/labels");
-        all.filter(|known| known.name == manager)
+        all.filter(|known| known.has_name(manager))
             .any(|known| known.label.is_none_or(|label| labels.is_some_and(|all| all.get(label).is_some())))
     }
 

@@ -14,12 +14,14 @@ use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::{ClaimedObject, Repo, Role};
 
 use super::StoredSnapshot;
+use super::recorded::add_recorded;
 
-/// Gives the inventory objects of a repo the status that a snapshot contains. A repo without inventory objects gets
-/// those of the snapshot.
+/// Gives the inventory objects of a repo the status that a snapshot contains, and the repo the further objects of the
+/// snapshot. A repo without inventory objects gets those of the snapshot.
 pub fn apply_status(dialects: Dialects, repo: &mut Repo, stored: &StoredSnapshot) -> Vec<Finding> {
     let seen: BTreeMap<Key<'_>, &ClaimedObject> =
         stored.clusters.iter().map(|claimed| (inventory_key(&claimed.object.id), claimed)).collect();
+    add_recorded(dialects, repo, stored);
     let mut findings = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     for claimed in repo.claimed.iter_mut().filter(|claimed| claimed.role == Role::Inventory) {

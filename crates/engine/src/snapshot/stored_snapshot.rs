@@ -16,7 +16,8 @@ use federate_repo::source::{EntryKind, Source, TreeEntry};
 use federate_repo::{ClaimedObject, Claims, Role, SourceFile};
 
 use super::{
-    CLUSTERS_FOLDER, DESCRIPTION_FILE, Digest, Error, OBSERVED_FOLDER, PLACEMENTS_FILE, SnapshotInput,
+    CLUSTERS_FOLDER, DESCRIPTION_FILE, Digest, Error, OBSERVED_FOLDER, PLACEMENTS_FILE, RECORDED_FOLDER,
+    SnapshotInput, recorded,
 };
 use crate::previous;
 
@@ -33,11 +34,13 @@ pub struct StoredSnapshot {
     pub scopes: BTreeMap<String, Scope>,
     /// The inventory objects.
     pub clusters: Vec<ClaimedObject>,
+    /// Further objects of control planes.
+    pub recorded: Vec<ClaimedObject>,
     /// The placements that the control planes have recorded.
     pub plan: Plan,
     /// The objects that ran in the members.
     pub observed: LiveObjects,
-    /// The texts of the files with inventory objects, for quoting lines in messages.
+    /// The texts of the files with objects of control planes, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
     /// Findings about the snapshot.
     pub findings: Vec<Finding>,
@@ -83,7 +86,9 @@ impl StoredSnapshot {
         }
         let inventory: Vec<SourceFile> = files
             .into_iter()
-            .filter(|(path, _)| path.starts_with(CLUSTERS_FOLDER))
+            .filter(|(path, _)| {
+                [CLUSTERS_FOLDER, RECORDED_FOLDER].iter().any(|folder| path.starts_with(folder))
+            })
             .map(|(path, bytes)| SourceFile { path: format!("{name}/{path}").into(), bytes: bytes.into() })
             .collect();
         stored.add_inventory(dialects, &inventory);
@@ -103,12 +108,14 @@ impl StoredSnapshot {
         let plan = super::read_placements(dialects, &captured.objects, &mut BTreeMap::new())?;
         let mut stored = Self { taken: captured.taken, plan, ..Self::default() };
         stored.claim_inventory(dialects, captured.objects.iter().cloned());
+        stored.recorded = recorded::claim_recorded(dialects, captured.objects.iter().cloned()).collect();
         Ok(stored)
     }
 
     fn add_inventory(&mut self, dialects: Dialects, files: &[SourceFile]) {
         let (objects, findings) = federate_repo::objects_of(files, &dialects);
         self.findings.extend(findings);
+        self.recorded = recorded::claim_recorded(dialects, objects.iter().cloned()).collect();
         self.claim_inventory(dialects, objects.into_iter());
         self.texts = files.iter().map(|file| (file.path.clone(), file.bytes.clone())).collect();
     }

@@ -59,6 +59,7 @@ struct KeptPlane {
     /// Whether each row of the plan follows from one decision.
     is_complete: bool,
     limits_rollouts: bool,
+    always_evicts: bool,
     counts_pods_after: Option<i64>,
     digest: String,
     subjects: Vec<KeptDecision>,
@@ -186,6 +187,11 @@ impl<'s> Baseline<'s> {
     /// Whether a control plane limits its rollouts.
     pub(super) fn limits_rollouts(&self) -> bool {
         self.planes.iter().any(|plane| plane.limits_rollouts)
+    }
+
+    /// Whether placements of a control plane leave tainted clusters even where failover is off.
+    pub(super) fn always_evicts(&self) -> bool {
+        self.planes.iter().any(|plane| plane.always_evicts)
     }
 
     /// The seconds after which a control plane counts pods, if one does.
@@ -350,8 +356,9 @@ impl KeptPlane {
         let is_complete = (plane.never_adds_followers() || decided == 0) && decided == rows;
         let (limits_rollouts, counts_pods_after) =
             (plane.rollout().has_rollout_limits(), plane.counts_pods_after());
+        let always_evicts = plane.always_evicts();
         let digest = plane.inventory_digest();
-        Self { is_complete, limits_rollouts, counts_pods_after, digest, subjects }
+        Self { is_complete, limits_rollouts, always_evicts, counts_pods_after, digest, subjects }
     }
 }
 

@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_dialect::{
-    ClusterRollout, Dialects, Placement, PolicyResources, PolicyRollout, RolloutDriver, RolloutMoment,
+    BEFORE_SCENARIO, ClusterRollout, Dialects, Placement, PolicyResources, PolicyRollout, RolloutDriver, RolloutMoment,
     RolloutRules, RolloutStep, RolloutSubject,
 };
 use federate_kubernetes::{ClusterName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
 
 use super::Baseline;
-use super::timeline::{BEFORE_SCENARIO, StagePlanner, Timeline, TimelineRun, count_in_words};
+use super::timeline::{StagePlanner, Timeline, TimelineRun, count_in_words};
 use super::variation::{OncePerPair, PlanVariation};
 use crate::Engine;
 

@@ -21,14 +21,13 @@ use super::{Baseline, FreeResource, ReplicaLoss, Scenario, ScenarioEvent, Scenar
 use crate::Engine;
 use crate::change::{RenderingChanges, RenderingSide, RowVersions};
 use crate::decision_groups::row_address;
-use federate_dialect::{Dialect, Dialects, Evictions, FailoverOutcome, Placement, RowKey, ScenarioMoment};
+use federate_dialect::{
+    BEFORE_SCENARIO, Dialect, Dialects, Evictions, FailoverOutcome, Placement, RowKey, ScenarioMoment,
+};
 use federate_kubernetes::{Cluster, ClusterName, Taint};
 
 /// The most stages of a scenario.
 const MAX_STAGES: usize = 64;
-
-/// A time before the scenario, for taints that are older.
-pub(super) const BEFORE_SCENARIO: i64 = -1_000_000_000;
 
 /// How a scenario is carried out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -274,7 +273,7 @@ impl TimelineRun<'_> {
         changed: bool,
         planner: &mut StagePlanner<'_>,
     ) -> impl Iterator<Item = String> + use<> {
-        let counts = if self.options.failover {
+        let counts = if self.options.failover || self.timeline.baseline.always_evicts() {
             self.fail_over(seconds, planner.open_engine())
         } else {
             EvictionCounts::default()
@@ -302,7 +301,7 @@ impl TimelineRun<'_> {
             let key = (ClusterName::from(cluster), taint.key.clone(), taint.effect.clone());
             self.since.get(&key).copied().unwrap_or(BEFORE_SCENARIO)
         };
-        let moment = ScenarioMoment { seconds, since: &since, failover: true };
+        let moment = ScenarioMoment { seconds, since: &since, failover: self.options.failover };
         let all = self.group_rows();
         let done: Vec<_> = all
             .par_iter()

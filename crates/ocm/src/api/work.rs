@@ -122,10 +122,10 @@ federate_kubernetes::crd! {
     pub(crate) struct ManifestConfig {
         pub resource: ResourceIdentifier = required("resourceIdentifier"),
         pub strategy: Option<UpdateStrategy> = optional("updateStrategy"),
+        pub conditions: Vec<ConditionRule> = optional("conditionRules"),
     }
     unread {
         optional("feedbackRules", List(0, &Any)),
-        optional("conditionRules", List(0, &ConditionRule::SHAPE)),
         optional("feedbackScrapeType", OneOf(&["Poll", "Watch"])),
     }
 }
@@ -175,14 +175,15 @@ federate_kubernetes::crd! {
 }
 
 federate_kubernetes::crd! {
-    /// When an object counts as complete.
+    /// When an object has a condition.
     #[derive(Clone, Debug, Default, Deserialize)]
     pub(crate) struct ConditionRule {
         pub condition: String = optional("condition"),
         pub kind: String = required("type", OneOf(&["WellKnownConditions", "CEL"])),
+        /// All of them must be true.
+        pub expressions: Vec<String> = optional("celExpressions"),
     }
     unread {
-        optional("celExpressions", List(0, &Text)),
         optional("message", Text),
         optional("messageExpression", Text),
     }

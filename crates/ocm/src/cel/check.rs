@@ -6,7 +6,8 @@
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-use super::{CompileError, MAX_DEPTH, VARIABLE};
+use super::format::{FormatPart, accepts_type, parse_format};
+use super::{CelVariable, CompileError, MAX_DEPTH};
 
 /// The type of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,33 +38,38 @@ const ADDRESS: CelType = Library("ip");
 const NETWORK: CelType = Library("cidr");
 const URL: CelType = Library("url");
 
-/// The functions of the hub that are not reproduced.
-const UNSUPPORTED: [&str; 24] = [
-    "format",
-    "named",
-    "quote",
-    "optMap",
-    "optFlatMap",
-    "of",
-    "ofNonZeroValue",
-    "none",
-    "unwrap",
-    "unwrapOpt",
-    "getFullYear",
-    "getMonth",
-    "getDate",
-    "getDayOfMonth",
-    "getDayOfWeek",
-    "getDayOfYear",
-    "getHours",
-    "getMinutes",
-    "getSeconds",
-    "getMilliseconds",
-    "getQuery",
-    "isCanonical",
-    "containsCIDR",
-    "isGlobalUnicast",
+/// The functions that begin with a namespace.
+const NAMESPACED: [&str; 6] = [
+    "strings.quote",
+    "optional.of",
+    "optional.ofNonZeroValue",
+    "optional.none",
+    "optional.unwrap",
+    "ip.isCanonical",
 ];
+
+/// A function with the target of a member function.
+pub(super) struct FunctionCall<'e> {
+    /// The name, with its namespace.
+    pub name: &'e str,
+    /// The value before the name.
+    pub target: Option<&'e IdedExpr>,
+}
+
+impl<'e> FunctionCall<'e> {
+    /// The function of a call. A namespace looks like a target.
+    pub(super) fn from_call(call: &'e CallExpr) -> Self {
+        let name = call.func_name.as_str();
+        let target = call.target.as_deref();
+        if let Some(Expr::Ident(namespace)) = target.map(|target| &target.expr) {
+            let is_of_namespace = |known: &&str| known.split_once('.') == Some((namespace.as_str(), name));
+            if let Some(known) = NAMESPACED.into_iter().find(is_of_namespace) {
+                return Self { name: known, target: None };
+            }
+        }
+        Self { name, target }
+    }
+}
 
 /// The name of the type that a name stands for.
 pub(super) fn type_of_name(name: &str) -> Option<&'static str> {
@@ -72,12 +78,14 @@ pub(super) fn type_of_name(name: &str) -> Option<&'static str> {
         .find(|known| *known == name)
 }
 
-/// Checks an expression.
-pub(super) fn check(root: &IdedExpr) -> Result<(), CompileError> {
-    Checker { variables: Vec::new(), depth: 0 }.infer(root).map(drop)
+/// Checks an expression about a variable.
+pub(super) fn check(root: &IdedExpr, variable: CelVariable) -> Result<(), CompileError> {
+    Checker { variable, variables: Vec::new(), depth: 0 }.infer(root).map(drop)
 }
 
 struct Checker<'e> {
+    variable: CelVariable,
+    /// Those of macros, the innermost last.
     variables: Vec<(&'e str, CelType)>,
     /// How deep the expression is that is looked at.
     depth: usize,
@@ -98,6 +106,17 @@ fn is_compatible(a: &CelType, b: &CelType) -> bool {
         (List(a), List(b)) | (Optional(a), Optional(b)) => is_compatible(a, b),
         (Map(a, x), Map(b, y)) => is_compatible(a, b) && is_compatible(x, y),
         (a, b) => a == b,
+    }
+}
+
+/// The type of values of two types: `dyn` if they have nothing in common.
+fn join_types(a: CelType, b: CelType) -> CelType {
+    match (a, b) {
+        (List(a), List(b)) => List(Box::new(join_types(*a, *b))),
+        (Optional(a), Optional(b)) => Optional(Box::new(join_types(*a, *b))),
+        (Map(a, x), Map(b, y)) => Map(Box::new(join_types(*a, *b)), Box::new(join_types(*x, *y))),
+        (a, b) if a == b => a,
+        _ => Dyn,
     }
 }
 
@@ -169,13 +188,10 @@ impl<'e> Checker<'e> {
         let mut all: Option<CelType> = None;
         for expression in expressions {
             let one = self.infer(expression)?;
-            match &all {
-                Some(known) if !is_compatible(known, &one) => {
-                    return Err(unsupported("a list or map with values of different types"));
-                }
-                Some(known) if *known != Dyn => {}
-                _ => all = Some(one),
-            }
+            all = Some(match all {
+                Some(known) => join_types(known, one),
+                None => one,
+            });
         }
         Ok(all.unwrap_or(Dyn))
     }
@@ -184,7 +200,7 @@ impl<'e> Checker<'e> {
         if let Some((_, known)) = self.variables.iter().rev().find(|(known, _)| *known == name) {
             return Ok(known.clone());
         }
-        if name == VARIABLE {
+        if name == self.variable.name() {
             return Ok(Dyn);
         }
         if type_of_name(name).is_some() {
@@ -225,28 +241,40 @@ impl<'e> Checker<'e> {
     }
 
     fn infer_call(&mut self, call: &'e CallExpr) -> Result<CelType, CompileError> {
-        let name = call.func_name.as_str();
-        if let Some(target) = &call.target
-            && let Expr::Ident(namespace) = &target.expr
-            && ["strings", "format", "optional", "ip"].contains(&namespace.as_str())
+        if let Expr::Ident(namespace) =
+            call.target.as_deref().map_or(&Expr::Unspecified, |target| &target.expr)
+            && namespace == "format"
         {
-            return Err(unsupported(format!("{namespace}.{name}()")));
+            return Err(unsupported(format!("format.{}()", call.func_name)));
         }
-        if UNSUPPORTED.contains(&name) {
-            return Err(unsupported(format!("{name}()")));
+        if let ("optMap" | "optFlatMap", Some(target), [variable, mapped]) =
+            (call.func_name.as_str(), &call.target, call.args.as_slice())
+        {
+            return self.infer_mapped(&call.func_name, target, variable, mapped);
+        }
+        let FunctionCall { name, target } = FunctionCall::from_call(call);
+        if name == "getQuery" {
+            return Err(unsupported("getQuery()"));
         }
         let mut types = Vec::new();
-        for value in call.target.iter().map(AsRef::as_ref).chain(&call.args) {
+        for value in target.into_iter().chain(&call.args) {
             types.push(self.infer(value)?);
+        }
+        if let ("format", Some(target), [arguments]) = (name, target, call.args.as_slice()) {
+            self.check_format(target, arguments)?;
         }
         if let Some(result) = infer_operator(name, &types) {
             return result.map_err(|NoOverload| no_overload(name, &types));
         }
-        let is_member = call.target.is_some();
-        let overloads = if is_member { list_members(name) } else { list_globals(name) };
+        let is_member = target.is_some();
+        let overloads =
+            if is_member { list_members(name, self.variable) } else { list_globals(name, self.variable) };
         if overloads.is_empty() {
-            let exists =
-                if is_member { !list_globals(name).is_empty() } else { !list_members(name).is_empty() };
+            let exists = if is_member {
+                !list_globals(name, self.variable).is_empty()
+            } else {
+                !list_members(name, self.variable).is_empty()
+            };
             return Err(if exists {
                 no_overload(name, &types)
             } else {
@@ -259,6 +287,75 @@ impl<'e> Checker<'e> {
         let mut fitting = overloads.iter().filter(fits);
         let Some(first) = fitting.next() else { return Err(no_overload(name, &types)) };
         Ok(if fitting.all(|other| other.1 == first.1) { first.1.clone() } else { Dyn })
+    }
+
+    /// The type of a macro that maps the value of an optional.
+    fn infer_mapped(
+        &mut self,
+        name: &str,
+        target: &'e IdedExpr,
+        variable: &'e IdedExpr,
+        mapped: &'e IdedExpr,
+    ) -> Result<CelType, CompileError> {
+        let Expr::Ident(variable) = &variable.expr else {
+            return Err(invalid(format!("{name}() variable name must be a simple identifier")));
+        };
+        let inner = match self.infer(target)? {
+            Dyn => Dyn,
+            Optional(inner) => *inner,
+            other => return Err(no_overload("hasValue", &[other])),
+        };
+        self.variables.push((variable, inner));
+        let result = self.infer(mapped);
+        self.variables.pop();
+        match result? {
+            result if name == "optMap" => Ok(Optional(Box::new(result))),
+            result @ (Dyn | Optional(_)) => Ok(result),
+            other => Err(no_overload("_?_:_", &[Bool, other, Optional(Box::new(Dyn))])),
+        }
+    }
+
+    /// Checks the arguments of a format, if both are literals.
+    fn check_format(&mut self, format: &'e IdedExpr, arguments: &'e IdedExpr) -> Result<(), CompileError> {
+        let (Expr::Literal(LiteralValue::String(format)), Expr::List(arguments)) =
+            (&format.expr, &arguments.expr)
+        else {
+            return Ok(());
+        };
+        let parts =
+            parse_format(format.inner()).ok_or_else(|| invalid("could not parse formatting clause"))?;
+        let mut elements = arguments.elements.iter();
+        for part in parts {
+            let FormatPart::Clause(clause, _) = part else { continue };
+            let element = elements.next().ok_or_else(|| invalid("index out of range"))?;
+            self.check_argument(clause, element)?;
+        }
+        match elements.next() {
+            Some(_) => Err(invalid("too many arguments supplied to string.format")),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks an argument of a clause, with the items of lists and maps.
+    fn check_argument(&mut self, clause: char, argument: &'e IdedExpr) -> Result<(), CompileError> {
+        let found = self.infer(argument)?;
+        if !accepts_type(clause, &found) {
+            return Err(invalid(format!(
+                "error during formatting: %{clause} was given {}",
+                describe(&found)
+            )));
+        }
+        match &argument.expr {
+            Expr::List(list) => list.elements.iter().try_for_each(|item| self.check_argument(clause, item)),
+            Expr::Map(map) => map.entries.iter().try_for_each(|entry| match &entry.expr {
+                EntryExpr::MapEntry(entry) => {
+                    self.check_argument(clause, &entry.key)?;
+                    self.check_argument(clause, &entry.value)
+                }
+                EntryExpr::StructField(_) => Ok(()),
+            }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -310,11 +407,10 @@ fn infer_operator(name: &str, types: &[CelType]) -> Option<Result<CelType, NoOve
         (op::NOT_STRICTLY_FALSE, [_]) => Some(Bool),
         (op::NEGATE, [value]) => matches!(value, Dyn | Int | Double).then(|| value.clone()),
         (op::CONDITIONAL, [condition, a, b]) => {
-            let result = if *a == Dyn { b } else { a };
-            (is_compatible(condition, &Bool) && is_compatible(a, b)).then(|| result.clone())
+            (is_compatible(condition, &Bool) && is_compatible(a, b)).then(|| join_types(a.clone(), b.clone()))
         }
         (op::ADD, [List(a), List(b)]) => {
-            is_compatible(a, b).then(|| if **a == Dyn { List(b.clone()) } else { List(a.clone()) })
+            is_compatible(a, b).then(|| List(Box::new(join_types((**a).clone(), (**b).clone()))))
         }
         (op::ADD, [List(_), Dyn] | [Dyn, List(_)]) => Some(List(Box::new(Dyn))),
         (op::ADD, [Time, Span | Dyn] | [Span | Dyn, Time]) => Some(Time),
@@ -353,8 +449,12 @@ fn any_list() -> CelType {
     List(Box::new(Dyn))
 }
 
+fn any_optional() -> CelType {
+    Optional(Box::new(Dyn))
+}
+
 /// The overloads of a function that is not a member.
-fn list_globals(name: &str) -> Vec<Overload> {
+fn list_globals(name: &str, variable: CelVariable) -> Vec<Overload> {
     let from = |types: Vec<CelType>, result: CelType| {
         types.into_iter().map(|one| (vec![one], result.clone())).collect()
     };
@@ -376,16 +476,29 @@ fn list_globals(name: &str) -> Vec<Overload> {
         "ip" => from(vec![Text], ADDRESS),
         "cidr" => from(vec![Text], NETWORK),
         "url" => from(vec![Text], URL),
-        "isQuantity" | "isSemver" | "isIP" | "isCIDR" | "isURL" => from(vec![Text], Bool),
+        "isQuantity" | "isSemver" | "isIP" | "isCIDR" | "isURL" | "ip.isCanonical" => from(vec![Text], Bool),
+        "strings.quote" => from(vec![Text], Text),
+        "optional.of" | "optional.ofNonZeroValue" => from(vec![Dyn], any_optional()),
+        "optional.none" => vec![(Vec::new(), any_optional())],
+        "optional.unwrap" => from(vec![List(Box::new(any_optional()))], any_list()),
+        "hasConditions" if variable == CelVariable::Object => from(vec![Dyn], Bool),
         _ => Vec::new(),
     }
 }
 
 /// The overloads of a member function.
-fn list_members(name: &str) -> Vec<Overload> {
+fn list_members(name: &str, variable: CelVariable) -> Vec<Overload> {
     let texts = || List(Box::new(Text));
     match name {
-        "size" => list_globals(name),
+        "size" => list_globals(name, variable),
+        "format" => vec![(vec![Text, any_list()], Text)],
+        "getFullYear" | "getMonth" | "getDate" | "getDayOfMonth" | "getDayOfWeek" | "getDayOfYear" => {
+            vec![(vec![Time], Int), (vec![Time, Text], Int)]
+        }
+        "getHours" | "getMinutes" | "getSeconds" | "getMilliseconds" => {
+            vec![(vec![Time], Int), (vec![Time, Text], Int), (vec![Span], Int)]
+        }
+        "unwrapOpt" => vec![(vec![List(Box::new(any_optional()))], any_list())],
         "contains" | "startsWith" | "endsWith" | "matches" => vec![(vec![Text, Text], Bool)],
         "charAt" => vec![(vec![Text, Int], Text)],
         "indexOf" | "lastIndexOf" => {
@@ -400,7 +513,7 @@ fn list_members(name: &str) -> Vec<Overload> {
         "findAll" => vec![(vec![Text, Text], texts()), (vec![Text, Text, Int], texts())],
         "isSorted" => vec![(vec![any_list()], Bool)],
         "sum" | "min" | "max" => vec![(vec![any_list()], Dyn)],
-        "first" | "last" => vec![(vec![any_list()], Optional(Box::new(Dyn)))],
+        "first" | "last" => vec![(vec![any_list()], any_optional())],
         "getScheme" | "getHost" | "getHostname" | "getPort" | "getEscapedPath" => vec![(vec![URL], Text)],
         "isInteger" => vec![(vec![QUANTITY], Bool)],
         "asInteger" | "sign" => vec![(vec![QUANTITY], Int)],
@@ -412,17 +525,24 @@ fn list_members(name: &str) -> Vec<Overload> {
         "compareTo" => vec![(vec![QUANTITY, QUANTITY], Int), (vec![VERSION, VERSION], Int)],
         "major" | "minor" | "patch" => vec![(vec![VERSION], Int)],
         "family" => vec![(vec![ADDRESS], Int)],
-        "isUnspecified" | "isLoopback" => vec![(vec![ADDRESS], Bool)],
+        "isUnspecified"
+        | "isLoopback"
+        | "isLinkLocalMulticast"
+        | "isLinkLocalUnicast"
+        | "isGlobalUnicast" => {
+            vec![(vec![ADDRESS], Bool)]
+        }
         "containsIP" => vec![(vec![NETWORK, ADDRESS], Bool), (vec![NETWORK, Text], Bool)],
+        "containsCIDR" => vec![(vec![NETWORK, NETWORK], Bool), (vec![NETWORK, Text], Bool)],
         "ip" => vec![(vec![NETWORK], ADDRESS)],
         "masked" => vec![(vec![NETWORK], NETWORK)],
         "prefixLength" => vec![(vec![NETWORK], Int)],
-        "hasValue" => vec![(vec![Optional(Box::new(Dyn))], Bool)],
-        "value" => vec![(vec![Optional(Box::new(Dyn))], Dyn)],
-        "orValue" => vec![(vec![Optional(Box::new(Dyn)), Dyn], Dyn)],
-        "or" => vec![(vec![Optional(Box::new(Dyn)), Optional(Box::new(Dyn))], Optional(Box::new(Dyn)))],
-        "scores" => vec![(vec![Dyn, Text], any_list())],
-        "parseJSON" => vec![(vec![Text], Dyn)],
+        "hasValue" => vec![(vec![any_optional()], Bool)],
+        "value" => vec![(vec![any_optional()], Dyn)],
+        "orValue" => vec![(vec![any_optional(), Dyn], Dyn)],
+        "or" => vec![(vec![any_optional(), any_optional()], any_optional())],
+        "scores" if variable == CelVariable::ManagedCluster => vec![(vec![Dyn, Text], any_list())],
+        "parseJSON" if variable == CelVariable::ManagedCluster => vec![(vec![Text], Dyn)],
         _ => Vec::new(),
     }
 }

@@ -6,7 +6,8 @@
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
-use super::VARIABLE;
+use super::CelVariable;
+use super::check::FunctionCall;
 use super::functions::call_function;
 use super::value::{CelValue, EvaluationError, Outcome};
 
@@ -19,15 +20,25 @@ pub(crate) trait ScoreSource {
     fn scores(&self, name: &str) -> Option<CelValue>;
 }
 
-/// Whether an expression gives true for a cluster; `None` if it takes too many steps.
-pub(super) fn evaluate(root: &IdedExpr, cluster: &CelValue, scores: &dyn ScoreSource) -> Option<bool> {
-    let mut evaluator = Evaluator { cluster, scores, variables: Vec::new(), steps: 0 };
+/// Whether an expression gives true for an object. `Err` says what is not reproduced.
+pub(super) fn evaluate(
+    root: &IdedExpr,
+    variable: CelVariable,
+    object: &CelValue,
+    scores: &dyn ScoreSource,
+) -> Result<bool, &'static str> {
+    let mut evaluator = Evaluator { variable, object, scores, variables: Vec::new(), steps: 0 };
     let outcome = evaluator.evaluate(root);
-    (evaluator.steps <= MAX_STEPS).then_some(matches!(outcome, Ok(CelValue::Bool(true))))
+    match outcome {
+        _ if evaluator.steps > MAX_STEPS => Err("it takes too many steps"),
+        Err(EvaluationError::Unsupported(what)) => Err(what),
+        outcome => Ok(matches!(outcome, Ok(CelValue::Bool(true)))),
+    }
 }
 
 struct Evaluator<'e> {
-    cluster: &'e CelValue,
+    variable: CelVariable,
+    object: &'e CelValue,
     scores: &'e dyn ScoreSource,
     /// The variables of macros, the innermost last.
     variables: Vec<(&'e str, Outcome)>,
@@ -38,7 +49,7 @@ impl<'e> Evaluator<'e> {
     fn evaluate(&mut self, expression: &'e IdedExpr) -> Outcome {
         self.steps += 1;
         if self.steps > MAX_STEPS {
-            return Err(EvaluationError);
+            return Err(EvaluationError::Failed);
         }
         match &expression.expr {
             Expr::Literal(literal) => Ok(read_literal(literal)),
@@ -51,10 +62,10 @@ impl<'e> Evaluator<'e> {
             Expr::Map(map) => {
                 let mut entries: Vec<(CelValue, CelValue)> = Vec::new();
                 for entry in &map.entries {
-                    let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(EvaluationError) };
+                    let EntryExpr::MapEntry(entry) = &entry.expr else { return Err(EvaluationError::Failed) };
                     let key = self.evaluate(&entry.key)?;
                     if entries.iter().any(|(known, _)| known.equals(&key)) {
-                        return Err(EvaluationError);
+                        return Err(EvaluationError::Failed);
                     }
                     let value = self.evaluate(&entry.value)?;
                     entries.push((key, value));
@@ -63,7 +74,7 @@ impl<'e> Evaluator<'e> {
             }
             Expr::Call(call) => self.call(call),
             Expr::Comprehension(comprehension) => self.comprehend(comprehension),
-            Expr::Struct(_) | Expr::Unspecified => Err(EvaluationError),
+            Expr::Struct(_) | Expr::Unspecified => Err(EvaluationError::Failed),
         }
     }
 
@@ -71,10 +82,10 @@ impl<'e> Evaluator<'e> {
         if let Some((_, value)) = self.variables.iter().rev().find(|(known, _)| *known == name) {
             return value.clone();
         }
-        if name == VARIABLE {
-            return Ok(self.cluster.clone());
+        if name == self.variable.name() {
+            return Ok(self.object.clone());
         }
-        super::check::type_of_name(name).map(CelValue::Type).ok_or(EvaluationError)
+        super::check::type_of_name(name).map(CelValue::Type).ok_or(EvaluationError::Failed)
     }
 
     fn select(&mut self, select: &'e SelectExpr) -> Outcome {
@@ -89,11 +100,11 @@ impl<'e> Evaluator<'e> {
             });
         }
         if !matches!(operand, CelValue::Map(_)) {
-            return Err(EvaluationError);
+            return Err(EvaluationError::Failed);
         }
         match (operand.entry(&key), select.test) {
             (found, true) => Ok(CelValue::Bool(found.is_some())),
-            (found, false) => found.cloned().ok_or(EvaluationError),
+            (found, false) => found.cloned().ok_or(EvaluationError::Failed),
         }
     }
 
@@ -109,19 +120,25 @@ impl<'e> Evaluator<'e> {
                 return match self.evaluate(condition)? {
                     CelValue::Bool(true) => self.evaluate(a),
                     CelValue::Bool(false) => self.evaluate(b),
-                    _ => Err(EvaluationError),
+                    _ => Err(EvaluationError::Failed),
                 };
+            }
+            (name @ ("optMap" | "optFlatMap"), [variable, mapped]) => {
+                return self.map_optional(call, name == "optMap", variable, mapped);
+            }
+            // The other value is only looked at if it is needed.
+            (name @ ("or" | "orValue"), [other]) if call.target.is_some() => {
+                return self.choose_optional(call, name == "or", other);
             }
             _ => {}
         }
+        let FunctionCall { name, target } = FunctionCall::from_call(call);
         let mut values = Vec::with_capacity(call.args.len() + 1);
-        for value in call.target.iter().map(AsRef::as_ref).chain(&call.args) {
+        for value in target.into_iter().chain(&call.args) {
             values.push(self.evaluate(value)?);
         }
-        if let ("scores", true, [_, CelValue::Text(name)]) =
-            (call.func_name.as_str(), call.target.is_some(), values.as_slice())
-        {
-            return self.scores.scores(name).ok_or(EvaluationError);
+        if let ("scores", true, [_, CelValue::Text(name)]) = (name, target.is_some(), values.as_slice()) {
+            return self.scores.scores(name).ok_or(EvaluationError::Failed);
         }
         let is_size_counted = |value: &CelValue| match value {
             CelValue::List(items) => items.len(),
@@ -129,7 +146,7 @@ impl<'e> Evaluator<'e> {
             _ => 0,
         };
         self.steps += values.iter().map(is_size_counted).sum::<usize>() as u64;
-        call_function(&call.func_name, call.target.is_some(), &values)
+        call_function(name, target.is_some(), &values)
     }
 
     /// `&&` or `||`, which `decisive` decides whatever the other side is.
@@ -142,17 +159,54 @@ impl<'e> Evaluator<'e> {
         if matches!(second, Ok(CelValue::Bool(value)) if value == decisive) {
             return Ok(CelValue::Bool(decisive));
         }
-        match (first?, second?) {
-            (CelValue::Bool(_), CelValue::Bool(_)) => Ok(CelValue::Bool(!decisive)),
-            _ => Err(EvaluationError),
+        match (first, second) {
+            (Ok(CelValue::Bool(_)), Ok(CelValue::Bool(_))) => Ok(CelValue::Bool(!decisive)),
+            (Err(first), Err(second)) => Err(first.join(second)),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+            _ => Err(EvaluationError::Failed),
         }
+    }
+
+    /// The value of an optional, or another one. `wraps` says whether the result is an optional.
+    fn choose_optional(&mut self, call: &'e CallExpr, wraps: bool, other: &'e IdedExpr) -> Outcome {
+        let target = call.target.as_deref().ok_or(EvaluationError::Failed)?;
+        match self.evaluate(target)? {
+            CelValue::Optional(Some(inner)) if wraps => Ok(CelValue::Optional(Some(inner))),
+            CelValue::Optional(Some(inner)) => Ok(*inner),
+            CelValue::Optional(None) => match self.evaluate(other)? {
+                other @ CelValue::Optional(_) => Ok(other),
+                _ if wraps => Err(EvaluationError::Failed),
+                other => Ok(other),
+            },
+            _ => Err(EvaluationError::Failed),
+        }
+    }
+
+    /// Maps the value of an optional, if it has one. `wraps` says whether the result is made an optional.
+    fn map_optional(
+        &mut self,
+        call: &'e CallExpr,
+        wraps: bool,
+        variable: &'e IdedExpr,
+        mapped: &'e IdedExpr,
+    ) -> Outcome {
+        let (Some(target), Expr::Ident(name)) = (&call.target, &variable.expr) else {
+            return Err(EvaluationError::Failed);
+        };
+        let CelValue::Optional(inner) = self.evaluate(target)? else { return Err(EvaluationError::Failed) };
+        let Some(inner) = inner else { return Ok(CelValue::Optional(None)) };
+        self.variables.push((name, Ok(*inner)));
+        let result = self.evaluate(mapped);
+        self.variables.pop();
+        let result = result?;
+        Ok(if wraps { CelValue::Optional(Some(Box::new(result))) } else { result })
     }
 
     fn comprehend(&mut self, comprehension: &'e ComprehensionExpr) -> Outcome {
         let items: Vec<CelValue> = match self.evaluate(&comprehension.iter_range)? {
             CelValue::List(items) => items.to_vec(),
             CelValue::Map(entries) => entries.iter().map(|(key, _)| key.clone()).collect(),
-            _ => return Err(EvaluationError),
+            _ => return Err(EvaluationError::Failed),
         };
         let mut accumulated = self.evaluate(&comprehension.accu_init);
         for item in items {

@@ -9,7 +9,8 @@ use cel::common::ast::operators as op;
 use federate_dialect::goduration;
 use federate_kubernetes::quantity::Quantity;
 
-use super::network::{Network, ParsedUrl, parse_address};
+use super::format::{format_values, quote_text, write_double, write_span};
+use super::network::{self, Network, ParsedUrl, parse_address};
 use super::texts::{self, Version};
 use super::value::{CelValue, EvaluationError, Outcome};
 use crate::quantity::approximate;
@@ -34,10 +35,104 @@ pub(super) fn call_function(name: &str, is_member: bool, values: &[CelValue]) ->
         (op::IN, [key, map @ Map(_)]) => Some(Bool(map.entry(key).is_some())),
         (op::INDEX, [container, key]) => index(container, key),
         (op::OPT_SELECT | op::OPT_INDEX, [container, key]) => select_optional(container, key),
+        ("url" | "isURL", [Text(text)]) if !is_member => return read_url(name, text),
+        (_, [Time(time), Text(zone)]) if is_member => return read_in_zone(name, *time, zone),
         _ if is_member => call_member(name, values),
         _ => call_global(name, values),
     };
-    result.ok_or(EvaluationError)
+    result.ok_or(EvaluationError::Failed)
+}
+
+fn read_url(name: &str, text: &str) -> Outcome {
+    let url = ParsedUrl::parse(text)
+        .map_err(|()| EvaluationError::Unsupported("it parses a rare form of a URL"))?;
+    match url {
+        _ if name == "isURL" => Ok(Bool(url.is_some())),
+        Some(url) => Ok(Url(url.into())),
+        None => Err(EvaluationError::Failed),
+    }
+}
+
+/// A part of a time in a zone, which is an offset from UTC or the name of a place.
+fn read_in_zone(name: &str, time: Timestamp, zone: &str) -> Outcome {
+    let unknown = EvaluationError::Unsupported("it names a time zone");
+    let offset = match zone.split_once(':') {
+        None if matches!(zone, "" | "UTC") => 0,
+        None => return Err(unknown),
+        Some((hours, minutes)) => {
+            let (hours, minutes): (i32, i32) =
+                hours.parse().ok().zip(minutes.parse().ok()).ok_or(EvaluationError::Failed)?;
+            let minutes = if hours < 0 || zone.starts_with('-') { -minutes } else { minutes };
+            hours.checked_mul(60).and_then(|all| all.checked_add(minutes)).ok_or(EvaluationError::Failed)?
+        }
+    };
+    let shifted = time.checked_add(jiff::SignedDuration::from_mins(i64::from(offset)));
+    shifted.ok().and_then(|time| read_time(name, time)).ok_or(EvaluationError::Failed)
+}
+
+/// A part of a time. Months and days are counted from 0, but for the date.
+fn read_time(name: &str, time: Timestamp) -> Option<CelValue> {
+    let at = jiff::tz::Offset::UTC.to_datetime(time);
+    let part = match name {
+        "getFullYear" => i64::from(at.year()),
+        "getMonth" => i64::from(at.month()) - 1,
+        "getDate" => i64::from(at.day()),
+        "getDayOfMonth" => i64::from(at.day()) - 1,
+        "getDayOfWeek" => i64::from(at.weekday().to_sunday_zero_offset()),
+        "getDayOfYear" => i64::from(at.day_of_year()) - 1,
+        "getHours" => i64::from(at.hour()),
+        "getMinutes" => i64::from(at.minute()),
+        "getSeconds" => i64::from(at.second()),
+        "getMilliseconds" => i64::from(at.millisecond()),
+        _ => return None,
+    };
+    Some(Int(part))
+}
+
+/// A span in whole units.
+fn read_span(name: &str, span: jiff::SignedDuration) -> Option<CelValue> {
+    let units = match name {
+        "getHours" => span.as_hours(),
+        "getMinutes" => span.as_mins(),
+        "getSeconds" => span.as_secs(),
+        "getMilliseconds" => i64::try_from(span.as_millis()).ok()?,
+        _ => return None,
+    };
+    Some(Int(units))
+}
+
+/// Whether a value is that which its type has without a value.
+fn is_zero(value: &CelValue) -> bool {
+    match value {
+        CelValue::Null => true,
+        Bool(value) => !value,
+        Int(value) => *value == 0,
+        Uint(value) => *value == 0,
+        Double(value) => *value == 0.0,
+        Text(text) => text.is_empty(),
+        Bytes(bytes) => bytes.is_empty(),
+        List(items) => items.is_empty(),
+        Map(entries) => entries.is_empty(),
+        Span(span) => span.is_zero(),
+        Optional(inner) => inner.is_none(),
+        _ => false,
+    }
+}
+
+/// The values of the optionals in a list.
+fn unwrap_all(items: &[CelValue]) -> Option<CelValue> {
+    let mut values = Vec::new();
+    for item in items {
+        let Optional(inner) = item else { return None };
+        values.extend(inner.as_deref().cloned());
+    }
+    Some(List(values.into()))
+}
+
+/// Whether the status of an object has conditions.
+fn has_conditions(status: &CelValue) -> bool {
+    let conditions = status.entry(&CelValue::text("conditions"));
+    matches!(conditions, Some(List(conditions)) if !conditions.is_empty())
 }
 
 fn order(a: &CelValue, b: &CelValue, test: impl Fn(Ordering) -> bool) -> Option<CelValue> {
@@ -144,6 +239,7 @@ fn call_global(name: &str, values: &[CelValue]) -> Option<CelValue> {
     let [value] = values else {
         return match (name, values) {
             ("matches", [Text(text), Text(pattern)]) => find_matches(text, pattern),
+            ("optional.none", []) => Some(Optional(None)),
             _ => None,
         };
     };
@@ -176,8 +272,16 @@ fn call_global(name: &str, values: &[CelValue]) -> Option<CelValue> {
         ("isIP", Text(text)) => Some(Bool(parse_address(text).is_some())),
         ("cidr", Text(text)) => Network::parse(text).map(CelValue::Network),
         ("isCIDR", Text(text)) => Some(Bool(Network::parse(text).is_some())),
-        ("url", Text(text)) => ParsedUrl::parse(text).ok()?.map(|url| Url(url.into())),
-        ("isURL", Text(text)) => Some(Bool(ParsedUrl::parse(text).ok()?.is_some())),
+        ("ip.isCanonical", Text(text)) => {
+            parse_address(text).map(|address| Bool(address.to_string() == **text))
+        }
+        ("strings.quote", Text(text)) => Some(CelValue::text(quote_text(text))),
+        ("optional.of", value) => Some(Optional(Some(Box::new(value.clone())))),
+        ("optional.ofNonZeroValue", value) => {
+            Some(Optional((!is_zero(value)).then(|| Box::new(value.clone()))))
+        }
+        ("optional.unwrap", List(items)) => unwrap_all(items),
+        ("hasConditions", status) => Some(Bool(has_conditions(status))),
         _ => None,
     }
 }
@@ -233,8 +337,8 @@ fn to_text(value: &CelValue) -> Option<CelValue> {
         Bool(value) => value.to_string(),
         Int(value) => value.to_string(),
         Uint(value) => value.to_string(),
-        // Other numbers are written in a notation of Go's own.
-        Double(value) if value.fract() == 0.0 && value.abs() < 1e15 => format!("{value:.0}"),
+        Double(value) => write_double(*value),
+        Span(span) => write_span(*span),
         Bytes(bytes) => String::from_utf8(bytes.to_vec()).ok()?,
         Time(time) => time.to_string(),
         Address(address) => address.to_string(),
@@ -262,11 +366,16 @@ fn call_member(name: &str, values: &[CelValue]) -> Option<CelValue> {
             ("family", []) => Some(Int(if address.is_ipv4() { 4 } else { 6 })),
             ("isUnspecified", []) => Some(Bool(address.is_unspecified())),
             ("isLoopback", []) => Some(Bool(address.is_loopback())),
+            ("isLinkLocalMulticast", []) => Some(Bool(network::is_link_local_multicast(*address))),
+            ("isLinkLocalUnicast", []) => Some(Bool(network::is_link_local(*address))),
+            ("isGlobalUnicast", []) => Some(Bool(network::is_global_unicast(*address))),
             _ => None,
         },
         [CelValue::Network(network), rest @ ..] => match (name, rest) {
             ("containsIP", [Address(address)]) => Some(Bool(network.contains(*address))),
             ("containsIP", [Text(text)]) => Some(Bool(network.contains(parse_address(text)?))),
+            ("containsCIDR", [CelValue::Network(other)]) => Some(Bool(network.contains_network(other))),
+            ("containsCIDR", [Text(text)]) => Some(Bool(network.contains_network(&Network::parse(text)?))),
             ("ip", []) => Some(Address(network.address)),
             ("masked", []) => Some(CelValue::Network(network.masked())),
             ("prefixLength", []) => Some(Int(i64::from(network.length))),
@@ -283,6 +392,8 @@ fn call_member(name: &str, values: &[CelValue]) -> Option<CelValue> {
             };
             Some(CelValue::text(part.as_str()))
         }
+        [Time(time)] => read_time(name, *time),
+        [Span(span)] => read_span(name, *span),
         [value @ (Map(_) | Bytes(_))] if name == "size" => size(value),
         _ => None,
     }
@@ -295,6 +406,7 @@ fn call_on_text(name: &str, text: &str, rest: &[CelValue]) -> Option<CelValue> {
         ("startsWith", [Text(part)]) => Bool(text.starts_with(&**part)),
         ("endsWith", [Text(part)]) => Bool(text.ends_with(&**part)),
         ("matches", [Text(pattern)]) => find_matches(text, pattern)?,
+        ("format", [List(values)]) => CelValue::text(format_values(text, values)?),
         ("charAt", [Int(at)]) => {
             let length = i64::try_from(text.chars().count()).ok()?;
             let cut =
@@ -353,6 +465,7 @@ fn call_on_list(name: &str, items: &[CelValue], rest: &[CelValue]) -> Option<Cel
         ("join", [Text(separator)]) => join(items, separator),
         ("indexOf", [item]) => position(items.iter().position(|one| one.equals(item))),
         ("lastIndexOf", [item]) => position(items.iter().rposition(|one| one.equals(item))),
+        ("unwrapOpt", []) => unwrap_all(items),
         ("first", []) => Some(Optional(items.first().cloned().map(Box::new))),
         ("last", []) => Some(Optional(items.last().cloned().map(Box::new))),
         ("sum", []) => match items {
@@ -444,8 +557,6 @@ fn call_on_optional(name: &str, inner: Option<&CelValue>, rest: &[CelValue]) -> 
     match (name, rest) {
         ("hasValue", []) => Some(Bool(inner.is_some())),
         ("value", []) => inner.cloned(),
-        ("orValue", [other]) => Some(inner.unwrap_or(other).clone()),
-        ("or", [Optional(other)]) => Some(Optional(inner.or(other.as_deref()).cloned().map(Box::new))),
         _ => None,
     }
 }

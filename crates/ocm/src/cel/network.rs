@@ -37,10 +37,41 @@ impl Network {
             && address.is_ipv4() == self.address.is_ipv4()
     }
 
+    /// Whether all addresses of another range are in the range.
+    pub(super) fn contains_network(&self, other: &Self) -> bool {
+        self.length <= other.length && self.contains(other.address)
+    }
+
     /// The range with the bits of its addresses cleared.
     pub(super) fn masked(&self) -> Self {
         Self { address: mask(self.address, self.length), length: self.length }
     }
+}
+
+/// Whether an address is that of one link.
+pub(super) fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+/// Whether an address is that of several hosts of one link.
+pub(super) fn is_link_local_multicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => matches!(v4.octets(), [224, 0, 0, _]),
+        IpAddr::V6(v6) => v6.segments().first().is_some_and(|first| first & 0xff0f == 0xff02),
+    }
+}
+
+/// Whether an address is that of one host beyond its link. Private ones are among them.
+pub(super) fn is_global_unicast(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !(address.is_unspecified()
+        || address.is_loopback()
+        || address.is_multicast()
+        || is_link_local(address)
+        || is_broadcast)
 }
 
 /// An address whose bits after the first `length` are cleared.

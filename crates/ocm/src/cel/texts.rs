@@ -75,22 +75,29 @@ pub(super) fn cut(text: &str, from: i64, to: Option<i64>) -> Option<String> {
     chars.get(from..to).map(|part| part.iter().collect())
 }
 
-/// The index of a part in a text, from an index on; -1 if there is none.
+/// The index of a part in a text, from an index on; -1 if there is none. An empty part is where the search begins.
 pub(super) fn find(text: &str, part: &str, from: i64) -> Option<i64> {
+    if part.is_empty() {
+        return Some(from);
+    }
     let (text, part): (Vec<char>, Vec<char>) = (text.chars().collect(), part.chars().collect());
-    let from = usize::try_from(from).ok().filter(|from| *from <= text.len())?;
-    let at = (from..=text.len()).find(|at| text.get(*at..at + part.len()) == Some(part.as_slice()));
+    let from = usize::try_from(from).ok()?;
+    let at = (from..text.len()).find(|at| text.get(*at..at + part.len()) == Some(part.as_slice()));
     Some(at.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))
 }
 
-/// The last index of a part in a text, up to an index; -1 if there is none.
+/// The last index of a part in a text, up to an index; -1 if there is none, or the index is behind the text.
 pub(super) fn find_last(text: &str, part: &str, up_to: Option<i64>) -> Option<i64> {
-    let (text, part): (Vec<char>, Vec<char>) = (text.chars().collect(), part.chars().collect());
-    let up_to = up_to.map_or(Some(text.len()), |up_to| usize::try_from(up_to).ok())?;
-    if up_to > text.len() {
-        return None;
+    let (text, letters): (Vec<char>, Vec<char>) = (text.chars().collect(), part.chars().collect());
+    if part.is_empty() {
+        return up_to.or(i64::try_from(text.len()).ok());
     }
-    let at = (0..=up_to).rev().find(|at| text.get(*at..at + part.len()) == Some(part.as_slice()));
+    let last = text.len().saturating_sub(1);
+    let up_to = up_to.map_or(Some(last), |up_to| usize::try_from(up_to).ok())?;
+    if up_to >= text.len() {
+        return Some(-1);
+    }
+    let at = (0..=up_to).rev().find(|at| text.get(*at..at + letters.len()) == Some(letters.as_slice()));
     Some(at.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))
 }
 

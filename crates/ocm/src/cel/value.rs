@@ -36,9 +36,21 @@ pub(crate) enum CelValue {
     Url(Arc<ParsedUrl>),
 }
 
-/// An error of an evaluation: what it is does not matter, because the cluster does not match.
+/// Why an evaluation has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EvaluationError;
+pub(crate) enum EvaluationError {
+    /// An error on the hub, too. What it is does not matter, because the cluster does not match.
+    Failed,
+    /// The hub has a value, which is not reproduced.
+    Unsupported(&'static str),
+}
+
+impl EvaluationError {
+    /// The error of an operation of which both sides failed: what is not reproduced might be a value.
+    pub(super) fn join(self, other: Self) -> Self {
+        if self == Self::Failed { other } else { self }
+    }
+}
 
 /// A value or an error.
 pub(crate) type Outcome = Result<CelValue, EvaluationError>;

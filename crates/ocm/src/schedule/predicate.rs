@@ -3,20 +3,20 @@
 use serde_json::json;
 
 use crate::api::ClusterPredicate;
-use crate::cel::{CelValue, CompileError, Expression, ScoreSource};
+use crate::cel::{CelValue, CelVariable, CompileError, Expression, ScoreSource};
 use crate::fleet::Member;
 use crate::schedule::Hub;
 use crate::selector::CompiledSelector;
 
 /// The predicates of a placement. Without any, every cluster matches.
 #[derive(Debug)]
-pub(crate) struct Predicates(pub Vec<Predicate>);
+pub(crate) struct Predicates(Vec<Predicate>);
 
 /// One predicate.
 #[derive(Debug)]
 pub(crate) struct Predicate {
-    pub labels: CompiledSelector,
-    pub claims: CompiledSelector,
+    labels: CompiledSelector,
+    claims: CompiledSelector,
     expressions: Vec<(String, Expression)>,
 }
 
@@ -99,12 +99,12 @@ impl Predicates {
     }
 }
 
-/// Whether a cluster matches an expression; `None` if that takes too many steps.
+/// Whether a cluster matches an expression. `Err` says what is not reproduced.
 pub(crate) fn matches_expression(
     expression: &Expression,
     member: &Member<'_>,
     hub: &Hub<'_>,
-) -> Option<bool> {
+) -> Result<bool, &'static str> {
     let scores = ClusterScores { hub, cluster: &member.cluster.name };
     expression.matches(member.expression_value(), &scores)
 }
@@ -118,7 +118,7 @@ impl Predicate {
         let mut expressions = Vec::new();
         let mut unsupported = None;
         for (index, text) in required.cel.expressions.iter().enumerate() {
-            match Expression::compile(text) {
+            match Expression::compile(text, CelVariable::ManagedCluster) {
                 Ok(compiled) => expressions.push((text.clone(), compiled)),
                 Err(CompileError::Invalid(why)) => return Err(PredicateError::Mistake(why)),
                 Err(CompileError::Unsupported(what)) => {
@@ -139,10 +139,10 @@ impl Predicate {
         }
         for (index, (_, expression)) in self.expressions.iter().enumerate() {
             match matches_expression(expression, member, hub) {
-                Some(true) => {}
-                Some(false) => return Ok(false),
-                None => {
-                    let what = "it takes too many steps".to_owned();
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(what) => {
+                    let what = what.to_owned();
                     let one = UnsupportedExpression { predicate: at, expression: index, what };
                     return Err(PredicateError::Expression(one));
                 }
@@ -165,7 +165,7 @@ impl Predicate {
             };
         }
         let mut expressions = self.expressions.iter();
-        match expressions.find(|(_, expression)| matches_expression(expression, member, hub) != Some(true)) {
+        match expressions.find(|(_, expression)| matches_expression(expression, member, hub) != Ok(true)) {
             Some((text, _)) => format!("`{text}` is not true"),
             None => "it matches".to_owned(),
         }
