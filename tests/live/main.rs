@@ -51,6 +51,7 @@ mod sync_failover;
 mod sync_hanging;
 mod sync_inventory;
 mod sync_kills;
+mod sync_metrics;
 mod sync_narrow;
 mod sync_notify;
 mod sync_objects;

@@ -63,12 +63,10 @@ pub(crate) struct WorkerContext<'l> {
 }
 
 impl SyncWorkers<'_, '_> {
-    /// Makes these the Syncs that are run.
-    pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>) {
-        self.shared
-            .telemetry
-            .metrics
-            .expect_syncs(syncs.iter().map(|loaded| loaded.sync.metadata.full_name()));
+    /// Makes these the Syncs that are run. `invalid` names those that exist and cannot be run.
+    pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
+        let names = syncs.iter().map(|loaded| loaded.sync.metadata.full_name());
+        self.shared.telemetry.metrics.expect_syncs(names, invalid);
         for (name, (waker, wakes)) in self.shared.registry.set_syncs(syncs) {
             let worker = SyncWorker { name, shared: self.shared };
             self.scope.spawn(move || worker.run_loop(waker, &wakes));
@@ -168,7 +166,9 @@ impl SyncWorker<'_> {
         metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
         page.update_sync(loaded, record.as_ref(), &memory.sessions.clusters);
         metrics.add_counts(&self.shared.env.counters);
-        metrics.set_queue_depth(&self.name, memory.sessions.clusters.failure_causes().count());
+        if outcome.is_some() {
+            metrics.set_queue_depth(&self.name, memory.sessions.clusters.failure_causes().count());
+        }
         board.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
         memory.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
