@@ -134,7 +134,15 @@ fn valid_syncs(
             },
         }
     }
-    for wrong in hub::remove_clashing(&mut syncs) {
+    let clashing = hub::remove_clashing(&mut syncs);
+    for loaded in clashing.deleting {
+        let sync = loaded.sync.metadata.full_name();
+        match states.release(&loaded.sync.metadata) {
+            Ok(()) => tracing::info!(sync, "its objects in member clusters belong to the older Sync"),
+            Err(error) => tracing::warn!(sync, %error, "the Sync cannot be deleted yet"),
+        }
+    }
+    for wrong in clashing.invalid {
         invalid.insert(wrong.metadata.full_name(), wrong);
     }
     for (name, wrong) in &invalid {
