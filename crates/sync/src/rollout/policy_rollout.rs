@@ -126,6 +126,7 @@ impl Reconciliation<'_> {
         };
         let target = &PolicyRolloutTarget { apply, session, repo, tip, name, changed };
         let resources = digest_resources(target.session, &state.record.policies);
+        let begun = Instant::now();
         loop {
             let steps = self.advance_rollouts(state, target, &resources, rolling);
             let used: BTreeSet<String> = state
@@ -140,6 +141,12 @@ impl Reconciliation<'_> {
             state.save_record()?;
             if !self.send_released(state, sessions, target)? {
                 return self.policies_outcome(state, sessions, target, &steps);
+            }
+            if !self.may_go_on(state, name, begun) {
+                let ended = self.policies_outcome(state, sessions, target, &steps);
+                // The next round finds out why, and goes on if it may.
+                sessions.resume = Some(Instant::now());
+                return ended;
             }
         }
     }

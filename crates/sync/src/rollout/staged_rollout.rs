@@ -11,6 +11,7 @@ use federate_session::Session;
 use federate_sync_api::ApplySpec;
 use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};
 use federate_sync_api::rollout::RolloutSpec;
+use federate_sync_api::stage::{RoundEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
 use jiff::{SignedDuration, Timestamp};
 
@@ -76,15 +77,25 @@ impl Reconciliation<'_> {
         let target = &self.find_target(state, revision, name)?;
         let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
         let mut progress = target.progress.clone();
+        let (begun, mut updated) = (Instant::now(), false);
         loop {
-            let clusters = &mut state.record.clusters;
-            let step = progress.advance_rollout(
+            let (mut next, mut clusters) = (progress.clone(), state.record.clusters.clone());
+            let step = next.advance_rollout(
                 (&target.rollout, &target.stages),
-                clusters,
+                &mut clusters,
                 &approvals,
                 Timestamp::now(),
             );
             state.record.rollout = Some(progress.clone());
+            if let NextRolloutStep::Update { stage, .. } = &step
+                && updated
+                && !self.may_go_on(state, name, begun)
+            {
+                // The next round finds out why, and goes on if it may.
+                sessions.resume = Some(Instant::now());
+                return Ok(self.pending_outcome(state, sessions, target, (stage, None), ""));
+            }
+            (progress, state.record.clusters) = (next, clusters);
             match step {
                 NextRolloutStep::Done => {
                     let (clusters, stages) = (state.record.clusters.len(), target.rollout.stages.len());
@@ -95,6 +106,7 @@ impl Reconciliation<'_> {
                     )));
                 }
                 NextRolloutStep::Update { stage, clusters } => {
+                    updated = true;
                     // A process that is killed knows what it was about to update.
                     state.save_record()?;
                     let healthy = self.update_clusters(state, &mut sessions.clusters, target, &clusters)?;
@@ -124,6 +136,18 @@ impl Reconciliation<'_> {
 
     /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
     /// their time limits begin again then.
+    /// Whether a rollout may take another step in a round that began at a time: windows close, people abort, suspend or change
+    /// the Sync, the process is asked to end, and the source is looked at at the interval.
+    pub(crate) fn may_go_on(&self, state: &SyncState<'_>, revision: &str, begun: Instant) -> bool {
+        let window = self.find_window(Timestamp::now());
+        let inputs = StageInputs {
+            window_is_open: window.is_none_or(|window| window.is_open),
+            ..self.inputs(&state.record, RoundEvent::Waiting, revision)
+        };
+        let is_interrupted = self.interrupt.is_some_and(|is_interrupted| is_interrupted());
+        inputs.may_change() && !is_interrupted && begun.elapsed() < self.spec.interval.0
+    }
+
     pub(crate) fn await_window_between_steps(
         &self,
         state: &mut SyncState<'_>,
