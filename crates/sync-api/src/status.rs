@@ -190,6 +190,9 @@ pub struct DriftStatus {
     pub clusters: usize,
     /// The first of them, with its fields, who changed them, and its cluster.
     pub first: String,
+    /// When it was changed last, if its managed fields say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<String>,
 }
 
 /// Whether the Sync may change clusters now.

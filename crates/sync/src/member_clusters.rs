@@ -155,8 +155,11 @@ impl MemberClusters<'_> {
             };
             let here = actions.actions.iter().filter(|action| *action.cluster == **cluster);
             let left: Vec<&Action> = here.filter(stays).collect();
-            let drifted =
-                left.first().map(|first| ClusterDrift { objects: left.len(), first: describe_drift(first) });
+            let drifted = left.first().map(|first| ClusterDrift {
+                objects: left.len(),
+                first: describe_drift(first),
+                changed: find_change_time(first).map(str::to_owned),
+            });
             let differs = found(cluster);
             if drifted.is_some() || !self.partial {
                 backoffs.note_drift(cluster, drifted);
@@ -491,6 +494,11 @@ impl ProgressReporter for MemberProgress<'_> {
     fn note_outcome(&self, outcome: &ClusterOutcome) {
         let changed = |action: &&Action| action.action != ActionKind::Unchanged;
         outcome.actions.iter().filter(changed).for_each(|action| self.log_action(action));
+/// When an object was changed last, as far as its managed fields say so.
+fn find_change_time(action: &Action) -> Option<&str> {
+    action.diffs.iter().filter_map(|diff| diff.time.as_deref()).max()
+}
+
         if let Some(error) = &outcome.error {
             tracing::error!(sync = self.sync, cluster = %outcome.cluster, "{error}");
         }
@@ -512,8 +520,8 @@ impl MemberProgress<'_> {
             let managers: BTreeSet<&str> =
                 action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
             let managers = managers.into_iter().collect::<Vec<_>>().join(", ");
-            let verb = self.verb;
-            tracing::info!(sync, %cluster, %object, action = kind, fields, managers, why, "{verb}");
+            let (verb, changed) = (self.verb, find_change_time(action));
+            tracing::info!(sync, %cluster, %object, action = kind, fields, managers, changed, why, "{verb}");
         }
     }
 

@@ -160,8 +160,8 @@ impl SyncWorker<'_> {
             }
         }
         let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);
-        self.report_drift(loaded, before.as_ref(), outcome.as_ref().and_then(|o| o.drift.as_ref()));
-        self.report_left(loaded, status, time);
+        let now = outcome.as_ref().and_then(|outcome| outcome.drift.as_ref());
+        self.report_drift(loaded, (before.as_ref(), now), memory.sessions.clusters.drift_time());
         self.report_fights(loaded, memory);
         metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
         page.update_sync(loaded, record.as_ref(), &memory.sessions.clusters);
@@ -250,17 +250,25 @@ impl SyncWorker<'_> {
             {
                 tracing::warn!(sync = self.name, "{drift}");
             }
-            let now = outcome.drift.clone();
-            self.report_drift(loaded, before.as_ref(), now.as_ref());
+            let changed = memory.sessions.clusters.drift_time();
+            self.report_drift(loaded, (before.as_ref(), outcome.drift.as_ref()), changed);
         }
         self.report_fights(loaded, memory);
     }
 
     /// Writes an Event if other objects drifted than before.
-    fn report_drift(&self, loaded: &ValidSync, before: Option<&String>, now: Option<&String>) {
+    fn report_drift(
+        &self,
+        loaded: &ValidSync,
+        (before, now): (Option<&String>, Option<&String>),
+        changed: Option<&str>,
+    ) {
         let Some(hub) = self.shared.hub.filter(|_| before != now) else { return };
         match now {
-            Some(drift) => hub.report_event(loaded, ("DriftDetected", true), drift, None),
+            Some(drift) => {
+                let changed = changed.map(|time| format!("; changed at {time}")).unwrap_or_default();
+                hub.report_event(loaded, ("DriftDetected", true), &format!("{drift}{changed}"), None);
+            }
             None => hub.report_event(loaded, ("DriftResolved", false), "no object drifts any more", None),
         }
     }

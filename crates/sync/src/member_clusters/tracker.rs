@@ -36,6 +36,9 @@ pub(crate) struct ClusterDrift {
     /// The first of them, with its fields and who changed them.
     pub(crate) first: String,
 }
+    /// When that was, as far as it is known.
+    #[serde(default)]
+    pub(crate) changed: Option<String>,
 
 /// A cluster that fails.
 #[derive(Debug)]
@@ -140,7 +143,12 @@ impl ClusterTracker {
         self.drifted.keys().filter(|cluster| !self.failing.contains_key(*cluster)).count()
     }
 
-    /// All that drifted, in a sentence.
+    /// When the first object that drifted was changed, as far as that is known.
+    pub(crate) fn drift_time(&self) -> Option<&str> {
+        self.drifted.first_key_value()?.1.changed.as_deref()
+    }
+
+    /// All that drifted, in a sentence. It says nothing of time: the same drift has the same sentence.
     pub(crate) fn describe_drift(&self) -> Option<String> {
         let (cluster, ClusterDrift { first, .. }) = self.drifted.first_key_value()?;
         let objects: usize = self.drifted.values().map(|drifted| drifted.objects).sum();
@@ -151,9 +159,10 @@ impl ClusterTracker {
 
     /// All that drifted, for the status.
     pub(crate) fn summarize_drift(&self) -> Option<DriftStatus> {
-        let (cluster, ClusterDrift { first, .. }) = self.drifted.first_key_value()?;
+        let (cluster, ClusterDrift { first, changed, .. }) = self.drifted.first_key_value()?;
         let objects = self.drifted.values().map(|drifted| drifted.objects).sum();
-        Some(DriftStatus { objects, clusters: self.drifted.len(), first: format!("{first} in {cluster}") })
+        let (first, changed) = (format!("{first} in {cluster}"), changed.clone());
+        Some(DriftStatus { objects, clusters: self.drifted.len(), first, changed })
     }
 
     /// What drifted in each cluster that drifted.
