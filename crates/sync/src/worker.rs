@@ -12,8 +12,7 @@ use federate_session::{Session, SessionOptions};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::record::SyncRecord;
 use federate_sync_api::stage::{RoundEffect, RoundEvent};
-use federate_sync_api::status::{SyncReason, SyncStatus};
-use jiff::Timestamp;
+use federate_sync_api::status::SyncReason;
 
 use crate::SessionCache;
 use crate::environment::Environment;
@@ -141,7 +140,7 @@ impl SyncWorker<'_> {
             memory.requested = asked;
             memory.sessions.forget_comparisons();
         }
-        let (begun, time) = (Instant::now(), Timestamp::now());
+        let begun = Instant::now();
         let (outcome, record) =
             self.reconcile_unless_suspended(loaded, &mut memory.sessions, &memory.interrupt);
         let status = record.as_ref().map(|record| &record.status);
@@ -343,6 +342,9 @@ impl SyncWorker<'_> {
             }
             _ => None,
         };
+        if !deleting {
+            self.report_left(loaded, &mut state)?;
+        }
         Ok((outcome, state.record))
     }
 }
@@ -403,18 +405,17 @@ impl SyncWorker<'_> {
         Ok(!reaches && hub.is_terminating(&loaded.sync.metadata.namespace)?)
     }
 
-    /// Reports the clusters that have left in a round that began at a time.
-    fn report_left(&self, loaded: &ValidSync, status: Option<&SyncStatus>, begun: Timestamp) {
-        let clusters = status.and_then(|status| status.inventory.as_ref()).map(|known| &known.clusters);
-        let left =
-            clusters.into_iter().flatten().filter(|cluster| cluster.left.is_some_and(|at| at >= begun));
+    /// Reports the clusters that the Sync has left, and notes that: a process that is killed before reports them again.
+    fn report_left(&self, loaded: &ValidSync, state: &mut SyncState<'_>) -> Result<(), crate::state::Error> {
+        let clusters = state.record.status.inventory.iter().flat_map(|known| &known.clusters);
+        let left = clusters.filter(|cluster| cluster.left.is_some() && !cluster.reported);
         let left: Vec<&str> = left.map(|cluster| cluster.name.as_str()).collect();
         if left.is_empty() {
-            return;
+            return Ok(());
         }
         let message = format!(
-            "{} left the inventory and still {} objects of the Sync: `apply.pruneClusters` deletes them, and the annotation \
-             federate.dev/forget gives them up",
+            "the Sync no longer applies to {}, which still {} objects of it: `apply.pruneClusters` deletes them, and the \
+             annotation federate.dev/forget gives them up",
             join_names(&left, 20),
             if left.len() == 1 { "has" } else { "have" }
         );
@@ -422,6 +423,10 @@ impl SyncWorker<'_> {
         if let Some(hub) = self.shared.hub {
             hub.report_event(loaded, ("ClusterLeft", true), &message, None);
         }
+        if let Some(inventory) = &mut state.record.status.inventory {
+            inventory.note_reported();
+        }
+        state.save_record()
     }
 }
 

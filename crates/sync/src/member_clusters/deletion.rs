@@ -76,6 +76,12 @@ impl Reconciliation<'_> {
     /// Notes in the record where objects are about to be applied, and forgets clusters that people have given up.
     pub(crate) fn note_inventory(&self, state: &mut SyncState<'_>, session: &Session) {
         if self.spec.apply.is_none() {
+            // What was applied before stays, and nobody looks after it any more.
+            if let Some(inventory) = &mut state.record.status.inventory {
+                inventory.leave_clusters(Timestamp::now());
+                self.forget_clusters(state);
+                state.record.status.clusters = None;
+            }
             return;
         }
         let config = &session.repo().config;
@@ -87,20 +93,30 @@ impl Reconciliation<'_> {
                 kind: known.object.kind.clone(),
                 namespace: known.object.namespace.clone(),
             });
-            AppliedCluster { context: config.contexts.get(&name).cloned(), object, name, left: None }
+            AppliedCluster {
+                context: config.contexts.get(&name).cloned(),
+                object,
+                name,
+                ..AppliedCluster::default()
+            }
         });
         let (namespace, name) = self.loaded.sync.apply_set();
         let inventory = state.record.status.inventory.get_or_insert_default();
         inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
         let sent = session.rendering().manifests.iter().map(|manifest| &manifest.object);
         inventory.note_objects(sent.map(|object| (group_kind(object), object.namespace.as_deref())));
+        self.forget_clusters(state);
+        state.record.valid_spec = Some(Box::new(self.spec.clone()));
+    }
+
+    /// Forgets the clusters that have left and people have given up, and counts the others.
+    fn forget_clusters(&self, state: &mut SyncState<'_>) {
+        let Some(inventory) = &mut state.record.status.inventory else { return };
         if let Some(meta) = &self.loaded.sync.meta {
             let left: BTreeSet<String> = inventory.left_clusters().map(str::to_owned).collect();
             inventory.remove_clusters(|name| meta.forget.contains(name) && left.contains(name));
         }
-        let left = inventory.left_clusters().map(str::to_owned).collect();
-        state.record.status.orphans.clusters = left;
-        state.record.valid_spec = Some(Box::new(self.spec.clone()));
+        state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
     }
 
     /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
