@@ -456,7 +456,6 @@ mod tests {
         assert_eq!(status.history[0].message, "attempt 14");
         assert_eq!(status.history[1].message, "attempt 13");
     }
-}
 
     #[test]
     fn failures_do_not_push_the_revisions_out_that_people_return_to() {
@@ -478,3 +477,4 @@ mod tests {
         assert_eq!(revisions, ["main@sha1:5", "main@sha1:4", "main@sha1:3"]);
         assert_eq!(status.history[0].message, "attempt 39");
     }
+}

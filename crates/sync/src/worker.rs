@@ -332,7 +332,7 @@ impl SyncWorker<'_> {
         let unready = if deleting { None } else { self.find_unready(loaded)? };
         let outcome = match (reconciliation::begin(loaded, &state, env, unready.is_some()), unready) {
             (RoundEffect::AwaitDependency, Some(on)) => {
-                Some(reconciliation::await_dependency(&mut state, &on))
+                Some(reconciliation::await_dependency(loaded, &mut state, sessions, env, &on))
             }
             (RoundEffect::Poll, _) => {
                 Some(reconciliation::reconcile_sync(loaded, &mut state, sessions, env, Some(interrupt)))

@@ -120,25 +120,28 @@ impl Reconciliation<'_> {
     }
 
     /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
-    /// stays in the inventory, and is tried again at the next round.
-    pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) {
-        if !self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters) {
-            return;
+    /// stays in the inventory, and is tried again at the next round. Returns why nothing is deleted, if more clusters have
+    /// left than may.
+    pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) -> Option<String> {
+        let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters);
+        if !prunes || !self.may_correct(state) || self.must_lead().is_err() {
+            return None;
         }
-        let Some(inventory) = state.record.status.inventory.clone() else { return };
+        let inventory = state.record.status.inventory.clone()?;
         let left: Vec<&AppliedCluster> =
             inventory.clusters.iter().filter(|cluster| cluster.left.is_some()).collect();
         if left.is_empty() {
-            return;
+            return None;
         }
         let limit = self.apply_limit().unwrap_or_default();
         if limit.is_exceeded(left.len(), inventory.clusters.len()) {
-            let message = format!(
-                "{} of {} have left the inventory, more than `apply.pruneLimit` allows: their objects stay",
+            let have = if left.len() == 1 { "has" } else { "have" };
+            return Some(format!(
+                "{} of {} {have} left the inventory, more than `apply.pruneLimit` allows, and what the Sync has applied \
+                 there stays",
                 left.len(),
                 format_count(inventory.clusters.len(), "cluster")
-            );
-            return tracing::warn!(sync = self.name(), "{message}");
+            ));
         }
         let gone = self.delete_in(&left, &inventory, state);
         for (name, why) in &gone.failed {
@@ -166,6 +169,7 @@ impl Reconciliation<'_> {
             inventory.remove_clusters(|name| done.contains(name));
             state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
         }
+        None
     }
 
     /// Deletes what the Sync manages in all clusters of its inventory.
@@ -217,6 +221,13 @@ impl Reconciliation<'_> {
         Ok(inventory)
     }
 
+    /// A session over recorded clusters, which need no source to be reached.
+    pub(crate) fn open_recorded(&self, clusters: &[&AppliedCluster]) -> Session {
+        let source = RecordedClusters::new(clusters);
+        let common = SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options();
+        Session::open(&source, SessionOptions { read: ReadOptions::default(), ..common })
+    }
+
     /// Deletes the objects of all `ApplySet`s of the Sync in some clusters.
     fn delete_in(
         &self,
@@ -224,14 +235,7 @@ impl Reconciliation<'_> {
         inventory: &AppliedInventory,
         state: &SyncState<'_>,
     ) -> DeletionResult {
-        let source = RecordedClusters::new(clusters);
-        let session = Session::open(
-            &source,
-            SessionOptions {
-                read: ReadOptions::default(),
-                ..SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options()
-            },
-        );
+        let session = self.open_recorded(clusters);
         let contents = ApplySetContents {
             group_kinds: inventory.group_kinds.clone(),
             namespaces: inventory.namespaces.clone(),

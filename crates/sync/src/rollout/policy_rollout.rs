@@ -241,9 +241,9 @@ impl Reconciliation<'_> {
                 only_objects: target.changed,
                 ..self.member_clusters(target.session, target.repo.clone(), state)
             };
-            members.update_clusters(target.apply, &settled, wait, &mut sessions.clusters)?;
+            members.update_clusters(target.apply, &settled, wait, &mut sessions.clusters);
         }
-        let actions = members.update_clusters(target.apply, &whole, wait, &mut sessions.clusters)?;
+        let actions = members.update_clusters(target.apply, &whole, wait, &mut sessions.clusters);
         let sent = objects_by_policy(target.session, target.session.plan());
         changed |= note_results(&mut state.record.policies, &actions, |key, cluster, rollout| {
             let of_former = rollout.objects.values().flatten();
@@ -277,7 +277,7 @@ impl Reconciliation<'_> {
                 &group.clusters,
                 Some(HEALTH_CHECK_TIMEOUT),
                 &mut sessions.clusters,
-            )?;
+            );
             changed |= note_results(&mut state.record.policies, &actions, |key, cluster, _| {
                 let is_this = *key == group.policy && cluster.revision == group.revision && !cluster.leaving;
                 is_this.then(|| group.objects.clone())

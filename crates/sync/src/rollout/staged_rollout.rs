@@ -86,7 +86,6 @@ impl Reconciliation<'_> {
                 &approvals,
                 Timestamp::now(),
             );
-            state.record.rollout = Some(progress.clone());
             if let NextRolloutStep::Update { stage, .. } = &step
                 && updated
                 && !self.may_go_on(state, name, begun)
@@ -96,6 +95,7 @@ impl Reconciliation<'_> {
                 return Ok(self.pending_outcome(state, sessions, target, (stage, None), ""));
             }
             (progress, state.record.clusters) = (next, clusters);
+            state.record.rollout = Some(progress.clone());
             match step {
                 NextRolloutStep::Done => {
                     let (clusters, stages) = (state.record.clusters.len(), target.rollout.stages.len());
@@ -134,8 +134,6 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
-    /// their time limits begin again then.
     /// Whether a rollout may take another step in a round that began at a time: windows close, people abort, suspend or change
     /// the Sync, the process is asked to end, and the source is looked at at the interval.
     pub(crate) fn may_go_on(&self, state: &SyncState<'_>, revision: &str, begun: Instant) -> bool {
@@ -148,6 +146,8 @@ impl Reconciliation<'_> {
         inputs.may_change() && !is_interrupted && begun.elapsed() < self.spec.interval.0
     }
 
+    /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
+    /// their time limits begin again then.
     pub(crate) fn await_window_between_steps(
         &self,
         state: &mut SyncState<'_>,
@@ -183,7 +183,7 @@ impl Reconciliation<'_> {
     ) -> Result<bool, ReconcileError> {
         self.must_lead()?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
-        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), backoffs)?;
+        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), backoffs);
         let timeout = SignedDuration::try_from(self.spec.timeout()).unwrap_or(SignedDuration::MAX);
         let revision = state.record.rollout.as_ref().map(|progress| progress.target.clone());
         let (now, mut healthy) = (Timestamp::now(), false);
@@ -235,24 +235,6 @@ impl Reconciliation<'_> {
             format!("rolling out {}: {updated} of {all} are at it; stage `{stage}`{what}", target.name);
         let drift = sessions.clusters.describe_drift();
         SyncOutcome { reason: SyncReason::Progressing, message, drift }
-    }
-
-    /// Compares clusters at the interval, each with its own revision.
-    pub(crate) fn compare_in_turn(
-        &self,
-        state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        current: (&Session, Option<&RepoRef>),
-    ) {
-        if self.looks_for_drift() && sessions.clusters.take_comparison_due(self.spec.interval.0) {
-            let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
-            // Clusters that fail are retried by the next round.
-            let (open, watched) = backoffs.take_open(selected_names(self.spec, current.0));
-            let _ = self
-                .member_clusters(current.0, current.1.cloned(), state)
-                .note_unreachable(&watched, backoffs);
-            let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
-        }
     }
 
     /// Returns the clusters that have the revision to their former ones. The revision is not tried again.
@@ -309,7 +291,7 @@ impl Reconciliation<'_> {
             let Some((session, repo)) = sessions.formers.get(&former) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
             let backoffs = &mut sessions.clusters;
-            members.update_clusters(target.apply, &clusters, None, backoffs)?;
+            members.update_clusters(target.apply, &clusters, None, backoffs);
             for (name, cluster) in
                 state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
             {
