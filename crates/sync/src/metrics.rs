@@ -92,6 +92,13 @@ impl Default for Metrics {
     }
 }
 
+impl SyncPhase {
+    /// Whether the Sync is run.
+    fn is_run(self) -> bool {
+        self != Self::Invalid
+    }
+}
+
 impl Metrics {
     fn register_all(&mut self) {
         let Self { registry, rounds, duration, ready, succeeded, clusters, unschedulable, .. } = self;
@@ -140,7 +147,7 @@ impl Metrics {
     /// So many clusters wait for their next attempt.
     pub(crate) fn set_queue_depth(&self, name: &str, clusters: usize) {
         self.with_phases(|phases| {
-            if phases.get(name).is_some_and(|phase| !is_invalid(phase)) {
+            if phases.get(name).is_some_and(|phase| phase.is_run()) {
                 let clusters = i64::try_from(clusters).unwrap_or(i64::MAX);
                 self.queue.get_or_create(&label_sync(name)).set(clusters);
             }
@@ -192,10 +199,10 @@ impl Metrics {
                 phases.insert(name, known.copied().unwrap_or(SyncPhase::Expected));
             }
             phases.extend(invalid.map(|name| (name, SyncPhase::Invalid)));
-            for name in former.keys().filter(|name| phases.get(*name).is_none_or(is_invalid)) {
+            for name in former.keys().filter(|name| !phases.get(*name).is_some_and(|phase| phase.is_run())) {
                 self.remove_gauges(name);
             }
-            for name in phases.iter().filter(|(_, phase)| is_invalid(phase)).map(|(name, _)| name) {
+            for name in phases.iter().filter(|(_, phase)| !phase.is_run()).map(|(name, _)| name) {
                 self.ready.get_or_create(&label_sync(name)).set(0);
             }
         });
@@ -233,7 +240,7 @@ impl Metrics {
             self.duration.get_or_create(&label_sync(name)).observe(took.as_secs_f64());
         }
         self.with_phases(|phases| {
-            let Some(phase) = phases.get_mut(name).filter(|phase| !is_invalid(phase)) else { return };
+            let Some(phase) = phases.get_mut(name).filter(|phase| phase.is_run()) else { return };
             *phase = SyncPhase::Seen;
             let Some(outcome) = outcome else { return self.remove_gauges(name) };
             self.ready.get_or_create(&label_sync(name)).set(i64::from(outcome.is_ready()));
@@ -261,7 +268,7 @@ impl Metrics {
     /// The states of clusters and objects have changed.
     pub(crate) fn set_states(&self, name: &str, status: &SyncStatus) {
         self.with_phases(|phases| {
-            if phases.get(name).is_some_and(|phase| !is_invalid(phase)) {
+            if phases.get(name).is_some_and(|phase| phase.is_run()) {
                 self.show_status(name, status);
             }
         });
@@ -295,7 +302,7 @@ impl Metrics {
     /// The Syncs that are run.
     pub(crate) fn sync_names(&self) -> Vec<String> {
         self.with_phases(|phases| {
-            let run = phases.iter().filter(|(_, phase)| !is_invalid(phase));
+            let run = phases.iter().filter(|(_, phase)| phase.is_run());
             run.map(|(name, _)| name.clone()).collect()
         })
     }
@@ -315,10 +322,6 @@ fn label_sync(name: &str) -> Labels {
 
 fn label_state(name: &str, key: &'static str, value: &str) -> Labels {
     vec![("sync", name.to_owned()), (key, value.to_owned())]
-}
-
-fn is_invalid(phase: &SyncPhase) -> bool {
-    *phase == SyncPhase::Invalid
 }
 
 /// What is left behind, by kind.
