@@ -97,6 +97,11 @@ fn clusters_that_hang_after_their_first_answer_delay_no_other() {
             hub.sandbox.fleet.lock_cluster(member).add_fault(hangs);
         }
     }
+    // The others answer later.
+    for member in &members[17..] {
+        let late = InjectedFault::new("*", FaultKind::Slow(Duration::from_secs(2))).with_times(1);
+        hub.sandbox.fleet.lock_cluster(member).add_fault(late);
+    }
     hub.create(&hub.sync("web", &json!({})));
     let running = Running::start(&hub, "log");
     until("the round is under way", || log(&hub).contains("carrying out"));
