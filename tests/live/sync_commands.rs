@@ -1,20 +1,26 @@
 //! `federate sync get`, `diff`, `tree`, `history`, `events` and `rollback`.
 
+use std::fs::{self, File};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, WEB, config, deployment};
 use crate::sync_objects::{Hub, Running, image, until};
+use crate::sync_windows::{closed, open};
 
 impl Hub {
     /// `federate sync …` as a person runs it, with the rights of an administrator.
     pub(crate) fn ask(&self, arguments: &str) -> Ran {
+        self.sandbox.ran(&mut self.question(arguments))
+    }
+
+    fn question(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
         command.arg("sync").args(arguments.split_whitespace());
         command.args(["-n", &self.sandbox.own("shop"), "--context", "hub", "--kubeconfig"]);
         command.arg(self.sandbox.kubeconfig_path()).current_dir(self.sandbox.path(""));
-        self.sandbox.ran(&mut command)
+        command
     }
 }
 
@@ -147,4 +153,39 @@ fn a_rollback_suspends_and_a_resumed_sync_follows_its_source() {
     assert!(ran.out.starts_with("TIME") && ran.out.contains("rolled back: "), "{}", ran.out);
     let events = parsed(&hub.ask("events web -o json").code(0));
     assert_eq!(events["name"], "shop/web");
+}
+
+#[test]
+fn events_are_followed() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({"interval": "1s"})));
+    let running = Running::start(&hub, "log");
+    until("the first revision is applied", || hub.ready("web")["status"] == "True");
+    let mut command = hub.question("events web --follow");
+    let shown = hub.sandbox.path("events");
+    let mut follower = command.stdout(File::create(&shown).unwrap()).spawn().unwrap();
+    hub.sandbox.write("web.yaml", "a: [");
+    hub.push("broken");
+    until("the next Event is shown", || fs::read_to_string(&shown).unwrap().contains("BuildFailed"));
+    assert!(follower.try_wait().unwrap().is_none(), "it goes on");
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    assert_eq!(running.end("-TERM"), Some(0));
+}
+
+#[test]
+fn a_rollback_waits_for_no_window() {
+    let hub = Hub::new();
+    hub.create(&hub.sync("web", &json!({"interval": "1s", "windows": open()})));
+    let running = Running::start(&hub, "log");
+    until("the first revision is applied", || hub.ready("web")["status"] == "True");
+    hub.sandbox.write("web.yaml", &deployment("nginx:1.28"));
+    hub.push("next");
+    until("the next revision is applied", || image(&hub.sandbox, "m1") == "nginx:1.28");
+    until("the Sync is ready", || hub.ready("web")["status"] == "True");
+    hub.patch("web", &json!({"spec": {"windows": closed()}}));
+    until("the windows are closed", || hub.status("web")["window"]["open"] == false);
+    hub.ask("rollback web").code(0);
+    assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
+    assert_eq!(running.end("-TERM"), Some(0));
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::sandbox::{WEB, config};
-use crate::sync_objects::{Hub, Running, SYNCS, until};
+use crate::sync_objects::{Hub, Running, SYNCS, events, until};
 
 const PARENT: &str = "/api/v1/namespaces/default/configmaps/federate.shop.web";
 const A: &str = "/api/v1/namespaces/shop/configmaps/a";
@@ -177,6 +177,102 @@ fn clusters_that_left_are_cleaned() {
 }
 
 #[test]
+fn clusters_that_left_are_cleaned_although_another_one_fails() {
+    let (hub, running) = applied(&json!({
+        "interval": "1s", "apply": {"prune": true, "pruneLimit": 100, "pruneClusters": true},
+    }));
+    hub.lose_m1();
+    until("a cluster is lost", || hub.ready("web")["status"] == "False");
+    remove_cluster(&hub, "m2");
+    until("the other one is cleaned", || !hub.sandbox.has("m2", WEB) && !hub.sandbox.has("m2", A));
+    until("it is not named any more", || hub.status("web")["orphans"]["clusters"].is_null());
+    assert!(hub.ready("web")["status"] == "False" && hub.sandbox.has("m1", WEB));
+    drop(running);
+}
+
+#[test]
+fn more_clusters_than_may_be_cleaned_are_said_to_stay() {
+    let spec = json!({"interval": "1s", "apply": {"prune": true, "pruneLimit": 30, "pruneClusters": true}});
+    let (hub, running) = applied(&spec);
+    hub.patch("web", &json!({"spec": {"clusters": {"names": ["m1"]}}}));
+    let expected =
+        "; not cleaned: 1 of 2 clusters has left the inventory, more than `apply.pruneLimit` allows";
+    until("the message says so", || hub.ready("web")["message"].as_str().unwrap().contains(expected));
+    until("an Event says so", || {
+        events(&hub, "shop", "ReconciliationSucceeded").iter().any(|event| event.contains(expected))
+    });
+    std::thread::sleep(Duration::from_secs(3));
+    let message = hub.ready("web")["message"].as_str().unwrap().to_owned();
+    assert_eq!(message.matches("not cleaned").count(), 1, "{message}");
+    assert!(hub.sandbox.has("m2", WEB) && hub.ready("web")["status"] == "True");
+    hub.patch("web", &json!({"spec": {"apply": {"pruneLimit": 100}}}));
+    until("it is cleaned", || !hub.sandbox.has("m2", WEB));
+    until("that is not said any more", || {
+        !hub.ready("web")["message"].as_str().unwrap().contains("not cleaned")
+    });
+    drop(running);
+}
+
+/// A process that is killed may have noted that a cluster has left, and not have said so.
+#[test]
+fn a_cluster_that_left_is_reported_by_the_next_process() {
+    let (hub, running) = applied(&json!({}));
+    assert_eq!(running.end("-TERM"), Some(0));
+    remove_cluster(&hub, "m2");
+    hub.once().code(0);
+    assert_eq!(hub.status("web")["orphans"]["clusters"], json!(["m2"]));
+    assert!(events(&hub, "shop", "ClusterLeft").is_empty());
+    let running = Running::start(&hub, "log");
+    until("an Event says so", || !events(&hub, "shop", "ClusterLeft").is_empty());
+    assert_eq!(running.end("-TERM"), Some(0));
+    let running = Running::start(&hub, "log");
+    reconcile(&hub, "1");
+    assert_eq!(events(&hub, "shop", "ClusterLeft").len(), 1, "it is reported once");
+    drop(running);
+}
+
+#[test]
+fn a_sync_that_no_longer_applies_names_what_it_leaves() {
+    let (hub, running) = applied(&json!({}));
+    hub.patch("web", &json!({"spec": {"apply": null}}));
+    until("the clusters are named", || hub.status("web")["orphans"]["clusters"] == json!(["m1", "m2"]));
+    until("an Event says so", || {
+        let said = events(&hub, "shop", "ClusterLeft");
+        said.iter().any(|event| event.contains("no longer applies to m1, m2, which still have objects of it"))
+    });
+    assert!(hub.sandbox.has("m1", WEB) && hub.sandbox.has("m2", WEB));
+    hub.patch("web", &json!({"spec": {"apply": {}}}));
+    until("it applies again", || hub.status("web")["orphans"]["clusters"].is_null());
+    delete(&hub);
+    is_gone_everywhere(&hub);
+    drop(running);
+}
+
+/// Of two Syncs with one ApplySet, the older one has the objects.
+#[test]
+fn a_sync_whose_objects_an_older_one_has_taken_is_released() {
+    for policy in ["Delete", "Orphan"] {
+        let hub = Hub::new();
+        let on =
+            |name: &str| json!({"clusters": {"names": [name]}, "deletionPolicy": policy, "interval": "1s"});
+        hub.create(&hub.sync("a-old", &on("m1")));
+        hub.create(&hub.sync("b-young", &on("m2")));
+        let running = Running::start(&hub, "log");
+        until("both are ready", || {
+            ["a-old", "b-young"].iter().all(|name| hub.ready(name)["status"] == "True")
+        });
+        hub.patch("a-old", &json!({"spec": {"apply": {"applySet": "default/federate.shop.b-young"}}}));
+        until("the younger one clashes", || hub.ready("b-young")["reason"] == "InvalidSpec");
+        let young = format!("{SYNCS}/b-young");
+        hub.sandbox.ask("hub", "DELETE", &young, "test", "application/json", &Value::Null);
+        until("the younger one is gone", || !hub.sandbox.has("hub", &young));
+        assert!(hub.sandbox.has("m2", WEB), "{policy}: its objects belong to the other");
+        until("the older one is ready", || hub.ready("a-old")["status"] == "True");
+        drop(running);
+    }
+}
+
+#[test]
 fn clusters_that_left_are_given_up() {
     let (hub, running) = applied(&json!({}));
     remove_cluster(&hub, "m2");
@@ -209,6 +305,30 @@ fn a_sync_goes_with_its_namespace() {
     delete(&hub);
     is_gone_everywhere(&hub);
     drop(running);
+}
+
+/// Nothing can be written to a namespace that is being deleted.
+#[test]
+fn what_stays_when_credentials_go_with_the_namespace_is_said_beside_federate() {
+    let (hub, running) = applied(&json!({}));
+    // Another process has no credentials in memory.
+    assert_eq!(running.end("-TERM"), Some(0));
+    let namespace = "/api/v1/namespaces/shop";
+    hub.sandbox.ask("hub", "DELETE", namespace, "test", "application/json", &Value::Null);
+    if !hub.sandbox.is_real() {
+        // What the namespace controller deletes meanwhile.
+        let secret = format!("{namespace}/secrets/members");
+        hub.sandbox.ask("hub", "DELETE", &secret, "test", "application/json", &Value::Null);
+        delete(&hub);
+    }
+    until("the credentials are gone", || !hub.sandbox.has("hub", &format!("{namespace}/secrets/members")));
+    let running = Running::start(&hub, "log");
+    until("the Sync is gone", || !hub.sandbox.has("hub", &format!("{SYNCS}/web")));
+    let said = events(&hub, "federate-system", "ObjectsLeftBehind");
+    assert!(said.len() == 1 && said[0].starts_with("shop/web: "), "{said:?}\n{}", log(&hub));
+    assert!(said[0].ends_with("its objects stay in m1, m2"), "{said:?}");
+    assert!(hub.sandbox.has("m1", WEB) && hub.sandbox.has("m2", WEB));
+    assert_eq!(running.end("-TERM"), Some(0));
 }
 
 #[test]

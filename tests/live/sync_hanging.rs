@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::json;
 
-use crate::sandbox::deployment;
+use crate::sandbox::{WEB, deployment};
 use crate::sync_objects::{Hub, Running, image, until};
 
 #[test]
@@ -66,6 +66,53 @@ fn a_member_that_hangs_after_its_first_answer_delays_no_other() {
     let begun = Instant::now();
     assert_eq!(running.end("-TERM"), Some(0));
     assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+}
+
+/// More clusters than are worked on at a time wait for pods that never come.
+#[test]
+fn clusters_that_are_not_healthy_delay_no_other() {
+    let members: Vec<String> = (1..=20).map(|number| format!("m{number:02}")).collect();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    let hub = Hub::with(&members);
+    hub.create(&hub.sync("web", &json!({"timeout": "10m", "apply": {"wait": true}})));
+    let running = Running::start(&hub, "log");
+    until("the round is under way", || log(&hub).contains("carrying out"));
+    let begun = Instant::now();
+    until("all clusters have the revision", || members.iter().all(|name| hub.sandbox.has(name, WEB)));
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    assert_eq!(running.end("-TERM"), Some(0));
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+}
+
+/// More clusters than are worked on at a time answer once, and never again.
+#[test]
+fn clusters_that_hang_after_their_first_answer_delay_no_other() {
+    let members: Vec<String> = (1..=20).map(|number| format!("m{number:02}")).collect();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    let hub = Hub::with(&members);
+    for member in &members[..17] {
+        for verb in ["patch", "create"] {
+            let hangs = InjectedFault::new(verb, FaultKind::Slow(Duration::from_mins(5))).with_times(10_000);
+            hub.sandbox.fleet.lock_cluster(member).add_fault(hangs);
+        }
+    }
+    // The others answer later.
+    for member in &members[17..] {
+        let late = InjectedFault::new("*", FaultKind::Slow(Duration::from_secs(2))).with_times(1);
+        hub.sandbox.fleet.lock_cluster(member).add_fault(late);
+    }
+    hub.create(&hub.sync("web", &json!({})));
+    let running = Running::start(&hub, "log");
+    until("the round is under way", || log(&hub).contains("carrying out"));
+    let begun = Instant::now();
+    until("the others have the revision", || members[17..].iter().all(|name| hub.sandbox.has(name, WEB)));
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    drop(running);
+}
+
+fn log(hub: &Hub) -> String {
+    fs::read_to_string(hub.sandbox.path("log")).unwrap()
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! that `deploy/sync` grants what it asks for.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -136,8 +138,20 @@ impl Hub {
         self.sandbox.ran(&mut self.command("--once"))
     }
 
+    /// The status of a Sync. If the last round has succeeded, each cluster that it applies to is counted once.
+    #[track_caller]
     pub(crate) fn status(&self, name: &str) -> Value {
-        self.sandbox.get("hub", &format!("{SYNCS}/{name}"))["status"].clone()
+        let status = self.sandbox.get("hub", &format!("{SYNCS}/{name}"))["status"].clone();
+        if let (Some(counts), Some(clusters)) =
+            (status["clusters"].as_object(), status["inventory"]["clusters"].as_array())
+            && condition(&status, "Ready")["status"] == "True"
+        {
+            let sum: u64 = counts.values().filter_map(Value::as_u64).sum();
+            let present = clusters.iter().filter(|cluster| cluster["left"].is_null()).count();
+            // Without `apply`, clusters are compared, and not in the inventory.
+            assert!(present == 0 || usize::try_from(sum).unwrap() == present, "{status:#}");
+        }
+        status
     }
 
     pub(crate) fn ready(&self, name: &str) -> Value {
@@ -150,6 +164,32 @@ impl Hub {
         let path = format!("{SYNCS}/{name}");
         let code = self.sandbox.ask("hub", "PATCH", &path, "test", "application/merge-patch+json", patch);
         assert_eq!(code, 200, "{path}: {patch}");
+    }
+
+    /// Rewrites the kubeconfig with which Syncs reach the members.
+    pub(crate) fn set_kubeconfig(&self, change: impl Fn(&mut Value)) {
+        let path = "/api/v1/namespaces/shop/secrets/members";
+        let text = fs::read_to_string(self.sandbox.kubeconfig_path()).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        change(&mut config);
+        let data = json!({"stringData": {"value": config.to_string()}});
+        let code = self.sandbox.ask("hub", "PATCH", path, "test", "application/merge-patch+json", &data);
+        assert_eq!(code, 200);
+    }
+
+    /// Takes the way to the member `m1` from Syncs.
+    pub(crate) fn lose_m1(&self) {
+        self.set_kubeconfig(|config| {
+            // Of real clusters, the repo names the context.
+            let lost = ["m1", "member-2"];
+            let contexts = config["contexts"].as_array_mut().unwrap();
+            contexts.retain(|context| !lost.contains(&context["name"].as_str().unwrap()));
+        });
+    }
+
+    /// Gives it back.
+    pub(crate) fn restore_m1(&self) {
+        self.set_kubeconfig(|_| {});
     }
 
     /// Waits until a member is watched.
@@ -185,6 +225,25 @@ pub(crate) fn condition(status: &Value, name: &str) -> Value {
 pub(crate) fn image(sandbox: &Sandbox, cluster: &str) -> String {
     let web = sandbox.get(cluster, WEB);
     web["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+}
+
+/// The answer of a running loop to a request for a path of one of its addresses; `None` if it does not listen yet.
+pub(crate) fn fetch(hub: &Hub, service: &str, path: &str) -> Option<String> {
+    let log = fs::read_to_string(hub.sandbox.path("log")).unwrap();
+    let line = log.lines().find(|line| line.contains(&format!("listening for {service}")))?;
+    let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    Some(hub.sandbox.known(answer.split_once("\r\n\r\n").unwrap().1))
+}
+
+/// The messages of the Events of a namespace that have a reason.
+pub(crate) fn events(hub: &Hub, namespace: &str, reason: &str) -> Vec<String> {
+    let list = hub.sandbox.get("hub", &format!("/api/v1/namespaces/{namespace}/events"));
+    let found = list["items"].as_array().unwrap().iter().filter(|event| event["reason"] == reason);
+    found.map(|event| event["message"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Waits until something holds.

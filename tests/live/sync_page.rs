@@ -1,15 +1,14 @@
 //! The status page of `federate sync`, and clocks that are wrong.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use federate_test_apiserver::{FaultKind, InjectedFault};
 use serde_json::{Value, json};
 
 use crate::sandbox::WEB;
-use crate::sync_objects::{Hub, Running, until};
+use crate::sync_objects::{Hub, Running, fetch, until};
+use crate::sync_windows::{closed, open};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/federate-system/leases";
 
@@ -19,16 +18,7 @@ fn names(count: usize) -> Vec<String> {
 
 /// The Syncs as the status page shows them.
 fn shown(hub: &Hub) -> Value {
-    let log = fs::read_to_string(hub.sandbox.path("log")).unwrap();
-    let Some(line) = log.lines().find(|line| line.contains("listening for the status page")) else {
-        return Value::Null;
-    };
-    let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET /syncs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    fetch(hub, "the status page", "/syncs").map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
 }
 
 fn clusters(hub: &Hub) -> Vec<Value> {
@@ -94,5 +84,31 @@ fn clocks_of_other_processes_do_not_matter_for_leases() {
     let ahead = json!({"spec": {"renewTime": "2099-01-01T00:00:00.000000Z"}});
     hub.sandbox.edit("hub", "other", &format!("{LEASES}/federate-sync"), &ahead);
     until("the Lease is taken over", || log().contains("leading"));
+    assert_eq!(running.end("-TERM"), Some(0));
+}
+
+#[test]
+fn the_page_shows_age_windows_all_clusters_and_what_is_left_behind() {
+    let hub = Hub::new();
+    let apply = json!({"prune": true, "pruneLimit": 100});
+    hub.create(&hub.sync("web", &json!({"interval": "1s", "windows": open(), "apply": apply})));
+    let running = Running::with(&hub, "--status-listen 127.0.0.1:0", "log");
+    let shows = |text: &str| fetch(&hub, "the status page", "/").is_some_and(|page| page.contains(text));
+    until("both clusters are shown", || shows("<summary>Ready clusters</summary><p>m1, m2</p>"));
+    let page = fetch(&hub, "the status page", "/").unwrap();
+    assert!(page.contains("<p>Created: 20") && page.contains("s ago</p>"), "{page}");
+    assert!(page.contains("<code>federate sync tree web -n shop</code>"), "{page}");
+
+    let clusters = hub.sandbox.read_file("clusters.yaml");
+    let rest: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: m2")).collect();
+    hub.sandbox.write("clusters.yaml", &rest.join("---\n"));
+    hub.push("smaller");
+    until("what has left is shown", || {
+        shows("<p class=\"bad\">Clusters that have left, with objects: m2</p>")
+    });
+    until("the other one is ready", || shows("<summary>Ready clusters</summary><p>m1</p>"));
+    hub.patch("web", &json!({"spec": {"windows": closed()}}));
+    hub.push("waits");
+    until("what waits is shown", || shows("<p>Waiting for a window: main@sha1:"));
     assert_eq!(running.end("-TERM"), Some(0));
 }

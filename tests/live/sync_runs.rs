@@ -6,10 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use federate_test_apiserver::{FaultKind, InjectedFault};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::sandbox::{Ran, Sandbox, config};
+use crate::sandbox::{Ran, Sandbox, config, deployment};
 use crate::sync_rollout::{A, CLUSTERS, status, values};
+use crate::sync_windows::{closing, sleep_until};
 
 const API: &str = "placement.kubernetes-fleet.io/v1beta1";
 
@@ -91,12 +93,18 @@ fn once(sandbox: &Sandbox, annotations: &Value) -> Ran {
 
 /// The same with a rollout of the Sync's own.
 fn once_by(sandbox: &Sandbox, annotations: &Value, rollout: &Value) -> Ran {
+    once_in(sandbox, annotations, rollout, &json!([]))
+}
+
+/// The same with maintenance windows.
+fn once_in(sandbox: &Sandbox, annotations: &Value, rollout: &Value, windows: &Value) -> Ran {
     let mut sync = json!({
         "apiVersion": "federate.dev/v1alpha1", "kind": "Sync",
         "metadata": {"name": "web", "annotations": annotations},
         "spec": {
             "source": {"url": "repo", "ref": {"branch": "main"}}, "interval": "1m",
             "apply": {"pruneLimit": 100, "applySet": sandbox.applyset()}, "drift": {"mode": "correct"},
+            "windows": windows,
         },
     });
     if !rollout.is_null() {
@@ -322,4 +330,54 @@ fn rolling_strategies_update_as_many_clusters_as_may_be_unavailable() {
     commit(&sandbox, "3");
     once(&sandbox, &json!({})).code(0);
     assert_eq!(values(&sandbox), ["3", "3", "3"]);
+}
+
+#[test]
+fn an_update_run_waits_between_its_stages_outside_of_windows() {
+    let sandbox = sandbox(&json!({"type": "External"}));
+    run(&sandbox, "first", "Run");
+    let first = commit(&sandbox, "1");
+    let (windows, closes) = closing(if sandbox.is_real() { 45 } else { 15 });
+    once_in(&sandbox, &json!({}), &Value::Null, &windows).code(1);
+    assert_eq!(values(&sandbox), ["1", "", ""]);
+    assert!(Timestamp::now() < closes, "the window has closed too early for this test");
+    sleep_until(closes);
+    // The approval is given, but no cluster changes: neither by the next stage nor by a correction.
+    sandbox.edit("c1", "kubectl-edit", A, &json!({"data": {"k": "mine"}}));
+    let ran = once_in(&sandbox, &approve(&first, "first"), &Value::Null, &windows).code(1);
+    assert!(ran.out.contains("it waits for the window that opens at"), "{ran:#?}");
+    assert!(ran.err.contains("ConfigMap shop/a (/data/k), changed by kubectl-edit"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["mine", "", ""]);
+    sandbox.edit("c1", "kubectl-edit", A, &json!({"data": {"k": "1"}}));
+    // A person need not wait for the revision.
+    let mut ignored = approve(&first, "first");
+    ignored["federate.dev/ignoreWindows"] = json!(first);
+    once_in(&sandbox, &ignored, &Value::Null, &windows).code(0);
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+}
+
+#[test]
+fn a_rolling_update_waits_between_its_clusters_outside_of_windows() {
+    let limits = json!({"maxUnavailable": 1, "maxSurge": 0, "unavailablePeriodSeconds": 1});
+    let sandbox = sandbox(&json!({"type": "RollingUpdate", "rollingUpdate": limits}));
+    // Its pods do not start, so that a cluster is not available after it was updated.
+    sandbox.write("web.yaml", &deployment("nginx:1.27"));
+    commit(&sandbox, "1");
+    once(&sandbox, &json!({})).code(0);
+    assert_eq!(values(&sandbox), ["1", "1", "1"]);
+    let second = commit(&sandbox, "2");
+    let rolling = json!({"byPlacements": true});
+    // It waits for the first cluster until the window closes.
+    let (windows, _) = closing(if sandbox.is_real() { 45 } else { 20 });
+    let ran = once_in(&sandbox, &json!({}), &rolling, &windows).code(1);
+    assert!(ran.out.contains("it waits for the window that opens at"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+    for cluster in CLUSTERS {
+        sandbox.start_pods(cluster);
+    }
+    let ran = once_in(&sandbox, &json!({}), &rolling, &windows).code(1);
+    assert!(ran.out.contains("it waits for the window that opens at"), "{ran:#?}");
+    assert_eq!(values(&sandbox), ["2", "1", "1"]);
+    once_in(&sandbox, &json!({"federate.dev/ignoreWindows": second}), &rolling, &windows).code(0);
+    assert_eq!(values(&sandbox), ["2", "2", "2"]);
 }

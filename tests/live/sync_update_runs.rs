@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::sandbox::config;
-use crate::sync_objects::{Hub, Running, until};
+use crate::sandbox::{WEB, config, deployment};
+use crate::sync_objects::{Hub, Running, image, until};
 use crate::sync_rollout::A;
 
 const API: &str = "placement.kubernetes-fleet.io/v1beta1";
@@ -124,4 +124,48 @@ fn rolling_strategies_are_carried_out() {
         until("the Sync is ready", || is_ready(&hub));
     }
     drop(running);
+}
+
+/// Lets the pods of all clusters run, one after the other, until all have this image.
+fn run_pods(hub: &Hub, tag: &str) {
+    until("all clusters are updated", || {
+        let updated = |member: &&str| hub.sandbox.has(member, WEB) && image(&hub.sandbox, member) == tag;
+        let all: Vec<&str> = MEMBERS.into_iter().filter(updated).collect();
+        for member in &all {
+            hub.sandbox.start_pods(member);
+        }
+        all.len() == MEMBERS.len()
+    });
+    until("the Sync is ready", || is_ready(hub));
+}
+
+#[test]
+fn a_run_is_held_by_a_new_pod_that_does_not_start() {
+    let hub = hub(&json!({"type": "External"}));
+    let web = |image: &str| deployment(image).replace("replicas: 2", "replicas: 1");
+    hub.sandbox.write("web.yaml", &web("nginx:1.27"));
+    push(&hub, "first", "1");
+    let running = Running::start(&hub, "log");
+    hub.create(&hub.sync("web", &json!({"interval": "2s", "apply": {"pruneLimit": 100}})));
+    until("the canary is updated", || hub.sandbox.has("m1", WEB));
+    hub.sandbox.start_pods("m1");
+    approve(&hub, "first");
+    run_pods(&hub, "nginx:1.27");
+
+    hub.sandbox.write("web.yaml", &web("nginx:1.28"));
+    push(&hub, "second", "2");
+    until("the canary is updated", || image(&hub.sandbox, "m1") == "nginx:1.28");
+    hub.sandbox.hold_new_pod("m1");
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    let status = hub.status("web");
+    assert!(status["rollout"]["approval"].is_null(), "the canary is not healthy: {status:#}");
+    assert_eq!(hub.ready("web")["reason"], "Progressing", "{status:#}");
+    assert_eq!(status["clusters"]["notReady"], 1, "{status:#}");
+    for member in &MEMBERS[1..] {
+        assert_eq!(image(&hub.sandbox, member), "nginx:1.27", "{member}");
+    }
+    hub.sandbox.start_pods("m1");
+    approve(&hub, "second");
+    run_pods(&hub, "nginx:1.28");
+    assert_eq!(running.end("-TERM"), Some(0));
 }

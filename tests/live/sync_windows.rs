@@ -10,12 +10,12 @@ use crate::sync_objects::{Hub, Running, image, until};
 use crate::sync_rollout::{A, approve, commit, once_in, sandbox, values};
 
 /// Windows that are closed but for a minute of the year.
-fn closed() -> Value {
+pub(crate) fn closed() -> Value {
     json!([{"schedule": "59 23 31 12 *", "duration": "1m", "timeZone": "Europe/Berlin"}])
 }
 
 /// Windows that are always open.
-fn open() -> Value {
+pub(crate) fn open() -> Value {
     json!([{"schedule": "* * * * *", "duration": "5m"}])
 }
 
@@ -72,7 +72,7 @@ fn outside_of_windows_revisions_and_corrections_wait() {
 }
 
 /// The commit of the source.
-fn revision(hub: &Hub) -> String {
+pub(crate) fn revision(hub: &Hub) -> String {
     let mut command = std::process::Command::new("git");
     command.args(["-C", "repo", "rev-parse", "HEAD"]).current_dir(hub.sandbox.path(""));
     String::from_utf8(command.output().unwrap().stdout).unwrap().trim().to_owned()
@@ -102,7 +102,7 @@ fn a_person_need_not_wait_and_invalid_windows_are_refused() {
 }
 
 /// A window that is open for some seconds more, and the time at which it closes.
-fn closing(seconds: i64) -> (Value, Timestamp) {
+pub(crate) fn closing(seconds: i64) -> (Value, Timestamp) {
     let opened = Timestamp::now()
         .to_zoned(jiff::tz::TimeZone::UTC)
         .round(jiff::ZonedRound::new().smallest(jiff::Unit::Minute).mode(jiff::RoundMode::Trunc))
@@ -114,7 +114,7 @@ fn closing(seconds: i64) -> (Value, Timestamp) {
     (json!([{"schedule": schedule, "duration": format!("{open_for}s")}]), closes)
 }
 
-fn sleep_until(time: Timestamp) {
+pub(crate) fn sleep_until(time: Timestamp) {
     let left = time.duration_since(Timestamp::now()) + SignedDuration::from_millis(200);
     std::thread::sleep(Duration::try_from(left).unwrap_or_default());
 }
@@ -168,4 +168,29 @@ fn an_aborted_rollout_waits_for_no_window() {
     let ran = once_in(&sandbox, &json!({"federate.dev/abort": second}), &windows).code(2);
     assert!(ran.out.contains("RolloutAborted: "), "{ran:#?}");
     assert_eq!(values(&sandbox), ["1", "1", "1"], "clusters return to what they had");
+}
+
+#[test]
+fn clusters_that_have_left_are_cleaned_in_a_window() {
+    let hub = Hub::new();
+    let apply = json!({"prune": true, "pruneLimit": 100, "pruneClusters": true});
+    hub.create(&hub.sync("web", &json!({"interval": "1s", "apply": apply, "windows": open()})));
+    let running = Running::start(&hub, "log");
+    until("the first revision is applied", || hub.ready("web")["status"] == "True");
+    let clusters = hub.sandbox.read_file("clusters.yaml");
+    let rest: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: m2")).collect();
+    hub.sandbox.write("clusters.yaml", &rest.join("---\n"));
+    hub.patch("web", &json!({"spec": {"windows": closed()}}));
+    until("the windows are closed", || hub.status("web")["window"]["open"] == false);
+    hub.push("smaller");
+    until("the revision waits", || {
+        let waiting = hub.status("web")["window"]["waiting"].clone();
+        waiting.as_str().is_some_and(|waiting| waiting.ends_with(&revision(&hub)))
+    });
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(hub.sandbox.has("m2", WEB), "nothing is deleted");
+    hub.patch("web", &json!({"spec": {"windows": open()}}));
+    until("the cluster is cleaned in the window", || !hub.sandbox.has("m2", WEB));
+    assert!(hub.sandbox.has("m1", WEB));
+    assert_eq!(running.end("-TERM"), Some(0));
 }

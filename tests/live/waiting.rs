@@ -1,8 +1,8 @@
 //! Waiting until what was applied is healthy.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::sandbox::{Sandbox, WEB, deployment};
+use crate::sandbox::{Sandbox, deployment};
 
 const WIDGETS: &str = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -31,19 +31,13 @@ spec:
           return widget.status ~= nil and widget.status.phase == 'Ready'
         end
 ";
-use federate_test_apiserver::ApiRequest;
 
 #[test]
 fn a_run_waits_until_all_is_well() {
-    let sandbox = Sandbox::simulated(&["m1"]);
+    let sandbox = Sandbox::anywhere(&["m1"]);
     let ran = sandbox.apply("--wait 1s").code(2);
     assert!(ran.err.contains("error: m1: Deployment shop/web: not healthy after 1 s: "), "{ran:#?}");
-    let status = json!({"status": {
-        "observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "readyReplicas": 2, "availableReplicas": 2,
-    }});
-    let request = ApiRequest::new("PATCH", &format!("{WEB}/status"))
-        .with_body("application/merge-patch+json", status.to_string());
-    assert_eq!(sandbox.fleet.lock_cluster("m1").handle_request(&request).status, 200);
+    sandbox.start_pods("m1");
     sandbox.apply("--wait 1m").code(0);
 }
 
@@ -52,21 +46,25 @@ fn a_run_waits_until_all_is_well() {
 #[test]
 fn a_new_pod_that_does_not_start_is_not_healthy_because_the_old_one_runs() {
     for dialect in ["karmada", "none"] {
-        let sandbox = Sandbox::simulated(&["m1"]);
-        sandbox.write("web.yaml", &deployment("nginx:1.27").replace("replicas: 2", "replicas: 1"));
+        let sandbox = Sandbox::anywhere(&["m1"]);
         if dialect == "none" {
-            sandbox.write("federate.yaml", "unplaced: everywhere\nclusters: [{name: m1}]\n");
+            sandbox.set("unplaced", &json!("everywhere"));
+            sandbox.set("clusters", &json!([{"name": "m1"}]));
             sandbox.remove("policy.yaml");
             sandbox.remove("clusters.yaml");
         }
+        let web = |image: &str| deployment(image).replace("replicas: 2", "replicas: 1");
+        sandbox.write("web.yaml", &web("nginx:1.27"));
         sandbox.apply("").code(0);
-        sandbox.edit("m1", "controller", &format!("{WEB}/status"), &json!({"status": {
-            "observedGeneration": 1, "replicas": 2, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1,
-            "unavailableReplicas": 1,
-        }}));
+        sandbox.start_pods("m1");
+        sandbox.write("web.yaml", &web("nginx:1.28"));
+        sandbox.apply("").code(0);
+        sandbox.hold_new_pod("m1");
         let ran = sandbox.apply("--wait 1s").code(2);
         let expected = "error: m1: Deployment shop/web: not healthy after 1 s: 1 old pod remains";
         assert!(ran.err.contains(expected), "{dialect}: {ran:#?}");
+        sandbox.start_pods("m1");
+        sandbox.apply("--wait 1m").code(0);
     }
 }
 
@@ -128,4 +126,74 @@ fn a_health_check_of_the_repo_says_when_an_object_is_healthy() {
     set_phase("Broken");
     let ran = sandbox.apply("--wait 10m").code(2);
     assert!(ran.err.contains("Widget shop/w: its health check `failed` is true"), "{ran:#?}");
+}
+
+/// What is applied, its path, and its status while it is waited for and when it is healthy.
+type Workload = (Value, &'static str, Value, Value);
+
+fn workloads() -> [Workload; 3] {
+    let metadata = json!({"name": "w", "namespace": "shop"});
+    let selector = json!({"matchLabels": {"app": "w"}});
+    let containers = json!([{"name": "w", "image": "nginx:1.27"}]);
+    let template = json!({"metadata": {"labels": {"app": "w"}}, "spec": {"containers": containers}});
+    let update = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}});
+    let stateful = json!({"replicas": 2, "serviceName": "w", "selector": selector, "template": template,
+        "updateStrategy": update});
+    let mut once = template.clone();
+    once["spec"]["restartPolicy"] = json!("Never");
+    [
+        (
+            json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": stateful}),
+            "/apis/apps/v1/namespaces/shop/statefulsets/w/status",
+            json!({"observedGeneration": 1, "replicas": 2, "readyReplicas": 1, "availableReplicas": 1,
+                "currentReplicas": 1, "updatedReplicas": 1}),
+            json!({"readyReplicas": 2, "availableReplicas": 2, "updatedReplicas": 2}),
+        ),
+        (
+            json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata,
+                "spec": {"selector": selector, "template": template}}),
+            "/apis/apps/v1/namespaces/shop/daemonsets/w/status",
+            json!({"observedGeneration": 1, "desiredNumberScheduled": 2, "currentNumberScheduled": 2,
+                "updatedNumberScheduled": 1, "numberAvailable": 2, "numberReady": 2, "numberMisscheduled": 0}),
+            json!({"updatedNumberScheduled": 2}),
+        ),
+        (
+            json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": once}}),
+            "/apis/batch/v1/namespaces/shop/jobs/w/status",
+            json!({"active": 1, "startTime": "2026-01-01T00:00:00Z"}),
+            json!({"active": 0, "succeeded": 1, "completionTime": "2026-01-01T00:01:00Z", "conditions": [
+                {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"},
+            ]}),
+        ),
+    ]
+}
+
+/// Their status is written here, which controllers of real clusters would write again.
+#[test]
+fn workloads_of_every_kind_are_waited_for() {
+    for (object, status, waiting, healthy) in workloads() {
+        let sandbox = Sandbox::simulated(&["m1"]);
+        for file in ["web.yaml", "policy.yaml", "clusters.yaml"] {
+            sandbox.remove(file);
+        }
+        sandbox.set("unplaced", &json!("everywhere"));
+        sandbox.set("clusters", &json!([{"name": "m1"}]));
+        sandbox.write("w.yaml", &object.to_string());
+        let kind = object["kind"].as_str().unwrap();
+        let unhealthy = format!("error: m1: {kind} shop/w: not healthy after 1 s: ");
+        let ran = sandbox.apply("--wait 1s").code(2);
+        assert!(ran.err.contains(&unhealthy), "{ran:#?}");
+        sandbox.edit("m1", "controller", status, &json!({"status": waiting}));
+        let ran = sandbox.apply("--wait 1s").code(2);
+        assert!(ran.err.contains(&unhealthy), "{ran:#?}");
+        sandbox.edit("m1", "controller", status, &json!({"status": healthy}));
+        sandbox.apply("--wait 1m").code(0);
+        if kind == "Job" {
+            let failed = json!([{"type": "Failed", "status": "True", "message": "too often",
+                "lastTransitionTime": "2026-01-01T00:01:00Z"}]);
+            sandbox.edit("m1", "controller", status, &json!({"status": {"conditions": failed}}));
+            let ran = sandbox.apply("--wait 10m").code(2);
+            assert!(ran.err.contains("Job shop/w: ") && !ran.err.contains("not healthy after"), "{ran:#?}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::core::WatchEvent;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answer::{RequestError, StatusError};
@@ -76,9 +76,9 @@ struct Server {
     slots: Semaphore,
     /// The time until which the server refuses further requests.
     quiet: Mutex<Instant>,
-    /// The places of clusters that are worked on at the same time, and the place of this one.
+    /// The places of clusters that are worked on at the same time, and the place of this one, if it has one.
     places: Arc<Semaphore>,
-    place: OnceCell<OwnedSemaphorePermit>,
+    place: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
     /// When it has answered last.
     answered: Mutex<Option<Instant>>,
     /// Whether it has the place.
@@ -98,8 +98,8 @@ enum AttemptError {
 }
 
 impl Client {
-    /// Connects. A cluster takes one of the `places` when it answers for the first time, and keeps it: clusters that
-    /// cannot be reached do not delay others.
+    /// Connects. A cluster takes one of the `places` when it answers, and keeps it while it answers, until it is released:
+    /// clusters that cannot be reached, hang or are only waited for do not delay others.
     pub(super) async fn new(
         factory: impl ClientFactory + 'static,
         places: Arc<Semaphore>,
@@ -112,7 +112,7 @@ impl Client {
             slots: Semaphore::new(MAX_CONCURRENT_REQUESTS),
             quiet: Mutex::new(Instant::now()),
             places,
-            place: OnceCell::new(),
+            place: tokio::sync::Mutex::default(),
             answered: Mutex::new(None),
             placed: watch::Sender::new(false),
         });
@@ -175,6 +175,9 @@ impl Client {
                 (Some(answered), Some(sent)) if self.is_interrupted() => (answered.max(sent), first_answer),
                 (Some(answered), Some(sent)) => (answered.max(sent), MAX_SILENCE),
             };
+            if since.elapsed() >= first_answer {
+                self.release_place();
+            }
             if since.elapsed() >= limit {
                 return Err(Error::Unreachable(format!("no answer within {} s", limit.as_secs())));
             }
@@ -198,6 +201,24 @@ impl Client {
             done = work => done,
             () = expired => Err(Error::timed_out(time)),
         }
+    }
+
+    /// Lets another cluster have the place of this one, which takes one again with its next answer.
+    pub(super) fn release_place(&self) {
+        // A request that holds the lock is about to take a place.
+        if let Ok(mut place) = self.server.place.try_lock() {
+            *place = None;
+        }
+    }
+
+    /// Takes a place, unless this cluster has one.
+    async fn take_place(&self) -> Result<(), AttemptError> {
+        let mut place = self.server.place.lock().await;
+        if place.is_none() {
+            *place = Some(self.server.places.clone().acquire_owned().await.map_err(closed)?);
+        }
+        self.server.placed.send_replace(true);
+        Ok(())
     }
 
     fn is_interrupted(&self) -> bool {
@@ -298,9 +319,6 @@ impl Client {
         call: &RepeatableRequest,
         sent: &Mutex<Option<Instant>>,
     ) -> Result<Bytes, AttemptError> {
-        // The semaphores are never closed.
-        let closed =
-            |error: tokio::sync::AcquireError| AttemptError::Permanent(Error::Unreachable(error.to_string()));
         let _slot = self.server.slots.acquire().await.map_err(closed)?;
         let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         sleep_until(quiet).await;
@@ -319,9 +337,7 @@ impl Client {
         let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
         let status: Value = if code.is_success() { Value::Null } else { refused() };
         if code != StatusCode::UNAUTHORIZED && !is_repeatable(code, &status, call) {
-            let place = || async { self.server.places.clone().acquire_owned().await };
-            self.server.place.get_or_try_init(place).await.map_err(closed)?;
-            self.server.placed.send_replace(true);
+            self.take_place().await?;
         }
         if code.is_success() {
             return Ok(bytes);
@@ -341,6 +357,12 @@ impl Client {
         }
         Err(AttemptError::RetryAfter(error, wait))
     }
+}
+
+/// The semaphores are never closed.
+#[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` asks for")]
+fn closed(error: tokio::sync::AcquireError) -> AttemptError {
+    AttemptError::Permanent(Error::Unreachable(error.to_string()))
 }
 
 /// Why an answer cannot be that of an API server.

@@ -79,6 +79,7 @@ use early_reads::{EarlyCluster, EarlyLists};
 use execution::ApplyExecution;
 use send_results::SendResults;
 use target::Connections;
+use wait::AppliedObjects;
 
 /// The number of clusters that are connected to at a time; [`target`] limits how many are worked on.
 const MAX_CONNECTED_CLUSTERS: usize = 256;
@@ -516,9 +517,14 @@ async fn reconcile_cluster(
         if !again {
             record_event(client, options, carried, &outcome.actions).await;
             if let (Some(patience), None) = (options.wait, options.dry_run) {
-                for found in
-                    wait::wait_until_healthy(client, &state, &decisions, decider, options, patience).await?
-                {
+                // The objects are not needed any more, and another cluster may have some in memory.
+                let applied = AppliedObjects::new(&decisions, state.kinds);
+                drop((decisions, state.live));
+                client.release_place();
+                let cluster = &desired.cluster;
+                let waited =
+                    wait::wait_until_healthy(client, cluster, &applied, decider, options, patience).await?;
+                for found in waited {
                     let action = outcome.actions.iter_mut().find(|action| action.object == found.object);
                     if let Some(action) = action.filter(|action| action.outcome == ActionOutcome::Done) {
                         (action.outcome, action.error) = (ActionOutcome::Failed, Some(found.why));

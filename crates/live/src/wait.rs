@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::client::Client;
-use super::cluster_state::{ClusterState, ListRequest, list_all};
+use super::cluster_state::{ListRequest, list_all};
 use super::execution::is_applied;
 use super::items;
-use super::{ApplyOptions, ClusterProgress, Decider, Error};
+use super::{ApplyOptions, ClusterKinds, ClusterProgress, Decider, Error};
 use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
 use federate_engine::actions::ObjectDecision;
@@ -18,6 +18,21 @@ use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The pause between two looks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The objects of a cluster that exist after an apply, and their kinds.
+pub(super) struct AppliedObjects {
+    objects: Vec<ObjectRef>,
+    kinds: ClusterKinds,
+}
+
+impl AppliedObjects {
+    /// Those that decisions have applied.
+    pub(super) fn new(decisions: &[ObjectDecision], kinds: ClusterKinds) -> Self {
+        let applied = decisions.iter().map(|decision| &decision.action);
+        let applied = applied.filter(|action| is_applied(action.action));
+        Self { objects: applied.map(|action| action.object.clone()).collect(), kinds }
+    }
+}
 
 /// An object that is not healthy.
 pub(super) struct UnhealthyObject {
@@ -30,41 +45,36 @@ pub(super) struct UnhealthyObject {
 }
 
 /// Waits until everything is healthy, something has failed for good, the time is over, or something newer is to be done.
-/// Returns the objects that are not healthy then.
+/// Returns the objects that are not healthy then. Between two looks, other clusters are worked on in place of this one.
 pub(super) async fn wait_until_healthy(
     client: &Client,
-    state: &ClusterState,
-    decisions: &[ObjectDecision],
+    cluster: &ClusterName,
+    AppliedObjects { objects, kinds }: &AppliedObjects,
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
     patience: Duration,
 ) -> Result<Vec<UnhealthyObject>, Error> {
     let begun = Instant::now();
     let end = begun + patience;
-    let there = decisions.iter().map(|decision| &decision.action).filter(|action| is_applied(action.action));
-    let mut open: BTreeMap<&ObjectRef, String> = BTreeMap::new();
-    let mut cluster = ClusterName::from("");
-    for action in there {
-        cluster = action.cluster.clone();
-        open.insert(&action.object, "it does not exist".to_owned());
-    }
+    let mut open: BTreeMap<&ObjectRef, String> =
+        objects.iter().map(|object| (object, "it does not exist".to_owned())).collect();
     let selector = format!("{PART_OF_LABEL}={}", options.inventory.compute_id());
     let mut failed: BTreeMap<ObjectRef, String> = BTreeMap::new();
     let mut interrupted = false;
     while !open.is_empty() {
-        options.progress.report_progress(&cluster, ClusterProgress::Waiting { open: open.len() });
+        options.progress.report_progress(cluster, ClusterProgress::Waiting { open: open.len() });
         // A kind is listed as long as anything of it is open.
-        let kinds: BTreeSet<(&str, &str)> =
+        let open_kinds: BTreeSet<(&str, &str)> =
             open.keys().map(|object| (object.api_version.as_str(), object.kind.as_str())).collect();
-        let lists = kinds.iter().filter_map(|kind| {
+        let lists = open_kinds.iter().filter_map(|kind| {
             let object = open.keys().find(|o| (o.api_version.as_str(), o.kind.as_str()) == *kind)?;
-            let kind = state.kinds.find_kind(object)?.clone();
+            let kind = kinds.find_kind(object)?.clone();
             Some(ListRequest { kind, namespace: None, selector: Some(selector.clone()) })
         });
         let lists: Vec<ListRequest> = lists.collect();
         let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
         let items = list_all(client, lists, &namespaces, None).await?.items;
-        for mut object in items::read_objects(items, &cluster, None)?.0 {
+        for mut object in items::read_objects(items, cluster, None)?.0 {
             read_fields(&mut object.body);
             if !open.contains_key(&object.id) {
                 continue;
@@ -86,6 +96,7 @@ pub(super) async fn wait_until_healthy(
         if Instant::now() >= end || !failed.is_empty() || interrupted {
             break;
         }
+        client.release_place();
         if !open.is_empty() {
             sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now()))).await;
         }

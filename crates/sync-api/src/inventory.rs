@@ -45,6 +45,9 @@ pub struct AppliedCluster {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub left: Option<Timestamp>,
+    /// Whether an Event says so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
 }
 
 /// An object of a control plane's inventory.
@@ -87,6 +90,25 @@ impl AppliedInventory {
                 self.namespaces.insert(namespace.to_owned());
             }
         }
+    }
+
+    /// Notes that the Sync applies to no cluster any more.
+    pub fn leave_clusters(&mut self, now: Timestamp) {
+        for cluster in &mut self.clusters {
+            cluster.left.get_or_insert(now);
+        }
+    }
+
+    /// Notes that the clusters that have left were reported.
+    pub fn note_reported(&mut self) {
+        for cluster in &mut self.clusters {
+            cluster.reported = cluster.left.is_some();
+        }
+    }
+
+    /// The clusters to which the Sync applies.
+    pub fn present_clusters(&self) -> impl Iterator<Item = &AppliedCluster> {
+        self.clusters.iter().filter(|cluster| cluster.left.is_none())
     }
 
     /// The names of the clusters that have left.

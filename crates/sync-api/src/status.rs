@@ -12,6 +12,8 @@ use crate::inventory::AppliedInventory;
 
 /// Rounds that the history keeps.
 const MAX_HISTORY_ENTRIES: usize = 10;
+/// Revisions that were carried out, and stay in the history although rounds after them fail.
+const MIN_SUCCEEDED_REVISIONS: usize = 3;
 /// Failing clusters that are shown with their messages.
 pub const MAX_FAILING_CLUSTERS: usize = 5;
 
@@ -64,7 +66,7 @@ pub struct SyncStatus {
     /// The clusters in which the Sync manages objects. Deletion goes by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inventory: Option<AppliedInventory>,
-    /// The last rounds that did something, the latest first.
+    /// The last rounds that did something, the latest first, with the last three revisions that were carried out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryEntry>,
 }
@@ -188,6 +190,9 @@ pub struct DriftStatus {
     pub clusters: usize,
     /// The first of them, with its fields, who changed them, and its cluster.
     pub first: String,
+    /// When it was changed last, if its managed fields say so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<String>,
 }
 
 /// Whether the Sync may change clusters now.
@@ -354,7 +359,29 @@ impl SyncStatus {
         };
         if !self.history.first().is_some_and(same) {
             self.history.insert(0, entry);
-            self.history.truncate(MAX_HISTORY_ENTRIES);
+            self.shorten_history();
+        }
+    }
+
+    /// Removes the oldest rounds, but not the last ones that carried different revisions out: people return to them.
+    fn shorten_history(&mut self) {
+        let mut succeeded: Vec<&str> = Vec::new();
+        let mut kept = Vec::new();
+        for entry in &self.history {
+            let revision = entry.revision.as_deref().unwrap_or_default();
+            let is_success = entry.reason == SyncReason::ReconciliationSucceeded.name();
+            let is_new =
+                is_success && !succeeded.contains(&revision) && succeeded.len() < MIN_SUCCEEDED_REVISIONS;
+            if is_new {
+                succeeded.push(revision);
+            }
+            kept.push(is_new);
+        }
+        while self.history.len() > MAX_HISTORY_ENTRIES
+            && let Some(oldest) = kept.iter().rposition(|is_kept| !is_kept)
+        {
+            self.history.remove(oldest);
+            kept.remove(oldest);
         }
     }
 
@@ -428,5 +455,26 @@ mod tests {
         assert_eq!(status.history.len(), MAX_HISTORY_ENTRIES);
         assert_eq!(status.history[0].message, "attempt 14");
         assert_eq!(status.history[1].message, "attempt 13");
+    }
+
+    #[test]
+    fn failures_do_not_push_the_revisions_out_that_people_return_to() {
+        let mut status = SyncStatus::default();
+        for revision in 1..=5 {
+            status.last_attempted_revision = Some(format!("main@sha1:{revision}"));
+            for _ in 0..2 {
+                status.record_history(SyncReason::ReconciliationSucceeded, "applied", at(revision));
+                status.record_history(SyncReason::GitOperationFailed, "away", at(revision));
+            }
+        }
+        for second in 10..40 {
+            let attempt = format!("attempt {second}");
+            status.record_history(SyncReason::GitOperationFailed, &attempt, at(second));
+        }
+        assert_eq!(status.history.len(), MAX_HISTORY_ENTRIES);
+        let succeeded = status.history.iter().filter(|entry| entry.reason == "ReconciliationSucceeded");
+        let revisions: Vec<&str> = succeeded.filter_map(|entry| entry.revision.as_deref()).collect();
+        assert_eq!(revisions, ["main@sha1:5", "main@sha1:4", "main@sha1:3"]);
+        assert_eq!(status.history[0].message, "attempt 39");
     }
 }

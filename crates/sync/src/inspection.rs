@@ -161,7 +161,9 @@ pub fn read_tree(
     let (session, repo) = round.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;
     let mut by_revision: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for name in selected_names(&loaded.sync.spec, &session) {
-        let known = state.record.clusters.get(name).and_then(|cluster| cluster.revision.clone());
+        // One that is being updated has the newest revision, and is not healthy yet.
+        let known = state.record.clusters.get(name).filter(|cluster| !cluster.applied);
+        let known = known.and_then(|cluster| cluster.revision.clone());
         by_revision.entry(known.filter(|revision| *revision != tip)).or_default().push(name.to_owned());
     }
     let mut formers = BTreeMap::new();

@@ -99,7 +99,7 @@ impl MemberClusters<'_> {
         let wait = self.loaded.sync.spec.health_timeout(apply);
         let spec = &self.loaded.sync.spec;
         let all = || selected_names(spec, self.session).map(str::to_owned).collect();
-        self.update_clusters(apply, only.unwrap_or(&all()), wait, backoffs)?;
+        self.update_clusters(apply, only.unwrap_or(&all()), wait, backoffs);
         self.update_status(backoffs, status)?;
         Ok(format_count(selected_names(spec, self.session).count(), "cluster"))
     }
@@ -111,18 +111,19 @@ impl MemberClusters<'_> {
         only: &BTreeSet<String>,
         wait: Option<Duration>,
         backoffs: &mut ClusterTracker,
-    ) -> Result<Actions, ReconcileError> {
+    ) -> Actions {
         let purpose =
             Purpose::Apply { adopt: apply.adopt.map(adoption_rule), force: apply.force, replace: false };
         let clusters = self.due_clusters(backoffs, |name| only.contains(name));
         let what =
             MemberOperation { verb: "applied", set: &self.apply_set(), contents: None, dry_run: None, wait };
-        let actions = self.reconcile_clusters(purpose, &clusters, &what, backoffs)?;
+        let actions = self.reconcile_tracked(purpose, &clusters, &what, backoffs);
         self.note_failures(&actions, backoffs, true);
-        for cluster in clusters.iter().filter(|_| self.only_objects.is_none()) {
+        for cluster in clusters.iter().filter(|name| self.only_objects.is_none() && was_read(&actions, name))
+        {
             backoffs.note_drift(cluster, None);
         }
-        Ok(actions)
+        actions
     }
 
     /// Compares all clusters, or only some, with what is rendered, and puts back what drifted if the Sync asks for it.
@@ -138,7 +139,7 @@ impl MemberClusters<'_> {
         let clusters = self.due_clusters(backoffs, |name| only.is_none_or(|only| only.contains(name)));
         let verb = if correct { "put back" } else { "drifted" };
         let what = MemberOperation { verb, set: &self.apply_set(), contents: None, dry_run, wait: None };
-        let actions = self.reconcile_clusters(purpose, &clusters, &what, backoffs)?;
+        let actions = self.reconcile_tracked(purpose, &clusters, &what, backoffs);
         self.note_failures(&actions, backoffs, false);
         if correct {
             let interval = self.loaded.sync.spec.interval.0;
@@ -149,14 +150,18 @@ impl MemberClusters<'_> {
         }
         let found = |name: &String| actions.actions.iter().any(|action| *action.cluster == **name);
         let compared = clusters.iter().map(|name| (name.clone(), found(name))).collect();
-        for cluster in &clusters {
+        // What drifted in a cluster that cannot be read is not known any more, and has not gone.
+        for cluster in clusters.iter().filter(|name| was_read(&actions, name)) {
             let stays = |action: &&Action| {
                 !correct || matches!(action.action, ActionKind::Skip | ActionKind::Conflict)
             };
             let here = actions.actions.iter().filter(|action| *action.cluster == **cluster);
             let left: Vec<&Action> = here.filter(stays).collect();
-            let drifted =
-                left.first().map(|first| ClusterDrift { objects: left.len(), first: describe_drift(first) });
+            let drifted = left.first().map(|first| ClusterDrift {
+                objects: left.len(),
+                first: describe_drift(first),
+                changed: find_change_time(first).map(str::to_owned),
+            });
             let differs = found(cluster);
             if drifted.is_some() || !self.partial {
                 backoffs.note_drift(cluster, drifted);
@@ -211,36 +216,43 @@ impl MemberClusters<'_> {
         status: &mut SyncStatus,
     ) -> (BTreeSet<String>, Result<(), ReconcileError>) {
         let (open, watched) = backoffs.take_open(selected_names(&self.loaded.sync.spec, self.session));
-        let looked_at = self.note_unreachable(&watched, backoffs);
+        self.check_reachability(&watched, backoffs);
         let compared = self.compare_clusters(Some(&open), backoffs, status).map(drop);
-        (open, looked_at.and(compared))
+        (open, compared)
     }
 
-    /// Notes which clusters do not answer.
-    pub(crate) fn note_unreachable(
-        &self,
-        clusters: &BTreeSet<String>,
-        backoffs: &mut ClusterTracker,
-    ) -> Result<(), ReconcileError> {
-        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
-        let clusters: Vec<ClusterName> = clusters.iter().map(|name| ClusterName::from(&**name)).collect();
+    /// Notes which clusters do not answer, and which do again.
+    pub(crate) fn check_reachability(&self, clusters: &BTreeSet<String>, backoffs: &mut ClusterTracker) {
         if clusters.is_empty() {
-            return Ok(());
+            return;
         }
-        let mut reached = self.env.services.member_access(self.loaded, self.session).map_err(failed)?;
+        match self.find_unreachable(clusters) {
+            Ok(unreachable) => {
+                for cluster in clusters {
+                    match unreachable.get(cluster) {
+                        Some(why) => self.record_unreachable(cluster, why, backoffs),
+                        None => backoffs.clear_unreachable(cluster),
+                    }
+                }
+            }
+            Err(why) => {
+                for cluster in clusters {
+                    self.record_unreachable(cluster, &why, backoffs);
+                }
+            }
+        }
+    }
+
+    /// Asks clusters for an answer. Returns why some of them give none, or why none can be asked.
+    fn find_unreachable(&self, clusters: &BTreeSet<String>) -> Result<BTreeMap<String, String>, String> {
+        let clusters: Vec<ClusterName> = clusters.iter().map(|name| ClusterName::from(&**name)).collect();
+        let mut reached = self.env.services.member_access(self.loaded, self.session)?;
         reached.access = self.env.counters.count_answers(reached.access);
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
-        let (namespace, name) = self.loaded.sync.apply_set();
-        let unreachable = find_unreachable(&reached.access, &clusters, &ApplySet { namespace, name })
-            .map_err(|e| failed(e.to_string()))?;
-        let spec = &self.loaded.sync.spec;
-        let sync = self.loaded.sync.metadata.full_name();
-        for (cluster, error) in unreachable {
-            tracing::error!(sync, %cluster, "{error}");
-            let cause = FailureCause { kind: FailureKind::Failed, message: error.to_string() };
-            backoffs.record_attempt(&cluster, Some(cause), (spec.retry_interval(), spec.interval.0));
-        }
-        Ok(())
+        let unreachable = find_unreachable(&reached.access, &clusters, &self.apply_set())
+            .map_err(|error| error.to_string())?;
+        let unreachable = unreachable.into_iter();
+        Ok(unreachable.map(|(cluster, error)| (cluster.to_string(), error.to_string())).collect())
     }
 
     /// Deletes the members of an `ApplySet` in some clusters, and its parent where none of them is left.
@@ -283,6 +295,30 @@ impl MemberClusters<'_> {
         let now = Instant::now();
         let names = selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned);
         names.filter(|name| is_wanted(name) && backoffs.is_due(name, now)).collect()
+    }
+
+    /// The same as `reconcile_clusters`; if it is not known how to reach clusters, each of them has failed.
+    fn reconcile_tracked(
+        &self,
+        purpose: Purpose,
+        clusters: &[String],
+        what: &MemberOperation<'_>,
+        backoffs: &mut ClusterTracker,
+    ) -> Actions {
+        self.reconcile_clusters(purpose, clusters, what, backoffs).unwrap_or_else(|error| {
+            for cluster in clusters {
+                self.record_unreachable(cluster, &error.message, backoffs);
+            }
+            Actions::new(Vec::new(), Vec::new())
+        })
+    }
+
+    /// Notes that a cluster cannot be reached.
+    fn record_unreachable(&self, cluster: &str, why: &str, backoffs: &mut ClusterTracker) {
+        let spec = &self.loaded.sync.spec;
+        tracing::error!(sync = self.loaded.sync.metadata.full_name(), cluster, "{why}");
+        let cause = FailureCause { kind: FailureKind::Unreachable, message: why.to_owned() };
+        backoffs.record_attempt(cluster, Some(cause), (spec.retry_interval(), spec.interval.0));
     }
 
     fn reconcile_clusters(
@@ -427,7 +463,7 @@ impl MemberClusters<'_> {
             modified,
             out_of_sync: of_kind(FailureKind::Skipped),
             not_ready: of_kind(FailureKind::Unhealthy),
-            err_applied: of_kind(FailureKind::Failed),
+            err_applied: of_kind(FailureKind::Failed) + of_kind(FailureKind::Unreachable),
             ..ClusterCounts::default()
         });
         backoffs.count_orphans(&mut status.orphans);
@@ -435,15 +471,13 @@ impl MemberClusters<'_> {
         let shown = shown
             .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
         status.failing = shown.collect();
-        let Some((cluster, FailureCause { message, .. })) = failing.first() else {
-            return Ok(());
-        };
-        let more = match failing.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {} more)", format_count(more, "cluster")),
-        };
-        Err(ReconcileError::new(SyncReason::ReconciliationFailed, format!("{cluster}: {message}{more}")))
+        backoffs.check_failures()
     }
+}
+
+/// Whether a cluster was read, so that the actions in it are all that there are.
+fn was_read(actions: &Actions, cluster: &str) -> bool {
+    actions.clusters.iter().any(|one| *one.name == *cluster && one.error.is_none())
 }
 
 /// An object that drifted, with its fields and who changed them.
@@ -458,6 +492,11 @@ fn describe_drift(action: &Action) -> String {
         format!(", changed by {}", join_names(&managers, 3))
     };
     format!("{}{fields}{by}", action.object)
+}
+
+/// When an object was changed last, as far as its managed fields say so.
+fn find_change_time(action: &Action) -> Option<&str> {
+    action.diffs.iter().filter_map(|diff| diff.time.as_deref()).max()
 }
 
 fn adoption_rule(adopt: AdoptionRule) -> actions::AdoptionMode {
@@ -512,8 +551,8 @@ impl MemberProgress<'_> {
             let managers: BTreeSet<&str> =
                 action.diffs.iter().filter_map(|diff| diff.manager.as_deref()).collect();
             let managers = managers.into_iter().collect::<Vec<_>>().join(", ");
-            let verb = self.verb;
-            tracing::info!(sync, %cluster, %object, action = kind, fields, managers, why, "{verb}");
+            let (verb, changed) = (self.verb, find_change_time(action));
+            tracing::info!(sync, %cluster, %object, action = kind, fields, managers, changed, why, "{verb}");
         }
     }
 

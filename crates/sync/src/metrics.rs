@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use federate_live::ServerRole;
-use federate_sync_api::status::SyncStatus;
+use federate_sync_api::status::{ClusterCounts, OrphanCounts, SyncStatus};
 
 use crate::counters::MetricCounters;
 use crate::reconciliation::SyncOutcome;
@@ -45,8 +45,19 @@ pub(crate) struct Metrics {
     leader: Gauge,
     /// By Sync: the revision that is shown.
     revisions: Mutex<BTreeMap<String, String>>,
-    /// By Sync: whether a round of it has ended.
-    seen: Mutex<BTreeMap<String, bool>>,
+    /// The Syncs that exist. Only these have gauges.
+    phases: Mutex<BTreeMap<String, SyncPhase>>,
+}
+
+/// What is known of a Sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SyncPhase {
+    /// No round of it has ended yet.
+    Expected,
+    /// A round of it has ended.
+    Seen,
+    /// Its spec is invalid, so that it is not run.
+    Invalid,
 }
 
 fn new_histogram() -> Histogram {
@@ -74,10 +85,17 @@ impl Default for Metrics {
             queue: Family::default(),
             leader: Gauge::default(),
             revisions: Mutex::default(),
-            seen: Mutex::default(),
+            phases: Mutex::default(),
         };
         metrics.register_all();
         metrics
+    }
+}
+
+impl SyncPhase {
+    /// Whether the Sync is run.
+    fn is_run(self) -> bool {
+        self != Self::Invalid
     }
 }
 
@@ -128,8 +146,12 @@ impl Metrics {
 
     /// So many clusters wait for their next attempt.
     pub(crate) fn set_queue_depth(&self, name: &str, clusters: usize) {
-        let labels = vec![("sync", name.to_owned())];
-        self.queue.get_or_create(&labels).set(i64::try_from(clusters).unwrap_or(i64::MAX));
+        self.with_phases(|phases| {
+            if phases.get(name).is_some_and(|phase| phase.is_run()) {
+                let clusters = i64::try_from(clusters).unwrap_or(i64::MAX);
+                self.queue.get_or_create(&label_sync(name)).set(clusters);
+            }
+        });
     }
 
     /// Adds what was counted.
@@ -153,22 +175,59 @@ impl Metrics {
 
     /// Shows a revision of a Sync in place of the one before.
     fn set_revision(&self, name: &str, revision: &str) {
-        let labels = |revision: &str| vec![("sync", name.to_owned()), ("revision", revision.to_owned())];
         let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(former) = revisions.insert(name.to_owned(), revision.to_owned()) {
-            self.revision.remove(&labels(&former));
+            self.revision.remove(&label_state(name, "revision", &former));
         }
-        self.revision.get_or_create(&labels(revision)).set(1);
+        self.revision.get_or_create(&label_state(name, "revision", revision)).set(1);
     }
 
-    /// These Syncs are run from now on, and no others.
-    pub(crate) fn expect_syncs(&self, names: impl Iterator<Item = String>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let former = std::mem::take(&mut *seen);
-        seen.extend(names.map(|name| (name.clone(), former.get(&name).copied().unwrap_or(false))));
+    fn with_phases<T>(&self, run: impl FnOnce(&mut BTreeMap<String, SyncPhase>) -> T) -> T {
+        run(&mut self.phases.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A round has ended; `None` where the Sync is suspended.
+    /// These Syncs are run from now on, and no others. An invalid one is not ready; nothing else is known of it.
+    pub(crate) fn expect_syncs(
+        &self,
+        names: impl Iterator<Item = String>,
+        invalid: impl Iterator<Item = String>,
+    ) {
+        self.with_phases(|phases| {
+            let former = std::mem::take(phases);
+            for name in names {
+                let known = former.get(&name).filter(|phase| **phase != SyncPhase::Invalid);
+                phases.insert(name, known.copied().unwrap_or(SyncPhase::Expected));
+            }
+            phases.extend(invalid.map(|name| (name, SyncPhase::Invalid)));
+            for name in former.keys().filter(|name| !phases.get(*name).is_some_and(|phase| phase.is_run())) {
+                self.remove_gauges(name);
+            }
+            for name in phases.iter().filter(|(_, phase)| !phase.is_run()).map(|(name, _)| name) {
+                self.ready.get_or_create(&label_sync(name)).set(0);
+            }
+        });
+    }
+
+    /// Removes what is said of the state of a Sync. Counters stay.
+    fn remove_gauges(&self, name: &str) {
+        let own = label_sync(name);
+        for family in [&self.ready, &self.unschedulable, &self.moved, &self.queue] {
+            family.remove(&own);
+        }
+        self.succeeded.remove(&own);
+        for (state, _) in ClusterCounts::default().state_counts() {
+            self.clusters.remove(&label_state(name, "state", state));
+        }
+        for (kind, _) in count_orphans(&OrphanCounts::default()) {
+            self.orphans.remove(&label_state(name, "kind", kind));
+        }
+        let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(revision) = revisions.remove(name) {
+            self.revision.remove(&label_state(name, "revision", &revision));
+        }
+    }
+
+    /// A round has ended; `None` where the Sync is suspended. One that is no longer run has no state.
     pub(crate) fn observe_round(
         &self,
         name: &str,
@@ -176,70 +235,76 @@ impl Metrics {
         status: Option<&SyncStatus>,
         took: Duration,
     ) {
-        if let Some(seen) = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get_mut(name) {
-            *seen = true;
+        if let Some(outcome) = outcome {
+            self.rounds.get_or_create(&label_state(name, "reason", outcome.reason.name())).inc();
+            self.duration.get_or_create(&label_sync(name)).observe(took.as_secs_f64());
         }
-        let Some(outcome) = outcome else { return };
-        let own = || vec![("sync", name.to_owned())];
-        let with = |key, value: &str| vec![("sync", name.to_owned()), (key, value.to_owned())];
-        self.rounds.get_or_create(&with("reason", outcome.reason.name())).inc();
-        self.duration.get_or_create(&own()).observe(took.as_secs_f64());
-        self.ready.get_or_create(&own()).set(i64::from(outcome.is_ready()));
-        if outcome.is_ready() {
-            self.succeeded.get_or_create(&own()).set(Timestamp::now().as_duration().as_secs_f64());
-        }
-        if let Some(status) = status {
-            self.set_states(name, status);
-        }
+        self.with_phases(|phases| {
+            let Some(phase) = phases.get_mut(name).filter(|phase| phase.is_run()) else { return };
+            *phase = SyncPhase::Seen;
+            let Some(outcome) = outcome else { return self.remove_gauges(name) };
+            self.ready.get_or_create(&label_sync(name)).set(i64::from(outcome.is_ready()));
+            if outcome.is_ready() {
+                self.succeeded
+                    .get_or_create(&label_sync(name))
+                    .set(Timestamp::now().as_duration().as_secs_f64());
+            }
+            if let Some(status) = status {
+                self.show_status(name, status);
+            }
+        });
     }
 
     /// A cluster was compared because the watch has seen a change in it.
     pub(crate) fn count_comparison(&self, name: &str, cluster: &str) {
-        let labels = vec![("sync", name.to_owned()), ("cluster", cluster.to_owned())];
-        self.comparisons.get_or_create(&labels).inc();
+        self.comparisons.get_or_create(&label_state(name, "cluster", cluster)).inc();
     }
 
     /// A fight about an object of a cluster was noticed.
     pub(crate) fn count_contention(&self, name: &str, cluster: &str) {
-        let labels = vec![("sync", name.to_owned()), ("cluster", cluster.to_owned())];
-        self.fights.get_or_create(&labels).inc();
+        self.fights.get_or_create(&label_state(name, "cluster", cluster)).inc();
     }
 
     /// The states of clusters and objects have changed.
     pub(crate) fn set_states(&self, name: &str, status: &SyncStatus) {
-        let own = || vec![("sync", name.to_owned())];
-        let with = |key, value: &str| vec![("sync", name.to_owned()), (key, value.to_owned())];
+        self.with_phases(|phases| {
+            if phases.get(name).is_some_and(|phase| phase.is_run()) {
+                self.show_status(name, status);
+            }
+        });
+    }
+
+    fn show_status(&self, name: &str, status: &SyncStatus) {
         let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.unschedulable.get_or_create(&own()).set(gauge(status.unschedulable));
+        self.unschedulable.get_or_create(&label_sync(name)).set(gauge(status.unschedulable));
         if let Some(revision) = &status.last_applied_revision {
             self.set_revision(name, revision);
         }
-        self.moved.get_or_create(&own()).set(gauge(status.replicas_moved));
-        let orphans = &status.orphans;
-        let counts = [
-            ("object", orphans.objects),
-            ("applySet", orphans.apply_sets),
-            ("cluster", orphans.clusters.len()),
-        ];
-        for (kind, count) in counts {
-            self.orphans.get_or_create(&with("kind", kind)).set(gauge(count));
+        self.moved.get_or_create(&label_sync(name)).set(gauge(status.replicas_moved));
+        for (kind, count) in count_orphans(&status.orphans) {
+            self.orphans.get_or_create(&label_state(name, "kind", kind)).set(gauge(count));
         }
         if let Some(counts) = status.clusters {
             for (state, count) in counts.state_counts() {
-                self.clusters.get_or_create(&with("state", state)).set(gauge(count));
+                self.clusters.get_or_create(&label_state(name, "state", state)).set(gauge(count));
             }
         }
     }
 
     /// The Syncs of which no round has ended yet.
     pub(crate) fn unseen_syncs(&self) -> Vec<String> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.iter().filter(|(_, seen)| !**seen).map(|(name, _)| name.clone()).collect()
+        self.with_phases(|phases| {
+            let unseen = phases.iter().filter(|(_, phase)| **phase == SyncPhase::Expected);
+            unseen.map(|(name, _)| name.clone()).collect()
+        })
     }
 
     /// The Syncs that are run.
     pub(crate) fn sync_names(&self) -> Vec<String> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+        self.with_phases(|phases| {
+            let run = phases.iter().filter(|(_, phase)| phase.is_run());
+            run.map(|(name, _)| name.clone()).collect()
+        })
     }
 
     /// All of it, in the text format.
@@ -249,6 +314,19 @@ impl Metrics {
         let _ = encode(&mut text, &self.registry);
         text
     }
+}
+
+fn label_sync(name: &str) -> Labels {
+    vec![("sync", name.to_owned())]
+}
+
+fn label_state(name: &str, key: &'static str, value: &str) -> Labels {
+    vec![("sync", name.to_owned()), (key, value.to_owned())]
+}
+
+/// What is left behind, by kind.
+fn count_orphans(orphans: &OrphanCounts) -> [(&'static str, usize); 3] {
+    [("object", orphans.objects), ("applySet", orphans.apply_sets), ("cluster", orphans.clusters.len())]
 }
 
 #[cfg(test)]
@@ -281,7 +359,7 @@ mod tests {
     #[test]
     fn alerts_and_dashboard_are_about_metrics_that_exist() {
         let metrics = Metrics::default();
-        metrics.expect_syncs(std::iter::once("a/b".to_owned()));
+        metrics.expect_syncs(std::iter::once("a/b".to_owned()), std::iter::empty());
         let clusters = Some(federate_sync_api::status::ClusterCounts::default());
         let status = SyncStatus { clusters, ..SyncStatus::default() };
         metrics.observe_round(

@@ -28,6 +28,11 @@ impl SyncOutcome {
         Self { reason: SyncReason::ReconciliationSucceeded, message: message.to_owned(), drift: None }
     }
 
+    /// The outcome of a round that goes on later.
+    pub(crate) fn for_progress(message: String) -> Self {
+        Self { reason: SyncReason::Progressing, message, drift: None }
+    }
+
     /// Whether a rollout is under way.
     pub fn is_progressing(&self) -> bool {
         self.reason == SyncReason::Progressing
@@ -55,6 +60,11 @@ pub(crate) struct ReconcileError {
 impl ReconcileError {
     pub(crate) fn new(reason: SyncReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
+    }
+
+    /// The outcome of the round.
+    pub(crate) fn into_outcome(self) -> SyncOutcome {
+        SyncOutcome { reason: self.reason, message: single_line(&self.message), drift: None }
     }
 }
 

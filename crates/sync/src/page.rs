@@ -4,15 +4,16 @@
 //! `/` is for people, `/syncs` is the same as JSON. Messages name objects of all namespaces, so the page has an address
 //! of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use federate_sync_api::NamespacedName;
+use federate_sync_api::inventory::AppliedInventory;
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::status::{ClusterCounts, SyncStatus};
-use jiff::Timestamp;
+use federate_sync_api::status::{ClusterCounts, OrphanCounts, SyncStatus};
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::member_clusters::tracker::{ClusterTracker, format_count};
@@ -28,10 +29,15 @@ pub(crate) struct StatusPage(Mutex<BTreeMap<String, SyncDetails>>);
 pub(crate) struct SyncDetails {
     metadata: NamespacedName,
     suspended: bool,
+    /// When its object was created, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<Timestamp>,
     /// Its status.
     status: SyncStatus,
     /// The clusters that are not ready, or in which something is left behind.
     clusters: Vec<ClusterDetails>,
+    /// The names of the others.
+    ready_clusters: Vec<String>,
     /// What is fought about.
     fights: Vec<String>,
 }
@@ -82,12 +88,27 @@ impl StatusPage {
         let name = sync.metadata.full_name();
         let fights = backoffs.contentions.held_objects(Instant::now()).into_values().collect();
         self.with_syncs(|syncs| {
-            let before = syncs.remove(&name).map(|details| (details.status, details.clusters));
-            let now = record.map(|record| (record.status.clone(), collect_clusters(record, backoffs)));
-            let (status, clusters) = now.or(before).unwrap_or_default();
-            let suspended = sync.spec.suspend;
-            let metadata = sync.metadata.clone();
-            syncs.insert(name, SyncDetails { metadata, suspended, status, clusters, fights });
+            let before = syncs.remove(&name);
+            let (status, clusters) = match (record, before) {
+                (Some(record), _) => (record.status.clone(), collect_clusters(record, backoffs)),
+                (None, Some(before)) => (before.status, before.clusters),
+                (None, None) => Default::default(),
+            };
+            let shown: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name.as_str()).collect();
+            let present = status.inventory.iter().flat_map(AppliedInventory::present_clusters);
+            let ready =
+                present.map(|cluster| cluster.name.clone()).filter(|name| !shown.contains(name.as_str()));
+            let ready_clusters = ready.collect();
+            let details = SyncDetails {
+                metadata: sync.metadata.clone(),
+                suspended: sync.spec.suspend,
+                created: sync.meta.as_ref().and_then(|meta| meta.created.parse().ok()),
+                status,
+                clusters,
+                ready_clusters,
+                fights,
+            };
+            syncs.insert(name, details);
         });
     }
 
@@ -236,6 +257,10 @@ impl SyncDetails {
         if self.suspended {
             writeln!(page, "<p>It is suspended.</p>")?;
         }
+        if let Some(created) = self.created {
+            let age = SignedDuration::from_secs(Timestamp::now().duration_since(created).as_secs());
+            writeln!(page, "<p>Created: {created:.0}, {age:#} ago</p>")?;
+        }
         let status = &self.status;
         for condition in &status.conditions {
             let class = if condition.reason == "ReconciliationSucceeded" { "" } else { " class=\"bad\"" };
@@ -260,12 +285,31 @@ impl SyncDetails {
             let (state, change) =
                 if window.open { ("open", "it closes at") } else { ("closed", "the next one opens at") };
             writeln!(page, "<p>Maintenance window: {state}; {change} {}</p>", Escaped(&time))?;
+            if let Some(waiting) = &window.waiting {
+                writeln!(page, "<p>Waiting for a window: {}</p>", Escaped(waiting))?;
+            }
         }
         if let Some(drift) = &status.drift {
             let (objects, clusters) =
                 (format_count(drift.objects, "object"), format_count(drift.clusters, "cluster"));
             let first = Escaped(&drift.first);
-            writeln!(page, "<p class=\"bad\">Drift: {objects} in {clusters}: {first}</p>")?;
+            let changed = drift.changed.as_ref().map(|time| format!(", changed at {time}"));
+            let changed = changed.unwrap_or_default();
+            let changed = Escaped(&changed);
+            writeln!(page, "<p class=\"bad\">Drift: {objects} in {clusters}: {first}{changed}</p>")?;
+        }
+        let OrphanCounts { objects, apply_sets, clusters } = &status.orphans;
+        if *objects > 0 || *apply_sets > 0 {
+            let (objects, sets) = (format_count(*objects, "object"), format_count(*apply_sets, "ApplySet"));
+            writeln!(page, "<p>Left behind: {objects}, {sets}</p>")?;
+        }
+        if !clusters.is_empty() {
+            let clusters = clusters.join(", ");
+            writeln!(
+                page,
+                "<p class=\"bad\">Clusters that have left, with objects: {}</p>",
+                Escaped(&clusters)
+            )?;
         }
         self.write_clusters(page)?;
         for fight in &self.fights {
@@ -295,19 +339,31 @@ impl SyncDetails {
             let states: Vec<String> = states.map(|(state, number)| format!("{number} {state}")).collect();
             writeln!(page, "<p>Clusters: {}</p>", states.join(", "))?;
         }
-        if self.clusters.is_empty() {
+        if !self.clusters.is_empty() {
+            writeln!(page, "<table><tr><th>Cluster<th>State<th>Details<th>Next attempt")?;
+            for cluster in &self.clusters {
+                let (name, state) = (Escaped(&cluster.name), cluster.state);
+                let details = cluster.detail_lines().join("; ");
+                write!(page, "<tr><td>{name}<td>{state}<td>{}<td>", Escaped(&details))?;
+                if let Some(time) = cluster.retry_at {
+                    write!(page, "{time:.0}")?;
+                }
+                writeln!(page)?;
+            }
+            writeln!(page, "</table>")?;
+        }
+        if !self.ready_clusters.is_empty() {
+            let names = self.ready_clusters.join(", ");
+            writeln!(page, "<details><summary>Ready clusters</summary><p>{}</p></details>", Escaped(&names))?;
+        }
+        if self.created.is_none() {
             return Ok(());
         }
-        writeln!(page, "<table><tr><th>Cluster<th>State<th>Details<th>Next attempt")?;
-        for cluster in &self.clusters {
-            let (name, state) = (Escaped(&cluster.name), cluster.state);
-            write!(page, "<tr><td>{name}<td>{state}<td>{}<td>", Escaped(&cluster.detail_lines().join("; ")))?;
-            if let Some(time) = cluster.retry_at {
-                write!(page, "{time:.0}")?;
-            }
-            writeln!(page)?;
-        }
-        writeln!(page, "</table>")
+        let (name, namespace) = (Escaped(&self.metadata.name), Escaped(&self.metadata.namespace));
+        writeln!(
+            page,
+            "<p>Objects and their health: <code>federate sync tree {name} -n {namespace}</code></p>"
+        )
     }
 }
 

@@ -5,6 +5,7 @@
 //! written before clusters are: a round that was killed decides the same the next time.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
@@ -35,6 +36,9 @@ use crate::source::poll::SourceState;
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
+/// What separates the message of an outcome from why clusters that have left are not cleaned.
+const PRUNE_REFUSAL: &str = "; not cleaned: ";
+
 /// Does one round, and writes its outcome to the state.
 pub fn reconcile_sync(
     loaded: &ValidSync,
@@ -43,37 +47,28 @@ pub fn reconcile_sync(
     env: &Environment<'_>,
     interrupt: Option<&Interrupt>,
 ) -> SyncOutcome {
+    let begun = Instant::now();
     state.record.follow_clock(Timestamp::now());
     cache.select_paths(&loaded.sync.spec.source.paths);
     let round = Reconciliation::new(loaded, env, interrupt);
     round.note_window(state, cache);
     let ended = round.reconcile_source(state, cache);
-    match &ended {
-        Ok(_) if round.may_correct(state) => round.prune_clusters(state),
-        Ok(_) => {}
-        Err(stop) if stop.reason.is_about_revision() => {
-            if let Err(error) = round.compare_last_good(state, cache) {
-                tracing::warn!(sync = round.name(), %error, "clusters are not compared with the revision before");
-            }
-        }
-        Err(_) => {}
-    }
+    let refused = round.prune_clusters(state);
+    let looked_at = round.look_at_clusters(state, cache, begun);
     count_clusters(&mut state.record, &cache.clusters);
-    let drift = cache.clusters.describe_drift();
-    let mut outcome = ended.unwrap_or_else(|stop| SyncOutcome {
-        reason: stop.reason,
-        message: single_line(&stop.message),
-        drift: drift.map(|drift| single_line(&drift)),
-    });
+    let mut outcome = match (ended, looked_at) {
+        (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
+        (Ok(outcome), _) => outcome,
+        (Err(stop), _) => stop.into_outcome(),
+    };
+    outcome.drift = round.describe_drift(state, cache);
+    outcome.message.extend(refused.map(|refused| format!("{PRUNE_REFUSAL}{refused}")));
     if loaded.rolls_back && outcome.is_ready() {
         let name = &loaded.sync.metadata.name;
         outcome.message = format!(
             "rolled back: {}; the Sync is suspended until `federate sync resume {name}`",
             outcome.message
         );
-    }
-    if let Some(drift) = outcome.drift.as_mut().filter(|_| round.puts_off_correction(state)) {
-        *drift += &format!("; its correction {}", round.describe_wait());
     }
     record_outcome(state, outcome)
 }
@@ -124,10 +119,21 @@ pub(crate) fn follow_deletion(
     advance_stage(SyncStage::Deleting, &inputs).1
 }
 
-/// Puts a round off until another Sync is ready.
-pub(crate) fn await_dependency(state: &mut SyncState<'_>, on: &str) -> SyncOutcome {
+/// Puts a round off until another Sync is ready. Clusters are looked at meanwhile.
+pub(crate) fn await_dependency(
+    loaded: &ValidSync,
+    state: &mut SyncState<'_>,
+    cache: &mut SessionCache,
+    env: &Environment<'_>,
+    on: &str,
+) -> SyncOutcome {
+    let round = Reconciliation::new(loaded, env, None);
+    // What is wrong with clusters is in the status.
+    let _ = round.look_at_clusters(state, cache, Instant::now());
+    count_clusters(&mut state.record, &cache.clusters);
     let message = format!("{on} is not ready");
-    record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift: None })
+    let drift = round.describe_drift(state, cache);
+    record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
 }
 
 fn record_outcome(state: &mut SyncState<'_>, outcome: SyncOutcome) -> SyncOutcome {
@@ -283,6 +289,15 @@ impl Reconciliation<'_> {
             SyncReason::ReconciliationFailed,
             "another process may lead: nothing is written",
         ))
+    }
+
+    /// What drifted in clusters, and what its correction waits for.
+    pub(crate) fn describe_drift(&self, state: &SyncState<'_>, sessions: &SessionCache) -> Option<String> {
+        let mut drift = sessions.clusters.describe_drift().map(|drift| single_line(&drift));
+        if let Some(drift) = drift.as_mut().filter(|_| self.puts_off_correction(state)) {
+            *drift += &format!("; its correction {}", self.describe_wait());
+        }
+        drift
     }
 
     pub(crate) fn name(&self) -> String {
@@ -481,6 +496,10 @@ impl Reconciliation<'_> {
     ) -> Result<SyncOutcome, ReconcileError> {
         let committed =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
+        if members.only_objects.is_none() {
+            // All clusters are read, and brought to the revision.
+            sessions.clusters.take_comparison_due(Duration::ZERO);
+        }
         let applied = self.spec.apply.as_ref().map(|apply| {
             let cache = state.cache();
             let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
@@ -494,7 +513,7 @@ impl Reconciliation<'_> {
             (Some(committed), None) => committed,
             (None, None) => format!("read {name}"),
         };
-        Ok(SyncOutcome { drift: sessions.clusters.describe_drift(), ..SyncOutcome::for_success(&message) })
+        Ok(SyncOutcome::for_success(&message))
     }
 
     /// Applies to the clusters that have failed and whose turn it is; the others are only compared, at the interval.
@@ -508,22 +527,15 @@ impl Reconciliation<'_> {
         self.note_inventory(state, members.session);
         let accepted = state.record.accepted.clone().unwrap_or_default();
         let (cache, pending) = (state.cache(), accepted.pending.unwrap_or_default());
-        let mut ended = match &self.spec.apply {
-            Some(apply) => self.until_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
+        if let Some(apply) = &self.spec.apply {
+            let (tracker, wait) = (&mut sessions.clusters, self.spec.health_timeout(apply));
+            self.until_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
                 let members = MemberClusters { interrupt, ..members.clone() };
-                members
-                    .update_clusters(apply, &pending, self.spec.health_timeout(apply), &mut sessions.clusters)
-                    .map(drop)
-            }),
-            None => Ok(()),
-        };
-        let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
-        if self.looks_for_drift() && tracker.take_comparison_due(self.spec.interval.0) {
-            ended = ended.and(members.drift_in_turn(tracker, status).1);
+                members.update_clusters(apply, &pending, wait, tracker);
+            });
         }
-        ended.and_then(|()| members.update_status(tracker, status))?;
-        let done = SyncOutcome::for_success(&format!("every cluster is at {name}"));
-        Ok(SyncOutcome { drift: tracker.describe_drift(), ..done })
+        members.update_status(&sessions.clusters, &mut state.record.status)?;
+        Ok(SyncOutcome::for_success(&format!("every cluster is at {name}")))
     }
 
     /// Notes which clusters are not at the revision yet.
@@ -553,9 +565,9 @@ impl Reconciliation<'_> {
             }
         }
         state.record.status.last_applied_revision = Some(name.clone());
+        sessions.formers.clear();
         if is_staged {
             (state.record.rollout, state.record.status.rollout) = (None, None);
-            sessions.formers.clear();
             state.save_record()?;
             state.forget_formers(&BTreeSet::new())?;
         }
@@ -588,8 +600,7 @@ pub(crate) fn cluster_names(session: &Session) -> impl Iterator<Item = &str> {
 /// The outcome of a round in which nothing has changed.
 pub(crate) fn unchanged_outcome(state: &SyncState<'_>) -> SyncOutcome {
     let at = state.record.status.last_applied_revision.as_deref().unwrap_or("the source");
-    let message = state.record.status.find_condition("Ready").filter(|ready| ready.status == "True");
-    SyncOutcome::for_success(
-        &message.map_or_else(|| format!("everything is at {at}"), |ready| ready.message.clone()),
-    )
+    let ready = state.record.status.find_condition("Ready").filter(|ready| ready.status == "True");
+    let message = ready.and_then(|ready| ready.message.split(PRUNE_REFUSAL).next());
+    SyncOutcome::for_success(message.unwrap_or(&format!("everything is at {at}")))
 }

@@ -71,7 +71,10 @@ pub(crate) fn reconcile_in_order(
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
         let outcome = match (reconciliation::begin(next, &own, env, unready.is_some()), unready) {
             _ if next.sync.spec.suspend => None,
-            (RoundEffect::AwaitDependency, Some(on)) => Some(reconciliation::await_dependency(&mut own, &on)),
+            (RoundEffect::AwaitDependency, Some(on)) => {
+                let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
+                Some(reconciliation::await_dependency(next, &mut own, &mut sessions, env, &on))
+            }
             (RoundEffect::Poll, _) => Some(reconcile_to_the_end(next, &mut own, env)),
             (RoundEffect::DeleteObjects | RoundEffect::Release, _) => Some(SyncOutcome {
                 reason: SyncReason::Progressing,

@@ -46,7 +46,7 @@ pub fn watch_files(
             scope,
             shared: WorkerContext { states: state, env, telemetry, registry: &registry, hub: None },
         };
-        lanes.set_syncs(first);
+        lanes.set_syncs(first, std::iter::empty());
         watcher.watch_folders(registry.source_folders());
         while let Ok(event) = happens.recv() {
             match event {
@@ -55,7 +55,7 @@ pub fn watch_files(
                 LoopEvent::Objects => {}
                 LoopEvent::Files => match sync_files::read_files(files) {
                     Ok(syncs) => {
-                        lanes.set_syncs(syncs);
+                        lanes.set_syncs(syncs, std::iter::empty());
                         watcher.watch_folders(registry.source_folders());
                     }
                     Err(found) => invalid(&found),
@@ -82,13 +82,17 @@ pub fn watch_objects(
         let shared = WorkerContext { states, env, telemetry, registry: &registry, hub: Some(hub) };
         let workers = SyncWorkers { scope, shared };
         telemetry.metrics.set_leading(true);
-        workers.set_syncs(valid_syncs(objects, states, &mut refused));
+        let first = valid_syncs(objects, states, &mut refused);
+        workers.set_syncs(first, refused.keys().cloned());
         while let Ok(event) = happens.recv() {
             match event {
                 LoopEvent::End => break,
                 LoopEvent::Source(name) => registry.wake_sync(&name),
                 LoopEvent::Files => {}
-                LoopEvent::Objects => workers.set_syncs(valid_syncs(objects, states, &mut refused)),
+                LoopEvent::Objects => {
+                    let syncs = valid_syncs(objects, states, &mut refused);
+                    workers.set_syncs(syncs, refused.keys().cloned());
+                }
             }
         }
         tracing::info!("ending when the rounds that are under way are over");
@@ -130,7 +134,15 @@ fn valid_syncs(
             },
         }
     }
-    for wrong in hub::remove_clashing(&mut syncs) {
+    let clashing = hub::remove_clashing(&mut syncs);
+    for loaded in clashing.deleting {
+        let sync = loaded.sync.metadata.full_name();
+        match states.release(&loaded.sync.metadata) {
+            Ok(()) => tracing::info!(sync, "its objects in member clusters belong to the older Sync"),
+            Err(error) => tracing::warn!(sync, %error, "the Sync cannot be deleted yet"),
+        }
+    }
+    for wrong in clashing.invalid {
         invalid.insert(wrong.metadata.full_name(), wrong);
     }
     for (name, wrong) in &invalid {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use federate_sync_api::stage::{RoundEvent, SyncStage};
-use federate_sync_api::status::{SyncReason, WindowStatus};
+use federate_sync_api::status::WindowStatus;
 use federate_sync_api::{DriftMode, WindowState, find_window_state};
 use jiff::Timestamp;
 
@@ -72,13 +72,10 @@ impl Reconciliation<'_> {
         let (limit, destination) = (self.apply_limit(), self.destination());
         let session = Self::render_session(sessions, opened, kept.as_ref(), limit, destination)?;
         sessions.put_session(opened, session);
-        if let Err(error) = self.compare_last_good(state, sessions) {
-            tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision before");
-        }
-        Ok(Self::progressing(sessions, format!("{name} {}", self.describe_wait())))
+        Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
     }
 
-    /// Compares clusters, and puts off what would change them. `stage` says what waits.
+    /// Puts off what would change clusters. `stage` says what waits.
     pub(crate) fn await_window(
         &self,
         stage: SyncStage,
@@ -95,11 +92,9 @@ impl Reconciliation<'_> {
             }
             SyncStage::RollingOutPolicies => {
                 self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
-                self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
-                Ok(Self::progressing(sessions, format!("rolling out {name}: it {}", self.describe_wait())))
+                Ok(SyncOutcome::for_progress(format!("rolling out {name}: it {}", self.describe_wait())))
             }
             _ => {
-                self.compare_in_turn(state, sessions, (&session, repo.as_ref()));
                 let members = self.member_clusters(&session, repo.clone(), state);
                 self.await_window_to_retry(state, sessions, &members, name)
             }
@@ -123,12 +118,7 @@ impl Reconciliation<'_> {
         })?;
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.as_ref());
         let pending = format_count(pending.map_or(0, BTreeSet::len), "cluster");
-        Ok(Self::progressing(sessions, format!("{name} is not in {pending} yet, and {waits}")))
-    }
-
-    /// The outcome of a round that goes on later.
-    fn progressing(sessions: &SessionCache, message: String) -> SyncOutcome {
-        SyncOutcome { reason: SyncReason::Progressing, message, drift: sessions.clusters.describe_drift() }
+        Ok(SyncOutcome::for_progress(format!("{name} is not in {pending} yet, and {waits}")))
     }
 }
 

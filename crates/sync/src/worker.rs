@@ -12,8 +12,7 @@ use federate_session::{Session, SessionOptions};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::record::SyncRecord;
 use federate_sync_api::stage::{RoundEffect, RoundEvent};
-use federate_sync_api::status::{SyncReason, SyncStatus};
-use jiff::Timestamp;
+use federate_sync_api::status::SyncReason;
 
 use crate::SessionCache;
 use crate::environment::Environment;
@@ -63,12 +62,10 @@ pub(crate) struct WorkerContext<'l> {
 }
 
 impl SyncWorkers<'_, '_> {
-    /// Makes these the Syncs that are run.
-    pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>) {
-        self.shared
-            .telemetry
-            .metrics
-            .expect_syncs(syncs.iter().map(|loaded| loaded.sync.metadata.full_name()));
+    /// Makes these the Syncs that are run. `invalid` names those that exist and cannot be run.
+    pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
+        let names = syncs.iter().map(|loaded| loaded.sync.metadata.full_name());
+        self.shared.telemetry.metrics.expect_syncs(names, invalid);
         for (name, (waker, wakes)) in self.shared.registry.set_syncs(syncs) {
             let worker = SyncWorker { name, shared: self.shared };
             self.scope.spawn(move || worker.run_loop(waker, &wakes));
@@ -143,7 +140,7 @@ impl SyncWorker<'_> {
             memory.requested = asked;
             memory.sessions.forget_comparisons();
         }
-        let (begun, time) = (Instant::now(), Timestamp::now());
+        let begun = Instant::now();
         let (outcome, record) =
             self.reconcile_unless_suspended(loaded, &mut memory.sessions, &memory.interrupt);
         let status = record.as_ref().map(|record| &record.status);
@@ -162,13 +159,15 @@ impl SyncWorker<'_> {
             }
         }
         let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);
-        self.report_drift(loaded, before.as_ref(), outcome.as_ref().and_then(|o| o.drift.as_ref()));
-        self.report_left(loaded, status, time);
+        let now = outcome.as_ref().and_then(|outcome| outcome.drift.as_ref());
+        self.report_drift(loaded, (before.as_ref(), now), memory.sessions.clusters.drift_time());
         self.report_fights(loaded, memory);
         metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
         page.update_sync(loaded, record.as_ref(), &memory.sessions.clusters);
         metrics.add_counts(&self.shared.env.counters);
-        metrics.set_queue_depth(&self.name, memory.sessions.clusters.failure_causes().count());
+        if outcome.is_some() {
+            metrics.set_queue_depth(&self.name, memory.sessions.clusters.failure_causes().count());
+        }
         board.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
         memory.failures =
             if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
@@ -250,17 +249,25 @@ impl SyncWorker<'_> {
             {
                 tracing::warn!(sync = self.name, "{drift}");
             }
-            let now = outcome.drift.clone();
-            self.report_drift(loaded, before.as_ref(), now.as_ref());
+            let changed = memory.sessions.clusters.drift_time();
+            self.report_drift(loaded, (before.as_ref(), outcome.drift.as_ref()), changed);
         }
         self.report_fights(loaded, memory);
     }
 
     /// Writes an Event if other objects drifted than before.
-    fn report_drift(&self, loaded: &ValidSync, before: Option<&String>, now: Option<&String>) {
+    fn report_drift(
+        &self,
+        loaded: &ValidSync,
+        (before, now): (Option<&String>, Option<&String>),
+        changed: Option<&str>,
+    ) {
         let Some(hub) = self.shared.hub.filter(|_| before != now) else { return };
         match now {
-            Some(drift) => hub.report_event(loaded, ("DriftDetected", true), drift, None),
+            Some(drift) => {
+                let changed = changed.map(|time| format!("; changed at {time}")).unwrap_or_default();
+                hub.report_event(loaded, ("DriftDetected", true), &format!("{drift}{changed}"), None);
+            }
             None => hub.report_event(loaded, ("DriftResolved", false), "no object drifts any more", None),
         }
     }
@@ -325,7 +332,7 @@ impl SyncWorker<'_> {
         let unready = if deleting { None } else { self.find_unready(loaded)? };
         let outcome = match (reconciliation::begin(loaded, &state, env, unready.is_some()), unready) {
             (RoundEffect::AwaitDependency, Some(on)) => {
-                Some(reconciliation::await_dependency(&mut state, &on))
+                Some(reconciliation::await_dependency(loaded, &mut state, sessions, env, &on))
             }
             (RoundEffect::Poll, _) => {
                 Some(reconciliation::reconcile_sync(loaded, &mut state, sessions, env, Some(interrupt)))
@@ -335,6 +342,9 @@ impl SyncWorker<'_> {
             }
             _ => None,
         };
+        if !deleting {
+            self.report_left(loaded, &mut state)?;
+        }
         Ok((outcome, state.record))
     }
 }
@@ -395,18 +405,17 @@ impl SyncWorker<'_> {
         Ok(!reaches && hub.is_terminating(&loaded.sync.metadata.namespace)?)
     }
 
-    /// Reports the clusters that have left in a round that began at a time.
-    fn report_left(&self, loaded: &ValidSync, status: Option<&SyncStatus>, begun: Timestamp) {
-        let clusters = status.and_then(|status| status.inventory.as_ref()).map(|known| &known.clusters);
-        let left =
-            clusters.into_iter().flatten().filter(|cluster| cluster.left.is_some_and(|at| at >= begun));
+    /// Reports the clusters that the Sync has left, and notes that: a process that is killed before reports them again.
+    fn report_left(&self, loaded: &ValidSync, state: &mut SyncState<'_>) -> Result<(), crate::state::Error> {
+        let clusters = state.record.status.inventory.iter().flat_map(|known| &known.clusters);
+        let left = clusters.filter(|cluster| cluster.left.is_some() && !cluster.reported);
         let left: Vec<&str> = left.map(|cluster| cluster.name.as_str()).collect();
         if left.is_empty() {
-            return;
+            return Ok(());
         }
         let message = format!(
-            "{} left the inventory and still {} objects of the Sync: `apply.pruneClusters` deletes them, and the annotation \
-             federate.dev/forget gives them up",
+            "the Sync no longer applies to {}, which still {} objects of it: `apply.pruneClusters` deletes them, and the \
+             annotation federate.dev/forget gives them up",
             join_names(&left, 20),
             if left.len() == 1 { "has" } else { "have" }
         );
@@ -414,6 +423,10 @@ impl SyncWorker<'_> {
         if let Some(hub) = self.shared.hub {
             hub.report_event(loaded, ("ClusterLeft", true), &message, None);
         }
+        if let Some(inventory) = &mut state.record.status.inventory {
+            inventory.note_reported();
+        }
+        state.save_record()
     }
 }
 

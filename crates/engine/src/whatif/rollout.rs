@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_dialect::{
-    BEFORE_SCENARIO, ClusterRollout, Dialects, Placement, PolicyResources, PolicyRollout, RolloutDriver, RolloutMoment,
-    RolloutRules, RolloutStep, RolloutSubject,
+    BEFORE_SCENARIO, ClusterRollout, Dialects, Placement, PolicyResources, PolicyRollout, RolloutDriver,
+    RolloutMoment, RolloutRules, RolloutStep, RolloutSubject,
 };
 use federate_kubernetes::{ClusterName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
@@ -15,6 +15,7 @@ use tower::util::MapResultLayer;
 
 use federate_live::path::ApiPath;
 use federate_live::{AnswerCounts, ServerRole};
+use federate_sync_api::NamespacedName;
 
 use crate::counters::MetricCounters;
 use crate::source::credentials::SecretData;
@@ -115,6 +116,8 @@ pub struct HubClient {
     /// The kubeconfigs that Syncs have used last, by namespace and name: a Sync that is deleted with its namespace may outlive
     /// its Secret.
     pub(super) kubeconfigs: Mutex<BTreeMap<String, SecretData>>,
+    /// The Lease that this process has taken.
+    pub(super) lease: OnceLock<NamespacedName>,
     answers: Arc<AnswerCounts>,
 }
 
@@ -158,6 +161,7 @@ impl HubClient {
             client,
             tokens: InstallationTokens::default(),
             kubeconfigs: Mutex::default(),
+            lease: OnceLock::new(),
             answers: tally.answers(),
         })
     }

@@ -119,27 +119,55 @@ impl HubClient {
         self.write_event(&about, (SyncReason::InvalidSpec.name(), true), &invalid.message);
     }
 
+    /// Writes an Event in the namespace of the Sync. If that is being deleted, the Event is about the Lease of this process.
     fn write_event(&self, about: &EventSubject<'_>, (reason, warning): (&str, bool), message: &str) {
         let EventSubject { sync, uid, revision } = about;
-        let now = Timestamp::now();
-        let name: String = sync.name.chars().take(200).collect();
         let message: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
+        let kind = if warning { "Warning" } else { "Normal" };
+        let subject = json!({
+            "apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.name,
+            "namespace": sync.namespace, "uid": uid,
+        });
+        let mut written = self.post_event(&subject, (kind, reason), &message, *revision);
+        if let (Err(error), Some(lease)) = (&written, self.lease.get())
+            && is_refused_by_termination(error)
+        {
+            let subject = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": lease.name,
+                "namespace": lease.namespace,
+            });
+            let message = format!("{}: {message}", sync.full_name());
+            written = self.post_event(&subject, (kind, reason), &message, *revision);
+        }
+        if let Err(error) = written {
+            tracing::warn!(%error, "an Event could not be written");
+        }
+    }
+
+    /// Creates an Event beside the object that it is about.
+    fn post_event(
+        &self,
+        subject: &Value,
+        (kind, reason): (&str, &str),
+        message: &str,
+        revision: Option<&str>,
+    ) -> Result<(), Error> {
+        let now = Timestamp::now();
+        let name: String = subject["name"].as_str().unwrap_or_default().chars().take(200).collect();
+        let namespace = subject["namespace"].as_str().unwrap_or_default().to_owned();
         let time = format!("{now:.0}");
         let body = json!({
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
                 "name": format!("{name}.{:x}", now.as_nanosecond()),
-                "namespace": sync.namespace,
+                "namespace": namespace,
                 "annotations": {"federate.dev/revision": revision.unwrap_or_default()},
             },
-            "involvedObject": {
-                "apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.name,
-                "namespace": sync.namespace, "uid": uid,
-            },
+            "involvedObject": subject,
             "reason": reason,
             "message": message,
-            "type": if warning { "Warning" } else { "Normal" },
+            "type": kind,
             "firstTimestamp": time,
             "lastTimestamp": time,
             "count": 1,
@@ -147,10 +175,16 @@ impl HubClient {
             "reportingComponent": "federate-sync",
             "reportingInstance": "",
         });
-        let path = ApiPath::of_version("v1").in_namespace(&sync.namespace).join("events");
-        if let Err(error) = self.send_request(&Method::POST, &path, JSON, Some(&body)) {
-            tracing::warn!(%error, "an Event could not be written");
-        }
+        let path = ApiPath::of_version("v1").in_namespace(&namespace).join("events");
+        self.send_request(&Method::POST, &path, JSON, Some(&body)).map(drop)
+    }
+}
+
+/// Whether nothing can be created in a namespace any more.
+fn is_refused_by_termination(error: &Error) -> bool {
+    match error {
+        Error::Refused { code: 403, message } => message.contains("because it is being terminated"),
+        error => error.is_absent(),
     }
 }
 

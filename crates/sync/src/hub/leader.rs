@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use federate_sync_api::NamespacedName;
 use federate_sync_api::record::compute_digest;
 
 use super::leases::{LeaseObservation, LeaseStore};
@@ -109,6 +110,8 @@ impl Leader {
             }
         };
         tracing::info!(identity = options.identity, "leading");
+        let (namespace, name) = (options.namespace.clone(), options.name.clone());
+        hub.lease.get_or_init(|| NamespacedName { namespace, name });
         let state = Arc::new(LeaderState { renewed: Mutex::new(at), ended: AtomicBool::new(false) });
         let leader = Self { store: store(), options: options.clone(), state: state.clone() };
         thread::spawn(move || renew_until_lost(&mut attempts, &options, &state, lost));

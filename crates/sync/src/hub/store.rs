@@ -100,6 +100,11 @@ impl HubStateStore {
         Ok(Some(loaded))
     }
 
+    /// Lets a Sync go that is being deleted.
+    pub(crate) fn release(&self, sync: &NamespacedName) -> Result<(), Error> {
+        remove_finalizer(&self.hub, sync)
+    }
+
     /// Writes to an object's status that it is invalid.
     pub(crate) fn mark_invalid(&self, invalid: &InvalidSync) -> Result<(), Error> {
         let path = sync_path(&invalid.metadata);

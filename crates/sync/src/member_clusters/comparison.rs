@@ -1,20 +1,23 @@
 //! Comparisons between rounds: of the clusters, and where that is known of the objects, in which something has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
-use federate_sync_api::stage::SyncStage;
+use federate_session::Session;
+use federate_sync_api::inventory::AppliedCluster;
 
 use crate::environment::Environment;
-use crate::member_clusters::ComparedClusters;
 use crate::member_clusters::change_queue::DueComparisons;
-use crate::outcome::{SyncOutcome, single_line};
+use crate::member_clusters::selection::selected_names;
+use crate::member_clusters::tracker::ClusterTracker;
+use crate::member_clusters::{ComparedClusters, MemberClusters};
+use crate::outcome::SyncOutcome;
 use crate::page::count_clusters;
 use crate::plan::changes::RenderedObjects;
-use crate::plan::sessions::{Checkout, SessionCache};
+use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, SessionCache};
 use crate::reconciliation::{ReconcileError, Reconciliation, unchanged_outcome};
-use crate::source::SourceAddress;
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
@@ -49,10 +52,7 @@ pub(crate) fn compare_due_clusters(
         let found = round.compare_revisions(state, (current.session, current.repo), known, which);
         compared.extend(found.unwrap_or_default());
     }
-    let mut drift = cache.clusters.describe_drift().map(|drift| single_line(&drift));
-    if let Some(drift) = drift.as_mut().filter(|_| round.puts_off_correction(state)) {
-        *drift += &format!("; its correction {}", round.describe_wait());
-    }
+    let drift = round.describe_drift(state, cache);
     count_clusters(&mut state.record, &cache.clusters);
     if let Err(error) = state.save_record() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
@@ -61,34 +61,138 @@ pub(crate) fn compare_due_clusters(
 }
 
 impl Reconciliation<'_> {
-    /// Compares clusters with the revision that was carried out last, at the interval, and puts back what drifted if the
-    /// Sync asks for it: a revision that cannot be carried out does not leave them alone.
-    pub(crate) fn compare_last_good(
+    /// Looks at all clusters at the interval, however the round has ended that began at a time: whether each can be reached, and,
+    /// if the Sync asks for it, whether it has what was carried out last. Clusters that fail are looked at when it is their turn.
+    /// Returns an error if a cluster fails.
+    pub(crate) fn look_at_clusters(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
+        begun: Instant,
     ) -> Result<(), ReconcileError> {
-        let accepted = state.record.accepted.as_ref().filter(|_| state.record.stage == SyncStage::Idle);
-        let tip = accepted.map(|accepted| accepted.tip.clone());
-        let Some(tip) = tip.filter(|_| self.looks_for_drift() && self.spec.apply.is_some()) else {
-            return Ok(());
-        };
-        // A folder has no former revision.
-        let is_git = matches!(self.loaded.address, SourceAddress::Git(_));
-        if !is_git || !sessions.clusters.take_comparison_due(self.spec.interval.0) {
-            return Ok(());
+        if state.record.accepted.is_some() && (self.spec.apply.is_some() || self.looks_for_drift()) {
+            let is_due = sessions.clusters.take_comparison_due(self.spec.interval.0);
+            let only = (!is_due).then(|| sessions.clusters.due_clusters(begun));
+            if only.as_ref().is_none_or(|only| !only.is_empty()) {
+                self.must_lead()?;
+                self.look_at(state, sessions, only.as_ref());
+            }
         }
-        self.must_lead()?;
-        let (session, repo) = if let Some(known) = sessions.formers.remove(&tip) {
-            known
+        sessions.clusters.check_failures()
+    }
+
+    /// Looks at all clusters, or only at some.
+    fn look_at(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        only: Option<&BTreeSet<String>>,
+    ) {
+        if self.looks_for_drift() {
+            let opened = self.open_accepted(state, sessions);
+            match opened {
+                Ok(()) => return self.compare_accepted(state, sessions, only),
+                Err(error) => {
+                    tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision that they have");
+                }
+            }
+        }
+        self.look_at_recorded(state, &mut sessions.clusters, only);
+    }
+
+    /// Opens the revision that was accepted last, unless it is in memory.
+    fn open_accepted(
+        &self,
+        state: &SyncState<'_>,
+        sessions: &mut SessionCache,
+    ) -> Result<(), ReconcileError> {
+        let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
+        if sessions.current_session().is_none() && !sessions.formers.contains_key(&tip) {
+            let opened = self.open_planned(state, &tip, state.read_plan()?.unwrap_or_default())?;
+            sessions.formers.insert(tip, opened);
+        }
+        Ok(())
+    }
+
+    /// Compares clusters with the revision that was accepted last.
+    fn compare_accepted(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        only: Option<&BTreeSet<String>>,
+    ) {
+        if let Some(CurrentSession { session, repo, clusters, formers }) = sessions.current_session() {
+            return self.compare_applied(state, (session, repo), (formers, clusters), only);
+        }
+        let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
+        if let Some((session, repo)) = sessions.formers.remove(&tip) {
+            let known = (&mut sessions.formers, &mut sessions.clusters);
+            self.compare_applied(state, (&session, repo.as_ref()), known, only);
+            sessions.formers.insert(tip, (session, repo));
+        }
+    }
+
+    /// Compares the clusters to which the Sync has applied something, each with its own revision. Those that lack the newest
+    /// one are left to the next attempt.
+    fn compare_applied(
+        &self,
+        state: &mut SyncState<'_>,
+        current: (&Session, Option<&RepoRef>),
+        (formers, tracker): (&mut FormerSessions, &mut ClusterTracker),
+        only: Option<&BTreeSet<String>>,
+    ) {
+        let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
+        let pending = pending.unwrap_or_default();
+        let applied = state.record.status.inventory.as_ref().filter(|_| self.spec.apply.is_some());
+        let applied: Option<BTreeSet<String>> =
+            applied.map(|inventory| inventory.present_clusters().map(|one| one.name.clone()).collect());
+        let names = selected_names(self.spec, current.0).filter(|name| {
+            !pending.contains(*name)
+                && only.is_none_or(|only| only.contains(*name))
+                && applied.as_ref().is_none_or(|applied| applied.contains(*name))
+        });
+        let members = self.member_clusters(current.0, current.1.cloned(), state);
+        let open = if only.is_none() {
+            let (open, watched) = tracker.take_open(names);
+            members.check_reachability(&watched, tracker);
+            open
         } else {
-            let plan = state.read_plan()?.unwrap_or_default();
-            self.open_planned(state, &tip, plan)?
+            names.map(str::to_owned).collect()
         };
-        let known = (&mut sessions.formers, &mut sessions.clusters);
-        let compared = self.compare_revisions(state, (&session, repo.as_ref()), known, (None, None));
-        sessions.formers.insert(tip, (session, repo));
-        compared.map(drop)
+        // Clusters that fail are in the tracker.
+        let _ = self.compare_revisions(state, current, (formers, &mut *tracker), (Some(&open), None));
+        let _ = members.update_status(tracker, &mut state.record.status);
+    }
+
+    /// Looks at whether the clusters of the inventory can be reached.
+    fn look_at_recorded(
+        &self,
+        state: &mut SyncState<'_>,
+        tracker: &mut ClusterTracker,
+        only: Option<&BTreeSet<String>>,
+    ) {
+        let Some(inventory) = state.record.status.inventory.clone() else { return };
+        let present: Vec<&AppliedCluster> = inventory.present_clusters().collect();
+        let names = present.iter().map(|cluster| &cluster.name);
+        let names = names.filter(|name| only.is_none_or(|only| only.contains(*name))).cloned().collect();
+        let session = self.open_recorded(&present);
+        let members = self.member_clusters(&session, None, state);
+        let members = MemberClusters { cluster_count: present.len(), ..members };
+        members.check_reachability(&names, tracker);
+        // Clusters that fail are in the tracker.
+        let _ = members.update_status(tracker, &mut state.record.status);
+    }
+
+    /// Compares clusters at the interval, each with its own revision.
+    pub(crate) fn compare_in_turn(
+        &self,
+        state: &mut SyncState<'_>,
+        sessions: &mut SessionCache,
+        current: (&Session, Option<&RepoRef>),
+    ) {
+        if self.looks_for_drift() && sessions.clusters.take_comparison_due(self.spec.interval.0) {
+            self.compare_applied(state, current, (&mut sessions.formers, &mut sessions.clusters), None);
+        }
     }
 
     /// Compares all clusters with what is rendered, if the Sync asks for it.
@@ -112,7 +216,6 @@ impl Reconciliation<'_> {
         let compared = compared.and(self.compare_policies(state, known, Some(&open)));
         sessions.put_accepted(opened, session, repo);
         compared?;
-        let drift = sessions.clusters.describe_drift().map(|drift| single_line(&drift));
-        Ok(SyncOutcome { drift, ..unchanged_outcome(state) })
+        Ok(unchanged_outcome(state))
     }
 }

@@ -76,6 +76,12 @@ impl Reconciliation<'_> {
     /// Notes in the record where objects are about to be applied, and forgets clusters that people have given up.
     pub(crate) fn note_inventory(&self, state: &mut SyncState<'_>, session: &Session) {
         if self.spec.apply.is_none() {
+            // What was applied before stays, and nobody looks after it any more.
+            if let Some(inventory) = &mut state.record.status.inventory {
+                inventory.leave_clusters(Timestamp::now());
+                self.forget_clusters(state);
+                state.record.status.clusters = None;
+            }
             return;
         }
         let config = &session.repo().config;
@@ -87,42 +93,55 @@ impl Reconciliation<'_> {
                 kind: known.object.kind.clone(),
                 namespace: known.object.namespace.clone(),
             });
-            AppliedCluster { context: config.contexts.get(&name).cloned(), object, name, left: None }
+            AppliedCluster {
+                context: config.contexts.get(&name).cloned(),
+                object,
+                name,
+                ..AppliedCluster::default()
+            }
         });
         let (namespace, name) = self.loaded.sync.apply_set();
         let inventory = state.record.status.inventory.get_or_insert_default();
         inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
         let sent = session.rendering().manifests.iter().map(|manifest| &manifest.object);
         inventory.note_objects(sent.map(|object| (group_kind(object), object.namespace.as_deref())));
+        self.forget_clusters(state);
+        state.record.valid_spec = Some(Box::new(self.spec.clone()));
+    }
+
+    /// Forgets the clusters that have left and people have given up, and counts the others.
+    fn forget_clusters(&self, state: &mut SyncState<'_>) {
+        let Some(inventory) = &mut state.record.status.inventory else { return };
         if let Some(meta) = &self.loaded.sync.meta {
             let left: BTreeSet<String> = inventory.left_clusters().map(str::to_owned).collect();
             inventory.remove_clusters(|name| meta.forget.contains(name) && left.contains(name));
         }
-        let left = inventory.left_clusters().map(str::to_owned).collect();
-        state.record.status.orphans.clusters = left;
-        state.record.valid_spec = Some(Box::new(self.spec.clone()));
+        state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
     }
 
     /// Deletes the Sync's objects in clusters that have left, if the Sync asks for it. A cluster that cannot be reached
-    /// stays in the inventory, and is tried again at the next round.
-    pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) {
-        if !self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters) {
-            return;
+    /// stays in the inventory, and is tried again at the next round. Returns why nothing is deleted, if more clusters have
+    /// left than may.
+    pub(crate) fn prune_clusters(&self, state: &mut SyncState<'_>) -> Option<String> {
+        let prunes = self.spec.apply.as_ref().is_some_and(|apply| apply.prune_clusters);
+        if !prunes || !self.may_correct(state) || self.must_lead().is_err() {
+            return None;
         }
-        let Some(inventory) = state.record.status.inventory.clone() else { return };
+        let inventory = state.record.status.inventory.clone()?;
         let left: Vec<&AppliedCluster> =
             inventory.clusters.iter().filter(|cluster| cluster.left.is_some()).collect();
         if left.is_empty() {
-            return;
+            return None;
         }
         let limit = self.apply_limit().unwrap_or_default();
         if limit.is_exceeded(left.len(), inventory.clusters.len()) {
-            let message = format!(
-                "{} of {} have left the inventory, more than `apply.pruneLimit` allows: their objects stay",
+            let have = if left.len() == 1 { "has" } else { "have" };
+            return Some(format!(
+                "{} of {} {have} left the inventory, more than `apply.pruneLimit` allows, and what the Sync has applied \
+                 there stays",
                 left.len(),
                 format_count(inventory.clusters.len(), "cluster")
-            );
-            return tracing::warn!(sync = self.name(), "{message}");
+            ));
         }
         let gone = self.delete_in(&left, &inventory, state);
         for (name, why) in &gone.failed {
@@ -150,6 +169,7 @@ impl Reconciliation<'_> {
             inventory.remove_clusters(|name| done.contains(name));
             state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
         }
+        None
     }
 
     /// Deletes what the Sync manages in all clusters of its inventory.
@@ -201,6 +221,13 @@ impl Reconciliation<'_> {
         Ok(inventory)
     }
 
+    /// A session over recorded clusters, which need no source to be reached.
+    pub(crate) fn open_recorded(&self, clusters: &[&AppliedCluster]) -> Session {
+        let source = RecordedClusters::new(clusters);
+        let common = SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options();
+        Session::open(&source, SessionOptions { read: ReadOptions::default(), ..common })
+    }
+
     /// Deletes the objects of all `ApplySet`s of the Sync in some clusters.
     fn delete_in(
         &self,
@@ -208,14 +235,7 @@ impl Reconciliation<'_> {
         inventory: &AppliedInventory,
         state: &SyncState<'_>,
     ) -> DeletionResult {
-        let source = RecordedClusters::new(clusters);
-        let session = Session::open(
-            &source,
-            SessionOptions {
-                read: ReadOptions::default(),
-                ..SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options()
-            },
-        );
+        let session = self.open_recorded(clusters);
         let contents = ApplySetContents {
             group_kinds: inventory.group_kinds.clone(),
             namespaces: inventory.namespaces.clone(),

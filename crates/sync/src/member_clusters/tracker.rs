@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::Orphans;
-use federate_sync_api::status::{DriftStatus, OrphanCounts};
+use federate_sync_api::status::{DriftStatus, OrphanCounts, SyncReason};
 use serde::{Deserialize, Serialize};
 
 use crate::member_clusters::contention::ContentionTracker;
+use crate::outcome::ReconcileError;
 
 /// What a Sync knows of its clusters.
 #[derive(Debug, Default)]
@@ -35,6 +36,9 @@ pub(crate) struct ClusterDrift {
     pub(crate) objects: usize,
     /// The first of them, with its fields and who changed them.
     pub(crate) first: String,
+    /// When that was, as far as it is known.
+    #[serde(default)]
+    pub(crate) changed: Option<String>,
 }
 
 /// A cluster that fails.
@@ -61,6 +65,8 @@ pub(crate) struct FailureCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum FailureKind {
+    /// It cannot be reached.
+    Unreachable,
     /// Something failed.
     Failed,
     /// Something was skipped.
@@ -73,7 +79,7 @@ impl FailureKind {
     /// The state of the cluster, as the status names it.
     pub(crate) fn state_name(self) -> &'static str {
         match self {
-            Self::Failed => "errApplied",
+            Self::Unreachable | Self::Failed => "errApplied",
             Self::Skipped => "outOfSync",
             Self::Unhealthy => "notReady",
         }
@@ -140,7 +146,12 @@ impl ClusterTracker {
         self.drifted.keys().filter(|cluster| !self.failing.contains_key(*cluster)).count()
     }
 
-    /// All that drifted, in a sentence.
+    /// When the first object that drifted was changed, as far as that is known.
+    pub(crate) fn drift_time(&self) -> Option<&str> {
+        self.drifted.first_key_value()?.1.changed.as_deref()
+    }
+
+    /// All that drifted, in a sentence. It says nothing of time: the same drift has the same sentence.
     pub(crate) fn describe_drift(&self) -> Option<String> {
         let (cluster, ClusterDrift { first, .. }) = self.drifted.first_key_value()?;
         let objects: usize = self.drifted.values().map(|drifted| drifted.objects).sum();
@@ -151,9 +162,10 @@ impl ClusterTracker {
 
     /// All that drifted, for the status.
     pub(crate) fn summarize_drift(&self) -> Option<DriftStatus> {
-        let (cluster, ClusterDrift { first, .. }) = self.drifted.first_key_value()?;
+        let (cluster, ClusterDrift { first, changed, .. }) = self.drifted.first_key_value()?;
         let objects = self.drifted.values().map(|drifted| drifted.objects).sum();
-        Some(DriftStatus { objects, clusters: self.drifted.len(), first: format!("{first} in {cluster}") })
+        let (first, changed) = (format!("{first} in {cluster}"), changed.clone());
+        Some(DriftStatus { objects, clusters: self.drifted.len(), first, changed })
     }
 
     /// What drifted in each cluster that drifted.
@@ -183,6 +195,25 @@ impl ClusterTracker {
         (!missed.is_empty(), later.into_iter().min())
     }
 
+    /// The clusters that fail and were due at a time.
+    pub(crate) fn due_clusters(&self, time: Instant) -> BTreeSet<String> {
+        let due = self.failing.iter().filter(|(_, failing)| failing.due <= time);
+        due.map(|(cluster, _)| cluster.clone()).collect()
+    }
+
+    /// Returns an error if a cluster fails.
+    pub(crate) fn check_failures(&self) -> Result<(), ReconcileError> {
+        let Some((cluster, ClusterFailure { cause, .. })) = self.failing.first_key_value() else {
+            return Ok(());
+        };
+        let more = match self.failing.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {} more)", format_count(more, "cluster")),
+        };
+        let message = format!("{cluster}: {}{more}", cause.message);
+        Err(ReconcileError::new(SyncReason::ReconciliationFailed, message))
+    }
+
     /// Why a cluster fails.
     pub(crate) fn find_cause(&self, cluster: &str) -> Option<&FailureCause> {
         self.failing.get(cluster).map(|failing| &failing.cause)
@@ -196,6 +227,13 @@ impl ClusterTracker {
     /// Why a cluster fails, and what drifted in it.
     pub(crate) fn known_problems(&self, cluster: &str) -> (Option<FailureCause>, Option<ClusterDrift>) {
         (self.find_cause(cluster).cloned(), self.drifted.get(cluster).cloned())
+    }
+
+    /// Notes that a cluster can be reached again.
+    pub(crate) fn clear_unreachable(&mut self, cluster: &str) {
+        if self.find_cause(cluster).is_some_and(|cause| cause.kind == FailureKind::Unreachable) {
+            self.failing.remove(cluster);
+        }
     }
 
     /// Lets a cluster be tried again at once.

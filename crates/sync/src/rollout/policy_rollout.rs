@@ -144,6 +144,7 @@ impl Reconciliation<'_> {
         let target = &PolicyRolloutTarget { apply, session, repo, tip, name, changed };
         let resources = digest_resources(target.session, &state.record.policies);
         let planned = group_by_policy(target.session, target.session.plan());
+        let begun = Instant::now();
         loop {
             let steps = self.advance_rollouts(state, target, &planned, &resources, driver);
             let used: BTreeSet<String> = state
@@ -158,6 +159,12 @@ impl Reconciliation<'_> {
             state.save_record()?;
             if !self.send_released(state, sessions, target)? {
                 return self.policies_outcome(state, sessions, target, &steps);
+            }
+            if !self.may_go_on(state, name, begun) {
+                let ended = self.policies_outcome(state, sessions, target, &steps);
+                // The next round finds out why, and goes on if it may.
+                sessions.resume = Some(Instant::now());
+                return ended;
             }
         }
     }
@@ -255,9 +262,9 @@ impl Reconciliation<'_> {
                 only_objects: target.changed,
                 ..self.member_clusters(target.session, target.repo.clone(), state)
             };
-            members.update_clusters(target.apply, &settled, wait, &mut sessions.clusters)?;
+            members.update_clusters(target.apply, &settled, wait, &mut sessions.clusters);
         }
-        let actions = members.update_clusters(target.apply, &whole, wait, &mut sessions.clusters)?;
+        let actions = members.update_clusters(target.apply, &whole, wait, &mut sessions.clusters);
         let sent = objects_by_policy(target.session, target.session.plan());
         changed |= note_results(&mut state.record.policies, &actions, |key, cluster, rollout| {
             let of_former = rollout.objects.values().flatten();
@@ -291,7 +298,7 @@ impl Reconciliation<'_> {
                 &group.clusters,
                 Some(HEALTH_CHECK_TIMEOUT),
                 &mut sessions.clusters,
-            )?;
+            );
             changed |= note_results(&mut state.record.policies, &actions, |key, cluster, _| {
                 let is_this = *key == group.policy && cluster.revision == group.revision && !cluster.leaving;
                 is_this.then(|| group.objects.clone())

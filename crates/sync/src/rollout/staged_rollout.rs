@@ -11,6 +11,7 @@ use federate_session::Session;
 use federate_sync_api::ApplySpec;
 use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};
 use federate_sync_api::rollout::RolloutSpec;
+use federate_sync_api::stage::{RoundEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
 use jiff::{SignedDuration, Timestamp};
 
@@ -76,14 +77,24 @@ impl Reconciliation<'_> {
         let target = &self.find_target(state, revision, name)?;
         let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
         let mut progress = target.progress.clone();
+        let (begun, mut updated) = (Instant::now(), false);
         loop {
-            let clusters = &mut state.record.clusters;
-            let step = progress.advance_rollout(
+            let (mut next, mut clusters) = (progress.clone(), state.record.clusters.clone());
+            let step = next.advance_rollout(
                 (&target.rollout, &target.stages),
-                clusters,
+                &mut clusters,
                 &approvals,
                 Timestamp::now(),
             );
+            if let NextRolloutStep::Update { stage, .. } = &step
+                && updated
+                && !self.may_go_on(state, name, begun)
+            {
+                // The next round finds out why, and goes on if it may.
+                sessions.resume = Some(Instant::now());
+                return Ok(self.pending_outcome(state, sessions, target, (stage, None), ""));
+            }
+            (progress, state.record.clusters) = (next, clusters);
             state.record.rollout = Some(progress.clone());
             match step {
                 NextRolloutStep::Done => {
@@ -95,6 +106,7 @@ impl Reconciliation<'_> {
                     )));
                 }
                 NextRolloutStep::Update { stage, clusters } => {
+                    updated = true;
                     // A process that is killed knows what it was about to update.
                     state.save_record()?;
                     let healthy = self.update_clusters(state, &mut sessions.clusters, target, &clusters)?;
@@ -120,6 +132,18 @@ impl Reconciliation<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a rollout may take another step in a round that began at a time: windows close, people abort, suspend or change
+    /// the Sync, the process is asked to end, and the source is looked at at the interval.
+    pub(crate) fn may_go_on(&self, state: &SyncState<'_>, revision: &str, begun: Instant) -> bool {
+        let window = self.find_window(Timestamp::now());
+        let inputs = StageInputs {
+            window_is_open: window.is_none_or(|window| window.is_open),
+            ..self.inputs(&state.record, RoundEvent::Waiting, revision)
+        };
+        let is_interrupted = self.interrupt.is_some_and(|is_interrupted| is_interrupted());
+        inputs.may_change() && !is_interrupted && begun.elapsed() < self.spec.interval.0
     }
 
     /// The outcome of a round outside of all windows. Clusters that are being updated are not looked at until one opens, and
@@ -159,7 +183,7 @@ impl Reconciliation<'_> {
     ) -> Result<bool, ReconcileError> {
         self.must_lead()?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
-        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), backoffs)?;
+        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), backoffs);
         let timeout = SignedDuration::try_from(self.spec.timeout()).unwrap_or(SignedDuration::MAX);
         let revision = state.record.rollout.as_ref().map(|progress| progress.target.clone());
         let (now, mut healthy) = (Timestamp::now(), false);
@@ -211,24 +235,6 @@ impl Reconciliation<'_> {
             format!("rolling out {}: {updated} of {all} are at it; stage `{stage}`{what}", target.name);
         let drift = sessions.clusters.describe_drift();
         SyncOutcome { reason: SyncReason::Progressing, message, drift }
-    }
-
-    /// Compares clusters at the interval, each with its own revision.
-    pub(crate) fn compare_in_turn(
-        &self,
-        state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        current: (&Session, Option<&RepoRef>),
-    ) {
-        if self.looks_for_drift() && sessions.clusters.take_comparison_due(self.spec.interval.0) {
-            let (formers, backoffs) = (&mut sessions.formers, &mut sessions.clusters);
-            // Clusters that fail are retried by the next round.
-            let (open, watched) = backoffs.take_open(selected_names(self.spec, current.0));
-            let _ = self
-                .member_clusters(current.0, current.1.cloned(), state)
-                .note_unreachable(&watched, backoffs);
-            let _ = self.compare_revisions(state, current, (formers, backoffs), (Some(&open), None));
-        }
     }
 
     /// Returns the clusters that have the revision to their former ones. The revision is not tried again.
@@ -285,7 +291,7 @@ impl Reconciliation<'_> {
             let Some((session, repo)) = sessions.formers.get(&former) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
             let backoffs = &mut sessions.clusters;
-            members.update_clusters(target.apply, &clusters, None, backoffs)?;
+            members.update_clusters(target.apply, &clusters, None, backoffs);
             for (name, cluster) in
                 state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
             {
