@@ -90,7 +90,7 @@ pub(crate) fn reconcile_in_order(
 
 /// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
 fn reconcile_to_the_end(sync: &ValidSync, state: &mut SyncState<'_>, env: &Environment<'_>) -> SyncOutcome {
-    let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
+    let mut sessions = SessionCache::new(env);
     loop {
         let outcome = reconciliation::reconcile_sync(sync, state, &mut sessions, env, None);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));

@@ -6,12 +6,17 @@
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
+use federate_kubernetes::work;
+
 use super::VARIABLE;
 use super::functions::call_function;
 use super::value::{CelValue, EvaluationError, Outcome};
 
 /// The most steps of an evaluation. The hub's own limit is a cost that is not the number of steps.
 const MAX_STEPS: u64 = 100_000;
+
+/// The steps of an evaluation, besides its own.
+const STEPS_OF_EVALUATION: u64 = 10;
 
 /// Where the scores of a cluster come from.
 pub(crate) trait ScoreSource {
@@ -23,6 +28,7 @@ pub(crate) trait ScoreSource {
 pub(super) fn evaluate(root: &IdedExpr, cluster: &CelValue, scores: &dyn ScoreSource) -> Option<bool> {
     let mut evaluator = Evaluator { cluster, scores, variables: Vec::new(), steps: 0 };
     let outcome = evaluator.evaluate(root);
+    work::charge_steps(STEPS_OF_EVALUATION + 2 * evaluator.steps);
     (evaluator.steps <= MAX_STEPS).then_some(matches!(outcome, Ok(CelValue::Bool(true))))
 }
 

@@ -6,6 +6,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use federate_kubernetes::work;
+
 use crate::api::Toleration;
 use crate::fleet::{Member, MemberTaint, NO_SELECT, NO_SELECT_IF_NEW};
 
@@ -26,6 +28,7 @@ pub(crate) fn find_untolerated<'m>(
     now: Option<Timestamp>,
 ) -> Option<&'m MemberTaint> {
     member.taints.iter().find(|taint| {
+        work::charge_items(tolerations.len());
         let matters = match taint.effect.as_str() {
             NO_SELECT => true,
             NO_SELECT_IF_NEW => !was_selected,
@@ -74,6 +77,7 @@ fn expiry(taint: &MemberTaint, toleration: &Toleration) -> Option<Timestamp> {
 pub(super) fn expires_later(member: &Member<'_>, tolerations: &[Toleration], now: Option<Timestamp>) -> bool {
     let mut expires = false;
     for taint in member.taints.iter().filter(|taint| taint.effect == NO_SELECT) {
+        work::charge_items(tolerations.len());
         match tolerations.iter().find(|toleration| is_tolerated(taint, toleration, now)) {
             Some(toleration) => expires |= toleration.seconds.is_some(),
             None => return false,

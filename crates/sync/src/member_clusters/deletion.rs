@@ -211,10 +211,7 @@ impl Reconciliation<'_> {
         let source = RecordedClusters::new(clusters);
         let session = Session::open(
             &source,
-            SessionOptions {
-                read: ReadOptions::default(),
-                ..SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options()
-            },
+            SessionOptions { read: ReadOptions::default(), ..SessionCache::new(self.env).session_options() },
         );
         let contents = ApplySetContents {
             group_kinds: inventory.group_kinds.clone(),
