@@ -110,7 +110,7 @@ proptest! {
             session.check_repo();
             let engine = session.build_engine();
             for placement in &session.plan().placements {
-                session.explain_object(&placement.object);
+                drop(session.explain_object(&placement.object));
                 for cluster in session.clusters() {
                     let template = session.repo().find_template(&placement.object);
                     engine.reconcile_object(placement, cluster, template.map(|t| &t.object));

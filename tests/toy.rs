@@ -127,7 +127,7 @@ fn a_dialect_is_one_file() {
     let Ok(NamedObject::Object(object)) = session.find_object("configmap", "web", None) else {
         panic!("no object")
     };
-    let explained = session.explain_object(&object).unwrap();
+    let explained = session.explain_object(&object).unwrap().unwrap();
     let refused: Vec<_> = explained.explanation.clusters.iter().filter_map(|row| row.refused_by).collect();
     assert_eq!(refused, ["Name"]);
 }

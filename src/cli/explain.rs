@@ -8,6 +8,7 @@ use clap_complete::ArgValueCompleter;
 use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
 use super::{CommandError, Exit, completers, plan, print_text, print_value};
 use federate_dialect::Plan;
+use federate_engine::TOO_MUCH_WORK;
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::schema::find_nearest;
 use federate_report::clusters;
@@ -86,7 +87,9 @@ impl ExplainCommand {
     }
 
     fn explain_cluster(&self, session: &Session, name: &str) -> Result<Exit, CommandError> {
-        let Some(explained) = session.explain_cluster(name) else {
+        let explained = session.explain_cluster(name);
+        let explained = explained.map_err(|exceeded| CommandError::Failed(exceeded.to_string()))?;
+        let Some(explained) = explained else {
             let names: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
             let near = find_nearest(name, &names)
                 .map(|near| format!("; did you mean `{near}`?"))
@@ -126,11 +129,16 @@ impl ExplainCommand {
 
     fn explain_object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, CommandError> {
         let mut found = session.plan_findings_with_overrides();
-        let explained = session.explain_object(id);
+        let explained =
+            session.explain_object(id).map_err(|exceeded| CommandError::Failed(exceeded.to_string()))?;
         // An override that fails may be the object of the finding.
         let manifests = explained.iter().flat_map(|explained| &explained.manifests);
         let failures: Vec<&String> = manifests.filter_map(|changed| changed.failed.as_ref()).collect();
-        found.retain(|finding| finding.object.as_ref() == Some(id) || failures.contains(&&finding.message));
+        found.retain(|finding| {
+            finding.object.as_ref() == Some(id)
+                || failures.contains(&&finding.message)
+                || finding.code == TOO_MUCH_WORK
+        });
         let Some(mut explained) = explained else {
             let unplaced = session.explain_unplaced(id, &found);
             match self.output {

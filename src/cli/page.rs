@@ -87,7 +87,8 @@ fn explain_objects(page: &mut PageDocument<'_>, session: &Session) {
     let explained: Vec<_> =
         objects.par_iter().map(|object| (object, session.explain_decision(object))).collect();
     for (object, explained) in &explained {
-        if let Some(explained) = explained {
+        // What takes too much work is not explained.
+        if let Ok(Some(explained)) = explained {
             page.add_explanation(object, explained);
         }
     }

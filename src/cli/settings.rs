@@ -21,8 +21,8 @@ use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_control_planes::DIALECTS;
 use federate_dialect::{HUB, HostAddresses, Plan};
 use federate_engine::actions::RepoRef;
-use federate_engine::previous;
 use federate_engine::snapshot::StoredSnapshot;
+use federate_engine::{StepAllowance, previous};
 use federate_kubernetes::{Cluster, Finding, LiveObjects};
 use federate_repo::Source;
 use federate_repo::build::Builder;
@@ -133,6 +133,13 @@ pub(super) struct RepoArgs {
     /// The addresses of host names, as YAML (`HOST: [ADDRESS, …]`), instead of DNS
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     hosts: Option<PathBuf>,
+
+    /// The most steps of work that each part of the run may take [default: 60000000, and 100 for each byte of the repo]
+    ///
+    /// A step is about a hundred machine instructions. A run that takes more ends with the error too-much-work, at the same
+    /// object on every machine.
+    #[arg(long, value_name = "STEPS", hide_short_help = true)]
+    work_limit: Option<u64>,
 
     /// Show or write only these clusters, separated by spaces or commas; scheduling still considers all
     #[arg(long = "cluster", value_name = "NAME", value_delimiter = ',', help_heading = COMMON_HEADING, add = ArgValueCompleter::new(completers::complete_clusters))]
@@ -324,6 +331,7 @@ impl RepoArgs {
                 .folder_in(&self.repo)
                 .or_else(|| path_within(&self.repo, self.observed.as_deref()?)),
             builder: Some(shared_builder()),
+            allowance: self.work_limit.map_or_else(StepAllowance::default, StepAllowance::Chosen),
             ..SessionOptions::new(DIALECTS)
         };
         let session = Session::open(selected.source, options);

@@ -22,10 +22,11 @@ use super::diff::digest_key;
 use super::settings::{OutputFormat, shared_builder};
 use super::{CommandError, Exit, print_notice, print_text, print_value, use_color};
 use federate_control_planes::DIALECTS;
+use federate_engine::StepAllowance;
 use federate_report::findings;
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
-use federate_sync::environment::{Environment, MemberAccess, SyncServices};
+use federate_sync::environment::{Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices};
 use federate_sync::http_server::{hook_path, start_listeners};
 use federate_sync::run::{self, SyncResult};
 use federate_sync::state::StateFolder;
@@ -71,6 +72,12 @@ pub(super) struct SyncCommand {
     /// Reconcile each Sync once, then exit
     #[arg(long)]
     once: bool,
+
+    /// The most steps of work that each part of a round of one Sync may take [default: by the size of its repo, at most 2000000000]
+    ///
+    /// A step is about a hundred machine instructions. A Sync that takes more ends with the error too-much-work.
+    #[arg(long, value_name = "STEPS", hide_short_help = true)]
+    work_limit: Option<u64>,
 
     /// The allowed signers: OpenSSH's format, armored OpenPGP keys [default: git's gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE", hide_short_help = true)]
@@ -133,6 +140,7 @@ impl SyncCommand {
         let env = Environment {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
+            allowance: self.work_limit.map_or(ROUND_ALLOWANCE, StepAllowance::Chosen),
             services: &FileSyncServices(&self.access),
             allowed_signers: self.allowed_signers.clone(),
             digest_key: digest_key()?,

@@ -219,10 +219,14 @@ fn custom(schema: &str, spec: &str, count: usize) -> Sandbox {
 }
 
 fn scripted(script: &str, count: usize) -> Sandbox {
+    with_script("replicaResource", &format!("function GetReplicas(o) {script} end"), count)
+}
+
+fn with_script(operation: &str, script: &str, count: usize) -> Sandbox {
     let customization = format!(
         "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {{name: i}}\nspec:\n  \
-         target: {{apiVersion: example.com/v1, kind: X}}\n  customizations:\n    replicaResource:\n      luaScript: |\n        \
-         function GetReplicas(o) {script} end\n"
+         target: {{apiVersion: example.com/v1, kind: X}}\n  customizations:\n    {operation}:\n      luaScript: |\n        \
+         {script}\n"
     );
     let open = "{type: object, x-kubernetes-preserve-unknown-fields: true}";
     custom(open, "{replicas: 5}", count).file("i.yaml", customization)
@@ -344,7 +348,7 @@ fn placements_of_the_same_objects_have_a_limit() {
     });
     let namespaces =
         each(1000, |n| format!("---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: n{n}}}\n"));
-    let placements = each(300, |n| {
+    let placements = each(1000, |n| {
         format!(
             "---\napiVersion: placement.kubernetes-fleet.io/v1\nkind: ClusterResourcePlacement\nmetadata: {{name: p{n}}}\nspec: \
              {{resourceSelectors: [{{group: \"\", version: v1, kind: Namespace, labelSelector: {{matchLabels: {{}}}}}}], policy: \
@@ -391,4 +395,80 @@ fn one_decision_has_a_limit() {
     let repo = Sandbox::new().file("c.yaml", member).file("a.yaml", pod).file("p.yaml", policies);
     let ran = run(&repo, "render --out out");
     assert!(ran.code < 2 || ran.err.contains("[too-much-work]"), "{ran:#?}");
+}
+
+/// What only `check` runs counts, too.
+#[test]
+fn scripts_that_are_only_checked_have_a_limit_together() {
+    let endless = "function GetDependencies(o) while true do end end";
+    let said = check(&with_script("dependencyInterpretation", endless, 2000));
+    assert!(said.contains("[too-much-work]") && said.contains("checking policies takes more than"), "{said}");
+}
+
+#[test]
+fn scenarios_have_a_limit_together() {
+    let scenarios = each(2000, |n| {
+        format!(
+            "---\napiVersion: federate.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: s{n}}}\nspec: {{events: {{lose: [m0001]}}, \
+             gates: {{Failover: true}}}}\n"
+        )
+    });
+    let divided = policy("  - {apiVersion: apps/v1, kind: Deployment}\n")
+        + "  placement: {replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}}\n";
+    let repo = Sandbox::new().file("c.yaml", clusters(30, 3)).file("a.yaml", workloads(1000));
+    let said = check(&repo.file("p.yaml", divided).file("s.yaml", scenarios));
+    assert!(
+        said.contains("[too-much-work]") && said.contains("carrying out scenarios takes more than"),
+        "{said}"
+    );
+}
+
+/// Followers, the decisions of a hub that looks at all placements together, and selectors of selections.
+#[test]
+fn what_follows_from_decisions_has_a_limit() {
+    let members = each(2000, |n| {
+        format!(
+            "---\napiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {{name: m{n:04}}}\nspec: \
+             {{hubAcceptsClient: true}}\n"
+        )
+    });
+    let bound = "apiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global, \
+                 namespace: a}\nspec: {clusterSet: global}\n";
+    let predicates = "  - {requiredClusterSelector: {labelSelector: {matchLabels: {a: b}}}}\n".repeat(6000);
+    let placement = |n: usize, spec: &str| {
+        format!(
+            "---\napiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {{name: p{n}, namespace: \
+             a}}\nspec:\n{spec}"
+        )
+    };
+    let matching = placement(0, &format!("  predicates:\n{predicates}"));
+    let many = each(2000, |n| placement(n, "  numberOfClusters: 2000\n"));
+    for placements in [matching, many] {
+        let repo = Sandbox::new().file("c.yaml", &members).file("b.yaml", bound);
+        check(&repo.file("p.yaml", placements));
+    }
+}
+
+/// The user allows more work, or less; a repo does not.
+#[test]
+fn the_limit_of_work_is_the_users() {
+    let repo = Sandbox::web().file("federate.yaml", "workLimit: 1000000000\n");
+    assert!(repo.run("plan").code(2).err.contains("unknown field `workLimit`"));
+    let repo = Sandbox::web().file(
+        "scenario.yaml",
+        "apiVersion: federate.dev/v1alpha1\nkind: Scenario\nmetadata: {name: s}\nspec: \
+        {events: {lose: [m1]}}\n",
+    );
+    for line in
+        ["plan", "render --out out", "check", "diff --from-version karmada=1.16 --to-version karmada=1.17"]
+    {
+        let ran = repo.run(&format!("{line} --work-limit 1")).code(2);
+        let said = ran.out.clone() + &ran.err;
+        assert!(said.contains("takes more than 1 steps, --work-limit"), "{line}: {ran:#?}");
+    }
+    for line in ["explain deployment/web", "whatif --lose m1", "whatif --each cluster"] {
+        let ran = repo.run(&format!("{line} --work-limit 1")).code(2);
+        assert!(ran.err.contains("takes more than 1 steps, --work-limit"), "{line}: {ran:#?}");
+    }
+    repo.run("plan --work-limit 1000000").code(0);
 }

@@ -418,3 +418,12 @@ fn a_sync_reads_the_paths_that_it_names() {
     sync("[../elsewhere]");
     origin.once().code(2);
 }
+
+/// Each Sync has its own limit, so that one with too much to do is an error of its own.
+#[test]
+fn the_work_of_a_round_has_a_limit() {
+    let origin = Origin::new();
+    let ran = origin.sandbox.run("sync --once -f sync.yaml --state state --work-limit 1").code(2);
+    assert!(ran.out.contains("takes more than 1 steps, --work-limit"), "{ran:#?}");
+    origin.once().code(0);
+}

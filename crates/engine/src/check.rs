@@ -11,7 +11,7 @@ use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding};
 use federate_repo::{Repo, Role};
 
-use super::Engine;
+use super::{Engine, TooMuchWork, map_charged};
 
 mod annotations;
 mod autoscalers;
@@ -60,14 +60,23 @@ impl Engine<'_> {
         let kinds = templates::RepoKinds::new(self.repo);
         let defined = DefinedKinds::new(self.repo);
         let releases = releases::ClusterReleases::new(self, plan, kubernetes);
-        for failed in found.iter_mut().filter(|finding| finding.code == "override-failed") {
-            overrides::suggest_path(self.repo, &kinds, &wrapped, failed);
-        }
+        // Without a suggestion, the error says what is wrong.
+        let _ = self.limit.run_part("suggesting paths", || {
+            for failed in found.iter_mut().filter(|finding| finding.code == "override-failed") {
+                overrides::suggest_path(self.repo, &kinds, &wrapped, failed);
+            }
+        });
         let unused: Vec<Finding> = found.extract_if(.., |one| NO_EFFECT_CODES.contains(&one.code)).collect();
-        let objects = self.repo.templates.par_iter().map(|template| &template.object);
-        let mut misspelt: Vec<Finding> =
-            objects.filter_map(|object| self.find_misspelt_kind(&defined, object)).collect();
-        misspelt.extend(self.unknown_own_kinds());
+        let what = "looking for mistakes";
+        let misspelt = self.limit.run_part(what, || {
+            let templates = &self.repo.templates;
+            let found = map_charged(templates, |one| self.find_misspelt_kind(&defined, &one.object));
+            found.into_iter().flatten().chain(self.unknown_own_kinds()).collect::<Vec<Finding>>()
+        });
+        let (misspelt, mut exceeded) = match misspelt {
+            Ok(misspelt) => (misspelt, None),
+            Err(more) => (Vec::new(), Some(more)),
+        };
         let unread = found
             .iter()
             .find(|finding| UNREADABLE_CODES.contains(&finding.code))
@@ -90,7 +99,15 @@ impl Engine<'_> {
             &|| scopes::find_assumed(self.repo, plan),
             &|| annotations::too_large(self.repo),
         ];
-        found.par_extend(passes.par_iter().flat_map(|pass| pass()));
+        let mistakes: Vec<Result<Vec<Finding>, TooMuchWork>> =
+            passes.par_iter().map(|pass| self.limit.run_part(what, pass)).collect();
+        for pass in mistakes {
+            match pass {
+                Ok(mistakes) => found.extend(mistakes),
+                Err(more) => exceeded = Some(more),
+            }
+        }
+        found.extend(exceeded.map(TooMuchWork::into_finding));
         unplaced_templates::blame_errors(found);
         // An override whose placement is missing is not also reported as unused.
         let dangling: BTreeSet<ObjectRef> = found

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::Engine;
-use crate::work_limit::{LimitedResults, WorkLimit, decision_cost};
+use crate::work_limit::{LimitedResults, decision_cost, map_charged};
 use federate_dialect::{DecisionSubject, DialectDecisions, Placement, PolicyPlanner};
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_kubernetes::{Finding, ObjectRef, work};
 
 /// Rows, of which those that are alike are one.
 #[derive(Debug, Default)]
@@ -145,7 +145,7 @@ impl DecisionGroups {
             (GroupDecision::new(subject.object.clone(), decided), cost)
         };
         let LimitedResults { results, stopped_at } =
-            WorkLimit::for_repo(engine.repo).run_items(&leaders, decision, |(_, cost)| *cost);
+            engine.limit.run_items(&leaders, decision, |(_, cost)| *cost);
         let stopped_at = stopped_at.and_then(|at| leaders.get(at)).map(|subject| subject.object.clone());
         let decisions = results.into_iter().map(|(decision, _)| decision).collect();
         Self { numbers, decisions, stopped_at }
@@ -176,11 +176,10 @@ pub(crate) fn decide_groups(
         }
         leader_of.push(leader);
     }
-    let decided: Vec<Arc<GroupDecision>> = leaders
-        .par_iter()
-        .map(|subject| {
-            Arc::new(GroupDecision::new(subject.object.clone(), engine.decide_subject(plane, subject)))
-        })
-        .collect();
+    let decided = map_charged(&leaders, |subject| {
+        let decided = engine.decide_subject(plane, subject);
+        work::charge_steps(decision_cost(&decided));
+        Arc::new(GroupDecision::new(subject.object.clone(), decided))
+    });
     leader_of.into_iter().filter_map(|at| decided.get(at).cloned()).collect()
 }

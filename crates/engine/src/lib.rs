@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rayon::prelude::*;
 
 use federate_dialect::{
     ClusterReads, Dialect, Dialects, HostAddresses, PlannerInput, PolicyPlanner, PreviousPlan, SharedLists,
@@ -45,6 +44,7 @@ pub use decisions::DecisionCache;
 pub use inventory_draft::{DraftedInventory, draft_inventory};
 pub use manifest::{Manifest, Rendering, WithheldObject};
 pub use plan::PlanResult;
+pub use work_limit::{StepAllowance, TOO_MUCH_WORK, TooMuchWork, WorkLimit, map_charged};
 
 /// The most findings about one list of `federate.yaml`. The file is read again for each.
 const MAX_SIMILAR_FINDINGS: usize = 100;
@@ -67,6 +67,8 @@ pub struct EngineSettings {
     pub lists: SharedLists,
     /// Whether manifests keep their values, to be applied.
     pub values: bool,
+    /// How much work each part of a run may be.
+    pub allowance: StepAllowance,
 }
 
 /// Reads the clusters of `federate.yaml` and the inventory objects of all dialects. Returns the clusters, sorted by name.
@@ -162,6 +164,9 @@ pub struct Engine<'a> {
     previous: &'a PreviousPlan,
     lists: &'a SharedLists,
     values: bool,
+    limit: WorkLimit,
+    /// The policies of a dialect take too much work to read; it decides nothing.
+    exceeded: Option<TooMuchWork>,
     /// The autoscalers of the repo, if manifests leave the replicas out that they decide about.
     autoscalers: Option<Arc<Autoscalers>>,
 }
@@ -175,28 +180,44 @@ impl<'a> Engine<'a> {
         settings: &'a EngineSettings,
     ) -> Self {
         let dialects_in_order: Vec<&'static dyn Dialect> = dialects.iter().collect();
-        let planes = Arc::new(
-            dialects_in_order
-                .into_par_iter()
-                .map(|dialect| {
-                    let input = PlannerInput {
-                        repo,
-                        clusters,
-                        now: settings.now,
-                        live: &settings.live,
-                        hosts: &settings.hosts,
-                        lists: &settings.lists,
-                        previous: &settings.previous,
-                        implicit: applies_implicitly(repo, dialect.name()),
-                    };
-                    (dialect.name(), dialect.compile_policies(input))
-                })
-                .collect(),
-        );
+        let limit = WorkLimit::new(repo, settings.allowance);
+        let compiled = map_charged(&dialects_in_order, |dialect| {
+            let input = PlannerInput {
+                repo,
+                clusters,
+                now: settings.now,
+                live: &settings.live,
+                hosts: &settings.hosts,
+                lists: &settings.lists,
+                previous: &settings.previous,
+                implicit: applies_implicitly(repo, dialect.name()),
+            };
+            let compiled = limit.run_part("reading policies", || dialect.compile_policies(input));
+            compiled.map(|plane| (dialect.name(), plane))
+        });
+        let (mut planes, mut exceeded) = (Vec::new(), None);
+        for plane in compiled {
+            match plane {
+                Ok(plane) => planes.push(plane),
+                Err(more) => exceeded = Some(more),
+            }
+        }
+        let planes = Arc::new(planes);
         let EngineSettings { previous, lists, values, .. } = settings;
         let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
         let autoscalers = omits.then(|| Arc::new(Autoscalers::of_repo(repo)));
-        Self { dialects, repo, clusters, planes, previous, lists, values: *values, autoscalers }
+        Self {
+            dialects,
+            repo,
+            clusters,
+            planes,
+            previous,
+            lists,
+            values: *values,
+            limit,
+            exceeded,
+            autoscalers,
+        }
     }
 
     /// The same control planes, with another previous plan.
@@ -204,9 +225,15 @@ impl<'a> Engine<'a> {
     where
         'a: 'b,
     {
-        let Self { dialects, repo, clusters, lists, values, .. } = *self;
+        let Self { dialects, repo, clusters, lists, values, limit, .. } = *self;
         let (planes, autoscalers) = (Arc::clone(&self.planes), self.autoscalers.clone());
-        Engine { dialects, repo, clusters, planes, previous, lists, values, autoscalers }
+        let exceeded = self.exceeded.clone();
+        Engine { dialects, repo, clusters, planes, previous, lists, values, limit, exceeded, autoscalers }
+    }
+
+    /// The limit of the work of each part of a run.
+    pub fn work_limit(&self) -> WorkLimit {
+        self.limit
     }
 
     /// Returns what decisions read in the member clusters.

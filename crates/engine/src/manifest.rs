@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::actions::Autoscalers;
 use super::actions::cluster::prepare_body;
 use super::encryption::{find_encrypted, refuse_changes, source_text};
-use super::work_limit::{LimitedResults, WorkLimit, variants_cost};
+use super::work_limit::{LimitedResults, variants_cost};
 use super::{Engine, PlanResult};
 use federate_dialect::{
     ClusterNames, ControlPlaneAction, Health, ManifestVariant, NotSent, OverrideChange, Placement, Plan,
@@ -108,7 +108,7 @@ impl Engine<'_> {
     /// Renders the manifests of a plan.
     pub fn render_plan(&self, planned: PlanResult) -> Rendering {
         let PlanResult { plan, findings } = planned;
-        let limit = WorkLimit::for_repo(self.repo);
+        let limit = self.limit;
         let LimitedResults { results: parts, stopped_at } = limit.run_items(
             &plan.placements,
             |_, placement| {
@@ -167,7 +167,13 @@ impl Engine<'_> {
 
     /// Runs the checks of policies that are too expensive for each run.
     pub fn check_thoroughly(&self) -> Vec<Finding> {
-        self.planes.iter().flat_map(|(_, plane)| plane.check_policies_thoroughly()).collect()
+        let checks = self.planes.iter().map(|(_, plane)| {
+            let check = || plane.check_policies_thoroughly();
+            self.limit
+                .run_part("checking policies", check)
+                .unwrap_or_else(|exceeded| vec![exceeded.into_finding()])
+        });
+        checks.flatten().collect()
     }
 
     /// Returns the action that reconciles one object of the plan in a cluster with the live object there.
@@ -187,7 +193,8 @@ impl Engine<'_> {
 
     /// Returns what each cluster receives of one object of the plan, as values instead of text.
     pub fn object_variants(&self, plan: &Plan, object: &ObjectRef) -> Vec<ManifestVariant> {
-        let placement = plan.placements.iter().find(|p| p.object == *object);
+        let at = plan.placements.partition_point(|row| row.object < *object);
+        let placement = plan.placements.get(at).filter(|row| row.object == *object);
         placement.map(|placement| self.render_variants(placement)).unwrap_or_default()
     }
 }

@@ -6,14 +6,14 @@ use rayon::prelude::*;
 
 use super::check::{DefinedKinds, PlacementSelectors as Unselected};
 use super::decision_groups::DecisionGroups;
-use super::work_limit::{LimitedResults, TOO_MUCH_WORK, WorkLimit, decision_cost};
+use super::work_limit::{LimitedResults, TOO_MUCH_WORK, TooMuchWork, decision_cost, map_charged};
 use super::{DecisionCache, Engine, conflict};
 use federate_dialect::{
     DecisionSubject, DialectDecisions, Explanation, Placement, Plan, PolicyPlanner, TemplateReads,
 };
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
-use federate_repo::Role;
 use federate_repo::config::UnplacedTemplates;
+use federate_repo::{Role, Template};
 
 /// The comparisons of templates that no policy places with selectors, to find out which policy nearly selects them.
 const MAX_COMPARISONS: usize = 2_000_000;
@@ -55,7 +55,7 @@ impl Engine<'_> {
         // Of a run that was stopped it is not known what no policy places.
         let stopped = findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
         if self.repo.config.unplaced != UnplacedTemplates::Everywhere && !stopped {
-            let why = self.why_unmatched(&plan, &findings);
+            let why = self.why_unmatched(&plan, &mut findings);
             findings.extend(why.into_iter().map(|unplaced| unplaced.finding));
         }
         findings.extend(self.unknown_own_kinds());
@@ -77,13 +77,14 @@ impl Engine<'_> {
         let mut findings: Vec<Finding> = Vec::new();
         let (mut shared, mut versions) = (BTreeMap::new(), BTreeMap::new());
         findings.extend(super::unknown_settings(self.dialects, self.repo));
+        findings.extend(self.exceeded.clone().map(TooMuchWork::into_finding));
         for (dialect, plane) in self.planes.iter() {
             findings.extend(plane.check_policies());
             findings.extend(self.other_release(dialect, plane.as_ref()));
             let decided = decisions(dialect, plane.as_ref());
             let stopped = decided.findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
             // What follows from decisions is not known of a run that was stopped.
-            let mut all = if stopped { decided } else { plane.add_followers(decided, self.previous) };
+            let mut all = if stopped { decided } else { self.add_followers(plane.as_ref(), decided) };
             all.placements.par_iter_mut().for_each(|row| self.share_clusters(row));
             if let Some(release) = plane.release().filter(|_| !all.placements.is_empty()) {
                 versions.insert((*dialect).to_owned(), release.to_string());
@@ -111,6 +112,16 @@ impl Engine<'_> {
             self.place_everywhere(&mut planned);
         }
         planned
+    }
+
+    /// Adds what depends on other placements to the decisions of a control plane.
+    fn add_followers(&self, plane: &dyn PolicyPlanner, decided: DialectDecisions) -> DialectDecisions {
+        let what = "deciding what follows other objects";
+        let followed = self.limit.run_part(what, || plane.add_followers(decided, self.previous));
+        followed.unwrap_or_else(|exceeded| DialectDecisions {
+            findings: vec![exceeded.into_finding()],
+            ..DialectDecisions::default()
+        })
     }
 
     /// Places the templates everywhere that no policy places, and adds the findings about the others.
@@ -168,7 +179,7 @@ impl Engine<'_> {
                 subject.reads == TemplateReads::Subject,
             )
         };
-        let limit = WorkLimit::for_repo(self.repo);
+        let limit = self.limit;
         if let Some(object) = &groups.stopped_at {
             let stopped = limit.exceeded_finding("deciding where objects go", object);
             return DialectDecisions { findings: vec![stopped], ..DialectDecisions::default() };
@@ -235,8 +246,17 @@ impl Engine<'_> {
         not_placed.flatten().filter(|id| !in_error.contains(id)).cloned().collect()
     }
 
-    /// Says of each template that no policy places, why. The result is in the order of `unmatched`.
-    fn why_unmatched<'s>(&'s self, plan: &Plan, findings: &[Finding]) -> Vec<NotPlaced<'s>> {
+    /// Says of each template that no policy places, why. The result is in the order of `unmatched`; it is empty if that takes
+    /// too much work, which is then among the findings.
+    fn why_unmatched<'s>(&'s self, plan: &Plan, findings: &mut Vec<Finding>) -> Vec<NotPlaced<'s>> {
+        let what = "finding out why no policy places templates";
+        self.limit.run_part(what, || self.find_reasons(plan, findings)).unwrap_or_else(|exceeded| {
+            findings.push(exceeded.into_finding());
+            Vec::new()
+        })
+    }
+
+    fn find_reasons<'s>(&'s self, plan: &Plan, findings: &[Finding]) -> Vec<NotPlaced<'s>> {
         let unmatched = plan.unmatched.as_slice();
         if unmatched.is_empty() {
             return Vec::new();
@@ -250,7 +270,8 @@ impl Engine<'_> {
             if everywhere { usize::MAX } else { (MAX_COMPARISONS / unmatched.len()).max(100) };
         let unplaced = Unselected::new(self, findings, unfollowed, max_selectors);
         let defined = DefinedKinds::new(self.repo);
-        let templates = unmatched.par_iter().filter_map(|id| self.repo.find_template(id));
+        let templates: Vec<&Template> =
+            unmatched.iter().filter_map(|id| self.repo.find_template(id)).collect();
         let why = |object| {
             if let Some(finding) = self.find_misspelt_kind(&defined, object) {
                 return NotPlaced { object, finding, claimed: true, near: false };
@@ -259,7 +280,7 @@ impl Engine<'_> {
             let finding = reason.to_finding(object, everywhere && reason.near);
             NotPlaced { object, finding, claimed: reason.claimed, near: reason.near }
         };
-        templates.map(|template| why(&template.object)).collect()
+        map_charged(&templates, |template| why(&template.object))
     }
 
     /// Places the templates everywhere for which no policy is responsible. Returns the rows, sorted by object, and the

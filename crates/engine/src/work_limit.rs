@@ -1,4 +1,5 @@
-//! The limit of the work of a run.
+//! The limit of the work of each part of a run: the decisions of a control plane and what follows from them, manifests, the
+//! passes of a check, an explanation, a scenario.
 //!
 //! A small repo can ask for work that is the product of two of its sizes: of policies and the templates that each of them selects,
 //! or of scripts and their objects. Items are worked on in parallel, but in batches of a fixed size, so that a run that exceeds
@@ -6,15 +7,14 @@
 
 use rayon::prelude::*;
 
+use federate_kubernetes::work::StepBudget;
 use federate_kubernetes::{Finding, ObjectRef, Severity, work};
 use federate_repo::Repo;
-
-use serde_json::Value;
 
 use federate_dialect::{DialectDecisions, ManifestVariant};
 
 /// The code of the error about a limit that is exceeded.
-pub(crate) const TOO_MUCH_WORK: &str = "too-much-work";
+pub const TOO_MUCH_WORK: &str = "too-much-work";
 
 /// The steps that every run may take.
 const BASE_STEPS: u64 = 60_000_000;
@@ -27,11 +27,36 @@ const STEPS_PER_CLUSTER: u64 = 20;
 const STEPS_PER_VALUE: u64 = 54;
 const STEPS_PER_CHANGE: u64 = 500;
 
+/// How many steps each part of a run may take: about a hundred machine instructions each. A repo does not choose it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StepAllowance {
+    /// As many as the size of the repo allows.
+    #[default]
+    BySize,
+    /// As many as the size of the repo allows, but no more than these.
+    BySizeUpTo(u64),
+    /// As many as the user has chosen.
+    Chosen(u64),
+}
+
 /// The limit of one part of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WorkLimit {
+pub struct WorkLimit {
     steps: u64,
+    /// What the limit is, in words.
+    what: &'static str,
 }
+
+/// A part of a run takes more steps than the limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}: {}", ADVICE)]
+pub struct TooMuchWork {
+    message: String,
+}
+
+/// What to do about a limit that is exceeded.
+const ADVICE: &str = "let fewer policies and override rules apply to each object, write shorter lists in them, read less of the \
+                      repo at a time with --path, or allow more steps with --work-limit";
 
 /// The results of some items, in their order, and the item before which the limit was exceeded.
 pub(crate) struct LimitedResults<R> {
@@ -41,9 +66,33 @@ pub(crate) struct LimitedResults<R> {
 
 impl WorkLimit {
     /// The limit for a repo.
-    pub(crate) fn for_repo(repo: &Repo) -> Self {
+    pub fn new(repo: &Repo, allowance: StepAllowance) -> Self {
         let bytes: usize = repo.texts.values().map(|text| text.len()).sum();
-        Self { steps: BASE_STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(bytes as u64)) }
+        let by_size = BASE_STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(bytes as u64));
+        let (steps, what) = match allowance {
+            StepAllowance::Chosen(steps) => (steps, "--work-limit"),
+            StepAllowance::BySizeUpTo(most) if most < by_size => (most, "the limit for one Sync"),
+            _ => (by_size, "the limit for a repo of this size"),
+        };
+        Self { steps, what }
+    }
+
+    /// Carries out a part of a run. A part of a part counts for the whole. `what` says what takes the work.
+    ///
+    /// # Errors
+    ///
+    /// If it takes more steps than the limit.
+    pub fn run_part<R>(self, what: &str, work: impl FnOnce() -> R) -> Result<R, TooMuchWork> {
+        let budget = work::current_budget().unwrap_or_else(|| StepBudget::new(self.steps));
+        let (result, _) = work::measure_steps(&budget, work);
+        if budget.is_exceeded() {
+            return Err(TooMuchWork { message: self.describe_excess(what) });
+        }
+        Ok(result)
+    }
+
+    fn describe_excess(self, what: &str) -> String {
+        format!("{what} takes more than {} steps, {}", self.steps, self.what)
     }
 
     /// Works on items until the limit is exceeded. `cost` counts the steps of a result, besides those that were charged.
@@ -56,7 +105,7 @@ impl WorkLimit {
         let mut results = Vec::with_capacity(items.len());
         let mut used = 0_u64;
         for (number, batch) in items.chunks(BATCH_ITEMS).enumerate() {
-            let budget = work::StepBudget::new(self.steps - used);
+            let budget = StepBudget::new(self.steps - used);
             let done: Vec<(R, u64)> = batch
                 .par_iter()
                 .enumerate()
@@ -80,33 +129,32 @@ impl WorkLimit {
 
     /// The error about a limit that is exceeded before an object.
     pub(crate) fn exceeded_finding(self, what: &str, object: &ObjectRef) -> Finding {
-        let message = format!(
-            "{what} takes more than {} steps, the limit for a repo of this size: it was stopped before {object}",
-            self.steps
-        );
-        let mut finding = Finding::of_run(Severity::Error, TOO_MUCH_WORK, message);
-        finding.help = Some(
-            "let fewer policies and override rules apply to each object, write shorter lists in them, or read less of the repo \
-             at a time with --path"
-                .to_owned(),
-        );
+        let message = format!("{}: it was stopped before {object}", self.describe_excess(what));
+        TooMuchWork { message }.into_finding()
+    }
+}
+
+impl TooMuchWork {
+    /// The error as a finding.
+    pub fn into_finding(self) -> Finding {
+        let mut finding = Finding::of_run(Severity::Error, TOO_MUCH_WORK, self.message);
+        finding.help = Some(ADVICE.to_owned());
         finding
     }
 }
 
-/// The steps of the values in a value.
-fn count_values(value: &Value) -> u64 {
-    1 + match value {
-        Value::Array(items) => items.iter().map(count_values).sum(),
-        Value::Object(map) => map.values().map(count_values).sum(),
-        _ => 0,
+/// Works on items in parallel, and charges their steps to the budget of the caller.
+pub fn map_charged<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    match work::current_budget() {
+        Some(budget) => items.par_iter().map(|item| work::measure_steps(&budget, || work(item)).0).collect(),
+        None => items.par_iter().map(&work).collect(),
     }
 }
 
 /// The steps of a decision.
 pub(crate) fn decision_cost(decided: &DialectDecisions) -> u64 {
     let rows = decided.placements.iter().map(|row| {
-        let memory: u64 = row.memory.values().map(count_values).sum();
+        let memory: u64 = row.memory.values().map(work::count_values).sum();
         STEPS_PER_CLUSTER * row.clusters.len() as u64 + STEPS_PER_VALUE * memory
     });
     let findings = decided.findings.iter().map(|finding| finding.message.len() as u64);
@@ -126,7 +174,7 @@ mod tests {
     #[test]
     fn a_limit_is_exceeded_at_the_same_item_every_time() {
         let items: Vec<u64> = (0..1000).collect();
-        let limit = WorkLimit { steps: 10_000 };
+        let limit = WorkLimit { steps: 10_000, what: "the limit" };
         for _ in 0..20 {
             let work = |_, item: &u64| {
                 work::charge_steps(50);
@@ -144,5 +192,19 @@ mod tests {
             }
         };
         assert_eq!(limit.run_items(&items[..1], endless, |()| 0).stopped_at, Some(0), "the last item, too");
+    }
+    #[test]
+    fn a_part_counts_the_steps_of_all_threads_and_of_its_parts() {
+        let items: Vec<u64> = (0..100).collect();
+        let limit = WorkLimit { steps: 10_000, what: "--work-limit" };
+        let whole = |steps: u64| {
+            limit.run_part("counting", || {
+                map_charged(&items, |_| work::charge_steps(steps));
+                limit.run_part("a part", || work::charge_steps(1000)).is_ok()
+            })
+        };
+        assert_eq!(whole(90), Ok(true));
+        let exceeded = whole(91).unwrap_err().to_string();
+        assert!(exceeded.starts_with("counting takes more than 10000 steps, --work-limit: "), "{exceeded}");
     }
 }

@@ -13,7 +13,10 @@ use super::{KarmadaPlanner, NAME, schedule};
 use federate_dialect::{
     DialectDecisions, Placed, Placement, PreviousPlan, UnplacedFollower, UnplacedFollowerReason,
 };
-use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, work};
+
+/// The steps of an object that another one refers to.
+const STEPS_PER_FOLLOWER: u64 = 20;
 
 /// The clusters and referrers of an object that others refer to.
 #[derive(Default)]
@@ -100,6 +103,7 @@ fn required_on(
         needed.required_clusters(names).filter(|name| own.is_none_or(|own| !own.contains_cluster(name)));
     added
         .map(|name| {
+            work::charge_items(8 + needed.by.len());
             let mut held =
                 needed.by.values().filter_map(|at| placements.get(*at)?.clusters.find_cluster(name));
             (name.clone(), held.next().and_then(|placed| placed.replicas).unwrap_or(0))
@@ -140,6 +144,10 @@ pub(super) fn find_unfollowed(
         let dependencies = plane.interpreter.needed_by(&leader.object).unwrap_or_default();
         let objects = dependencies.iter().flat_map(|dependency| find_templates(plane, dependency));
         for object in objects.filter(|object| requested.contains(&object.id)) {
+            work::charge_steps(STEPS_PER_FOLLOWER);
+            if work::is_exceeded() {
+                return all;
+            }
             let known = all.entry(object.id.clone()).or_insert_with(|| unfollowed.clone());
             if known.reason != UnplacedFollowerReason::LeaderNowhere
                 && unfollowed.reason == UnplacedFollowerReason::LeaderNowhere
@@ -214,6 +222,10 @@ fn collect_dependencies(
             };
             for dependency in dependencies {
                 for object in find_templates(plane, &dependency) {
+                    work::charge_steps(STEPS_PER_FOLLOWER + clusters.len() as u64);
+                    if work::is_exceeded() {
+                        return needed;
+                    }
                     let entry = needed.entry(object.id.clone()).or_default();
                     entry.by.insert(placement.object.clone(), at);
                     entry.add_clusters(&clusters);
@@ -283,6 +295,7 @@ fn merge_needed(
     names: &[ClusterName],
 ) {
     let added = needed.required_clusters(names).filter(|name| !placement.clusters.contains_cluster(name));
+    work::charge_items(names.len());
     let added: Vec<Placed> = added.map(|name| Placed { name: name.clone(), replicas: None }).collect();
     placement.clusters.extend(added);
     placement.required_by = needed.by.into_keys().collect();

@@ -410,6 +410,7 @@ fn apply_rules<'o>(
         if work::is_exceeded() {
             break;
         }
+        work::charge_copy(&former.object.body);
         let mut changed = Object::clone(&former.object);
         if let Err(failure) = policy.rules[*rule].apply_to_manifest(&mut changed.body) {
             return Err(override_failed(policy, &failure, &changed, clusters));

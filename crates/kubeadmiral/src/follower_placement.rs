@@ -7,7 +7,11 @@ use super::{KubeAdmiralPlanner, NAME, advice, decision, keys};
 use federate_dialect::{
     DialectDecisions, Placed, Placement, UnplacedFollower, UnplacedFollowerReason, Unschedulable,
 };
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_kubernetes::{Finding, ObjectRef, work};
+
+/// The steps of an object that another one refers to, and of a cluster where it goes.
+const STEPS_PER_FOLLOWER: u64 = 20;
+const STEPS_PER_CLUSTER: u64 = 5;
 
 /// The leaders of a follower, and their clusters.
 #[derive(Default)]
@@ -58,6 +62,10 @@ fn collect_followed(
                 }
                 Ok(references) => {
                     for reference in references {
+                        work::charge_steps(STEPS_PER_FOLLOWER + STEPS_PER_CLUSTER * clusters.len() as u64);
+                        if work::is_exceeded() {
+                            return all;
+                        }
                         let led = all.entry((placement.object.namespace.clone(), reference)).or_default();
                         led.leaders.insert(placement.object.clone());
                         let names = clusters.iter().copied().cloned();
@@ -78,6 +86,7 @@ fn follow_leaders(plane: &KubeAdmiralPlanner<'_>, placement: &mut Placement, led
     {
         return;
     }
+    work::charge_steps(STEPS_PER_CLUSTER * (led.leaders.len() + led.clusters.len()) as u64);
     placement.required_by = led.leaders.iter().cloned().collect();
     let clusters: Vec<Placed> = led.clusters.iter().cloned().collect();
     decision::add_clusters(placement, &clusters);

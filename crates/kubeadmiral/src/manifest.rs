@@ -13,7 +13,7 @@ use super::types::TypeConfig;
 use super::{KubeAdmiralPlanner, followers, keys, namespaces, source};
 use federate_dialect::{ManifestVariant, NotSent, Placed, Placement, RenderedManifest};
 use federate_kubernetes::schema::find_similar;
-use federate_kubernetes::{ClusterName, Finding, Object, finding, pointer};
+use federate_kubernetes::{ClusterName, Finding, Object, finding, pointer, work};
 use federate_repo::Template;
 
 /// The variants of a placement.
@@ -153,6 +153,10 @@ fn render_group(
     for (replicas, clusters) in by_replicas {
         let Some(first) = clusters.first() else { continue };
         let object = template.for_cluster(first);
+        work::charge_copy(&object.body);
+        if work::is_exceeded() {
+            return;
+        }
         let rendered = match render_body(config, object, replicas, &class.patches) {
             Ok(body) => Ok(RenderedManifest { body, changes: class.changes.clone() }),
             Err(why) => Err(NotSent {

@@ -15,7 +15,7 @@ use super::state::KubeFedState;
 use super::{CLUSTER_NOT_READY, KubeFedPlanner, decision};
 use federate_dialect::{ManifestVariant, NotSent, OverrideChange, Placed, Placement, RenderedManifest};
 use federate_kubernetes::patch;
-use federate_kubernetes::{ClusterName, Finding, Object, finding};
+use federate_kubernetes::{ClusterName, Finding, Object, finding, work};
 
 /// The label that marks managed objects.
 pub(super) const MANAGED_LABEL: &str = "kubefed.io/managed";
@@ -128,7 +128,9 @@ fn render_manifest(
 ) -> Result<RenderedManifest, InvalidOverride> {
     let mut body = base_manifest(federated);
     let mut changes: Vec<OverrideChange> = Vec::new();
-    for step in steps {
+    work::charge_copy(&body);
+    for step in steps.iter().take_while(|_| !work::is_exceeded()) {
+        work::charge_value(&body);
         let before = body.clone();
         overrides::apply_step(step, &mut body)?;
         let policy = preference.filter(|_| step.scheduled).unwrap_or(federated.object);

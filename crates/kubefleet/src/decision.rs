@@ -180,9 +180,9 @@ impl<'p, 'a> PlacementDecision<'p, 'a> {
         let before = PreviousRows::new(subject, clusters, previous.find_row(&subject.object.id));
         let namespace = subject.object.id.namespace.as_deref().filter(|_| plane.behaviour.namespace_affinity);
         let request = ScheduleRequest { policy: &subject.policy, namespace, clusters, now: plane.input.now };
-        let outcome = match &subject.selected {
-            Ok(_) => schedule_placement(&request, before.split_obsolete()),
-            Err(failure) => Err(failure.clone()),
+        let outcome = match subject.selection_error() {
+            None => schedule_placement(&request, before.split_obsolete()),
+            Some(failure) => Err(failure.clone()),
         };
         Self { plane, subject, before, outcome, is_refused: false }
     }
@@ -268,7 +268,7 @@ impl<'p, 'a> PlacementDecision<'p, 'a> {
             return Vec::new();
         }
         let object = &*self.subject.object;
-        if self.subject.selected.is_err() {
+        if self.subject.selection_error().is_some() {
             // The selection reports this.
             return Vec::new();
         }

@@ -12,6 +12,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -71,7 +72,7 @@ use overrides::work::{WorkInputs, WorkSources};
 use rollout::controller::RolloutController;
 use rollout::update_runs::UpdateRuns;
 use selection::HubIndex;
-use subject::PlacementSubject;
+use subject::{PlacementSubject, Selections};
 
 use version::DroppedFields;
 pub use version::{KubeFleetBehaviour, RELEASES};
@@ -269,6 +270,7 @@ impl<'a> KubeFleetPlane<'a> {
         let placements = Vec::new();
         let mut plane = Self { input, behaviour, placements, overrides, update_runs, about, findings };
         let hub = HubIndex::new(input.repo, behaviour);
+        let mut selections = Selections::default();
         for object in input.repo.claimed_objects(NAME, Role::Placement) {
             let object = DroppedFields::for_placement(object, &behaviour).drop_from(object);
             let unserved = if behaviour.has_webhooks {
@@ -288,7 +290,9 @@ impl<'a> KubeFleetPlane<'a> {
             let object = stored.map_or(object, Cow::Owned);
             // The schema check reports a policy that cannot be read.
             let mut subject = match PlacementPolicy::from_json(object.value_at(&["spec", "policy"])) {
-                Ok(policy) => PlacementSubject::new(&hub, object, policy, &mut plane.findings),
+                Ok(policy) => {
+                    PlacementSubject::new(&hub, &mut selections, object, policy, &mut plane.findings)
+                }
                 Err(_) => PlacementSubject::with_unreadable_policy(object),
             };
             subject.admitted = is_admitted;
@@ -299,8 +303,13 @@ impl<'a> KubeFleetPlane<'a> {
         }
         drop_followers(&mut plane.findings);
         for (unit, subject) in plane.placements.iter().enumerate() {
-            for id in std::iter::once(&subject.object.id).chain(subject.selected_objects()) {
-                plane.about.entry(id.clone()).or_insert(unit);
+            plane.about.entry(subject.object.id.clone()).or_insert(unit);
+            // Of placements with the same selectors, the first counts.
+            let before = unit.checked_sub(1).and_then(|before| plane.placements.get(before));
+            if !before.is_some_and(|before| before.shares_selection(subject)) {
+                for id in subject.selected_objects() {
+                    plane.about.entry(id.clone()).or_insert(unit);
+                }
             }
         }
         plane
@@ -312,14 +321,13 @@ impl<'a> KubeFleetPlane<'a> {
         (subject.object.id == *id).then_some(subject)
     }
 
-    /// The rollout of a placement with its row of the plan.
     /// The resources and overrides of a placement, if some of the overrides read the labels of clusters.
     fn work_sources<'s>(&self, subject: &'s PlacementSubject<'a>) -> Option<&'s WorkSources> {
         let sources = subject.work_sources.get_or_init(|| {
-            let targets = subject.items.iter().map(SentObject::override_target);
-            let is_fixed = subject.items.iter().all(|item| !item.differs_by_cluster());
+            let targets = subject.items().iter().map(SentObject::override_target);
+            let is_fixed = subject.items().iter().all(|item| !item.differs_by_cluster());
             WorkSources::from_overrides(&self.overrides, &subject.object.id, targets, || {
-                subject.items.iter().map(|item| item.render_body("")).collect()
+                subject.items().iter().map(|item| item.render_body("")).collect()
             })
             .filter(|_| is_fixed)
         });
@@ -427,7 +435,7 @@ impl<'a> KubeFleetPlane<'a> {
         let placed = self.input.clusters.iter().filter(|c| clusters.binary_search(&c.name).is_ok());
         let placed: Vec<Cow<'_, Cluster>> = placed.map(|c| self.with_former_labels(subject, c)).collect();
         let placed: Vec<&Cluster> = placed.iter().map(AsRef::as_ref).collect();
-        PlacementManifests::new(&self.overrides, &subject.object.id, subject.items.clone(), &placed)
+        PlacementManifests::new(&self.overrides, &subject.object.id, Arc::clone(subject.items()), &placed)
     }
 }
 

@@ -5,6 +5,7 @@
 //! envelope is invalid, no cluster does. Clusters that receive the same are rendered once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use super::selection::SelectedObject;
 use super::selection::sanitization::sanitize_manifest;
 use super::version::{EnvelopeOverrides, KubeFleetBehaviour};
 use federate_dialect::{ManifestVariant, NotSent, OverrideChange, RenderedManifest};
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, work};
 use federate_repo::Template;
 
 /// The status of an object that an override deletes.
@@ -48,6 +49,11 @@ impl SentObject<'_> {
 
     /// The manifest before overrides.
     pub(crate) fn render_body(&self, cluster: &str) -> Value {
+        work::charge_copy(match &self.source {
+            Source::Plain(template) => &template.object.body,
+            Source::Own(object) | Source::Held { envelope: object, .. } => &object.body,
+            Source::Wrapped(wrapped) => &wrapped.body,
+        });
         match &self.source {
             Source::Plain(template) => sanitize_manifest(&template.for_cluster(cluster).body),
             Source::Own(object) => sanitize_manifest(&object.body),
@@ -133,7 +139,7 @@ struct RenderFailure {
 /// The objects that a placement sends to its clusters.
 #[derive(Debug)]
 pub(crate) struct PlacementManifests<'a> {
-    items: Vec<SentObject<'a>>,
+    items: Arc<[SentObject<'a>]>,
     /// For each item which of `classes` it has.
     of_item: Vec<usize>,
     /// The clusters, grouped by the effect of the same overrides.
@@ -153,12 +159,13 @@ impl<'a> PlacementManifests<'a> {
     pub(crate) fn new(
         overrides: &Overrides<'a>,
         placement: &ObjectRef,
-        items: Vec<SentObject<'a>>,
+        items: Arc<[SentObject<'a>]>,
         clusters: &[&Cluster],
     ) -> Self {
         let mut known: BTreeMap<Vec<&ObjectRef>, usize> = BTreeMap::new();
         let (mut classes, mut of_item) = (Vec::new(), Vec::with_capacity(items.len()));
-        for item in &items {
+        work::charge_steps(items.len() as u64);
+        for item in &*items {
             let all = overrides.overrides_for(placement, item.override_target());
             let key = all.iter().map(|one| &one.object.id).collect();
             of_item.push(*known.entry(key).or_insert_with(|| {

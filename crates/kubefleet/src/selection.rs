@@ -11,7 +11,7 @@ use serde_json::Value;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::schema::Cursor;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef, finding, work};
 use federate_repo::{ImpliedScope, Template};
 
 pub(crate) mod api;
@@ -24,6 +24,9 @@ use api::ResourceSelectorTerm;
 pub(crate) use hub::HubIndex;
 use hub::ServedKind;
 pub(crate) use propagation::stays_on_hub;
+
+/// The steps of an object in a selection.
+const STEPS_PER_OBJECT: u64 = 20;
 
 /// An object that a placement selects.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +193,9 @@ pub(crate) fn select_objects<'a>(
             Some(namespace) => select_in_namespace(hub, selector, namespace),
             None => select_in_cluster(hub, selector, inside),
         };
-        for one in found.map_err(|reason| FailedSelector { selector: index, reason })? {
+        let found = found.map_err(|reason| FailedSelector { selector: index, reason })?;
+        work::charge_steps(STEPS_PER_OBJECT * found.len() as u64);
+        for one in found.into_iter().take_while(|_| !work::is_exceeded()) {
             let id = &one.object().id;
             if !known.insert(id) {
                 let reason = SelectionError::DuplicateResource(id.clone());
@@ -253,8 +258,10 @@ fn find_objects<'a>(
     namespace: Option<&str>,
 ) -> Result<Vec<SelectedObject<'a>>, SelectionError> {
     let matches = build_matcher(selector)?;
-    let of_kind = hub.of_kind(&selector.group, &selector.kind);
-    Ok(of_kind
+    let candidates = hub.find_candidates(selector);
+    work::charge_items(candidates.len());
+    Ok(candidates
+        .into_iter()
         .filter(|one| one.object().id.namespace.as_deref() == namespace)
         .filter(|one| matches(one.object()) && propagation::leaves_hub(hub, one.object()))
         .collect())
@@ -282,7 +289,9 @@ fn select_whole_namespaces<'a>(
     }
     let matches = build_matcher(selector)?;
     let mut selected = Vec::new();
-    for namespace in hub.of_kind("", "Namespace").filter(|one| matches(one.object())) {
+    let candidates = hub.find_candidates(selector);
+    work::charge_items(candidates.len());
+    for namespace in candidates.into_iter().filter(|one| matches(one.object())) {
         let name = &namespace.object().id.name;
         if propagation::is_reserved(name) {
             return Err(SelectionError::NamespaceNotAllowed(name.clone()));

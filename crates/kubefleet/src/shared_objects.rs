@@ -8,8 +8,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::memory::{PlacementMemory, PlacementShare};
 use federate_dialect::{DialectDecisions, Placed, Placement, PreviousPlan};
-use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, work};
 use federate_repo::Repo;
+
+/// The steps of a cluster in rows that are joined.
+const STEPS_PER_CLUSTER: u64 = 4;
 
 /// Joins the rows of each object into one.
 pub(super) fn join_rows(repo: &Repo, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
@@ -20,8 +23,10 @@ pub(super) fn join_rows(repo: &Repo, decided: DialectDecisions, previous: &Previ
     for row in placements {
         rows.entry(row.object.clone()).or_default().push(row);
     }
-    let placements = rows.into_values().flat_map(|mut rows| {
+    let placements = rows.into_values().take_while(|_| !work::is_exceeded()).flat_map(|mut rows| {
         if rows.len() > 1 {
+            let clusters: usize = rows.iter().map(|row| row.clusters.len()).sum();
+            work::charge_steps(STEPS_PER_CLUSTER * clusters as u64);
             let owners = rows
                 .first()
                 .and_then(|row| previous.find_row(&row.object))
@@ -42,11 +47,17 @@ fn join_object_rows(
     owners: &[PlacementShare],
     findings: &mut Vec<Finding>,
 ) -> Placement {
+    let mut owners_before: HashMap<&ClusterName, &ObjectRef> = HashMap::new();
+    for share in owners {
+        for name in &share.clusters {
+            owners_before.entry(name).or_insert(&share.policy);
+        }
+    }
     let mut owned: BTreeMap<&ClusterName, usize> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         for Placed { name, .. } in &row.clusters {
-            let before = owners.iter().find(|share| share.clusters.contains(name));
-            let is_owner = before.is_some_and(|before| row.policy.as_ref() == Some(&before.policy));
+            let before = owners_before.get(name);
+            let is_owner = before.is_some_and(|before| row.policy.as_ref() == Some(before));
             if is_owner || !owned.contains_key(name) {
                 owned.insert(name, index);
             }

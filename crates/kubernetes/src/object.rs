@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::work;
+
 /// Labels or annotations as a string map, sorted by key.
 pub type Labels = std::collections::BTreeMap<String, String>;
 
@@ -123,7 +125,9 @@ impl Object {
 
     /// `metadata.labels`, without entries whose value is not a string.
     pub fn labels(&self) -> Labels {
-        string_map(self.value_at(&["metadata", "labels"]))
+        let labels = self.value_at(&["metadata", "labels"]);
+        work::charge_steps(1 + labels.and_then(Value::as_object).map_or(0, |labels| 2 * labels.len() as u64));
+        string_map(labels)
     }
 
     /// The value of a label.

@@ -14,10 +14,16 @@ use serde_json::Value;
 /// The steps between two reports of a thread.
 const STEPS_BETWEEN_REPORTS: u64 = 4096;
 
+/// The values that the copies of a decision may have at a step each, and the steps of each of more values.
+const MAX_CHEAP_SIZE: u64 = 200_000;
+const STEPS_PER_LARGE_SIZE: u64 = 40;
+
 thread_local! {
     static STEPS: Cell<u64> = const { Cell::new(0) };
     /// The steps at which the thread reports.
     static NEXT_REPORT: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// The values in copies that the decision keeps.
+    static COPIED: Cell<u64> = const { Cell::new(0) };
     static EXCEEDED: Cell<bool> = const { Cell::new(false) };
     static BUDGET: RefCell<Option<Arc<StepBudget>>> = const { RefCell::new(None) };
 }
@@ -35,6 +41,16 @@ impl StepBudget {
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { limit, used: AtomicU64::new(0) })
     }
+
+    /// Whether more steps were taken than it allows.
+    pub fn is_exceeded(&self) -> bool {
+        self.used.load(Ordering::Relaxed) > self.limit
+    }
+}
+
+/// The budget that this thread charges its steps to, for work that it hands to other threads.
+pub fn current_budget() -> Option<Arc<StepBudget>> {
+    BUDGET.with_borrow(Clone::clone)
 }
 
 /// Counts steps of the decision that this thread is taking.
@@ -68,10 +84,29 @@ pub fn charge_value(value: &Value) {
     charge_steps(count_values(value));
 }
 
-fn count_values(value: &Value) -> u64 {
+/// The number of values in a value.
+pub fn count_values(value: &Value) -> u64 {
     1 + match value {
         Value::Array(items) => items.iter().map(count_values).sum(),
         Value::Object(map) => map.values().map(count_values).sum(),
+        _ => 0,
+    }
+}
+
+/// Counts the steps of a copy that is kept until the decision ends. Copies of many values cost more, for the memory.
+pub fn charge_copy(value: &Value) {
+    let size = measure_size(value);
+    let copied = COPIED.get().saturating_add(size);
+    COPIED.set(copied);
+    charge_steps(if copied > MAX_CHEAP_SIZE { STEPS_PER_LARGE_SIZE * size } else { size });
+}
+
+/// The values in a value; long texts count for several.
+fn measure_size(value: &Value) -> u64 {
+    1 + match value {
+        Value::Array(items) => items.iter().map(measure_size).sum(),
+        Value::Object(map) => map.values().map(measure_size).sum(),
+        Value::String(text) => text.len() as u64 / 64,
         _ => 0,
     }
 }
@@ -96,13 +131,15 @@ pub fn measure_steps<T>(budget: &Arc<StepBudget>, work: impl FnOnce() -> T) -> (
     // Another decision may be under way on this thread, which waits for this one.
     let steps = STEPS.replace(0);
     let next_report = NEXT_REPORT.replace(STEPS_BETWEEN_REPORTS);
-    let exceeded = EXCEEDED.replace(false);
+    let exceeded = EXCEEDED.replace(budget.is_exceeded());
+    let copied = COPIED.replace(0);
     let other = BUDGET.replace(Some(Arc::clone(budget)));
     let result = work();
     let done = STEPS.get();
     report_steps(done);
     BUDGET.set(other);
     EXCEEDED.set(exceeded);
+    COPIED.set(copied);
     NEXT_REPORT.set(next_report);
     STEPS.set(steps);
     (result, done)

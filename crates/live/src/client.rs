@@ -9,10 +9,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::TryStream;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::client::Body;
 use kube::core::WatchEvent;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -24,6 +24,8 @@ use super::counts::{AnswerCounts, ServerRole};
 use super::request::RepeatableRequest;
 use super::{Error, Fence, Interrupt};
 
+/// The size of an event of a watch; what is watched is metadata.
+const MAX_EVENT_BYTES: usize = 8 << 20;
 /// The number of times that a request is sent.
 const MAX_ATTEMPTS: u32 = 5;
 /// The number of times where the server asks to repeat the request later.
@@ -290,13 +292,13 @@ impl Client {
     }
 
     /// Streams the answer of a watch.
-    pub(super) async fn request_watch<T: DeserializeOwned + Clone>(
-        &self,
-        call: &RepeatableRequest,
-    ) -> Result<impl TryStream<Item = Result<WatchEvent<T>, kube::Error>> + use<T>, kube::Error> {
-        let request =
-            call.to_watch_request().map_err(|error| kube::Error::Service(error.to_string().into()))?;
-        self.current_client().0.request_events(request).await
+    pub(super) async fn request_watch(&self, call: &RepeatableRequest) -> Result<WatchEvents, WatchFailure> {
+        let request = call.to_request().map_err(|_| WatchFailure::default())?;
+        let answer = self.current_client().0.send(request).await.map_err(|_| WatchFailure::default())?;
+        if !answer.status().is_success() {
+            return Err(WatchFailure { code: Some(answer.status().as_u16()) });
+        }
+        Ok(WatchEvents { body: answer.into_body(), text: BytesMut::new(), searched: 0 })
     }
 
     fn current_client(&self) -> (kube::Client, u32) {
@@ -363,6 +365,69 @@ impl Client {
 #[expect(clippy::needless_pass_by_value, reason = "the signature that `map_err` asks for")]
 fn closed(error: tokio::sync::AcquireError) -> AttemptError {
     AttemptError::Permanent(Error::Unreachable(error.to_string()))
+}
+
+/// Why a watch cannot go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WatchFailure {
+    /// The code of the answer; `None` without an answer of an API server.
+    pub(super) code: Option<u16>,
+}
+
+/// The events of a watch, one a line, as they arrive.
+pub(super) struct WatchEvents {
+    body: Body,
+    /// What has arrived and was not read.
+    text: BytesMut,
+    /// How much of it has no end of a line.
+    searched: usize,
+}
+
+impl WatchEvents {
+    /// The next event; `None` at the end. What has arrived is kept if the caller stops to wait.
+    pub(super) async fn next_event<T: DeserializeOwned>(
+        &mut self,
+    ) -> Result<Option<WatchEvent<T>>, WatchFailure> {
+        loop {
+            if let Some(line) = self.take_line() {
+                if line.trim_ascii().is_empty() {
+                    continue;
+                }
+                return parse_event(&line).map(Some);
+            }
+            if self.text.len() > MAX_EVENT_BYTES {
+                return Err(WatchFailure::default());
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(more) = frame.into_data() {
+                        self.text.extend_from_slice(&more);
+                    }
+                }
+                Some(Err(_)) => return Err(WatchFailure::default()),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<BytesMut> {
+        let ends = self.text.iter().skip(self.searched).position(|byte| *byte == b'\n');
+        let Some(end) = ends else {
+            self.searched = self.text.len();
+            return None;
+        };
+        let line = self.text.split_to(self.searched + end + 1);
+        self.searched = 0;
+        Some(line)
+    }
+}
+
+/// Reads a line of a watch: an event, or a `Status`.
+fn parse_event<T: DeserializeOwned>(line: &[u8]) -> Result<WatchEvent<T>, WatchFailure> {
+    serde_json::from_slice(line).map_err(|_| {
+        let status: Value = serde_json::from_slice(line).unwrap_or_default();
+        WatchFailure { code: status["code"].as_u64().and_then(|code| code.try_into().ok()) }
+    })
 }
 
 /// Why an answer cannot be that of an API server.
@@ -460,6 +525,26 @@ mod tests {
         let early = "pods \"a\" is forbidden: error looking up service account shop/default: not found";
         assert!(again(403, json!({"message": early}), &awaited) && !again(403, json!({}), &awaited));
         assert!(!again(404, json!({"details": {"name": "shop"}}), &awaited), "a namespace that is not there");
+    }
+
+    #[tokio::test]
+    async fn events_are_read_line_by_line_and_have_a_limit() {
+        let events = |text: String| WatchEvents {
+            body: Body::from(text.into_bytes()),
+            text: BytesMut::new(),
+            searched: 0,
+        };
+        let event = r#"{"type": "ADDED", "object": {"a": 1}}"#;
+        let mut read = events(format!("{event}\n\n{event}\n{{\"code\": 410}}\n"));
+        for _ in 0..2 {
+            let next: Option<WatchEvent<Value>> = read.next_event().await.unwrap();
+            assert!(matches!(next, Some(WatchEvent::Added(item)) if item["a"] == 1));
+        }
+        let expired = read.next_event::<Value>().await.unwrap_err();
+        assert_eq!(expired.code, Some(410));
+        assert!(read.next_event::<Value>().await.unwrap().is_none());
+        let mut endless = events("a".repeat(MAX_EVENT_BYTES + 1));
+        assert_eq!(endless.next_event::<Value>().await.unwrap_err(), WatchFailure::default());
     }
 
     #[test]

@@ -363,11 +363,16 @@ impl ListBudget {
         Self::new(MAX_LISTED_BYTES)
     }
 
+    /// The budget of the lists of a cluster whose objects are reduced as they arrive.
+    pub(super) fn of_reduced_lists() -> Self {
+        Self::new(MAX_REDUCED_BYTES)
+    }
+
     fn new(limit: usize) -> Self {
         Self { left: Arc::new(AtomicUsize::new(limit)), limit }
     }
 
-    fn take_bytes(&self, bytes: usize) -> Result<(), Error> {
+    pub(super) fn take_bytes(&self, bytes: usize) -> Result<(), Error> {
         let take = |left: usize| left.checked_sub(bytes);
         match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),
@@ -404,9 +409,10 @@ pub(super) async fn list_objects(
     lists: impl Iterator<Item = ListRequest>,
     cluster: &ClusterName,
 ) -> Result<Vec<Object>, Error> {
+    let budget = ListBudget::of_reduced_lists();
     let under_way = lists.map(|list| {
-        let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move { list_reduced(&client, &list, &cluster, read_fields).await })
+        let (client, cluster, budget) = (client.clone(), cluster.clone(), budget.clone());
+        tokio::spawn(async move { list_reduced(&client, &list, &cluster, &budget, read_fields).await })
     });
     let under_way: Vec<JoinHandle<Result<Vec<Object>, Error>>> = under_way.collect();
     let mut all = Vec::new();
@@ -429,6 +435,7 @@ pub(super) async fn list_reduced(
     client: &Client,
     list: &ListRequest,
     cluster: &ClusterName,
+    budget: &ListBudget,
     change: fn(&mut Value),
 ) -> Result<Vec<Object>, Error> {
     let (kind, cluster) = (list.kind.clone(), cluster.clone());
@@ -437,8 +444,7 @@ pub(super) async fn list_reduced(
         change(&mut body);
         Ok(build_object(&kind, body, &cluster))
     };
-    let budget = ListBudget::new(MAX_REDUCED_BYTES);
-    read_pages(client, list, &budget, move |items| items.iter().map(&reduced).collect()).await
+    read_pages(client, list, budget, move |items| items.iter().map(&reduced).collect()).await
 }
 
 /// The pages of a list that a server may still send.

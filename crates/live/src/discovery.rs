@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Error;
-use super::client::Client;
-use super::cluster_state::join_result;
+use super::client::{Client, not_json};
+use super::cluster_state::{ListBudget, join_result};
 use super::kinds::{find_definition, untyped_kind};
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
@@ -70,20 +70,46 @@ fn find_kind<'k>(name: &str, kinds: &'k [ResourceKind]) -> Option<&'k ResourceKi
 /// All kinds that can be read, and the groups without an answer: the API server of a group may be down.
 async fn list_served_kinds(client: &Client) -> Result<(Vec<ResourceKind>, Vec<String>), Error> {
     // A name means the preferred version of its group, or else the next version that has the kind.
-    let versions = list_versions(client, true).await?;
-    let ask = |version: &String| {
-        let (client, path) = (client.clone(), ApiPath::of_version(version));
-        tokio::spawn(async move { client.request_optional(&RepeatableRequest::get(path)).await })
-    };
-    let under_way: Vec<_> = versions.iter().map(ask).collect();
     let (mut kinds, mut silent) = (Vec::new(), Vec::new());
-    for (version, task) in versions.into_iter().zip(under_way) {
-        match join_result(task.await)? {
-            Ok(list) => kinds.extend(parse_kinds(&version, &list.unwrap_or_default())),
+    for (version, list) in request_versions(client).await? {
+        match list {
+            Ok(list) => kinds.extend(parse_kinds(&version, &list)),
             Err(_) => silent.push(version),
         }
     }
     Ok((kinds, silent))
+}
+
+/// What a server says about each API version, or why it says nothing. All answers together are as large as lists may be.
+pub(super) async fn request_versions(client: &Client) -> Result<Vec<(String, Result<Value, Error>)>, Error> {
+    let versions = list_versions(client, true).await?;
+    let budget = ListBudget::of_cluster();
+    let ask = |version: &String| {
+        let (client, budget) = (client.clone(), budget.clone());
+        let call = RepeatableRequest::get(ApiPath::of_version(version));
+        tokio::spawn(async move { request_version(&client, &call, &budget).await })
+    };
+    let under_way: Vec<_> = versions.iter().map(ask).collect();
+    let mut all = Vec::with_capacity(versions.len());
+    for (version, task) in versions.into_iter().zip(under_way) {
+        all.push((version, join_result(task.await)??));
+    }
+    Ok(all)
+}
+
+/// The outer error is that of an exceeded budget.
+async fn request_version(
+    client: &Client,
+    call: &RepeatableRequest,
+    budget: &ListBudget,
+) -> Result<Result<Value, Error>, Error> {
+    let answer = match client.request_bytes(call).await {
+        Ok(answer) => answer,
+        Err(Error::Refused(refusal)) if refusal.is_absent() => return Ok(Ok(Value::Null)),
+        Err(error) => return Ok(Err(error)),
+    };
+    budget.take_bytes(answer.len())?;
+    Ok(serde_json::from_slice(&answer).map_err(|_| not_json()))
 }
 
 /// The most API versions of a cluster that are asked about; those of large clusters have some hundreds.

@@ -114,11 +114,6 @@ impl RepeatableRequest {
     }
 
     /// The request of a watch.
-    pub(super) fn to_watch_request(&self) -> Result<Request<Vec<u8>>, Error> {
-        let request = self.build_head()?.body(self.body.to_vec());
-        request.map_err(|e| Error::Unreachable(e.to_string()))
-    }
-
     pub(super) fn to_request(&self) -> Result<Request<Body>, Error> {
         self.build_head()?.body(Body::from(self.body.clone())).map_err(|e| Error::Unreachable(e.to_string()))
     }

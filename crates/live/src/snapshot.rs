@@ -11,7 +11,9 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::client::Client;
-use super::cluster_state::{ListRequest, join_result, list_objects, list_reduced, read_cluster_state};
+use super::cluster_state::{
+    ListBudget, ListRequest, join_result, list_objects, list_reduced, read_cluster_state,
+};
 use super::discovery;
 use super::kinds::{list_path, untyped_kind};
 use super::path::ApiPath;
@@ -184,9 +186,10 @@ async fn observe_cluster(
     let (Some(nodes), Some(pods)) = (all("Node"), all("Pod")) else {
         return Err(Error::Access("nodes and pods are not built-in kinds".to_owned()));
     };
+    let budget = ListBudget::of_reduced_lists();
     let listed = |list: ListRequest, keep: fn(&mut Value)| {
-        let (client, cluster) = (client.clone(), cluster.clone());
-        tokio::spawn(async move { list_reduced(&client, &list, &cluster, keep).await })
+        let (client, cluster, budget) = (client.clone(), cluster.clone(), budget.clone());
+        tokio::spawn(async move { list_reduced(&client, &list, &cluster, &budget, keep).await })
     };
     let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
     let readyz = client.probe_health("readyz").await;
@@ -211,16 +214,10 @@ fn explain_forbidden<T>(what: &str, listed: Result<T, Error>) -> Result<T, Error
 
 /// The resources of each group and version, or why they cannot be read.
 async fn read_resources(client: &Client) -> Result<BTreeMap<String, Result<Vec<Value>, String>>, Error> {
-    let versions = discovery::list_versions(client, true).await?;
-    let ask = |version: &String| {
-        let (client, path) = (client.clone(), ApiPath::of_version(version));
-        tokio::spawn(async move { client.request_optional(&RepeatableRequest::get(path)).await })
-    };
-    let under_way: Vec<_> = versions.iter().map(ask).collect();
     let mut all = BTreeMap::new();
-    for (version, task) in versions.into_iter().zip(under_way) {
-        let list = match join_result(task.await)? {
-            Ok(list) => match list.unwrap_or_default().get_mut("resources").map(Value::take) {
+    for (version, list) in discovery::request_versions(client).await? {
+        let list = match list {
+            Ok(mut list) => match list.get_mut("resources").map(Value::take) {
                 Some(Value::Array(resources)) => Ok(resources),
                 _ => Ok(Vec::new()),
             },

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use futures_util::TryStreamExt;
 use kube::core::WatchEvent;
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,8 +21,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::client::{Client, not_json};
-use super::cluster_state::PageLimit;
+use super::client::{Client, WatchFailure, not_json};
+use super::cluster_state::{ListBudget, PageLimit};
 use super::kinds::{self, list_path};
 use super::path::ApiPath;
 use super::request::{METADATA, METADATA_LIST, RepeatableRequest};
@@ -36,6 +35,8 @@ use federate_engine::actions::apply_set::ApplySetContents;
 use federate_engine::actions::ownership::PART_OF_LABEL;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
+/// The most objects of a kind that are watched in a cluster.
+const MAX_WATCHED_OBJECTS: usize = 1_000_000;
 /// How long a watch lasts until it is started again.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long after its end a watch may still be silent.
@@ -342,6 +343,7 @@ impl ClusterWatch {
         let mut versions = Versions::new();
         let mut token = String::new();
         let mut pages = PageLimit::default();
+        let budget = ListBudget::of_cluster();
         loop {
             let mut call = self
                 .list_request(place)
@@ -352,6 +354,7 @@ impl ClusterWatch {
                 call = call.with_query("continue", &token);
             }
             let answer = client.request_bytes(&call).await?;
+            budget.take_bytes(answer.len())?;
             let page = ListPage::parse(&answer).map_err(|_| not_json())?;
             pages.check_page(&page)?;
             for item in &page.items {
@@ -385,15 +388,14 @@ impl ClusterWatch {
             .with_query("resourceVersion", at);
         let call = call.with_query("allowWatchBookmarks", "true");
         let call = call.with_query("timeoutSeconds", &WATCH_TIMEOUT.as_secs().to_string());
-        let opened = match timeout(MAX_SILENCE, client.request_watch::<WatchItem>(&call)).await {
+        let mut events = match timeout(MAX_SILENCE, client.request_watch(&call)).await {
             Ok(Ok(events)) => events,
-            Ok(Err(error)) => return classify_end(&error),
+            Ok(Err(failure)) => return classify_end(failure),
             Err(_) => return WatchEnd::Failed,
         };
-        let mut events = std::pin::pin!(opened);
         loop {
             let next = tokio::select! {
-                next = timeout(WATCH_TIMEOUT + MAX_SILENCE, events.try_next()) => next,
+                next = timeout(WATCH_TIMEOUT + MAX_SILENCE, events.next_event::<WatchItem>()) => next,
                 Ok(()) = asks.changed() => {
                     self.list_again(client, place, versions).await;
                     continue;
@@ -406,9 +408,11 @@ impl ClusterWatch {
                     *at = mark.metadata.resource_version;
                     continue;
                 }
-                Ok(Ok(Some(WatchEvent::Error(status)))) => return classify_end(&kube::Error::Api(status)),
+                Ok(Ok(Some(WatchEvent::Error(status)))) => {
+                    return classify_end(WatchFailure { code: Some(status.code) });
+                }
                 Ok(Ok(None)) => return WatchEnd::Over,
-                Ok(Err(error)) => return classify_end(&error),
+                Ok(Err(failure)) => return classify_end(failure),
                 // A connection that is lost without a word.
                 Err(_) => return WatchEnd::Failed,
             };
@@ -416,6 +420,10 @@ impl ClusterWatch {
                 (self.changed)(&self.cluster, Some(place.object_ref(&item.metadata)));
             }
             *at = item.metadata.resource_version;
+            // More objects than a list may have.
+            if versions.len() > MAX_WATCHED_OBJECTS {
+                return WatchEnd::Failed;
+            }
         }
     }
 }
@@ -436,10 +444,10 @@ impl ClusterWatch {
     }
 }
 
-fn classify_end(error: &kube::Error) -> WatchEnd {
-    match error {
-        kube::Error::Api(status) if matches!(status.code, 401 | 410) => WatchEnd::Expired,
-        kube::Error::Api(status) if status.code == 403 => WatchEnd::Forbidden,
+fn classify_end(failure: WatchFailure) -> WatchEnd {
+    match failure.code {
+        Some(401 | 410) => WatchEnd::Expired,
+        Some(403) => WatchEnd::Forbidden,
         _ => WatchEnd::Failed,
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use federate_dialect::scheduler_state::compute_digest;
 use federate_dialect::{Placed, Placement, PreviousPlan, Unschedulable};
-use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_kubernetes::{ClusterName, ObjectRef, work};
 
 use crate::memory::{Decisions, PlacementMemory};
 use crate::report::PlacementReport;
@@ -67,7 +67,7 @@ pub(crate) fn decide_placements(
     let run = loop {
         match run_until_stable(plane, earlier.clone(), &unsettled) {
             Ok(run) => break run,
-            Err(moving) if moving.is_empty() => {
+            Err(moving) if moving.is_empty() || work::is_exceeded() => {
                 break run_queue(&plane.hub, &plane.placements, [], earlier.clone(), 0);
             }
             Err(moving) => unsettled.extend(moving),

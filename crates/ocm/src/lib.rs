@@ -220,6 +220,12 @@ impl<'a> OcmPlanner<'a> {
         Self { input, hub, placements, by_id, bundles, findings }
     }
 
+    /// The bundle that is this object.
+    fn find_bundle(&self, id: &ObjectRef) -> Option<&WorkBundle<'a>> {
+        let at = self.bundles.binary_search_by(|bundle| bundle.object.id.cmp(id)).ok()?;
+        self.bundles.get(at)
+    }
+
     /// The decisions before this run: those of the previous plan, and those of the repo for other placements.
     fn read_decisions(&self, previous: &PreviousPlan) -> Decisions {
         Decisions::read(previous, self.input.repo.claimed_objects(NAME, Role::Other))

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use federate_kubernetes::{ClusterName, Object};
+use federate_kubernetes::{ClusterName, Object, work};
 
 use crate::api::{PlacementSpec, Toleration};
 use crate::fleet::{Fleet, Member};
@@ -132,6 +132,9 @@ fn filter_members(
     filtered: &mut [Option<Rejection>],
 ) -> Result<(), PredicateError> {
     for (member, rejection) in hub.fleet.members.iter().zip(filtered) {
+        if work::is_exceeded() {
+            break;
+        }
         if rejection.is_none() && !predicates.matches(member, hub)? {
             *rejection = Some(Rejection::Predicate);
         }
@@ -186,6 +189,7 @@ fn find_eligible(
         return none(Eligibility::Malformed { set: (*set).to_owned(), mistake: mistake.to_owned() });
     }
     let verdict = |member: &Member<'_>| {
+        work::charge_items(eligible.len());
         if member.cluster.deleting {
             return Some(Rejection::Deleting);
         }
@@ -277,6 +281,7 @@ pub(crate) fn evaluate(
     usage: &score::Usage,
 ) -> Evaluation {
     let members = &hub.fleet.members;
+    work::charge_steps(members.len() as u64);
     let failed = |failure| Evaluation::failed(failure, members.len());
     if let Eligibility::Malformed { set, mistake } = &subject.eligibility {
         let message = format!("failed to get clusters from ClusterSet {set:?}: {mistake}");

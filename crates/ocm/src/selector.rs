@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use federate_kubernetes::Labels;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement, invalid_key, invalid_value};
+use federate_kubernetes::{Labels, work};
 
 /// The rule for label keys, as a regular expression.
 const NAME_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
@@ -46,6 +46,7 @@ impl CompiledSelector {
 
     /// The first requirement that labels do not meet, in words.
     pub(crate) fn find_unmet(&self, labels: &Labels) -> Option<UnmetRequirement<'_>> {
+        work::charge_items(8 + self.labels.len());
         let unequal = self.labels.iter().find(|(key, value)| labels.get(*key) != Some(value));
         let unequal = unequal.map(|(key, value)| UnmetRequirement {
             key,

@@ -4,7 +4,7 @@
 //! references whose placement is missing. Several works may own one object; if their manifests differ, they overwrite each
 //! other for ever.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,11 +14,14 @@ use federate_dialect::{
     Unschedulable,
 };
 use federate_kubernetes::selector::invalid_value;
-use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, work};
 
 use crate::api::work::{PlacementReference, ReplicaSetSpec, WorkSpec};
 use crate::decision::HubDecisions;
 use crate::{NAME, OcmPlanner, PLACEMENT_VERSION, agent, member};
+
+/// The steps of a cluster of a work.
+const STEPS_PER_CLUSTER: u64 = 20;
 
 /// The label of works that names their set, as `NAMESPACE.NAME`.
 pub(crate) const SET_LABEL: &str = "work.open-cluster-management.io/manifestworkreplicaset";
@@ -43,6 +46,8 @@ pub(crate) struct WorkBundle<'a> {
     pub destination: Destination,
     /// The objects of the manifests, in order.
     pub manifests: Vec<ObjectRef>,
+    /// The index of the first manifest of each object.
+    indexes: HashMap<ObjectRef, usize>,
 }
 
 impl<'a> WorkBundle<'a> {
@@ -56,8 +61,17 @@ impl<'a> WorkBundle<'a> {
             let spec = Option::<WorkSpec>::deserialize(spec).ok().flatten().unwrap_or_default();
             (spec, Destination::Cluster(object.id.namespace.as_deref().unwrap_or_default().into()))
         };
-        let manifests = spec.workload.manifests.iter().map(identify).collect();
-        Self { object, spec, destination, manifests }
+        let manifests: Vec<ObjectRef> = spec.workload.manifests.iter().map(identify).collect();
+        let mut indexes = HashMap::new();
+        for (index, object) in manifests.iter().enumerate() {
+            indexes.entry(object.clone()).or_insert(index);
+        }
+        Self { object, spec, destination, manifests, indexes }
+    }
+
+    /// The index of the manifest of an object.
+    pub(crate) fn find_index(&self, object: &ObjectRef) -> Option<usize> {
+        self.indexes.get(object).copied()
     }
 
     /// Why the hub makes no works of it.
@@ -148,6 +162,10 @@ pub(crate) fn find_clusters(
             found.reason = Some(Unschedulable { reason: "PlacementDecisionNotFound".to_owned(), message });
             break;
         };
+        work::charge_steps(STEPS_PER_CLUSTER * report.clusters.len() as u64);
+        if work::is_exceeded() {
+            break;
+        }
         for name in &report.clusters {
             by_cluster.entry(name.clone()).or_default().push(reference.name.clone());
         }
@@ -212,6 +230,10 @@ pub(crate) fn decide_works(
         let found = find_clusters(plane, bundle, decisions, &before);
         decided.findings.extend(report_bundle(bundle, &found));
         for (index, object) in bundle.manifests.iter().enumerate() {
+            work::charge_steps(STEPS_PER_CLUSTER * (1 + found.clusters.len() as u64));
+            if work::is_exceeded() {
+                return decided;
+            }
             let (policy, clusters) = (bundle.object.id.clone(), found.clusters.iter().cloned().collect());
             let share = WorkShare { policy, clusters };
             shares.entry(object.clone()).or_default().push((share, at, index));
@@ -220,6 +242,8 @@ pub(crate) fn decide_works(
         }
     }
     for (object, shares) in shares {
+        let clusters: usize = shares.iter().map(|(share, ..)| share.clusters.len()).sum();
+        work::charge_steps(STEPS_PER_CLUSTER * clusters as u64);
         decided.findings.extend(report_duplicates(plane, &object, &shares));
         let reason = reasons.remove(&object).flatten();
         decided.placements.push(join_shares(object, shares.into_iter().map(|(share, ..)| share), reason));
@@ -259,7 +283,7 @@ fn join_shares(
 /// The variants of a row: the manifests of its bundles.
 pub(crate) fn render_row(plane: &OcmPlanner<'_>, row: &Placement) -> Vec<ManifestVariant> {
     let render = |share: WorkShare| {
-        let bundle = plane.bundles.iter().find(|bundle| bundle.object.id == share.policy)?;
+        let bundle = plane.find_bundle(&share.policy)?;
         let body = manifest_of(bundle, &row.object)?;
         let rendered = Ok(RenderedManifest { body, changes: Vec::new() });
         (!share.clusters.is_empty()).then(|| ManifestVariant { clusters: share.clusters.into(), rendered })
@@ -277,8 +301,8 @@ pub(crate) fn reconcile_row(
     live: Option<&Object>,
 ) -> Option<ControlPlaneAction> {
     let share = list_shares(row).into_iter().find(|share| share.clusters.contains(&cluster.name))?;
-    let bundle = plane.bundles.iter().find(|bundle| bundle.object.id == share.policy)?;
-    let index = bundle.manifests.iter().position(|object| *object == row.object)?;
+    let bundle = plane.find_bundle(&share.policy)?;
+    let index = bundle.find_index(&row.object)?;
     let manifest = bundle.spec.workload.manifests.get(index)?;
     let step = agent::plan_manifest(&bundle.spec, index, row.object.clone(), manifest);
     Some(member::reconcile(&step, manifest, live))
@@ -286,7 +310,7 @@ pub(crate) fn reconcile_row(
 
 /// The manifest of an object in a bundle, as the agent reads it.
 pub(crate) fn manifest_of(bundle: &WorkBundle<'_>, object: &ObjectRef) -> Option<Value> {
-    let index = bundle.manifests.iter().position(|one| one == object)?;
+    let index = bundle.find_index(object)?;
     let mut body = bundle.spec.workload.manifests.get(index)?.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.shift_remove("uid");
@@ -337,6 +361,10 @@ fn report_duplicates(
     for (at, first) in shares.iter().enumerate() {
         for second in shares.iter().skip(at + 1) {
             let (Some(a), Some(b)) = (bundle(first), bundle(second)) else { continue };
+            work::charge_steps(1 + first.0.clusters.len() as u64);
+            if work::is_exceeded() {
+                return findings;
+            }
             let shared: Vec<&str> = first
                 .0
                 .clusters

@@ -51,7 +51,15 @@ impl FileSelection {
         let mut paths = Vec::new();
         let config_path = config_path.cloned().unwrap_or_else(|| config::DEFAULT_FILE_NAME.into());
         let configured = if options.paths.is_empty() { config.paths.as_slice() } else { &[] };
-        for (index, path) in configured.iter().enumerate() {
+        if configured.len() > MAX_CONFIGURED_PATHS {
+            let message = format!(
+                "`paths` has more than {MAX_CONFIGURED_PATHS} items, each of which every file is compared with"
+            );
+            let finding = Finding::in_file(Severity::Error, "invalid-config", &config_path, None, message);
+            findings
+                .push(finding.with_pointer("/paths").with_help("name the folders that contain the files"));
+        }
+        for (index, path) in configured.iter().take(MAX_CONFIGURED_PATHS).enumerate() {
             let anchored = match path.trim_start_matches("./") {
                 "" | "." => "*".to_owned(),
                 path => format!("/{path}"),
@@ -240,6 +248,9 @@ fn estimate_path_cost(path: &str) -> usize {
     let depth = path.matches('/').count();
     path.len() + 32 + depth * depth / 4
 }
+
+/// The most `paths` of a configuration.
+const MAX_CONFIGURED_PATHS: usize = 1000;
 
 struct Walk<'s> {
     source: &'s dyn Source,

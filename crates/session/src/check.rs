@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use federate_engine::whatif::{may_hold_scenarios, read_scenarios};
-use federate_kubernetes::{Finding, ObjectRef, Origin, Severity};
+use federate_kubernetes::{Finding, ObjectRef, Origin, Severity, work};
 use federate_repo::Role;
 use federate_yaml::Position;
 
@@ -52,7 +52,8 @@ impl Session {
                 finding.is_error() || !matches!(finding.code, "unused-override" | "unschedulable")
             });
         }
-        found.extend(self.check_scenarios());
+        let scenarios = engine.work_limit().run_part("carrying out scenarios", || self.check_scenarios());
+        found.extend(scenarios.unwrap_or_else(|exceeded| vec![exceeded.into_finding()]));
         self.order_findings(found)
     }
 
@@ -61,7 +62,7 @@ impl Session {
         let mut found = Vec::new();
         let what_if = OnceCell::new();
         for (path, text) in self.repo().texts.iter().filter(|(_, text)| may_hold_scenarios(text)) {
-            for scenario in read_scenarios(text) {
+            for scenario in read_scenarios(text).into_iter().take_while(|_| !work::is_exceeded()) {
                 let result = scenario.and_then(|scenario| {
                     let what_if = what_if.get_or_init(|| self.what_if());
                     let violations =

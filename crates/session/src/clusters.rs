@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use federate_dialect::{HUB, Placement, Plan};
 use federate_engine::capacity::{PlannedUsage, amount_in_words};
-use federate_kubernetes::{Cluster, ObjectRef, Taint};
+use federate_engine::{Engine, TooMuchWork};
+use federate_kubernetes::{Cluster, ObjectRef, Taint, work};
 use federate_repo::Claims as _;
 use federate_report::clusters::{
     ClusterLoad, ClusterResource, ClusterRow, ExplainedCluster, PolicyOfCluster, UnreadyCluster,
@@ -12,6 +13,9 @@ use federate_report::clusters::{
 
 use crate::Session;
 use crate::kind_name::KindName;
+
+/// The steps of what a policy says about a cluster.
+const STEPS_PER_VERDICT: u64 = 10;
 
 impl Session {
     /// The clusters that are not ready, with what is placed there, sorted by name.
@@ -99,25 +103,39 @@ impl Session {
     }
 
     /// What is placed on a cluster, and whether each policy chooses it; `None` if the inventory does not have it.
-    pub fn explain_cluster(&self, name: &str) -> Option<ExplainedCluster> {
+    ///
+    /// # Errors
+    ///
+    /// If that takes more work than a part of a run may.
+    pub fn explain_cluster(&self, name: &str) -> Result<Option<ExplainedCluster>, TooMuchWork> {
+        let engine = self.build_engine();
+        let what = format!("explaining the cluster {name}");
+        engine.work_limit().run_part(&what, || self.explain_cluster_with(&engine, name))
+    }
+
+    fn explain_cluster_with(&self, engine: &Engine<'_>, name: &str) -> Option<ExplainedCluster> {
         let row = self.cluster_rows().into_iter().find(|row| row.name == name)?;
         let mut plan = self.plan_with_replicas();
-        let engine = self.build_engine();
         let mut first: BTreeMap<&ObjectRef, &ObjectRef> = BTreeMap::new();
         for placement in &self.plan().placements {
             if let Some(policy) = &placement.policy {
                 first.entry(policy).or_insert(&placement.object);
             }
         }
+        let mut placed_by: BTreeMap<&ObjectRef, Vec<&Placement>> = BTreeMap::new();
+        for placement in &plan.placements {
+            placement.policy.iter().for_each(|policy| placed_by.entry(policy).or_default().push(placement));
+        }
         let mut policies: Vec<PolicyOfCluster> = Vec::new();
-        for (policy, object) in first {
+        for (policy, object) in first.into_iter().take_while(|_| !work::is_exceeded()) {
+            work::charge_steps(STEPS_PER_VERDICT * self.clusters().len() as u64);
             let Some(explanation) = engine.explain_placement(object, self.plan()) else { continue };
             let Some(verdict) = explanation.clusters.into_iter().find(|one| one.cluster.as_ref() == name)
             else {
                 continue;
             };
             let mut load = ClusterLoad::default();
-            for placement in plan.placements.iter().filter(|row| row.policy.as_ref() == Some(policy)) {
+            for placement in placed_by.get(policy).into_iter().flatten() {
                 let placed = placement.clusters.iter().find(|placed| placed.name.as_ref() == name);
                 if let Some(placed) = placed {
                     load.add_object(placed.replicas);

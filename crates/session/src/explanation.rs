@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use federate_engine::change::readable_path;
+use federate_engine::{Engine, TooMuchWork};
 use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::{Finding, ObjectRef};
 use federate_repo::Role;
@@ -180,10 +181,13 @@ impl Session {
     }
 
     /// Explains the placement and the overrides of an object; `None` if no control plane handles it.
-    pub fn explain_object(&self, object: &ObjectRef) -> Option<ExplainedObject> {
-        let mut explained = self.explain_decision(object)?;
-        explained.facts = self.find_facts(object);
-        Some(explained)
+    ///
+    /// # Errors
+    ///
+    /// If that takes more work than a part of a run may.
+    pub fn explain_object(&self, object: &ObjectRef) -> Result<Option<ExplainedObject>, TooMuchWork> {
+        let explained = self.explain_decision(object)?;
+        Ok(explained.map(|explained| ExplainedObject { facts: self.find_facts(object), ..explained }))
     }
 
     /// The objects whose policies divide replicas and found room for fewer than the repo asks for, with the number asked for.
@@ -198,9 +202,18 @@ impl Session {
         unmet.collect()
     }
 
-    /// Like `explain`, without the facts of a snapshot, each of which costs a decision without it.
-    pub fn explain_decision(&self, object: &ObjectRef) -> Option<ExplainedObject> {
+    /// Like [`explain_object`](Self::explain_object), without the facts of a snapshot, each of which costs a decision without it.
+    ///
+    /// # Errors
+    ///
+    /// If that takes more work than a part of a run may.
+    pub fn explain_decision(&self, object: &ObjectRef) -> Result<Option<ExplainedObject>, TooMuchWork> {
         let engine = self.build_engine();
+        let what = format!("explaining {object}");
+        engine.work_limit().run_part(&what, || self.explain_with(&engine, object))
+    }
+
+    fn explain_with(&self, engine: &Engine<'_>, object: &ObjectRef) -> Option<ExplainedObject> {
         let explanation = engine.explain_placement(object, self.plan())?;
         let template = self.repo().find_template(object).map(|template| &template.object);
         let policy = explanation.placement.policy.as_ref();

@@ -12,7 +12,9 @@ use federate_dialect::{
 };
 use federate_engine::deletions::PruneLimit;
 use federate_engine::snapshot::{self, StoredSnapshot};
-use federate_engine::{DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering};
+use federate_engine::{
+    DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering, StepAllowance,
+};
 use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Severity};
 use federate_repo::build::Builder;
 use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
@@ -73,6 +75,8 @@ pub struct SessionOptions {
     pub errors: Vec<String>,
     /// What builds kustomizations and charts; without it, they are not built.
     pub builder: Option<Arc<dyn Builder>>,
+    /// How much work each part of a run may be.
+    pub allowance: StepAllowance,
 }
 
 impl SessionOptions {
@@ -94,6 +98,7 @@ impl SessionOptions {
             findings: Vec::new(),
             errors: Vec::new(),
             builder: None,
+            allowance: StepAllowance::default(),
         }
     }
 }
@@ -185,6 +190,7 @@ fn read_build_clusters(
         hosts: HostAddresses::default(),
         lists: SharedLists::default(),
         values: false,
+        allowance: options.allowance,
     };
     let (mut clusters, _) = federate_engine::read_inventory(options.dialects, &repo, &settings);
     set_versions(&mut clusters, options.snapshot.as_deref());
@@ -234,6 +240,7 @@ impl Session {
             findings: given,
             errors,
             builder,
+            allowance,
         } = options;
         set_releases(&mut loaded.repo, &versions);
         if omit_autoscaled_replicas {
@@ -251,6 +258,7 @@ impl Session {
             hosts,
             lists: SharedLists::default(),
             values: false,
+            allowance,
         };
         let (mut clusters, inventory) = federate_engine::read_inventory(dialects, &loaded.repo, &settings);
         set_versions(&mut clusters, snapshot.as_deref());
@@ -461,6 +469,7 @@ impl Session {
             findings: self.given.clone(),
             errors: self.errors.clone(),
             builder: self.builder.clone(),
+            allowance: self.settings.allowance,
         }
     }
 

@@ -3,16 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-use rayon::prelude::*;
-
 use federate_dialect::{Plan, PreviousPlan};
-use federate_engine::EngineSettings;
 use federate_engine::capacity::{self, PlannedUsage};
 use federate_engine::change::RenderingChanges;
 use federate_engine::whatif::{
     Baseline, ClusterMatcher, FailureDomain, FreeResource, ReplicaLoss, Scenario, ScenarioEvent,
     ScenarioFile, TimelineOptions, TimelineStage, UnmovedScenario,
 };
+use federate_engine::{EngineSettings, WorkLimit, map_charged};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Config, SourceFile};
 
@@ -116,10 +114,24 @@ impl<'s> ScenarioRunner<'s> {
     ///
     /// If it names something that does not exist.
     pub fn run_scenario(&self, scenario: &Scenario) -> Result<ScenarioOutcome, String> {
-        let timeline = scenario.run_timeline(self.baseline(), self.options)?;
-        let (changes, losses, tightest) =
-            (timeline.compute_changes(), timeline.compute_losses(), timeline.tightest_resources());
-        Ok(ScenarioOutcome { changes, losses, tightest, stages: timeline.stages, unmoved: None })
+        let baseline = self.limited_baseline()?;
+        self.run_part(|| {
+            let timeline = scenario.run_timeline(baseline, self.options)?;
+            let (changes, losses, tightest) =
+                (timeline.compute_changes(), timeline.compute_losses(), timeline.tightest_resources());
+            Ok(ScenarioOutcome { changes, losses, tightest, stages: timeline.stages, unmoved: None })
+        })
+    }
+
+    /// The decisions that scenarios share, if they take no more steps than a part of a run may.
+    fn limited_baseline(&self) -> Result<&Baseline<'s>, String> {
+        self.run_part(|| Ok(self.baseline()))
+    }
+
+    /// Carries out a scenario, or what precedes scenarios, within the limit of the work of a part of a run.
+    fn run_part<R>(&self, work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+        let limit = WorkLimit::new(self.session.repo(), self.session.settings().allowance);
+        limit.run_part("carrying out the scenario", work).map_err(|exceeded| exceeded.to_string())?
     }
 
     /// The effect of a scenario, with the reason if nothing moves.
@@ -139,8 +151,11 @@ impl<'s> ScenarioRunner<'s> {
     ///
     /// If it names something that does not exist.
     pub fn explain_unmoved(&self, scenario: &Scenario) -> Result<Option<UnmovedScenario>, String> {
-        let timeline = scenario.run_timeline(self.baseline(), self.options)?;
-        scenario.explain_unmoved(self.baseline(), self.options, &timeline)
+        let baseline = self.limited_baseline()?;
+        self.run_part(|| {
+            let timeline = scenario.run_timeline(baseline, self.options)?;
+            scenario.explain_unmoved(baseline, self.options, &timeline)
+        })
     }
 
     /// The effect of losing each unit after the events of a scenario, or each pair of units. The worst comes first:
@@ -161,14 +176,12 @@ impl<'s> ScenarioRunner<'s> {
             return Err(format!("no cluster in the inventory has a {}", unit.name()));
         }
         let units = if pairs { pairs_of(&units) } else { units };
-        let all: Result<Vec<UnitOutcome>, String> = units
-            .into_par_iter()
-            .map(|(name, clusters)| {
-                let outcome = self.run_scenario(&with_lost(scenario, &clusters))?;
-                Ok(UnitOutcome { name, clusters, outcome })
-            })
-            .collect();
-        let mut all = all?;
+        self.limited_baseline()?;
+        let all = map_charged(&units, |(name, clusters)| {
+            let outcome = self.run_scenario(&with_lost(scenario, clusters))?;
+            Ok(UnitOutcome { name: name.clone(), clusters: clusters.clone(), outcome })
+        });
+        let mut all = all.into_iter().collect::<Result<Vec<UnitOutcome>, String>>()?;
         all.sort_by(|a, b| {
             b.outcome.compute_weight().cmp(&a.outcome.compute_weight()).then_with(|| a.name.cmp(&b.name))
         });

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use federate_dialect::Dialects;
+use federate_engine::StepAllowance;
 use federate_engine::change::DigestKey;
 use federate_live::{Access, Fence};
 use federate_repo::build::Builder;
@@ -13,6 +14,10 @@ use crate::counters::MetricCounters;
 use crate::private_files::PrivateFile;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::sync_files::ValidSync;
+
+/// The work of each part of a round, if the user has not chosen another limit: however large a repo is, other Syncs get
+/// their turn.
+pub const ROUND_ALLOWANCE: StepAllowance = StepAllowance::BySizeUpTo(2_000_000_000);
 
 /// How a Sync's clusters are reached, with files that must exist for that long.
 pub struct MemberAccess {
@@ -64,6 +69,8 @@ pub struct Environment<'e> {
     pub dialects: Dialects,
     /// What builds kustomizations and charts; without it, they are not built.
     pub builder: Option<Arc<dyn Builder>>,
+    /// How much work each part of a round of one Sync may be.
+    pub allowance: StepAllowance,
     /// The world outside.
     pub services: &'e dyn SyncServices,
     /// The keys that may sign; those of git's configuration by default.

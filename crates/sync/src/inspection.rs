@@ -123,7 +123,7 @@ pub fn diff_sync(
 ) -> Result<SyncDiff, InspectionError> {
     let round = Reconciliation { reads_only: true, ..Reconciliation::new(loaded, env, None) };
     let mut state = states.open_state(loaded)?;
-    let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
+    let mut sessions = SessionCache::new(env);
     sessions.select_paths(&loaded.sync.spec.source.paths);
     let polled = match commit {
         Some(_) => None,

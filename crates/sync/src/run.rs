@@ -72,7 +72,7 @@ pub(crate) fn reconcile_in_order(
         let outcome = match (reconciliation::begin(next, &own, env, unready.is_some()), unready) {
             _ if next.sync.spec.suspend => None,
             (RoundEffect::AwaitDependency, Some(on)) => {
-                let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
+                let mut sessions = SessionCache::new(env);
                 Some(reconciliation::await_dependency(next, &mut own, &mut sessions, env, &on))
             }
             (RoundEffect::Poll, _) => Some(reconcile_to_the_end(next, &mut own, env)),
@@ -93,7 +93,7 @@ pub(crate) fn reconcile_in_order(
 
 /// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
 fn reconcile_to_the_end(sync: &ValidSync, state: &mut SyncState<'_>, env: &Environment<'_>) -> SyncOutcome {
-    let mut sessions = SessionCache::new(env.dialects, env.builder.clone());
+    let mut sessions = SessionCache::new(env);
     loop {
         let outcome = reconciliation::reconcile_sync(sync, state, &mut sessions, env, None);
         let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));

@@ -101,7 +101,7 @@ impl SyncWorker<'_> {
     /// Does its rounds until the Sync is gone or the process ends.
     fn run_loop(&self, waker: WakeSender, wakes: &WakeReceiver) {
         let mut memory = WorkerState {
-            sessions: SessionCache::new(self.shared.env.dialects, self.shared.env.builder.clone()),
+            sessions: SessionCache::new(self.shared.env),
             interrupt: wakes.to_interrupt(),
             watches: MemberWatches::new(waker),
             reported: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use federate_apiserver::ApiError;
 
-use super::http::{ApiRequest, Response};
+use super::http::{ApiRequest, Body, Response};
 
 /// A fault of the next requests of a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub enum FaultKind {
     Stranger,
     /// A watch ends with 410.
     Gone,
+    /// 200 with this text, in which `NUMBER` stands for how often the fault is still to come.
+    Answer(String),
 }
 
 impl InjectedFault {
@@ -81,7 +83,12 @@ impl Faults {
             (fault.verb == "*" || fault.verb == verb) && path.contains(&fault.path) && fits(&fault.what)
         })?;
         self.0[at].times -= 1;
-        if self.0[at].times == 0 { Some(self.0.remove(at).what) } else { Some(self.0[at].what.clone()) }
+        let left = self.0[at].times;
+        let what = if left == 0 { self.0.remove(at).what } else { self.0[at].what.clone() };
+        Some(match what {
+            FaultKind::Answer(text) => FaultKind::Answer(text.replace("NUMBER", &left.to_string())),
+            what => what,
+        })
     }
 
     /// The delay of an answer.
@@ -122,6 +129,10 @@ impl Faults {
             FaultKind::Drop => Response::from_text(DROPPED, ""),
             FaultKind::Gone => ApiError::new(410, "Expired", "too old resource version: 1 (2)").into(),
             FaultKind::Stranger => ApiError::new(401, "Unauthorized", "Unauthorized").into(),
+            FaultKind::Answer(text) => {
+                let headers = vec![("Content-Type".to_owned(), "application/json".to_owned())];
+                Response { status: 200, headers, body: Body::Text(text) }
+            }
             FaultKind::Slow(_) | FaultKind::Lose => return None,
         })
     }

@@ -19,7 +19,7 @@ use federate_report::{actions, drift};
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
-use federate_sync::environment::{Environment, MemberAccess, SyncServices};
+use federate_sync::environment::{Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices};
 use federate_sync::hub::{HubClient, HubStateStore, Tenancy};
 use federate_sync::inspection::{SyncTree, TreeCluster, TreeHealth, diff_sync, read_tree};
 use federate_sync::sync_files::ValidSync;
@@ -118,6 +118,7 @@ impl InspectArgs {
         let env = Environment {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
+            allowance: ROUND_ALLOWANCE,
             services: &context,
             allowed_signers: None,
             digest_key: digest_key()?,

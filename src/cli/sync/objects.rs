@@ -10,12 +10,13 @@ use crate::cli::diff::digest_key;
 use crate::cli::settings::shared_builder;
 use crate::cli::{CommandError, Exit};
 use federate_control_planes::DIALECTS;
+use federate_engine::StepAllowance;
 use federate_kubernetes::names::is_dns_subdomain;
 use federate_live::Fence;
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
-use federate_sync::environment::{Environment, MemberAccess, SyncServices};
+use federate_sync::environment::{Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices};
 use federate_sync::http_server;
 use federate_sync::hub::{HubClient, HubStateStore, Leader, LeaderOptions, SyncObjects, Tenancy};
 use federate_sync::supervisor::{LoopEvent, once_objects, watch_objects};
@@ -182,6 +183,7 @@ impl SyncCommand {
         let env = Environment {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
+            allowance: self.work_limit.map_or(ROUND_ALLOWANCE, StepAllowance::Chosen),
             services: &services,
             allowed_signers: self.allowed_signers.clone(),
             digest_key: digest_key()?,

@@ -3,16 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rayon::prelude::*;
-
 use federate_apiserver::served_versions::Minor;
-use federate_dialect::{NotSent, OverrideChange, Plan};
-use federate_kubernetes::{Finding, ObjectRef};
+use federate_dialect::{NotSent, OverrideChange, Placement, Plan};
+use federate_kubernetes::{Finding, ObjectRef, work};
 use federate_repo::Role;
 
 use super::releases::ClusterReleases;
 use super::{overrides, templates, workloads};
 use crate::Engine;
+use crate::work_limit::{LimitedResults, variants_cost};
 
 /// The result of `inspect`.
 #[derive(Debug, Default)]
@@ -54,30 +53,37 @@ impl Engine<'_> {
         let wrapped = wrapped.iter().map(|(own, target)| (target, own)).collect();
         let kinds = templates::RepoKinds::new(self.repo);
         let releases = ClusterReleases::new(self, plan, kubernetes);
-        let parts = plan.placements.par_iter().fold(Inspection::default, |mut all, placement| {
-            let object = &placement.object;
-            for variant in self.render_variants(placement) {
-                match variant.rendered {
-                    Ok(rendered) => {
-                        let sent = (&variant.clusters, &rendered);
-                        all.mistakes
-                            .extend(overrides::find_broken(self.repo, &kinds, &wrapped, object, &rendered));
-                        all.mistakes
-                            .extend(overrides::find_unserved(self.repo, &kinds, &releases, object, sent));
-                        all.mistakes.extend(workloads::runs_again(
-                            self.repo,
-                            &wrapped,
-                            object,
-                            &rendered.body,
-                        ));
-                        rendered.changes.into_iter().for_each(|change| all.record_override(change));
-                    }
-                    Err(NotSent { finding, .. }) => all.findings.extend(finding),
+        let LimitedResults { results, stopped_at } = self.limit.run_items(
+            &plan.placements,
+            |_, placement: &Placement| {
+                let mut all = Inspection::default();
+                let object = &placement.object;
+                let variants = self.render_variants(placement);
+                work::charge_steps(variants_cost(&variants));
+                for variant in variants {
+                    let rendered = match variant.rendered {
+                        Ok(rendered) => rendered,
+                        Err(NotSent { finding, .. }) => {
+                            all.findings.extend(finding);
+                            continue;
+                        }
+                    };
+                    let sent = (&variant.clusters, &rendered);
+                    let mistakes = &mut all.mistakes;
+                    mistakes.extend(overrides::find_broken(self.repo, &kinds, &wrapped, object, &rendered));
+                    mistakes.extend(overrides::find_unserved(self.repo, &kinds, &releases, object, sent));
+                    mistakes.extend(workloads::runs_again(self.repo, &wrapped, object, &rendered.body));
+                    rendered.changes.into_iter().for_each(|change| all.record_override(change));
                 }
-            }
-            all
-        });
-        parts.reduce(Inspection::default, Inspection::merge_with)
+                all
+            },
+            |_| 0,
+        );
+        let stopped = stopped_at.and_then(|at| plan.placements.get(at));
+        let exceeded = stopped.map(|row| self.limit.exceeded_finding("checking manifests", &row.object));
+        let mut all = results.into_iter().fold(Inspection::default(), Inspection::merge_with);
+        all.findings.extend(exceeded);
+        all
     }
 
     /// Reports override policies that change no manifest.

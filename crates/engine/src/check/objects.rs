@@ -1,21 +1,30 @@
 //! References to objects of control planes that no file contains.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use federate_dialect::ObjectReferences;
-use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_kubernetes::{Finding, Object, work};
 use federate_repo::Repo;
 
-use super::{distinct_names, suggest_instead};
+use super::suggest_instead;
+
+/// The group and the kind of objects, and their namespace.
+type PlacedKind<'o> = (&'o str, &'o str, Option<&'o str>);
 
 /// The findings.
 pub(super) fn find_missing(repo: &Repo, references: &[(&Object, ObjectReferences)]) -> Vec<Finding> {
     let mut found = Vec::new();
+    let claimed = || repo.claimed.iter().map(|claimed| &claimed.object.id);
+    let mut names: BTreeMap<PlacedKind<'_>, BTreeSet<&str>> = BTreeMap::new();
+    for id in claimed() {
+        let kind = (id.group(), id.kind.as_str(), id.namespace.as_deref());
+        names.entry(kind).or_default().insert(id.name.as_str());
+    }
     for (object, reference) in references.iter().flat_map(|(o, all)| all.objects.iter().map(move |r| (o, r)))
     {
-        let of_kind = |id: &ObjectRef| {
-            id.group() == reference.group && id.kind == reference.kind && id.namespace == reference.namespace
-        };
-        let ids = || repo.claimed.iter().map(|claimed| &claimed.object.id).filter(|id| of_kind(id));
-        if ids().any(|id| id.name == reference.name.name) {
+        let kind = (reference.group, reference.kind, reference.namespace.as_deref());
+        let known = names.get(&kind);
+        if known.is_some_and(|known| known.contains(reference.name.name.as_str())) {
             continue;
         }
         let place =
@@ -24,21 +33,23 @@ pub(super) fn find_missing(repo: &Repo, references: &[(&Object, ObjectReferences
             "there is no {} `{}`{place}: {}",
             reference.kind, reference.name.name, reference.consequence
         );
-        let other = repo.claimed.iter().map(|claimed| &claimed.object.id).find(|id| {
-            reference.other.as_ref().is_some_and(|other| {
+        let other = reference.other.as_ref().and_then(|other| {
+            work::charge_items(repo.claimed.len());
+            claimed().take_while(|_| !work::is_exceeded()).find(|id| {
                 id.group() == reference.group
                     && id.kind == other.kind
                     && id.namespace == other.namespace
                     && id.name == reference.name.name
             })
         });
-        let names = distinct_names(ids().map(|id| id.name.as_str()));
+        let known: Vec<&str> = known.into_iter().flatten().copied().collect();
+        work::charge_items(known.len());
         let help = other.map(|id| {
             let help = reference.other.as_ref().map(|other| other.help).unwrap_or_default();
             format!("the repo has the {id}: {help}")
         });
         let help = help.unwrap_or_else(|| {
-            suggest_instead(&reference.name.name, &names, &format!("{}{place}", reference.kind))
+            suggest_instead(&reference.name.name, &known, &format!("{}{place}", reference.kind))
         });
         found.push(
             Finding::warning("unknown-reference", object, message)

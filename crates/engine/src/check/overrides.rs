@@ -1,13 +1,13 @@
 //! Overrides that make objects that an API server refuses, and paths and containers that do not exist.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
 use federate_apiserver::lint::{Problem, is_plain, near_metadata_path, near_path};
 use federate_dialect::{ClusterNames, ObjectReferences, OverrideChange, RenderedManifest};
-use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_kubernetes::{Finding, Object, ObjectRef, work};
 use federate_repo::Repo;
 
 use super::releases::ClusterReleases;
@@ -39,8 +39,9 @@ pub(super) fn find_broken(
     if now.is_empty() {
         return found;
     }
-    let before = kinds.find_problems(&template, "");
-    let new = now.into_iter().filter(|new| !before.iter().any(|old| old.pointer == new.pointer));
+    let before: HashSet<String> =
+        kinds.find_problems(&template, "").into_iter().map(|problem| problem.pointer).collect();
+    let new = now.into_iter().filter(|new| !before.contains(&new.pointer));
     let by = schema_name(object);
     found.extend(new.filter_map(|problem| attribute_problem(repo, &rendered.changes, problem, object, &by)));
     found
@@ -99,6 +100,10 @@ fn attribute_problem(
     object: &ObjectRef,
     by: &str,
 ) -> Option<Finding> {
+    work::charge_items(repo.claimed.len() + changes.iter().map(|change| change.paths.len()).sum::<usize>());
+    if work::is_exceeded() {
+        return None;
+    }
     let change = changes.iter().rev().find(|change| {
         change.paths.iter().any(|path| is_below(&problem.pointer, path) || is_below(path, &problem.pointer))
     })?;
@@ -154,6 +159,10 @@ pub(super) fn suggest_path(
     failed: &mut Finding,
 ) {
     let (Some(origin), Some(id)) = (&failed.origin, &failed.object) else { return };
+    work::charge_items(repo.claimed.len() + wrapped.len());
+    if work::is_exceeded() {
+        return;
+    }
     let Some(claimed) = repo.claimed.iter().find(|claimed| claimed.object.origin == *origin) else { return };
     let at = claimed.object.body.pointer(&failed.pointer);
     let Some(path) = at.and_then(|at| at.as_str().or_else(|| at.get("path")?.as_str())) else { return };

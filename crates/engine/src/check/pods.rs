@@ -1,15 +1,16 @@
 //! Values in pods that an API server accepts and that are surely not meant: probes of ports that the container does
 //! not have, and fractions of bytes.
 
-use rayon::prelude::*;
-
 use federate_kubernetes::schema::{Cursor, find_similar};
 use federate_kubernetes::{Finding, Object};
 use federate_repo::Repo;
 
+use crate::work_limit::map_charged;
+
 /// The findings.
 pub(super) fn check_pods(repo: &Repo) -> Vec<Finding> {
-    repo.templates.par_iter().flat_map_iter(|template| check_object(&template.object)).collect()
+    let found = map_charged(&repo.templates, |template| check_object(&template.object));
+    found.into_iter().flatten().collect()
 }
 
 fn check_object(object: &Object) -> Vec<Finding> {

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_apiserver::lint::{Problem, ReleaseAddition, find_release_additions};
 use federate_apiserver::served_versions::{Minor, NEWEST, OLDEST, parse_release};
 use federate_dialect::Plan;
-use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef, finding, work};
 use federate_repo::Repo;
 
-use super::super::Engine;
 use super::templates::RepoKinds;
+use crate::Engine;
+use crate::work_limit::map_charged;
 
 /// How many clusters a message names.
 const MAX_NAMED: usize = 3;
@@ -69,7 +69,8 @@ impl<'e> ClusterReleases<'e> {
     pub(super) fn of_clusters(&self, clusters: impl Iterator<Item = &'e str>) -> Vec<ReleaseClusters<'e>> {
         let mut by_release: BTreeMap<Option<Minor>, Vec<&str>> = BTreeMap::new();
         if self.given.is_none() {
-            for cluster in clusters {
+            for cluster in clusters.take_while(|_| !work::is_exceeded()) {
+                work::charge_steps(1);
                 match self.reported.get(cluster) {
                     Some(release) => by_release.entry(Some(*release)).or_default().push(cluster),
                     None => drop(by_release.entry(self.default).or_default()),
@@ -145,10 +146,8 @@ pub(super) fn find_invalid_versions(repo: &Repo) -> Vec<Finding> {
 
 /// The findings about templates with what the clusters that receive them do not serve.
 pub(super) fn find_unserved(repo: &Repo, releases: &ClusterReleases<'_>, kinds: &RepoKinds) -> Vec<Finding> {
-    repo.templates
-        .par_iter()
-        .flat_map_iter(|template| check_object(releases, kinds, &template.object))
-        .collect()
+    let found = map_charged(&repo.templates, |template| check_object(releases, kinds, &template.object));
+    found.into_iter().flatten().collect()
 }
 
 /// The object's own findings: what the clusters that receive it do not serve.

@@ -9,10 +9,22 @@ use federate_dialect::ObjectReferences;
 use federate_dialect::references::{LocatedName, TemplateSelector};
 use federate_kubernetes::schema::find_similar;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Finding, Object, ObjectRef, Origin, kinds};
+use federate_kubernetes::{Finding, Labels, Object, ObjectRef, Origin, kinds, work};
 use federate_repo::Repo;
 
 use super::{distinct_names, suggest_instead};
+
+/// The steps of an object in a list of distinct names.
+const STEPS_PER_NAME: u64 = 2;
+
+/// An object that a selector may select, with its labels.
+struct Candidate<'o> {
+    object: &'o Object,
+    labels: Labels,
+}
+
+/// The candidates of each kind.
+type CandidatesByKind<'o> = BTreeMap<&'o str, Vec<Candidate<'o>>>;
 
 /// Why a selector matches nothing.
 struct Miss {
@@ -47,6 +59,7 @@ pub(super) fn without_match(
         references.iter().flat_map(|(o, all)| all.selectors.iter().map(move |s| (*o, s)))
     {
         let Some(mut one) = find_miss(object, selector, &by_kind) else { continue };
+        work::charge_items(misspelt.len());
         if let Some(id) =
             misspelt.iter().find(|id| selector.name.as_ref().is_some_and(|name| name.name == id.name))
         {
@@ -73,28 +86,28 @@ pub(super) fn without_match(
     found
 }
 
-fn by_kind<'r>(repo: &'r Repo, misspelt: &BTreeSet<&ObjectRef>) -> BTreeMap<&'r str, Vec<&'r Object>> {
-    let mut by_kind: BTreeMap<&str, Vec<&Object>> = BTreeMap::new();
+fn by_kind<'r>(repo: &'r Repo, misspelt: &BTreeSet<&ObjectRef>) -> CandidatesByKind<'r> {
+    let mut by_kind = CandidatesByKind::new();
     let templates = repo.templates.iter().map(|template| &template.object);
     let all = templates.chain(repo.claimed.iter().map(|claimed| &claimed.object));
     for object in all.filter(|object| !misspelt.contains(&object.id)) {
-        by_kind.entry(&object.id.kind).or_default().push(object);
+        by_kind.entry(&object.id.kind).or_default().push(Candidate { object, labels: object.labels() });
     }
     by_kind
 }
 
 /// The field of a selector that leaves no object, tried in the order in which people read them: kind, API version,
 /// namespace, name, labels.
-fn find_miss(
-    policy: &Object,
-    selector: &TemplateSelector,
-    by_kind: &BTreeMap<&str, Vec<&Object>>,
-) -> Option<Miss> {
+fn find_miss(policy: &Object, selector: &TemplateSelector, by_kind: &CandidatesByKind<'_>) -> Option<Miss> {
     let kind = selector.kind.name.as_str();
     if kind.is_empty() {
         return None;
     }
     let Some(of_kind) = by_kind.get(kind) else { return Some(unknown_kind(selector, by_kind)) };
+    work::charge_items(4 * of_kind.len());
+    if work::is_exceeded() {
+        return None;
+    }
     let in_namespace = match other_version(selector, of_kind) {
         Ok(objects) => other_namespace(policy, selector, objects),
         Err(miss) => return Some(miss),
@@ -105,7 +118,7 @@ fn find_miss(
     }
 }
 
-fn unknown_kind(selector: &TemplateSelector, by_kind: &BTreeMap<&str, Vec<&Object>>) -> Miss {
+fn unknown_kind(selector: &TemplateSelector, by_kind: &CandidatesByKind<'_>) -> Miss {
     let kind = selector.kind.name.as_str();
     let there: Vec<&str> = by_kind.keys().copied().collect();
     let builtin: Vec<&str> = kinds::kind_names().collect();
@@ -122,10 +135,14 @@ fn unknown_kind(selector: &TemplateSelector, by_kind: &BTreeMap<&str, Vec<&Objec
 }
 
 /// The objects of the selector's API version or group.
-fn other_version<'o>(selector: &TemplateSelector, objects: &[&'o Object]) -> Result<Vec<&'o Object>, Miss> {
+fn other_version<'c, 'o>(
+    selector: &TemplateSelector,
+    objects: &'c [Candidate<'o>],
+) -> Result<Vec<&'c Candidate<'o>>, Miss> {
+    let objects: Vec<&Candidate<'o>> = objects.iter().collect();
     let objects = match &selector.group {
-        Some(group) => select_matching(selector, group, objects, |object| object.id.group())?,
-        None => objects.to_vec(),
+        Some(group) => select_matching(selector, group, &objects, |object| object.id.group())?,
+        None => objects,
     };
     let Some(version) = &selector.api_version else { return Ok(objects) };
     if selector.any_version && !is_unserved(&version.name, &selector.kind.name) {
@@ -140,17 +157,18 @@ fn is_unserved(api_version: &str, kind: &str) -> bool {
 }
 
 /// The objects with a property that a selector asks for.
-fn select_matching<'o>(
+fn select_matching<'c, 'o>(
     selector: &TemplateSelector,
     wanted: &LocatedName,
-    objects: &[&'o Object],
+    objects: &[&'c Candidate<'o>],
     of: fn(&Object) -> &str,
-) -> Result<Vec<&'o Object>, Miss> {
-    let matching: Vec<&Object> = objects.iter().copied().filter(|o| of(o) == wanted.name).collect();
+) -> Result<Vec<&'c Candidate<'o>>, Miss> {
+    let matching: Vec<&Candidate<'_>> =
+        objects.iter().copied().filter(|one| of(one.object) == wanted.name).collect();
     if !matching.is_empty() {
         return Ok(matching);
     }
-    let known = distinct_names(objects.iter().map(|object| of(object)));
+    let known = distinct_names(objects.iter().map(|one| of(one.object)));
     let shown = |name: &str| if name.is_empty() { "\"\"".to_owned() } else { name.to_owned() };
     let why = format!("the repo has no {} in `{}`", selector.kind.name, shown(&wanted.name));
     let help = match known.as_slice() {
@@ -161,22 +179,24 @@ fn select_matching<'o>(
 }
 
 /// The objects of the selector's namespace.
-fn other_namespace<'o>(
+fn other_namespace<'c, 'o>(
     policy: &Object,
     selector: &TemplateSelector,
-    objects: Vec<&'o Object>,
-) -> Result<Vec<&'o Object>, Miss> {
+    objects: Vec<&'c Candidate<'o>>,
+) -> Result<Vec<&'c Candidate<'o>>, Miss> {
     let Some(namespace) = &selector.namespace else { return Ok(objects) };
-    let matching: Vec<&Object> = objects
+    let matching: Vec<&Candidate<'_>> = objects
         .iter()
-        .filter(|object| object.id.namespace.as_deref() == Some(namespace.name.as_str()))
+        .filter(|one| one.object.id.namespace.as_deref() == Some(namespace.name.as_str()))
         .copied()
         .collect();
     if !matching.is_empty() {
         return Ok(matching);
     }
     let kind = &selector.kind.name;
-    if objects.iter().all(|object| object.id.namespace.is_none()) {
+    work::charge_steps(STEPS_PER_NAME * objects.len() as u64);
+    let ids = || objects.iter().map(|one| &one.object.id);
+    if ids().all(|id| id.namespace.is_none()) {
         let why = format!(
             "a {} only selects in its namespace, and {kind} objects have no namespace",
             policy.id.kind
@@ -187,12 +207,12 @@ fn other_namespace<'o>(
     let own = namespace.pointer == "/metadata/namespace";
     let of_policy = if own { format!(" of the {}", policy.id.kind) } else { String::new() };
     let why = format!("the repo has no {kind} in the namespace `{}`{of_policy}", namespace.name);
-    let named = objects.iter().filter(|o| selector.name.as_ref().is_none_or(|name| name.name == o.id.name));
-    let named = distinct_names(named.filter_map(|object| object.id.namespace.as_deref()));
+    let named = ids().filter(|id| selector.name.as_ref().is_none_or(|name| name.name == id.name));
+    let named = distinct_names(named.filter_map(|id| id.namespace.as_deref()));
     let help = match (named.as_slice(), &selector.name) {
         ([one], Some(name)) => format!("{kind} `{}` is in the namespace `{one}`", name.name),
         ([], _) => {
-            let all = distinct_names(objects.iter().filter_map(|object| object.id.namespace.as_deref()));
+            let all = distinct_names(ids().filter_map(|id| id.namespace.as_deref()));
             suggest_instead(&namespace.name, &all, "namespace")
         }
         (several, _) => suggest_instead(&namespace.name, several, "namespace"),
@@ -200,36 +220,43 @@ fn other_namespace<'o>(
     Err(Miss::new(namespace, why, help.replace("the repo has", "the namespaces with such objects are")))
 }
 
-fn other_name(selector: &TemplateSelector, objects: &[&Object], of_kind: &[&Object]) -> Option<Miss> {
+fn other_name(
+    selector: &TemplateSelector,
+    objects: &[&Candidate<'_>],
+    of_kind: &[Candidate<'_>],
+) -> Option<Miss> {
     let name = selector.name.as_ref()?;
-    if objects.iter().any(|object| object.id.name == name.name) {
+    if objects.iter().any(|one| one.object.id.name == name.name) {
         return None;
     }
     let kind = &selector.kind.name;
     let place = selector.namespace.as_ref();
     let place = place.map_or_else(String::new, |namespace| format!(" in the namespace `{}`", namespace.name));
     let why = format!("the repo has no {kind} `{}`{place}", name.name);
-    let elsewhere = of_kind.iter().find(|object| object.id.name == name.name);
-    let help = match elsewhere.and_then(|object| object.id.namespace.as_ref()) {
+    let elsewhere = of_kind.iter().find(|one| one.object.id.name == name.name);
+    let help = match elsewhere.and_then(|one| one.object.id.namespace.as_ref()) {
         Some(namespace) => format!("{kind} `{}` is in the namespace `{namespace}`", name.name),
         None => {
-            suggest_instead(&name.name, &distinct_names(objects.iter().map(|o| o.id.name.as_str())), kind)
+            work::charge_steps(STEPS_PER_NAME * objects.len() as u64);
+            let names = distinct_names(objects.iter().map(|one| one.object.id.name.as_str()));
+            suggest_instead(&name.name, &names, kind)
         }
     };
     Some(Miss::new(name, why, help))
 }
 
-fn other_labels(selector: &TemplateSelector, objects: &[&Object]) -> Option<Miss> {
+fn other_labels(selector: &TemplateSelector, objects: &[&Candidate<'_>]) -> Option<Miss> {
     let (labels, pointer) = selector.labels.as_ref()?;
     let read =
         LabelSelector::deserialize(labels).ok().filter(|selector| selector.find_mistake().is_none())?;
-    if objects.iter().any(|object| read.matches(&object.labels())) {
+    if objects.iter().any(|one| read.matches(&one.labels)) {
         return None;
     }
     let kind = &selector.kind.name;
     let at = |pointer: String, why: String, help: String| Some(Miss { pointer, why, help });
-    let all: Vec<_> = objects.iter().map(|object| object.labels()).collect();
+    let all: Vec<&Labels> = objects.iter().map(|one| &one.labels).collect();
     for (key, value) in &read.match_labels {
+        work::charge_steps(STEPS_PER_NAME * all.len() as u64);
         let place = format!("{pointer}/matchLabels/{}", federate_kubernetes::pointer::escape(key));
         let values = distinct_names(all.iter().filter_map(|labels| labels.get(key)).map(String::as_str));
         if values.is_empty() {

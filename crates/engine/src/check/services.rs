@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_kubernetes::object::string_map;
 use federate_kubernetes::schema::{Cursor, find_similar};
-use federate_kubernetes::{Finding, Labels, Object};
+use federate_kubernetes::{Finding, Labels, Object, work};
 use federate_repo::Repo;
 
 use super::suggest_instead;
+use crate::work_limit::map_charged;
 
 /// Where workloads have the template of their pods.
 const TEMPLATE_POINTERS: [&str; 3] = ["/spec/template", "/spec/jobTemplate/spec/template", ""];
@@ -69,12 +69,10 @@ pub(super) fn find_mistyped(repo: &Repo) -> Vec<Finding> {
         }
     }
     let none = Namespace::default();
-    services
-        .into_par_iter()
-        .flat_map_iter(|(service, labels)| {
-            check_service(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
-        })
-        .collect()
+    let found = map_charged(&services, |(service, labels)| {
+        check_service(service, labels, pods.get(&service.id.namespace.as_deref()).unwrap_or(&none))
+    });
+    found.into_iter().flatten().collect()
 }
 
 /// The pods of the workloads of a namespace.
@@ -128,12 +126,16 @@ fn check_service(service: &Object, labels: &str, namespace: &Namespace<'_>) -> V
         return Vec::new();
     }
     let selected = namespace.select_pods(&selector);
+    work::charge_steps(selected.len() as u64);
     if selected.is_empty() {
         return find_near_label(service, &place, &selector, &namespace.pods).into_iter().collect();
     }
     let known: Vec<&str> = selected.iter().flat_map(|pods| pods.ports.iter().copied()).collect();
     let targets = body.field("spec").field("ports").items().map(|port| port.field("targetPort").clone());
-    let missing = targets.filter(|port| !port.as_text().is_empty() && !known.contains(&port.as_text()));
+    let missing = targets.filter(|port| {
+        work::charge_items(known.len());
+        !port.as_text().is_empty() && !work::is_exceeded() && !known.contains(&port.as_text())
+    });
     missing
         .map(|port| {
             let message = format!("the pods that the Service selects have no port `{}`", port.as_text());
@@ -152,7 +154,8 @@ fn find_near_label(
     selector: &Labels,
     pods: &[Pods<'_>],
 ) -> Option<Finding> {
-    pods.iter().find_map(|pods| {
+    pods.iter().take_while(|_| !work::is_exceeded()).find_map(|pods| {
+        work::charge_steps(1 + selector.len() as u64);
         let differing: Vec<(&String, &String)> =
             selector.iter().filter(|(key, value)| pods.labels.get(*key) != Some(value)).collect();
         let [(key, value)] = differing.as_slice() else { return None };

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use federate_apiserver::ResourceKind;
 use federate_apiserver::lint::{KUBERNETES_VERSION, Problem, ProblemEffect, find_problems};
 use federate_kubernetes::kinds::find_scope;
 use federate_kubernetes::schema::check_metadata;
-use federate_kubernetes::{Finding, Object, ObjectRef, Severity};
+use federate_kubernetes::{Finding, Object, ObjectRef, Severity, work};
 use federate_repo::{Repo, Role};
+
+use crate::work_limit::map_charged;
+
+/// The steps of checking a value.
+const STEPS_PER_VALUE: u64 = 10;
 
 /// The findings about templates, and about the templates in federated objects and envelopes.
 pub(super) fn find_refused(
@@ -18,7 +22,7 @@ pub(super) fn find_refused(
     kinds: &RepoKinds,
     wrapped: &BTreeMap<ObjectRef, ObjectRef>,
 ) -> Vec<Finding> {
-    let templates = repo.templates.par_iter().flat_map_iter(|template| {
+    let templates = map_charged(&repo.templates, |template| {
         let object = &template.object;
         if kinds.get(&object.body).is_none() {
             return check_metadata(object);
@@ -26,7 +30,7 @@ pub(super) fn find_refused(
         let problems = kinds.find_problems(&object.body, "").into_iter();
         problems.map(|problem| build_finding(object, problem, &schema_name(&object.id))).collect()
     });
-    let mut found: Vec<Finding> = templates.collect();
+    let mut found: Vec<Finding> = templates.into_iter().flatten().collect();
     for claimed in &repo.claimed {
         let object = &claimed.object;
         for (pointer, body) in embedded_templates(object, claimed.role, wrapped) {
@@ -112,6 +116,10 @@ impl RepoKinds {
     /// The problems of an object, as pointers below `prefix`. Files that are encrypted by SOPS have none.
     pub(super) fn find_problems(&self, body: &Value, prefix: &str) -> Vec<Problem> {
         let Some(kind) = self.get(body).filter(|_| body.get("sops").is_none()) else { return Vec::new() };
+        work::charge_steps(STEPS_PER_VALUE * work::count_values(body));
+        if work::is_exceeded() {
+            return Vec::new();
+        }
         find_problems(kind, body)
             .into_iter()
             .map(|problem| Problem { pointer: format!("{prefix}{}", problem.pointer), ..problem })

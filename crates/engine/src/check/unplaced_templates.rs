@@ -8,21 +8,39 @@ use federate_dialect::references::{LocatedName, TemplateSelector};
 use federate_dialect::{Dialect, UnplacedFollower, UnplacedFollowerReason};
 use federate_kubernetes::schema::{find_nearest, find_similar};
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Finding, Labels, Object, ObjectRef};
+use federate_kubernetes::{Finding, Labels, Object, ObjectRef, work};
 use federate_repo::Role;
 
 use crate::Engine;
 
+/// The steps of comparing a template with a selector.
+const STEPS_PER_COMPARISON: u64 = 2;
+
 /// The selectors of all placement policies, to compare templates with.
 pub(crate) struct PlacementSelectors<'e> {
     engine: &'e Engine<'e>,
-    selectors: Vec<(&'e Object, TemplateSelector)>,
+    selectors: Vec<PlacementSelector<'e>>,
     /// The policies with errors.
     in_error: BTreeSet<&'e ObjectRef>,
     /// The templates that would follow another object.
     unfollowed: BTreeMap<ObjectRef, UnplacedFollower>,
     /// What to do about a template that no policy nearly selects.
     advice: &'static str,
+}
+
+/// A selector of a policy.
+struct PlacementSelector<'e> {
+    policy: &'e Object,
+    selector: TemplateSelector,
+    /// The labels that it asks for; `Err` if they cannot be read.
+    labels: Result<Option<LabelSelector>, serde_json::Error>,
+}
+
+impl<'e> PlacementSelector<'e> {
+    fn new(policy: &'e Object, selector: TemplateSelector) -> Self {
+        let written = selector.labels.as_ref().map(|(written, _)| LabelSelector::deserialize(written));
+        Self { policy, labels: written.transpose(), selector }
+    }
 }
 
 /// Why a template is placed nowhere.
@@ -91,7 +109,7 @@ impl<'e> PlacementSelectors<'e> {
         let selectors = policies.flat_map(|claimed| {
             let dialect = engine.dialects.get(claimed.dialect);
             let all = dialect.map(|dialect| dialect.find_references(&claimed.object).selectors);
-            all.into_iter().flatten().map(|selector| (&claimed.object, selector))
+            all.into_iter().flatten().map(|selector| PlacementSelector::new(&claimed.object, selector))
         });
         let in_error = findings.iter().filter(|finding| finding.is_error());
         let places = |role| matches!(role, Role::Placement | Role::Bundle);
@@ -113,8 +131,9 @@ impl<'e> PlacementSelectors<'e> {
 
     /// Why a template is placed nowhere, and what to do.
     pub(crate) fn find_reason(&self, template: &Object) -> UnplacedReason {
-        let relations =
-            || self.selectors.iter().map(|(policy, selector)| (*policy, selector_match(selector, template)));
+        let labels = template.labels();
+        let selectors = || self.selectors.iter().take_while(|_| !work::is_exceeded());
+        let relations = || selectors().map(|one| (one.policy, compare_selector(one, template, &labels)));
         let selecting: Vec<&Object> = relations()
             .filter(|(_, one)| matches!(one, SelectorMatch::Selects))
             .map(|(policy, _)| policy)
@@ -205,7 +224,7 @@ impl PlacementSelectors<'_> {
         let names_it = |selector: &TemplateSelector| {
             selector.with_content && selector.name.as_ref().is_some_and(|n| n.name == *namespace)
         };
-        let (policy, _) = self.selectors.iter().find(|(_, selector)| names_it(selector))?;
+        let PlacementSelector { policy, .. } = self.selectors.iter().find(|one| names_it(&one.selector))?;
         let is_namespace = |object: &Object| object.id.kind == "Namespace" && object.id.name == *namespace;
         if self.engine.repo.templates.iter().any(|template| is_namespace(&template.object)) {
             return None;
@@ -219,7 +238,9 @@ impl PlacementSelectors<'_> {
 }
 
 /// Compares a template with a selector. At most one field may differ, and only by what looks like a typo.
-fn selector_match(selector: &TemplateSelector, template: &Object) -> SelectorMatch {
+fn compare_selector(one: &PlacementSelector<'_>, template: &Object, labels: &Labels) -> SelectorMatch {
+    work::charge_steps(STEPS_PER_COMPARISON);
+    let selector = &one.selector;
     if selector.with_content && template.id.namespace.is_some() {
         return match_namespace(selector, template);
     }
@@ -244,7 +265,7 @@ fn selector_match(selector: &TemplateSelector, template: &Object) -> SelectorMat
         }
         near = Some(SelectorMatch::Nearly { what, wanted: wanted.name.clone(), has: has.to_owned() });
     }
-    match (differing_label(selector, &template.labels()), near) {
+    match (differing_label(&one.labels, labels), near) {
         (Label::Equal, None) => SelectorMatch::Selects,
         (Label::Equal, Some(near)) => near,
         (Label::Typo(wanted, has), None) => SelectorMatch::Nearly { what: "label", wanted, has },
@@ -287,9 +308,12 @@ enum Label {
     Differ,
 }
 
-fn differing_label(selector: &TemplateSelector, labels: &Labels) -> Label {
-    let Some((written, _)) = &selector.labels else { return Label::Equal };
-    let Ok(wanted) = LabelSelector::deserialize(written) else { return Label::Differ };
+fn differing_label(wanted: &Result<Option<LabelSelector>, serde_json::Error>, labels: &Labels) -> Label {
+    let wanted = match wanted {
+        Ok(Some(wanted)) => wanted,
+        Ok(None) => return Label::Equal,
+        Err(_) => return Label::Differ,
+    };
     if wanted.matches(labels) {
         return Label::Equal;
     }

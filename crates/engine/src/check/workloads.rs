@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rayon::prelude::*;
 use serde_json::Value;
 
 use federate_kubernetes::schema::{Cursor, find_nearest, find_similar};
-use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef, finding, work};
 use federate_repo::Repo;
+
+use crate::work_limit::map_charged;
 
 /// References in the spec of pods: the path of the name, and the kind. `*` stands for the items of a list.
 const POD_REFERENCES: [(&str, &str); 14] = [
@@ -51,10 +52,11 @@ pub(super) fn find_missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>
     for id in templates.chain(repo.claimed.iter().map(|claimed| &claimed.object.id)).chain(wrapped.values()) {
         names.entry((&id.kind, id.namespace.as_deref())).or_default().insert(&id.name);
     }
-    let of = |object: &Object| {
-        object_references(object).into_iter().filter_map(|one| one.into_finding(object, &names)).collect()
-    };
-    repo.templates.par_iter().flat_map_iter(|template| -> Vec<Finding> { of(&template.object) }).collect()
+    let found = map_charged(&repo.templates, |template| -> Vec<Finding> {
+        let references = object_references(&template.object).into_iter();
+        references.filter_map(|one| one.into_finding(&template.object, &names)).collect()
+    });
+    found.into_iter().flatten().collect()
 }
 
 /// The finding about a Job that its cluster deletes when it has finished, so that the next apply creates it again. `body`
@@ -112,6 +114,10 @@ impl Reference {
         let known = known.filter(|known| known.len() <= MAX_SEARCHED);
         let known: Vec<&str> = known.into_iter().flatten().copied().collect();
         let near = find_similar(&name, &known);
+        work::charge_steps(names.len() as u64);
+        if work::is_exceeded() {
+            return None;
+        }
         // The kind itself can be mistyped.
         let named = names.iter().filter(|((_, of), all)| *of == namespace && all.contains(name.as_str()));
         let kinds: Vec<&str> = named.map(|((kind, _), _)| *kind).collect();

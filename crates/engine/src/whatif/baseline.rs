@@ -24,8 +24,12 @@ use federate_dialect::{
     ChangedRows, ClusterDependency, DecisionSubject, DialectDecisions, Dialects, PlacedClusters, Placement,
     Plan, PolicyPlanner, PreviousPlan, RowKey, TemplateReads,
 };
-use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, Finding, ObjectRef, work};
 use federate_repo::Repo;
+
+/// The steps of reading a row or a template, and of compiling a policy.
+const STEPS_PER_ROW: u64 = 20;
+const STEPS_PER_POLICY: u64 = 200;
 
 /// A repo with its inventory and its plan, from which scenarios start.
 pub struct Baseline<'s> {
@@ -106,6 +110,7 @@ impl<'s> Baseline<'s> {
         plan: &'s Plan,
         settings: &EngineSettings,
     ) -> Self {
+        work::charge_steps(STEPS_PER_ROW * plan.placements.len() as u64);
         let previous = PreviousPlan::new(plan.clone());
         let mut shared = SharedRows::default();
         let rows: Vec<Arc<Placement>> = previous.rows().iter().map(|row| shared.share_row(row)).collect();
@@ -206,6 +211,8 @@ impl<'s> Baseline<'s> {
 
     /// The control planes over the repo and the inventory of a scenario.
     pub(super) fn build_engine<'e>(&'e self, world: &'e ScenarioInput<'_>) -> Engine<'e> {
+        let Repo { templates, claimed, .. } = world.repo.as_ref();
+        work::charge_steps(STEPS_PER_ROW * templates.len() as u64 + STEPS_PER_POLICY * claimed.len() as u64);
         Engine::new(self.dialects, &world.repo, &world.clusters, &self.settings)
     }
 
@@ -224,6 +231,7 @@ impl<'s> Baseline<'s> {
         if anew {
             return PlanVariation::from_plan(self, engine.compute_plan().plan);
         }
+        work::charge_steps(self.rows.len() as u64);
         let changed = self.changed_clusters(&world.clusters);
         let decided: Vec<RepeatedDecisions<'_>> = (self.planes.iter().zip(engine.planes.iter()))
             .map(|(kept, (_, plane))| {

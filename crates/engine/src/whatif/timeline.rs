@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,10 +20,11 @@ use super::{Baseline, FreeResource, ReplicaLoss, Scenario, ScenarioEvent, Scenar
 use crate::Engine;
 use crate::change::{RenderingChanges, RenderingSide, RowVersions};
 use crate::decision_groups::row_address;
+use crate::work_limit::map_charged;
 use federate_dialect::{
     BEFORE_SCENARIO, Dialect, Dialects, Evictions, FailoverOutcome, Placement, RowKey, ScenarioMoment,
 };
-use federate_kubernetes::{Cluster, ClusterName, Taint};
+use federate_kubernetes::{Cluster, ClusterName, Taint, work};
 
 /// The most stages of a scenario.
 const MAX_STAGES: usize = 64;
@@ -182,7 +182,7 @@ impl TimelineRun<'_> {
 
     fn run_stages(&mut self, mut changed: bool) {
         let mut left = MAX_STAGES;
-        while left > 0 {
+        while left > 0 && !work::is_exceeded() {
             let Some(((seconds, _), mut step)) = self.steps.pop_first() else { return };
             changed |= step.changes_inventory();
             let before = Arc::clone(&self.timeline.world);
@@ -303,19 +303,17 @@ impl TimelineRun<'_> {
         };
         let moment = ScenarioMoment { seconds, since: &since, failover: self.options.failover };
         let all = self.group_rows();
-        let done: Vec<_> = all
-            .par_iter()
-            .map(|group| {
-                let plane = engine.control_plane(&group.row.dialect)?;
-                let mut done = plane.simulate_failover(&group.row, &group.evicted, &moment);
-                (done != FailoverOutcome::default()).then(|| {
-                    let mut evicted = group.evicted.as_ref().clone();
-                    evicted.retain(|cluster, _| !done.finished.contains(cluster));
-                    evicted.extend(done.evicted.iter().map(|cluster| (cluster.clone(), seconds)));
-                    (done.placement.take().map(Arc::new), Arc::new(evicted), done)
-                })
+        let done = map_charged(&all, |group| {
+            let plane = engine.control_plane(&group.row.dialect)?;
+            work::charge_items(group.row.clusters.len());
+            let mut done = plane.simulate_failover(&group.row, &group.evicted, &moment);
+            (done != FailoverOutcome::default()).then(|| {
+                let mut evicted = group.evicted.as_ref().clone();
+                evicted.retain(|cluster, _| !done.finished.contains(cluster));
+                evicted.extend(done.evicted.iter().map(|cluster| (cluster.clone(), seconds)));
+                (done.placement.take().map(Arc::new), Arc::new(evicted), done)
             })
-            .collect();
+        });
         let mut counts = EvictionCounts::default();
         for (group, done) in all.iter().zip(done) {
             let Some((row, evictions, done)) = done else { continue };

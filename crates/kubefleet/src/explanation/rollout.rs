@@ -38,7 +38,7 @@ pub(super) fn explain_rollout(
     let others = plane.input.repo.claimed_objects(NAME, Role::Other);
     let strategies = others.filter(|o| o.id.kind.ends_with("StagedUpdateStrategy"));
     let budget = find_budget(plane, &subject.object);
-    let waves = waves::group_by_wave(subject.items.iter().map(|item| &item.id)).into_iter();
+    let waves = waves::group_by_wave(subject.items().iter().map(|item| &item.id)).into_iter();
     RolloutExplanation {
         rolling: first_round(subject, decision, &bindings, now, behaviour),
         next: next_hub_round(subject, &bindings, now, behaviour),

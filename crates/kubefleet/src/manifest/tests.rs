@@ -46,7 +46,7 @@ fn shown(rules: &[Object], per_cluster: bool) -> Vec<Vec<(String, String)>> {
     let (overrides, findings) = Overrides::new(rules.iter());
     assert!(findings.is_empty());
     let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
-    let sending = PlacementManifests::new(&overrides, &placement, items, &clusters.each_ref());
+    let sending = PlacementManifests::new(&overrides, &placement, items.into(), &clusters.each_ref());
     let show = |variant: &ManifestVariant| {
         let sent = match &variant.rendered {
             Ok(rendered) => format!("{} of {}", rendered.body["spec"], rendered.changes.len()),

@@ -4,7 +4,7 @@
 //! objects except envelopes. Only envelopes among its own objects can be selected, and before main the
 //! namespaced objects of update runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::envelope;
 use crate::kinds;
@@ -15,6 +15,7 @@ use federate_repo::Repo;
 use serde_json::Value;
 
 use super::SelectedObject;
+use super::api::ResourceSelectorTerm;
 
 /// The objects from which a placement selects.
 #[derive(Debug)]
@@ -23,6 +24,9 @@ pub(crate) struct HubIndex<'a> {
     /// By group and kind.
     by_kind: BTreeMap<&'a str, BTreeMap<&'a str, Vec<usize>>>,
     by_namespace: BTreeMap<&'a str, Vec<usize>>,
+    by_name: HashMap<&'a str, Vec<usize>>,
+    /// By the key and the value of each label.
+    by_label: HashMap<(&'a str, &'a str), Vec<usize>>,
     /// Custom resources that the repo defines or uses.
     custom: BTreeMap<(&'a str, &'a str), Scope>,
     /// The groups of those kinds.
@@ -60,6 +64,8 @@ impl<'a> HubIndex<'a> {
             objects,
             by_kind: BTreeMap::new(),
             by_namespace: BTreeMap::new(),
+            by_name: HashMap::new(),
+            by_label: HashMap::new(),
             custom: BTreeMap::new(),
             groups: BTreeSet::new(),
             versions: BTreeMap::new(),
@@ -77,6 +83,13 @@ impl<'a> HubIndex<'a> {
         let id = &object.id;
         let kind = (id.group(), id.kind.as_str());
         self.by_kind.entry(kind.0).or_default().entry(kind.1).or_default().push(index);
+        self.by_name.entry(&id.name).or_default().push(index);
+        let labels = object.value_at(&["metadata", "labels"]).and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flatten() {
+            if let Some(value) = value.as_str() {
+                self.by_label.entry((key, value)).or_default().push(index);
+            }
+        }
         if let Some(namespace) = &id.namespace {
             self.by_namespace.entry(namespace).or_default().push(index);
             if kind == ("", "Service") {
@@ -128,6 +141,25 @@ impl<'a> HubIndex<'a> {
 
     pub(super) fn of_kind(&self, group: &str, kind: &str) -> impl Iterator<Item = SelectedObject<'a>> {
         self.objects_at(self.by_kind.get(group).and_then(|kinds| kinds.get(kind)))
+    }
+
+    /// The objects of a kind among which are all that a selector by name or labels selects: those with the name, or with the
+    /// rarest of the labels.
+    pub(super) fn find_candidates(&self, selector: &ResourceSelectorTerm) -> Vec<SelectedObject<'a>> {
+        let (group, kind) = (selector.group.as_str(), selector.kind.as_str());
+        let labels = selector.label_selector.iter().flat_map(|labels| &labels.match_labels);
+        let by_labels = labels.map(|(key, value)| self.by_label.get(&(key.as_str(), value.as_str())));
+        let rarest = by_labels.min_by_key(|at| at.map_or(0, Vec::len));
+        let at = match rarest {
+            _ if !selector.name.is_empty() => self.by_name.get(selector.name.as_str()),
+            Some(at) => at,
+            None => return self.of_kind(group, kind).collect(),
+        };
+        let is_of_kind = |one: &SelectedObject<'a>| {
+            let id = &one.object().id;
+            id.group() == group && id.kind == kind
+        };
+        self.objects_at(at).filter(is_of_kind).collect()
     }
 
     pub(super) fn of_namespace(&self, namespace: &str) -> impl Iterator<Item = SelectedObject<'a>> {

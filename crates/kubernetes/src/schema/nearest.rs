@@ -1,10 +1,16 @@
 //! Suggestions for mistyped names.
 
+use crate::work;
+
 /// The largest number of edits that counts as a typo.
 const MAX_TYPO_EDITS: usize = 2;
 
 /// The shortest part of a name that suggests it.
 const MIN_PART_LENGTH: usize = 3;
+
+/// The steps of the distance to one known name, and of all comparisons with it that a search of similar names makes.
+const STEPS_PER_DISTANCE: u64 = 4;
+const STEPS_PER_COMPARISON: u64 = 8;
 
 /// The most known names among which a similar one is searched by edits: each of many names may be searched among many others.
 const MAX_KNOWN: usize = 1000;
@@ -12,12 +18,14 @@ const MAX_KNOWN: usize = 1000;
 /// The known name nearest to `name`: equal except for case, or at most two edits away (but not the whole
 /// name). The first of several equally near names.
 pub fn find_nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
+    work::charge_items(known.len());
     if let Some(same) = known.iter().find(|known| known.eq_ignore_ascii_case(name)) {
         return Some(same);
     }
-    if known.len() > MAX_KNOWN {
+    if known.len() > MAX_KNOWN || work::is_exceeded() {
         return None;
     }
+    work::charge_steps(STEPS_PER_DISTANCE * known.len() as u64);
     let distances = known.iter().map(|known| (edit_distance(name, known), *known));
     let (_, nearest) = distances
         .filter(|(edits, known)| *edits <= MAX_TYPO_EDITS && *edits < known.len())
@@ -32,6 +40,7 @@ pub fn find_similar<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
         return find_nearest(name, known);
     }
     let wanted = remove_separators(name);
+    work::charge_steps(STEPS_PER_COMPARISON * known.len() as u64);
     find_nearest(name, known)
         .or_else(|| find_only(known, |bare| bare == wanted))
         .or_else(|| {

@@ -6,6 +6,8 @@
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
+use federate_kubernetes::work;
+
 use super::CelVariable;
 use super::check::FunctionCall;
 use super::functions::call_function;
@@ -13,6 +15,9 @@ use super::value::{CelValue, EvaluationError, Outcome};
 
 /// The most steps of an evaluation. The hub's own limit is a cost that is not the number of steps.
 const MAX_STEPS: u64 = 100_000;
+
+/// The steps of an evaluation, besides its own.
+const STEPS_OF_EVALUATION: u64 = 10;
 
 /// Where the scores of a cluster come from.
 pub(crate) trait ScoreSource {
@@ -29,6 +34,7 @@ pub(super) fn evaluate(
 ) -> Result<bool, &'static str> {
     let mut evaluator = Evaluator { variable, object, scores, variables: Vec::new(), steps: 0 };
     let outcome = evaluator.evaluate(root);
+    work::charge_steps(STEPS_OF_EVALUATION + 2 * evaluator.steps);
     match outcome {
         _ if evaluator.steps > MAX_STEPS => Err("it takes too many steps"),
         Err(EvaluationError::Unsupported(what)) => Err(what),

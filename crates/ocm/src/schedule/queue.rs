@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use federate_kubernetes::ClusterName;
+use federate_kubernetes::{ClusterName, work};
 
 use crate::memory::Decisions;
 use crate::schedule::score::Usage;
@@ -40,7 +40,7 @@ pub(crate) fn run_queue(
     let mut queue: VecDeque<usize> = order.into_iter().collect();
     while let Some(at) = queue.pop_front() {
         let Some(subject) = subjects.get(at).filter(|subject| subject.skipped().is_none()) else { continue };
-        if run.history.len() >= limit {
+        if run.history.len() >= limit || work::is_exceeded() {
             run.settles = false;
             break;
         }

@@ -8,11 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use federate_kubernetes::{ClusterName, Object};
+use federate_kubernetes::{ClusterName, Object, work};
 
 use crate::api::{AddOnCoordinate, PrioritizerPolicy, ScoreCoordinate, ScoreStatus};
 use crate::memory::Decisions;
 use crate::schedule::Hub;
+
+/// The steps of a score, which is kept.
+const STEPS_PER_SCORE: u64 = 8;
 
 /// The best score.
 const MAX_SCORE: i64 = 100;
@@ -57,6 +60,7 @@ impl Weights {
                 "BuiltIn".clone_into(&mut coordinate.kind);
             }
             let weight = config.weight.unwrap_or(1);
+            work::charge_items(weights.len());
             let is_same = |known: &ScoreCoordinate| known.add_on.is_none() && *known == coordinate;
             match weights.iter_mut().find(|(known, _)| is_same(known)) {
                 Some(known) => known.1 = weight,
@@ -172,6 +176,10 @@ impl ScoreContext<'_> {
         passed: &[usize],
         expired: &mut BTreeSet<String>,
     ) -> Vec<Option<i64>> {
+        work::charge_steps(STEPS_PER_SCORE * passed.len() as u64);
+        if work::is_exceeded() {
+            return Vec::new();
+        }
         match prioritizer {
             Prioritizer::Balance => self.score_balance(passed),
             Prioritizer::Steady => {

@@ -4,6 +4,7 @@
 //! before. A toleration with seconds counts until that time after the taint was added, whatever its effect; one that has
 //! run out is passed over. Without a clock, none has run out.
 
+use federate_kubernetes::work;
 use jiff::{SignedDuration, Timestamp};
 
 /// The time for tolerations that end.
@@ -48,6 +49,7 @@ pub(crate) fn find_untolerated<'m>(
     clock: TolerationClock,
 ) -> Option<&'m MemberTaint> {
     member.taints.iter().find(|taint| {
+        work::charge_items(tolerations.len());
         let matters = match taint.effect.as_str() {
             NO_SELECT => true,
             NO_SELECT_IF_NEW => !was_selected,
@@ -100,6 +102,7 @@ fn expiry(taint: &MemberTaint, toleration: &Toleration) -> Option<Timestamp> {
 pub(super) fn expires_later(member: &Member<'_>, tolerations: &[Toleration], clock: TolerationClock) -> bool {
     let mut expires = false;
     for taint in member.taints.iter().filter(|taint| taint.effect == NO_SELECT) {
+        work::charge_items(tolerations.len());
         match tolerations.iter().find(|toleration| is_tolerated(taint, toleration, clock)) {
             Some(toleration) => expires |= toleration.seconds.is_some(),
             None => return false,

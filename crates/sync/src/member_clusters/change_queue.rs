@@ -12,6 +12,8 @@ const MIN_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 /// So many comparisons in a row may find nothing until pauses grow.
 const FRUITLESS_LIMIT: u32 = 5;
+/// If more objects have changed, all are compared.
+const MAX_OBJECTS: usize = 10_000;
 /// A cluster in which nothing has changed for this long is compared at once again.
 const QUIET_PERIOD: Duration = Duration::from_secs(30);
 
@@ -51,7 +53,7 @@ impl ChangedClusters {
         let fresh = WaitingCluster { due, objects: Some(BTreeSet::new()) };
         let waiting = self.waiting.entry(cluster.to_owned()).or_insert(fresh);
         match (&mut waiting.objects, object) {
-            (Some(objects), Some(object)) => drop(objects.insert(object)),
+            (Some(objects), Some(object)) if objects.len() < MAX_OBJECTS => drop(objects.insert(object)),
             (all, _) => *all = None,
         }
     }

@@ -224,7 +224,7 @@ impl Reconciliation<'_> {
     /// A session over recorded clusters, which need no source to be reached.
     pub(crate) fn open_recorded(&self, clusters: &[&AppliedCluster]) -> Session {
         let source = RecordedClusters::new(clusters);
-        let common = SessionCache::new(self.env.dialects, self.env.builder.clone()).session_options();
+        let common = SessionCache::new(self.env).session_options();
         Session::open(&source, SessionOptions { read: ReadOptions::default(), ..common })
     }
 

@@ -10,7 +10,7 @@ use git2::Oid;
 
 use federate_dialect::{Dialects, Plan};
 use federate_engine::actions::RepoRef;
-use federate_engine::previous;
+use federate_engine::{StepAllowance, previous};
 use federate_repo::build::Builder;
 use federate_repo::{ReadOptions, Source, normalize_path};
 use federate_session::{Provenance, Session, SessionOptions, UnreachableClusters, UpdateScope};
@@ -19,6 +19,7 @@ use federate_source::git::{self, GitLocation, GitRevision};
 use federate_sync_api::record::compute_digest;
 use federate_sync_api::status::SyncReason;
 
+use crate::environment::Environment;
 use crate::member_clusters::tracker::ClusterTracker;
 use crate::observe::InventoryStatus;
 use crate::plan::changes::RenderedObjects;
@@ -45,6 +46,7 @@ enum CheckoutVersion {
 pub struct SessionCache {
     pub(crate) dialects: Dialects,
     builder: Option<Arc<dyn Builder>>,
+    allowance: StepAllowance,
     /// What of the source is read.
     read_options: ReadOptions,
     cached: Option<CachedSession>,
@@ -158,10 +160,11 @@ impl Checkout {
 
 impl SessionCache {
     /// Nothing is kept yet.
-    pub(crate) fn new(dialects: Dialects, builder: Option<Arc<dyn Builder>>) -> Self {
+    pub(crate) fn new(env: &Environment<'_>) -> Self {
         Self {
-            dialects,
-            builder,
+            dialects: env.dialects,
+            builder: env.builder.clone(),
+            allowance: env.allowance,
             read_options: ReadOptions::default(),
             cached: None,
             observed: None,
@@ -183,8 +186,8 @@ impl SessionCache {
 
     /// The options of a session over the source.
     pub(crate) fn session_options(&self) -> SessionOptions {
-        let builder = self.builder.clone();
-        SessionOptions { read: self.read_options.clone(), builder, ..SessionOptions::new(self.dialects) }
+        let (read, builder) = (self.read_options.clone(), self.builder.clone());
+        SessionOptions { read, builder, allowance: self.allowance, ..SessionOptions::new(self.dialects) }
     }
 
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.

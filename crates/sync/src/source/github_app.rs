@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use federate_sync_api::record::compute_digest;
 use http::{Request, Uri, header};
+use http_body_util::{BodyExt, Limited};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
 use kube::client::Body;
@@ -28,6 +29,8 @@ use crate::source::credentials::{SecretData, proxy_address, read_text_key};
 
 /// The API of github.com.
 const GITHUB_API: &str = "https://api.github.com";
+/// The size of an answer; a token has a few hundred bytes, and the permissions of the App.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// How long a request may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long before its end a token is replaced.
@@ -120,7 +123,8 @@ async fn request_token(
     let answer = tokio::time::timeout(REQUEST_TIMEOUT, async {
         let answer = client.send(request).await.map_err(|_| "the server cannot be reached".to_owned())?;
         let status = answer.status();
-        let body = answer.into_body().collect_bytes().await.map_err(|error| error.to_string())?;
+        let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
+        let body = body.map_err(|_| "the server's answer is cut off, or too long".to_owned())?.to_bytes();
         Ok::<_, String>((status, body))
     });
     let (status, body) = answer.await.map_err(|_| "the server does not answer".to_owned())??;

@@ -227,7 +227,7 @@ impl Reconciliation<'_> {
         let opened = GitRevision::open_folder(place, &resolved).map_err(SourceError::from)?;
         let opened = Checkout::Revision(Box::new(opened.with_submodules(submodules)));
         let repo = self.find_repo(&opened);
-        let mut sessions = SessionCache::new(self.env.dialects, self.env.builder.clone());
+        let mut sessions = SessionCache::new(self.env);
         sessions.select_paths(&self.spec.source.paths);
         let session =
             Session::open(opened.as_source(), SessionOptions { previous, ..sessions.session_options() });
