@@ -555,7 +555,7 @@ impl RolloutRules for KubeFleetPlane<'_> {
         moment: &RolloutMoment<'_>,
     ) -> Option<RolloutStep> {
         let placement = self.find_subject(subject.policy)?;
-        let is_tracked = placement.items.iter().all(|item| health::is_tracked(&item.id));
+        let is_tracked = placement.items().iter().all(|item| health::is_tracked(&item.id));
         let controller = RolloutController {
             repo: self.input.repo,
             clusters: self.input.clusters,
