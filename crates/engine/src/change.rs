@@ -112,10 +112,10 @@ impl<T: Ord + Clone> SetDifference<T> {
         T: 't,
     {
         let (from, to): (BTreeSet<&T>, BTreeSet<&T>) = (from.collect(), to.collect());
-        let only = |these: &BTreeSet<&T>, those: &BTreeSet<&T>| {
-            these.difference(those).map(|item| (*item).clone()).collect()
-        };
-        Self { added: only(&to, &from), removed: only(&from, &to) }
+        Self {
+            added: to.difference(&from).map(|item| (*item).clone()).collect(),
+            removed: from.difference(&to).map(|item| (*item).clone()).collect(),
+        }
     }
 
     /// Whether both sides have the same items.
@@ -266,8 +266,8 @@ fn count_restarted_pods(objects: &mut [ObjectChange], from: &Plan, to: &Plan) {
             continue;
         };
         let pods = change.clusters.iter().map(|name| {
-            let replicas = |row: &Placement| row.clusters.find_cluster(name)?.replicas;
-            Some(replicas(before)?.min(replicas(after)?))
+            let before = before.clusters.find_cluster(name)?.replicas?;
+            Some(before.min(after.clusters.find_cluster(name)?.replicas?))
         });
         change.pods = pods.sum();
     }

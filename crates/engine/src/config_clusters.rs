@@ -42,15 +42,15 @@ fn build_cluster(
     let mut object = Object::from_manifest(body, repo.config_path());
     let at = positions.and_then(|positions| positions.locate_value(0, pointer));
     object.origin.line = at.map_or(object.origin.line, |at| at.line);
-    let effect = |effect| match effect {
-        TaintEffect::NoSchedule => "NoSchedule",
-        TaintEffect::PreferNoSchedule => "PreferNoSchedule",
-        TaintEffect::NoExecute => "NoExecute",
-    };
     let taints = configured.taints.iter().map(|taint| Taint {
         key: taint.key.clone(),
         value: taint.value.clone(),
-        effect: effect(taint.effect).to_owned(),
+        effect: match taint.effect {
+            TaintEffect::NoSchedule => "NoSchedule",
+            TaintEffect::PreferNoSchedule => "PreferNoSchedule",
+            TaintEffect::NoExecute => "NoExecute",
+        }
+        .to_owned(),
     });
     Cluster {
         provider: configured.provider.clone(),

@@ -32,17 +32,17 @@ pub(super) fn two_claims(repo: &Repo, placements: Vec<Placement>) -> (Vec<Placem
 }
 
 fn report_clash(repo: &Repo, a: &Placement, b: &Placement) -> Option<Finding> {
-    let by = |p: &Placement| match &p.policy {
-        Some(policy) if *policy != p.object => format!("{policy} ({})", p.dialect),
-        _ => format!("its own annotations or labels ({})", p.dialect),
-    };
-    let policy = |p: &Placement| {
-        let claimed = repo.claimed.iter().find(|c| Some(&c.object.id) == p.policy.as_ref());
-        claimed.map(|c| &c.object)
-    };
     let template = repo.find_template(&a.object).map(|t| &t.object);
-    let place = template.or_else(|| policy(a)).or_else(|| policy(b))?;
-    let message = format!("{} is placed by both {} and {}", a.object, by(a), by(b));
+    let policies = [a, b].into_iter().filter_map(|row| {
+        let policy = row.policy.as_ref()?;
+        repo.claimed.iter().find(|claimed| claimed.object.id == *policy)
+    });
+    let place = template.or_else(|| policies.map(|claimed| &claimed.object).next())?;
+    let [by_a, by_b] = [a, b].map(|row| match &row.policy {
+        Some(policy) if *policy != row.object => format!("{policy} ({})", row.dialect),
+        _ => format!("its own annotations or labels ({})", row.dialect),
+    });
+    let message = format!("{} is placed by both {by_a} and {by_b}", a.object);
     let mut finding = Finding::error("two-dialects", place, message)
         .with_help("let one dialect's policies select it, not both");
     finding.object = Some(a.object.clone());

@@ -122,14 +122,12 @@ impl DecisionGroups {
         subjects: &[DecisionSubject],
         is_undecided: impl Fn(&DecisionSubject) -> bool + Sync,
     ) -> Self {
-        let is_first = |subject: &DecisionSubject| engine.previous.find_row(&subject.object).is_none();
         let numbers = number_keys(
             subjects
                 .par_iter()
                 .map(|subject| {
-                    (is_first(subject) && is_undecided(subject))
-                        .then(|| plane.decision_key(&subject.object))
-                        .flatten()
+                    let is_first = engine.previous.find_row(&subject.object).is_none();
+                    (is_first && is_undecided(subject)).then(|| plane.decision_key(&subject.object)).flatten()
                 })
                 .collect(),
         );
@@ -139,13 +137,15 @@ impl DecisionGroups {
                 leaders.push(subject);
             }
         }
-        let decision = |_, subject: &&DecisionSubject| {
-            let decided = engine.decide_subject(plane, subject);
-            let cost = decision_cost(&decided);
-            (GroupDecision::new(subject.object.clone(), decided), cost)
-        };
-        let LimitedResults { results, stopped_at } =
-            engine.limit.run_items(&leaders, decision, |(_, cost)| *cost);
+        let LimitedResults { results, stopped_at } = engine.limit.run_items(
+            &leaders,
+            |_, subject| {
+                let decided = engine.decide_subject(plane, subject);
+                let cost = decision_cost(&decided);
+                (GroupDecision::new(subject.object.clone(), decided), cost)
+            },
+            |(_, cost)| *cost,
+        );
         let stopped_at = stopped_at.and_then(|at| leaders.get(at)).map(|subject| subject.object.clone());
         let decisions = results.into_iter().map(|(decision, _)| decision).collect();
         Self { numbers, decisions, stopped_at }

@@ -36,10 +36,10 @@ impl DecisionCache {
         if !before.shares_with(now) {
             return self.0.clear();
         }
-        let same = |object: &ObjectRef| before.find_row(object) == now.find_row(object);
         for decisions in self.0.values_mut() {
             decisions.retain(|subject, decided| {
-                same(subject) && decided.placements.iter().all(|placement| same(&placement.object))
+                let placed = decided.placements.iter().map(|placement| &placement.object);
+                placed.chain([subject]).all(|object| before.find_row(object) == now.find_row(object))
             });
         }
     }

@@ -83,13 +83,18 @@ pub(crate) fn source_text(repo: &Repo, object: &Object) -> Option<Arc<str>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = text.lines().collect();
     let at = usize::try_from(origin.line).ok()?.checked_sub(1)?;
-    let separates = |line: &str| line == "---" || line.starts_with("--- ");
-    let start = lines.get(..at)?.iter().rposition(|line| separates(line)).map_or(0, |line| line + 1);
-    let end =
-        lines.get(at..)?.iter().skip(1).position(|line| separates(line)).map_or(lines.len(), |n| at + 1 + n);
+    let before = lines.get(..at)?.iter().rposition(|line| is_separator(line));
+    let start = before.map_or(0, |line| line + 1);
+    let after = lines.get(at..)?.iter().skip(1).position(|line| is_separator(line));
+    let end = after.map_or(lines.len(), |number| at + 1 + number);
     let mut document = lines.get(start..end)?.join("\n");
     document.push('\n');
     Some(document.into())
+}
+
+/// Whether a line begins a document.
+fn is_separator(line: &str) -> bool {
+    line == "---" || line.starts_with("--- ")
 }
 
 #[cfg(test)]

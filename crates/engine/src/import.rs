@@ -49,9 +49,10 @@ pub struct ImportedObject {
 ///
 /// The names of the dialects that have an importer, if this one does not.
 pub fn find_importer(dialects: Dialects, dialect: &str) -> Result<Importer, Vec<&'static str>> {
-    let importers = || dialects.iter().filter_map(|d| Some((d.name(), d.importer()?)));
-    let found = importers().find(|(name, _)| *name == dialect);
-    found.map(|(_, importer)| importer).ok_or_else(|| importers().map(|(name, _)| name).collect())
+    let importers: Vec<_> = dialects.iter().filter_map(|d| Some((d.name(), d.importer()?))).collect();
+    let names = importers.iter().map(|(name, _)| *name).collect();
+    let found = importers.into_iter().find(|(name, _)| *name == dialect);
+    found.map(|(_, importer)| importer).ok_or(names)
 }
 
 /// Imports all objects of some files.

@@ -160,24 +160,22 @@ impl InventoryDraft {
     /// The cluster that meets a term with the least change: one that does already, else one that is selected, else one without
     /// a name, else any, or a new one. `None` if the term contradicts itself.
     fn find_best(&self, term: &ClusterTerm, avoided: &BTreeSet<usize>) -> Option<(usize, ClusterDraft)> {
-        let is_excluded =
-            |cluster: &ClusterDraft| cluster.name.as_ref().is_some_and(|name| term.excluded.contains(name));
-        let candidates = self.clusters.iter().enumerate();
-        let candidates = candidates.filter(|(at, cluster)| !avoided.contains(at) && !is_excluded(cluster));
-        let with_excluded = |mut cluster: ClusterDraft| {
-            cluster.excluded.extend(term.excluded.iter().cloned());
-            cluster
-        };
+        let candidates = self.clusters.iter().enumerate().filter(|(at, cluster)| {
+            let is_excluded = cluster.name.as_ref().is_some_and(|name| term.excluded.contains(name));
+            !avoided.contains(at) && !is_excluded
+        });
         let narrowed = candidates.filter_map(|(at, cluster)| {
             let narrowed = cluster.with_conditions(&term.conditions)?;
             let change = (narrowed != *cluster, !cluster.is_selected, cluster.name.is_some(), at);
-            Some((change, (at, with_excluded(narrowed))))
+            Some((change, (at, narrowed)))
         });
         let best = narrowed.min_by_key(|(change, _)| *change).map(|(_, best)| best);
-        best.or_else(|| {
-            let new = ClusterDraft::default().with_conditions(&term.conditions)?;
-            Some((self.clusters.len(), with_excluded(new)))
-        })
+        let (at, mut cluster) = match best {
+            Some(best) => best,
+            None => (self.clusters.len(), ClusterDraft::default().with_conditions(&term.conditions)?),
+        };
+        cluster.excluded.extend(term.excluded.iter().cloned());
+        Some((at, cluster))
     }
 
     /// Replaces the cluster at this place, or adds it, for a selection that takes it.
@@ -355,7 +353,7 @@ impl ClusterDraft {
 
 impl PropertyRange {
     fn add_condition(&mut self, condition: &PropertyCondition) {
-        let integer = || condition.values.first().and_then(|value| value.parse::<i64>().ok());
+        let integer = condition.values.first().and_then(|value| value.parse::<i64>().ok());
         match condition.operator {
             ClusterOperator::In => {
                 self.must_be_set = true;
@@ -373,13 +371,20 @@ impl PropertyRange {
             ClusterOperator::DoesNotExist => self.must_not_be_set = true,
             ClusterOperator::Gt => {
                 self.must_be_set = true;
-                self.above = self.above.max(integer());
+                self.above = self.above.max(integer);
             }
             ClusterOperator::Lt => {
                 self.must_be_set = true;
-                self.below = [self.below, integer()].into_iter().flatten().min();
+                self.below = [self.below, integer].into_iter().flatten().min();
             }
         }
+    }
+
+    fn allows_value(&self, value: &String) -> bool {
+        let number = value.parse::<i64>().ok();
+        let is_above = self.above.is_none_or(|above| number.is_some_and(|number| number > above));
+        let is_below = self.below.is_none_or(|below| number.is_some_and(|number| number < below));
+        !self.denied.contains(value) && is_above && is_below
     }
 
     /// The value, if the property is set.
@@ -390,15 +395,9 @@ impl PropertyRange {
         if !self.must_be_set {
             return Ok(None);
         }
-        let meets = |value: &String| {
-            let number = value.parse::<i64>().ok();
-            let is_above = self.above.is_none_or(|above| number.is_some_and(|number| number > above));
-            let is_below = self.below.is_none_or(|below| number.is_some_and(|number| number < below));
-            !self.denied.contains(value) && is_above && is_below
-        };
         let value = match &self.allowed {
-            Some(allowed) => allowed.iter().find(|value| meets(value)).cloned(),
-            None => self.candidate_values().find(meets),
+            Some(allowed) => allowed.iter().find(|value| self.allows_value(value)).cloned(),
+            None => self.candidate_values().find(|value| self.allows_value(value)),
         };
         value.map(Some).ok_or(Contradiction)
     }

@@ -24,12 +24,16 @@ impl Engine<'_> {
         if refused.is_empty() {
             return Vec::new();
         }
-        let rows = || unmatched.iter().filter_map(|id| Some((id, self.previous.find_row(id)?)));
-        let by_policy = |row: &Placement| row.policy.as_ref().is_some_and(|policy| refused.contains(policy));
-        let leaders: BTreeSet<&ObjectRef> =
-            rows().filter(|(_, row)| by_policy(row)).map(|(id, _)| id).collect();
-        let follows = |row: &Placement| row.required_by.iter().any(|leader| leaders.contains(leader));
-        let kept = rows().filter(|(_, row)| by_policy(row) || follows(row));
+        let rows = unmatched.iter().filter_map(|id| Some((id, self.previous.find_row(id)?)));
+        let (by_policy, others): (Vec<_>, Vec<_>) =
+            rows.partition(|(_, row)| row.policy.as_ref().is_some_and(|policy| refused.contains(policy)));
+        let leaders: BTreeSet<&ObjectRef> = by_policy.iter().map(|(id, _)| *id).collect();
+        let followers = others
+            .into_iter()
+            .filter(|(_, row)| row.required_by.iter().any(|leader| leaders.contains(leader)));
+        let mut kept: Vec<_> = by_policy.iter().copied().chain(followers).collect();
+        kept.sort_by_key(|(id, _)| *id);
+        let kept = kept.into_iter();
         kept.map(|(id, row)| self.kept_row(id, row)).filter(|row| !row.is_unmatched()).collect()
     }
 

@@ -247,13 +247,10 @@ impl<'a> Engine<'a> {
 
     /// Why the control planes that the repo has policies for place a template nowhere, if one of them says so.
     fn never_propagated(&self, template: &Object) -> Option<String> {
-        let used = |dialect: &str| {
-            self.repo
-                .claimed
-                .iter()
-                .any(|claimed| claimed.dialect == dialect && claimed.role == Role::Placement)
-        };
-        let planes = self.planes.iter().filter(|(dialect, _)| used(dialect));
+        let planes = self.planes.iter().filter(|(dialect, _)| {
+            let mut claimed = self.repo.claimed.iter();
+            claimed.any(|claimed| claimed.dialect == *dialect && claimed.role == Role::Placement)
+        });
         planes.map(|(_, plane)| plane).find_map(|plane| plane.never_propagated_reason(template))
     }
 
@@ -266,27 +263,25 @@ impl<'a> Engine<'a> {
 /// Reports keys below `dialects` in `federate.yaml` that no dialect supports.
 fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut unknown = |pointer: &str, message: String| {
-        if findings.len() < MAX_SIMILAR_FINDINGS {
-            findings.push(repo.invalid_config(pointer, message));
-        }
-    };
     for (name, settings) in &repo.config.dialects {
+        if findings.len() >= MAX_SIMILAR_FINDINGS {
+            break;
+        }
         let pointer = format!("/dialects/{}", pointer::escape(name));
         let Some(dialect) = dialects.get(name) else {
             let known = dialects.names();
-            unknown(
-                &pointer,
-                format!("there is no dialect `{name}`; the dialects are: {}", known.join(", ")),
-            );
+            let message = format!("there is no dialect `{name}`; the dialects are: {}", known.join(", "));
+            findings.push(repo.invalid_config(&pointer, message));
             continue;
         };
-        for key in settings.keys().filter(|key| !dialect.setting_keys().contains(&key.as_str())) {
+        let unknown = settings.keys().filter(|key| !dialect.setting_keys().contains(&key.as_str()));
+        for key in unknown.take(MAX_SIMILAR_FINDINGS - findings.len()) {
             let message = format!(
                 "{name} has no setting `{key}`; its settings are: {}",
                 dialect.setting_keys().join(", ")
             );
-            unknown(&format!("{pointer}/{}", pointer::escape(key)), message);
+            let pointer = format!("{pointer}/{}", pointer::escape(key));
+            findings.push(repo.invalid_config(&pointer, message));
         }
     }
     findings
@@ -295,13 +290,13 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
 /// Whether the repo uses a dialect: it contains policies of the dialect, or inventory objects of the dialect and no
 /// policies of any dialect.
 fn applies_implicitly(repo: &Repo, dialect: &str) -> bool {
-    let decides = |role| !matches!(role, Role::Inventory | Role::ControlPlane);
-    let own = |decides_too: bool| {
-        repo.claimed.iter().any(|c| {
-            c.dialect == dialect && c.role != Role::ControlPlane && (!decides_too || decides(c.role))
-        })
-    };
-    own(true) || (own(false) && !repo.claimed.iter().any(|c| decides(c.role)))
+    let policies =
+        repo.claimed.iter().filter(|claimed| !matches!(claimed.role, Role::Inventory | Role::ControlPlane));
+    let mut inventory = repo.claimed.iter().filter(|claimed| claimed.role == Role::Inventory);
+    if policies.clone().next().is_none() {
+        return inventory.any(|claimed| claimed.dialect == dialect);
+    }
+    policies.into_iter().any(|claimed| claimed.dialect == dialect)
 }
 
 /// Whether any finding is an error.

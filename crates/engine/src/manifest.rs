@@ -13,6 +13,7 @@ use federate_dialect::{
     ClusterNames, ControlPlaneAction, Health, ManifestVariant, NotSent, OverrideChange, Placement, Plan,
     SharedLists,
 };
+use federate_kubernetes::object::{field_text, pointer_text};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, work};
 
 /// The manifest that some clusters receive of one object.
@@ -85,12 +86,11 @@ impl Rendering {
 
 /// Removes the replicas of a manifest that an autoscaler decides about.
 fn omit_scaled_replicas(autoscalers: &Autoscalers, body: &mut Value) {
-    let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
     let id = ObjectRef {
-        api_version: text("/apiVersion").unwrap_or_default(),
-        kind: text("/kind").unwrap_or_default(),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name").unwrap_or_default(),
+        api_version: field_text(body, "apiVersion").to_owned(),
+        kind: field_text(body, "kind").to_owned(),
+        namespace: body.pointer("/metadata/namespace").and_then(Value::as_str).map(str::to_owned),
+        name: pointer_text(body, "/metadata/name").to_owned(),
     };
     if autoscalers.scaler_of(&id).is_some()
         && let Some(spec) = body.get_mut("spec").and_then(Value::as_object_mut)
@@ -114,7 +114,7 @@ impl Engine<'_> {
             |_, placement| {
                 let variants = self.render_variants(placement);
                 work::charge_steps(variants_cost(&variants));
-                let mut written = write_variants(&placement.object, variants, (self.lists, self.values));
+                let mut written = write_variants(&placement.object, variants, self.lists, self.values);
                 let encrypted = find_encrypted(self.repo, &placement.object);
                 if let Some(text) = encrypted.and_then(|template| source_text(self.repo, template)) {
                     written.manifests.iter_mut().for_each(|manifest| manifest.text = text.clone());
@@ -209,7 +209,8 @@ fn applied_body(mut body: Value) -> Arc<Value> {
 fn write_variants(
     object: &ObjectRef,
     variants: Vec<ManifestVariant>,
-    (lists, values): (&SharedLists, bool),
+    lists: &SharedLists,
+    values: bool,
 ) -> Rendering {
     let mut all = Rendering::default();
     for variant in variants {

@@ -169,16 +169,6 @@ impl Engine<'_> {
         let subjects = plane.decision_subjects();
         let known = |subject: &DecisionSubject| kept.as_deref()?.get(dialect, &subject.object);
         let groups = DecisionGroups::new(self, plane, &subjects, |subject| known(subject).is_none());
-        let decide = |(at, subject): (usize, &DecisionSubject)| {
-            if let Some(decided) = known(subject) {
-                return (decided.clone(), false);
-            }
-            let group = groups.get(at).map(|decision| decision.for_subject(&subject.object));
-            (
-                group.unwrap_or_else(|| self.decide_subject(plane, subject)),
-                subject.reads == TemplateReads::Subject,
-            )
-        };
         let limit = self.limit;
         if let Some(object) = &groups.stopped_at {
             let stopped = limit.exceeded_finding("deciding where objects go", object);
@@ -186,7 +176,14 @@ impl Engine<'_> {
         }
         let LimitedResults { results: decided, stopped_at } = limit.run_items(
             &subjects,
-            |at, subject| decide((at, subject)),
+            |at, subject| {
+                if let Some(decided) = known(subject) {
+                    return (decided.clone(), false);
+                }
+                let group = groups.get(at).map(|decision| decision.for_subject(&subject.object));
+                let decided = group.unwrap_or_else(|| self.decide_subject(plane, subject));
+                (decided, subject.reads == TemplateReads::Subject)
+            },
             |(decided, _)| decision_cost(decided),
         );
         let mut all = DialectDecisions::default();
@@ -272,15 +269,15 @@ impl Engine<'_> {
         let defined = DefinedKinds::new(self.repo);
         let templates: Vec<&Template> =
             unmatched.iter().filter_map(|id| self.repo.find_template(id)).collect();
-        let why = |object| {
+        map_charged(&templates, |template| {
+            let object = &template.object;
             if let Some(finding) = self.find_misspelt_kind(&defined, object) {
                 return NotPlaced { object, finding, claimed: true, near: false };
             }
             let reason = unplaced.find_reason(object);
             let finding = reason.to_finding(object, everywhere && reason.near);
             NotPlaced { object, finding, claimed: reason.claimed, near: reason.near }
-        };
-        map_charged(&templates, |template| why(&template.object))
+        })
     }
 
     /// Places the templates everywhere for which no policy is responsible. Returns the rows, sorted by object, and the

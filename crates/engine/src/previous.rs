@@ -208,17 +208,18 @@ fn take_versions(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     Some((deserialize_value(document.get_mut(write::VERSIONS_KEY)?.take()).ok()?, rest))
 }
 
+fn read_whole_rows(text: &str) -> Option<Vec<Placement>> {
+    deserialize_value(first_document(text.as_bytes()).ok()?).ok()
+}
+
 /// Reads a chunk of the list of placements.
 fn read_rows(
     text: &str,
     named: &BTreeMap<&str, PlacedClusters>,
     lists: &SharedLists,
 ) -> Option<Vec<Placement>> {
-    let read = |text: &str| -> Option<Vec<Placement>> {
-        deserialize_value(first_document(text.as_bytes()).ok()?).ok()
-    };
-    let Some((rest, clusters)) = clusters::take_clusters(text) else { return read(text) };
-    let mut rows = read(&rest)?;
+    let Some((rest, clusters)) = clusters::take_clusters(text) else { return read_whole_rows(text) };
+    let mut rows = read_whole_rows(&rest)?;
     if rows.len() != clusters.len() {
         return None;
     }

@@ -184,13 +184,18 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
     }
 }
 
+fn names_replica_field(text: &str) -> bool {
+    REPLICA_FIELDS.iter().any(|field| text.contains(field))
+}
+
 /// Whether an override can concern replicas.
 fn names_replicas(value: &Value) -> bool {
-    let names = |text: &str| REPLICA_FIELDS.iter().any(|field| text.contains(field));
     match value {
-        Value::String(text) => names(text),
+        Value::String(text) => names_replica_field(text),
         Value::Array(items) => items.iter().any(names_replicas),
-        Value::Object(map) => map.iter().any(|(key, value)| names(key) || names_replicas(value)),
+        Value::Object(map) => {
+            map.iter().any(|(key, value)| names_replica_field(key) || names_replicas(value))
+        }
         _ => false,
     }
 }

@@ -192,6 +192,16 @@ pub fn value_at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, key| value.get(key))
 }
 
+/// The text of a field; empty if the value has no such field, or no text there.
+pub fn field_text<'v>(value: &'v Value, field: &str) -> &'v str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The text at a JSON pointer; empty if there is none.
+pub fn pointer_text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// A JSON object as a string map, without entries whose value is not a string.
 pub fn string_map(value: Option<&Value>) -> Labels {
     value

@@ -139,17 +139,21 @@ impl AccessRules {
 
     /// Whether they allow a verb for all objects of a resource.
     fn allows_verb(&self, verb: &str, group: &str, plural: &str) -> bool {
-        let grants = |rule: &Value| {
-            let has = |key: &str, wanted: &str| {
-                let list = rule.get(key).and_then(Value::as_array);
-                list.is_some_and(|list| list.iter().any(|value| value == "*" || value == wanted))
-            };
+        self.rules.iter().any(|rule| {
             let named =
                 rule.get("resourceNames").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
-            !named && has("verbs", verb) && has("apiGroups", group) && has("resources", plural)
-        };
-        self.rules.iter().any(grants)
+            !named
+                && rule_lists(rule, "verbs", verb)
+                && rule_lists(rule, "apiGroups", group)
+                && rule_lists(rule, "resources", plural)
+        })
     }
+}
+
+/// Whether a list of a rule has a word, or all words.
+fn rule_lists(rule: &Value, key: &str, word: &str) -> bool {
+    let list = rule.get(key).and_then(Value::as_array);
+    list.is_some_and(|list| list.iter().any(|value| value == "*" || value == word))
 }
 
 async fn is_allowed(client: &Client, verb: &str, group: &str, plural: &str) -> Result<bool, Error> {

@@ -1,6 +1,7 @@
 //! The messages of refusals and of requests without an answer. They never contain the value of a Secret, nor a
 //! credential.
 
+use federate_kubernetes::object::field_text;
 use http::StatusCode;
 use kube::client::AuthError;
 use serde_json::Value;
@@ -19,9 +20,8 @@ pub struct StatusError {
 impl StatusError {
     /// Reads an answer. `secret` is set where the server's message may contain values of a Secret.
     pub(super) fn from_answer(code: StatusCode, status: &Value, secret: bool) -> Self {
-        let text = |key: &str| status.get(key).and_then(Value::as_str).unwrap_or_default();
         let harmless = matches!(code.as_u16(), 401 | 403 | 404);
-        let message = match (secret && !harmless, text("message")) {
+        let message = match (secret && !harmless, field_text(status, "message")) {
             (true, _) => describe_invalid_fields(status),
             // What is not a Status of an API server is not shown: whoever names the address of a cluster could read the
             // answers of other servers with it.
@@ -32,7 +32,7 @@ impl StatusError {
             },
         };
         let message = if message.is_empty() { format!("HTTP {code}") } else { message };
-        Self { code: code.as_u16(), reason: text("reason").to_owned(), message }
+        Self { code: code.as_u16(), reason: field_text(status, "reason").to_owned(), message }
     }
 
     /// Whether the object or the resource does not exist.
@@ -44,12 +44,12 @@ impl StatusError {
     /// is invalid, or changes an immutable field. Missing rights, webhooks, policies and ports may be available by
     /// then.
     pub(super) fn is_final(&self) -> bool {
-        let says = |words: &str| self.message.contains(words);
+        let message = &self.message;
         match self.code {
             400 => true,
-            422 => !says("ValidatingAdmissionPolicy") && !says("already allocated"),
+            422 => !message.contains("ValidatingAdmissionPolicy") && !message.contains("already allocated"),
             // It does not fit the schema.
-            500 => says("failed to create typed patch object"),
+            500 => message.contains("failed to create typed patch object"),
             _ => false,
         }
     }

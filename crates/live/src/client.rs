@@ -336,8 +336,8 @@ impl Client {
         let (code, headers, bytes) = answer?;
         self.note_answer();
         *sent.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        let refused = || serde_json::from_slice(&bytes).unwrap_or_default();
-        let status: Value = if code.is_success() { Value::Null } else { refused() };
+        let refused = if code.is_success() { None } else { serde_json::from_slice(&bytes).ok() };
+        let status: Value = refused.unwrap_or_default();
         if code != StatusCode::UNAUTHORIZED && !is_repeatable(code, &status, call) {
             self.take_place().await?;
         }
@@ -435,14 +435,15 @@ pub(super) fn not_json() -> Error {
     Error::Unreachable("the answer is not JSON: is this an API server?".to_owned())
 }
 
+fn late_answer(what: &str, time: Duration) -> AttemptError {
+    AttemptError::Retryable(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
+}
+
 async fn send_once(
     client: &kube::Client,
     call: &RepeatableRequest,
     note_answer: impl Fn(),
 ) -> Result<(StatusCode, HeaderMap, Bytes), AttemptError> {
-    let late = |what: &str, time: Duration| {
-        AttemptError::Retryable(Error::Unreachable(format!("{what} within {} s", time.as_secs())))
-    };
     let request = call.to_request().map_err(AttemptError::Permanent)?;
     let response = match timeout(RESPONSE_TIMEOUT, client.send(request)).await {
         Ok(Ok(response)) => response,
@@ -452,7 +453,7 @@ async fn send_once(
                 RequestError::Retryable(why) => AttemptError::Retryable(Error::Unreachable(why)),
             });
         }
-        Err(_) => return Err(late("no answer", RESPONSE_TIMEOUT)),
+        Err(_) => return Err(late_answer("no answer", RESPONSE_TIMEOUT)),
     };
     note_answer();
     let (parts, body) = response.into_parts();
@@ -469,7 +470,7 @@ async fn send_once(
         Ok(Err(error)) => {
             Err(AttemptError::Retryable(Error::Unreachable(super::answer::format_chain(error.as_ref()))))
         }
-        Err(_) => Err(late("the answer did not arrive", BODY_TIMEOUT)),
+        Err(_) => Err(late_answer("the answer did not arrive", BODY_TIMEOUT)),
     }
 }
 

@@ -86,8 +86,9 @@ impl ClusterState {
             ));
         }
         let namespace = object.namespace.as_ref()?;
-        let is = |o: &ObjectRef| o.kind == "Namespace" && o.group().is_empty() && o.name == *namespace;
-        let wanted = desired.objects.iter().any(|(object, _)| is(object));
+        let wanted = desired.objects.iter().any(|(object, _)| {
+            object.kind == "Namespace" && object.group().is_empty() && object.name == *namespace
+        });
         let new = wanted && self.live.get(&desired.cluster, "", "Namespace", None, namespace).is_none();
         new.then(|| format!("its namespace {namespace} does not exist yet"))
     }
@@ -134,12 +135,10 @@ pub(super) async fn read_cluster_state(
     let versions: BTreeMap<ObjectKey<'_>, &str> =
         desired.objects.iter().map(|(object, _)| (object_key(object), object.api_version.as_str())).collect();
 
-    let list = |kind: &ResourceKind| ListRequest {
-        kind: kind.clone(),
-        namespace: None,
-        selector: Some(selector.clone()),
-    };
-    let lists: Vec<ListRequest> = kinds.served_kinds().map(list).collect();
+    let lists: Vec<ListRequest> = kinds
+        .served_kinds()
+        .map(|kind| ListRequest { kind: kind.clone(), namespace: None, selector: Some(selector.clone()) })
+        .collect();
     let digests = early.as_ref().and_then(|early| early.digests_of(&lists));
     let places = collect_namespaces(desired, options.inventory, &members);
     let ListedItems { items, partial } = list_all(client, lists, &places, early).await?;
@@ -373,8 +372,7 @@ impl ListBudget {
     }
 
     pub(super) fn take_bytes(&self, bytes: usize) -> Result<(), Error> {
-        let take = |left: usize| left.checked_sub(bytes);
-        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)) {
             Ok(_) => Ok(()),
             Err(_) => Err(Error::Unreachable(format!(
                 "the objects that it lists have more than {} MiB, the limit",
@@ -439,12 +437,15 @@ pub(super) async fn list_reduced(
     change: fn(&mut Value),
 ) -> Result<Vec<Object>, Error> {
     let (kind, cluster) = (list.kind.clone(), cluster.clone());
-    let reduced = move |text: &Bytes| {
-        let mut body = read_item(text)?;
-        change(&mut body);
-        Ok(build_object(&kind, body, &cluster))
-    };
-    read_pages(client, list, budget, move |items| items.iter().map(&reduced).collect()).await
+    let pages = read_pages(client, list, budget, move |items| {
+        let reduced = items.iter().map(|text| {
+            let mut body = read_item(text)?;
+            change(&mut body);
+            Ok(build_object(&kind, body, &cluster))
+        });
+        reduced.collect()
+    });
+    pages.await
 }
 
 /// The pages of a list that a server may still send.

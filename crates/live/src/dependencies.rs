@@ -25,14 +25,16 @@ pub(super) fn find_blocking<'d>(
             wanted.extend(find_claims(object, body).into_iter().map(|claim| (claim, object)));
         }
     }
-    let held = |decision: &'d ObjectDecision| {
-        let object = &decision.action.object;
-        let deleted = matches!(decision.send, Some(WriteRequest::Delete { .. }));
-        let live = find_live(state, cluster, object).filter(|_| deleted)?;
-        let waiting = find_claims(object, live).iter().find_map(|claim| wanted.get(claim).copied())?;
-        Some((object, waiting))
-    };
-    decisions.iter().filter_map(held).collect()
+    decisions
+        .iter()
+        .filter_map(|decision| {
+            let object = &decision.action.object;
+            let deleted = matches!(decision.send, Some(WriteRequest::Delete { .. }));
+            let live = find_live(state, cluster, object).filter(|_| deleted)?;
+            let waiting = find_claims(object, live).iter().find_map(|claim| wanted.get(claim).copied())?;
+            Some((object, waiting))
+        })
+        .collect()
 }
 
 /// The live object.
@@ -74,30 +76,35 @@ impl<'d> FailedObjects<'d> {
     ) -> Self {
         let refused = decisions.iter().filter(|decision| decision.refused).map(|d| d.action.object.clone());
         let all: BTreeSet<ObjectRef> = failed.cloned().chain(refused).collect();
-        let with_live = |object: ObjectRef| {
-            let live = live(&object);
-            (object, live)
-        };
-        Self(all.into_iter().map(with_live).collect())
+        Self(
+            all.into_iter()
+                .map(|object| {
+                    let live = live(&object);
+                    (object, live)
+                })
+                .collect(),
+        )
     }
 
     /// The failed object that keeps another from being deleted, because it may be its successor, or still use it.
     /// That is any object in the same namespace, because Services and pods find one another by labels there;
     /// elsewhere, an object that mentions its name; and for cluster-scoped objects, any other cluster-scoped one.
     pub(super) fn find_dependent(&self, deleted: &ObjectRef) -> Option<&ObjectRef> {
-        let keeps = |(failed, live): &&(ObjectRef, Option<&Value>)| {
-            failed.namespace == deleted.namespace
-                || live.is_some_and(|live| mentions_name(live, &deleted.name))
-        };
-        self.0.iter().find(keeps).map(|(object, _)| object)
+        self.0
+            .iter()
+            .find(|(failed, live)| {
+                failed.namespace == deleted.namespace
+                    || live.is_some_and(|live| mentions_name(live, &deleted.name))
+            })
+            .map(|(object, _)| object)
     }
 
     /// The failed object that may keep the workloads of a namespace from working.
     pub(super) fn find_breaking(&self, namespace: &str) -> Option<&ObjectRef> {
-        let breaks = |(failed, _): &&(ObjectRef, Option<&Value>)| {
-            failed.namespace.as_deref().is_none_or(|own| own == namespace)
-        };
-        self.0.iter().find(breaks).map(|(object, _)| object)
+        self.0
+            .iter()
+            .find(|(failed, _)| failed.namespace.as_deref().is_none_or(|own| own == namespace))
+            .map(|(object, _)| object)
     }
 }
 

@@ -51,20 +51,21 @@ pub(super) async fn resolve_kinds(client: &Client, names: &[&str]) -> Result<Vec
 fn find_kind<'k>(name: &str, kinds: &'k [ResourceKind]) -> Option<&'k ResourceKind> {
     let name = name.to_lowercase();
     let (resource, rest) = name.split_once('.').unwrap_or((&name, ""));
-    let called = |kind: &&ResourceKind| {
+    let mut named = kinds.iter().filter(|kind| {
         kind.plural == resource
             || kind.singular == resource
             || kind.kind.to_lowercase() == resource
             || kind.short.iter().any(|short| short == resource)
-    };
-    let fits = |wanted: &dyn Fn(&ResourceKind) -> bool| kinds.iter().filter(called).find(|kind| wanted(kind));
+    });
     if rest.is_empty() {
-        return fits(&|_| true);
+        return named.next();
     }
     let (version, group) = rest.split_once('.').unwrap_or((rest, ""));
-    fits(&|kind| kind.group == rest)
-        .or_else(|| fits(&|kind| kind.version == version && kind.group == group))
-        .or_else(|| fits(&|kind| kind.group.starts_with(rest)))
+    let named: Vec<&ResourceKind> = named.collect();
+    let in_group = named.iter().find(|kind| kind.group == rest);
+    let in_version = named.iter().find(|kind| kind.version == version && kind.group == group);
+    let in_group_prefix = named.iter().find(|kind| kind.group.starts_with(rest));
+    in_group.or(in_version).or(in_group_prefix).copied()
 }
 
 /// All kinds that can be read, and the groups without an answer: the API server of a group may be down.
@@ -151,16 +152,17 @@ fn parse_kinds(api_version: &str, list: &Value) -> Vec<ResourceKind> {
         !resource["name"].as_str().unwrap_or_default().contains('/')
             && verbs.clone().any(|verb| verb == "get")
     });
-    let kind = |resource: &Value| {
-        let name = resource["kind"].as_str()?;
-        let short = resource["shortNames"].as_array().into_iter().flatten();
-        let short = short.filter_map(|short| short.as_str().map(str::to_lowercase)).collect();
-        Some(match ResourceKind::find_builtin(api_version, name).cloned() {
-            Some(builtin) => ResourceKind { short, ..builtin },
-            None => ResourceKind { short, ..untyped_kind(api_version, name, resource) },
+    readable
+        .filter_map(|resource| {
+            let name = resource["kind"].as_str()?;
+            let short = resource["shortNames"].as_array().into_iter().flatten();
+            let short = short.filter_map(|short| short.as_str().map(str::to_lowercase)).collect();
+            Some(match ResourceKind::find_builtin(api_version, name).cloned() {
+                Some(builtin) => ResourceKind { short, ..builtin },
+                None => ResourceKind { short, ..untyped_kind(api_version, name, resource) },
+            })
         })
-    };
-    readable.filter_map(kind).collect()
+        .collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 
 use http::Method;
-use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::client::Client;
@@ -27,7 +26,8 @@ pub(super) async fn dry_run(
     desired: &DesiredState<'_>,
     state: &ClusterState,
     decisions: &mut [ObjectDecision],
-    (decider, options): (&dyn Decider, &ApplyOptions<'_>),
+    decider: &dyn Decider,
+    options: &ApplyOptions<'_>,
 ) -> Result<BTreeSet<ObjectRef>, Error> {
     let mut under_way = JoinSet::new();
     for (at, call) in build_dry_runs(desired, state, decisions, options) {
@@ -72,7 +72,7 @@ fn build_dry_runs(
     let waiting: BTreeSet<&ObjectRef> =
         find_blocking(state, &desired.cluster, decisions).into_values().collect();
     let redefined = redefined_kinds(decisions);
-    let call = |decision: &ObjectDecision| {
+    let calls = decisions.iter().enumerate().filter_map(|(at, decision)| {
         let object = &decision.action.object;
         let Some(WriteRequest::Apply { body, handed, replaces: None }) = &decision.send else { return None };
         let asked = match decision.action.action {
@@ -85,15 +85,15 @@ fn build_dry_runs(
             state.kinds.find_kind(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
         let call = RepeatableRequest::new(Method::PATCH, object_path(kind, object))
             .with_query("fieldManager", FIELD_MANAGER);
-        Some(match handed {
+        let call = match handed {
             // An apply alone would fail, or keep what it is to remove: its result is patched in.
             Some(handed) => call.with_body(JSON_PATCH, &handed.preview).with_dry_run(),
             None => {
                 call.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)).with_dry_run()
             }
-        })
-    };
-    let calls = decisions.iter().enumerate().filter_map(|(at, decision)| Some((at, call(decision)?)));
+        };
+        Some((at, call))
+    });
     calls.collect()
 }
 
@@ -103,8 +103,7 @@ fn redefined_kinds(decisions: &[ObjectDecision]) -> BTreeSet<(&str, &str)> {
     let changed = decisions.iter().filter(|d| d.action.object.kind == "CustomResourceDefinition");
     let names = changed.filter_map(|decision| {
         let Some(WriteRequest::Apply { body, .. }) = &decision.send else { return None };
-        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
-        Some((text("/spec/group")?, text("/spec/names/kind")?))
+        Some((body.pointer("/spec/group")?.as_str()?, body.pointer("/spec/names/kind")?.as_str()?))
     });
     names.collect()
 }

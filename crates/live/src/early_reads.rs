@@ -68,18 +68,21 @@ pub(super) struct AnswerDigests {
 pub fn read_early(access: &Access, clusters: &[ClusterName], set: &ApplySet) -> Result<EarlyReads, Error> {
     let connections = access.open_connections(clusters.len())?;
     let runtime = build_runtime()?;
-    let begin = |cluster: &ClusterName| {
-        let (connections, name, set) = (connections.clone(), cluster.clone(), set.clone());
-        let read = runtime.spawn(async move {
-            let client = target::connect_member(&connections, &name).await?;
-            let found = EarlyLists::begin_lists(&client, &set).await?;
-            Ok(EarlyCluster { client, found })
-        });
-        let reading: PendingRead<EarlyCluster> = Box::pin(async move { join_result(read.await)? });
-        (cluster.clone(), reading)
-    };
     let at_once = access.clusters_at_once();
-    let begun = clusters.iter().take(at_once).map(begin).collect();
+    let begun = clusters
+        .iter()
+        .take(at_once)
+        .map(|cluster| {
+            let (connections, name, set) = (connections.clone(), cluster.clone(), set.clone());
+            let read = runtime.spawn(async move {
+                let client = target::connect_member(&connections, &name).await?;
+                let found = EarlyLists::begin_lists(&client, &set).await?;
+                Ok(EarlyCluster { client, found })
+            });
+            let reading: PendingRead<EarlyCluster> = Box::pin(async move { join_result(read.await)? });
+            (cluster.clone(), reading)
+        })
+        .collect();
     let complete = clusters.len() <= at_once;
     Ok(EarlyReads { runtime: Some(runtime), connections, clusters: Mutex::new(begun), complete })
 }
@@ -96,15 +99,10 @@ impl EarlyReads {
     pub fn wait_for_digests(&self) -> Option<BTreeMap<ClusterName, String>> {
         let runtime = self.runtime.as_ref().filter(|_| self.complete)?;
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
-        let whole = |reading: PendingRead<EarlyCluster>| async move {
-            let mut cluster = reading.await?;
-            cluster.found.wait_for_lists().await;
-            Ok(cluster)
-        };
         let time = self.connections.timeout().or(Some(CLUSTER_TIMEOUT));
         let under_way = std::mem::take(&mut *clusters).into_iter();
         let under_way: Vec<_> = under_way
-            .map(|(name, reading)| (name, runtime.spawn(limit_time(time, whole(reading)))))
+            .map(|(name, reading)| (name, runtime.spawn(limit_time(time, wait_for_cluster(reading)))))
             .collect();
         let mut all = BTreeMap::new();
         for (name, reading) in under_way {
@@ -142,18 +140,20 @@ impl EarlyLists {
             digests.note_answer(&parent_path(set), [parent.to_string().as_bytes()].into_iter());
         }
         let budget = ListBudget::of_cluster();
-        let begin = |list: ListRequest| {
-            let (client, path, digests) = (client.clone(), list_path(&list.kind, None), digests.clone());
-            let (at, budget) = (path.clone(), budget.clone());
-            let read = tokio::spawn(async move {
-                let items = list_items(&client, &list, &budget).await?;
-                digests.note_answer(&at, items.iter().map(|(_, text)| &**text));
-                Ok(items)
-            });
-            let reading: PendingRead<Vec<ListItem>> = Box::pin(async move { join_result(read.await)? });
-            (path, reading)
-        };
-        let lists = lists.into_iter().map(begin).collect();
+        let lists = lists
+            .into_iter()
+            .map(|list| {
+                let (client, path, digests) = (client.clone(), list_path(&list.kind, None), digests.clone());
+                let (at, budget) = (path.clone(), budget.clone());
+                let read = tokio::spawn(async move {
+                    let items = list_items(&client, &list, &budget).await?;
+                    digests.note_answer(&at, items.iter().map(|(_, text)| &**text));
+                    Ok(items)
+                });
+                let reading: PendingRead<Vec<ListItem>> = Box::pin(async move { join_result(read.await)? });
+                (path, reading)
+            })
+            .collect();
         Ok(Self { parent, selector, lists, digests })
     }
 
@@ -214,4 +214,11 @@ fn only_version(name: &str) -> Option<ResourceKind> {
     let mut versions = ResourceKind::all_builtins()
         .filter(|known| (known.group.as_str(), known.kind.as_str()) == (group, kind));
     versions.next().filter(|_| versions.next().is_none()).cloned()
+}
+
+/// Waits for all that is read of a cluster.
+async fn wait_for_cluster(reading: PendingRead<EarlyCluster>) -> Result<EarlyCluster, Error> {
+    let mut cluster = reading.await?;
+    cluster.found.wait_for_lists().await;
+    Ok(cluster)
 }

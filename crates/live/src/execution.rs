@@ -133,10 +133,9 @@ impl ApplyExecution<'_> {
     /// The namespace of the parent, which is applied before the parent.
     fn take_parent_namespace(&self, waves: &mut [(Phase, Vec<ObjectRequests>)]) -> Vec<ObjectRequests> {
         let Some((Phase::Prerequisites, ground)) = waves.first_mut() else { return Vec::new() };
-        let home = |steps: &ObjectRequests| {
+        let (first, rest) = std::mem::take(ground).into_iter().partition(|steps| {
             steps.object.kind == "Namespace" && steps.object.name == self.options.inventory.namespace
-        };
-        let (first, rest) = std::mem::take(ground).into_iter().partition(home);
+        });
         *ground = rest;
         first
     }

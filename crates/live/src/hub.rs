@@ -14,10 +14,11 @@ use serde_json::{Value, json};
 use super::Error;
 use super::client::Client;
 use super::items::build_object;
-use super::kinds::{object_path, untyped_kind};
+use super::kinds::{is_resource_of, object_path, untyped_kind};
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use federate_engine::InventoryObject;
+use federate_kubernetes::ObjectRef;
 use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
 
 /// The inventory on the hub.
@@ -31,27 +32,31 @@ pub struct HubAccess {
     pub user: Option<String>,
 }
 
+fn unreadable_on_hub(id: &ObjectRef, error: &Error) -> Error {
+    Error::Access(format!("the hub's {} {}: {error}", id.kind, id.namespaced_name()))
+}
+
 /// The connection of a cluster, by its inventory object on the hub.
 pub(super) async fn read_connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
     let id = &listed.object;
-    let of_hub =
-        |error: Error| Error::Access(format!("the hub's {} {}: {error}", id.kind, id.namespaced_name()));
     let version = ApiPath::of_version(&id.api_version);
-    let served =
-        hub.request_optional(&RepeatableRequest::get(version)).await.map_err(of_hub)?.unwrap_or_default();
+    let served = hub
+        .request_optional(&RepeatableRequest::get(version))
+        .await
+        .map_err(|error| unreadable_on_hub(id, &error))?
+        .unwrap_or_default();
     let resources = served.get("resources").and_then(Value::as_array).into_iter().flatten();
-    let is = |resource: &&Value| {
-        let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
-        text("kind") == id.kind && !text("name").contains('/')
-    };
-    let Some(resource) = resources.clone().find(is) else {
+    let mut of_kind = resources.clone().filter(|resource| is_resource_of(resource, &id.kind));
+    let Some(resource) = of_kind.next() else {
         let why =
             format!("the hub does not serve {} {}: is it the control plane's host?", id.api_version, id.kind);
         return Err(Error::Access(why));
     };
     let kind = untyped_kind(&id.api_version, &id.kind, resource);
-    let Some(body) =
-        hub.request_optional(&RepeatableRequest::get(object_path(&kind, id))).await.map_err(of_hub)?
+    let Some(body) = hub
+        .request_optional(&RepeatableRequest::get(object_path(&kind, id)))
+        .await
+        .map_err(|error| unreadable_on_hub(id, &error))?
     else {
         return Err(Error::Access(format!(
             "{} {} is in the repo, but not on the hub",

@@ -98,13 +98,13 @@ pub fn fetch_objects(
         let mut fetched = FetchedObjects::default();
         let mut seen = BTreeSet::new();
         for (scope, kind) in scopes.iter().zip(kinds) {
-            let of_namespace = || (kind.namespaced && !place.everywhere).then(|| namespace.clone());
+            let namespace = (kind.namespaced && !place.everywhere).then(|| namespace.clone());
             let (mut all, named) = match scope {
                 ImportScope::One { name, .. } => {
                     let id = ObjectRef {
                         api_version: kind.api_version(),
                         kind: kind.kind.clone(),
-                        namespace: of_namespace(),
+                        namespace,
                         name: name.clone(),
                     };
                     let Some(body) =
@@ -117,11 +117,8 @@ pub fn fetch_objects(
                 }
                 ImportScope::All { .. } if kind.is_builtin("Secret") => return Err(unnamed_secrets()),
                 ImportScope::All { .. } => {
-                    let list = ListRequest {
-                        kind: kind.clone(),
-                        namespace: of_namespace(),
-                        selector: place.selector.clone(),
-                    };
+                    let list =
+                        ListRequest { kind: kind.clone(), namespace, selector: place.selector.clone() };
                     (list_objects(&client, std::iter::once(list), &cluster).await?, false)
                 }
             };

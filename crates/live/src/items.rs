@@ -40,36 +40,38 @@ impl UnreadObjects {
     }
 }
 
+fn read_whole(items: &[ListItem], cluster: &ClusterName) -> Result<Vec<Object>, Error> {
+    let objects = items.par_iter().map(|(kind, text)| Ok(build_object(kind, read_item(text)?, cluster)));
+    objects.collect::<serde_json::Result<_>>().map_err(|_| not_json())
+}
+
 /// The objects of some lists. Without a decider, all of them are read.
 pub(super) fn read_objects(
     items: Vec<ListItem>,
     cluster: &ClusterName,
     decider: Option<&dyn Decider>,
 ) -> Result<(Vec<Object>, UnreadObjects), Error> {
-    let whole = |(kind, text): &ListItem| Ok(build_object(kind, read_item(text)?, cluster));
-    let all = |items: &[ListItem]| items.par_iter().map(whole).collect::<serde_json::Result<Vec<_>>>();
     let Some(decider) = decider else {
-        return Ok((all(&items).map_err(|_| not_json())?, UnreadObjects::default()));
+        return Ok((read_whole(&items, cluster)?, UnreadObjects::default()));
     };
     let (first, rest): (Vec<ListItem>, Vec<ListItem>) =
         items.into_iter().partition(|(kind, _)| is_read_first(&kind.group, &kind.kind));
-    let mut objects = all(&first).map_err(|_| not_json())?;
+    let mut objects = read_whole(&first, cluster)?;
     let Some(unchanged) = decider.prepare_comparison(cluster, &objects) else {
-        objects.extend(all(&rest).map_err(|_| not_json())?);
+        objects.extend(read_whole(&rest, cluster)?);
         return Ok((objects, UnreadObjects::default()));
     };
-    let compared = |(kind, text): ListItem| {
+    let compared = rest.into_par_iter().map(|(kind, text)| {
         let head = ListedObject::from_json(&text).ok().and_then(|listed| {
             let id = listed.object_ref(kind.api_version(), kind.kind.clone());
             unchanged(&id, &listed).map(|head| (head, id))
         });
         match head {
             Some((head, id)) => Ok((Object::with_identity(id, head, cluster.clone()), Some(text))),
-            None => Ok((whole(&(kind, text))?, None)),
+            None => Ok((build_object(&kind, read_item(&text)?, cluster), None)),
         }
-    };
-    let compared: serde_json::Result<Vec<(Object, Option<Bytes>)>> =
-        rest.into_par_iter().map(compared).collect();
+    });
+    let compared: serde_json::Result<Vec<(Object, Option<Bytes>)>> = compared.collect();
     let mut unread = UnreadObjects::default();
     for (object, text) in compared.map_err(|_| not_json())? {
         unread.0.extend(text.map(|text| (object.id.clone(), text)));

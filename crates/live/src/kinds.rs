@@ -17,6 +17,7 @@ use super::{DesiredState, Error};
 use federate_apiserver::ResourceKind;
 use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::kinds::Scope;
+use federate_kubernetes::object::field_text;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The kinds of the objects of a run in a cluster.
@@ -119,17 +120,14 @@ pub(super) struct ScopeCorrections<'d> {
 impl<'d> ScopeCorrections<'d> {
     /// Compares the desired objects with the kinds of the cluster.
     pub(super) fn new(desired: &DesiredState<'d>, kinds: &ClusterKinds) -> Self {
-        let in_cluster = |object: &&'d ObjectRef| {
+        let objects = desired.objects.iter().map(|(object, _)| *object);
+        let desired = objects.filter_map(|object| {
             let kind =
                 kinds.find_kind(object).filter(|kind| kind.namespaced != object.namespace.is_some())?;
             let namespace = kind.namespaced.then_some(DEFAULT_NAMESPACE);
-            Some((
-                (object.group().to_owned(), object.kind.as_str(), object.name.as_str(), namespace),
-                *object,
-            ))
-        };
-        let objects = desired.objects.iter().map(|(object, _)| *object);
-        Self { desired: objects.filter_map(|object| in_cluster(&object)).collect() }
+            Some(((object.group().to_owned(), object.kind.as_str(), object.name.as_str(), namespace), object))
+        });
+        Self { desired: desired.collect() }
     }
 
     /// Identifies live objects as the repo does.
@@ -212,10 +210,7 @@ async fn look_up_kinds(
     let resources = discovered.get("resources").and_then(Value::as_array);
     for name in wanted {
         let rendered = defined.iter().find(|kind| kind.kind == *name && kind.api_version() == api_version);
-        let resource = resources.into_iter().flatten().find(|resource| {
-            let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default();
-            text("kind") == name && !text("name").contains('/')
-        });
+        let resource = resources.into_iter().flatten().find(|resource| is_resource_of(resource, name));
         match (rendered, resource) {
             (Some(kind), served) => kinds.insert(kind.clone(), served.is_some()),
             (None, Some(resource)) => {
@@ -260,13 +255,17 @@ async fn add_openapi_types(client: &Client, kind: ResourceKind) -> Result<Resour
     Ok(kind)
 }
 
+/// Whether a resource of discovery is that of a kind, and not a subresource.
+pub(super) fn is_resource_of(resource: &Value, kind: &str) -> bool {
+    field_text(resource, "kind") == kind && !field_text(resource, "name").contains('/')
+}
+
 /// A kind of which only discovery is known: nothing is defaulted, and lists are atomic.
 pub(super) fn untyped_kind(api_version: &str, kind: &str, resource: &Value) -> ResourceKind {
-    let text = |key: &str| resource.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let namespaced = resource.get("namespaced") == Some(&Value::Bool(true));
     ResourceKind {
-        plural: text("name"),
-        singular: text("singularName"),
+        plural: field_text(resource, "name").to_owned(),
+        singular: field_text(resource, "singularName").to_owned(),
         ..ResourceKind::without_schema(api_version, kind, namespaced)
     }
 }

@@ -100,6 +100,13 @@ pub struct DesiredState<'j> {
     pub objects: Vec<(&'j ObjectRef, &'j Value)>,
 }
 
+impl DesiredState<'_> {
+    /// A cluster of which nothing is desired: it is only read.
+    pub(crate) fn without_objects(cluster: ClusterName) -> Self {
+        Self { cluster, objects: Vec::new() }
+    }
+}
+
 /// Compares a listed object: if it is unchanged, a manifest of it that only says of which `ApplySet` it is a member.
 pub type TextComparison<'d> = Box<dyn Fn(&ObjectRef, &ListedObject<'_>) -> Option<Value> + Sync + 'd>;
 
@@ -298,14 +305,13 @@ pub fn apply_desired_states(
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
-    let one = |runtime: &Runtime, connections: &Arc<Connections>, desired: &DesiredState<'_>| {
-        apply_to_cluster(runtime, connections, desired, decider, options)
-    };
     match options.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
-        Some((runtime, connections)) => {
-            Ok(for_each_bounded(desired_states, |desired| one(runtime, connections, desired)))
-        }
-        None => for_each_cluster(access, desired_states, one),
+        Some((runtime, connections)) => Ok(for_each_bounded(desired_states, |desired| {
+            apply_to_cluster(runtime, connections, desired, decider, options)
+        })),
+        None => for_each_cluster(access, desired_states, |runtime, connections, desired| {
+            apply_to_cluster(runtime, connections, desired, decider, options)
+        }),
     }
 }
 
@@ -334,17 +340,19 @@ fn for_each_bounded<'j, T: Send>(
     one: impl Fn(&'j DesiredState<'j>) -> T + Sync,
 ) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(desired) = desired_states.get(at) else { return done };
-            done.push((at, one(desired)));
-        }
-    };
     let mut all = std::thread::scope(|scope| {
-        let workers: Vec<_> =
-            (0..MAX_CONNECTED_CLUSTERS.min(desired_states.len())).map(|_| scope.spawn(worker)).collect();
+        let workers: Vec<_> = (0..MAX_CONNECTED_CLUSTERS.min(desired_states.len()))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut done = Vec::new();
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(desired) = desired_states.get(at) else { return done };
+                        done.push((at, one(desired)));
+                    }
+                })
+            })
+            .collect();
         let joined =
             workers.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
@@ -381,7 +389,7 @@ fn apply_to_cluster(
         };
         let client = client.with_dry_run(options.dry_run.is_some());
         let client = client.with_fence(options.fence.as_ref()).with_interrupt(options.interrupt.as_ref());
-        let work = reconcile_cluster(&client, desired, decider, options, (&mut outcome, &mut carried, early));
+        let work = reconcile_cluster(&client, desired, decider, options, early, &mut outcome, &mut carried);
         match connections.timeout() {
             Some(_) => work.await,
             None => client.limit_time(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
@@ -451,15 +459,19 @@ async fn record_event(
     });
     let failures = (failed > 0).then(|| format!("{failed} failed"));
     let message = done.chain(failures).collect::<Vec<_>>().join(", ");
-    parent::write_event(client, options, uid, (failed > 0, message)).await;
+    parent::write_event(client, options, uid, failed > 0, &message).await;
 }
 
+/// Reads a cluster, decides about its objects and sends what is decided, again as long as there are conflicts. `early`
+/// is what was listed before.
 async fn reconcile_cluster(
     client: &Client,
     desired: &DesiredState<'_>,
     decider: &dyn Decider,
     options: &ApplyOptions<'_>,
-    (outcome, carried, mut early): (&mut ClusterOutcome, &mut SendResults, Option<EarlyLists>),
+    mut early: Option<EarlyLists>,
+    outcome: &mut ClusterOutcome,
+    carried: &mut SendResults,
 ) -> Result<(), Error> {
     // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
@@ -483,7 +495,7 @@ async fn reconcile_cluster(
             state.read_rest(&desired.cluster)?;
         }
         let accepted = if options.dry_run_first {
-            dry_run::dry_run(client, desired, &state, &mut decided.decisions, (decider, options)).await?
+            dry_run::dry_run(client, desired, &state, &mut decided.decisions, decider, options).await?
         } else {
             BTreeSet::new()
         };

@@ -14,6 +14,7 @@ use super::request::RepeatableRequest;
 use super::{ApplyOptions, Error};
 use federate_engine::actions::{FIELD_MANAGER, HandoverWrite, ReplacedObject, WriteRequest};
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::object::field_text;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -45,12 +46,11 @@ pub(super) fn build_requests(
 ) -> Option<ObjectRequests> {
     let kind = state.kinds.find_kind(object)?;
     let path = object_path(kind, object);
-    let patch = || {
-        let call =
-            RepeatableRequest::new(Method::PATCH, path.clone()).with_query("fieldManager", FIELD_MANAGER);
-        let awaited = kind.custom.is_some() || kind.is_builtin("Pod");
-        if awaited && options.dry_run.is_none() { call.until_served() } else { call }
-    };
+    let mut patch =
+        RepeatableRequest::new(Method::PATCH, path.clone()).with_query("fieldManager", FIELD_MANAGER);
+    if options.dry_run.is_none() && (kind.custom.is_some() || kind.is_builtin("Pod")) {
+        patch = patch.until_served();
+    }
     let is_definition = object.kind == "CustomResourceDefinition" && options.dry_run.is_none();
     let mut steps = ObjectRequests {
         object: object.clone(),
@@ -77,9 +77,9 @@ pub(super) fn build_requests(
                     {"op": "replace", "path": "/metadata/managedFields", "value": entries},
                     {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
                 ]);
-                steps.calls.push(patch().with_body(JSON_PATCH, &operations));
+                steps.calls.push(patch.clone().with_body(JSON_PATCH, &operations));
             }
-            steps.calls.push(patch().with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)));
+            steps.calls.push(patch.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)));
             steps.establishes = is_definition.then(|| RepeatableRequest::get(path));
             steps.needs = token_account(object, body).filter(|_| options.dry_run.is_none());
         }
@@ -163,22 +163,24 @@ async fn account_exists(client: &Client, call: &RepeatableRequest, name: &str) -
     }
 }
 
+/// The condition of an object with a type and a status.
+fn find_condition<'o>(object: &'o Value, kind: &str, status: &str) -> Option<&'o Value> {
+    let mut conditions = object.pointer("/status/conditions")?.as_array()?.iter();
+    conditions
+        .find(|condition| field_text(condition, "type") == kind && field_text(condition, "status") == status)
+}
+
 /// Waits until a definition is established.
 async fn until_established(client: &Client, call: &RepeatableRequest) -> Result<(), Error> {
     let end = Instant::now() + ESTABLISH_TIMEOUT;
     loop {
         let definition: Value = client.request_json(call).await?;
-        let conditions = || definition.pointer("/status/conditions").and_then(Value::as_array);
-        let holds = |condition: &&Value, kind: &str, status: &str| {
-            condition.get("type") == Some(&json!(kind)) && condition.get("status") == Some(&json!(status))
-        };
-        if conditions().into_iter().flatten().any(|condition| holds(&condition, "Established", "True")) {
+        if find_condition(&definition, "Established", "True").is_some() {
             return Ok(());
         }
         // Its names stay in use.
-        if let Some(refused) = conditions().into_iter().flatten().find(|c| holds(c, "NamesAccepted", "False"))
-        {
-            let why = refused.get("message").and_then(Value::as_str).unwrap_or_default();
+        if let Some(refused) = find_condition(&definition, "NamesAccepted", "False") {
+            let why = field_text(refused, "message");
             return Err(Error::Late(format!("it is not established: {why}")));
         }
         if Instant::now() >= end {

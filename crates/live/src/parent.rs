@@ -19,6 +19,7 @@ use super::{ApplyOptions, Error};
 use federate_engine::actions::apply_set::ApplySetContents;
 use federate_engine::actions::{ApplySet, FIELD_MANAGER, ObjectDecision, RepoRef, WriteRequest};
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::object::pointer_text;
 
 /// What a parent records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,8 +76,9 @@ pub(super) fn check_ownership(
         )));
     }
     let left = state.others.iter().filter_map(|parent| {
-        let text = |key: &str| parent.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
-        let other = ApplySet { namespace: text("namespace")?.to_owned(), name: text("name")?.to_owned() };
+        let metadata = parent.get("metadata")?;
+        let namespace = metadata.get("namespace")?.as_str()?.to_owned();
+        let other = ApplySet { namespace, name: metadata.get("name")?.as_str()?.to_owned() };
         let is_own = options.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
         (is_own && other != *set && options.moved != Some(&other)).then(|| {
             format!(
@@ -88,6 +90,12 @@ pub(super) fn check_ownership(
     Ok(left.collect())
 }
 
+/// The UID and the resource version of an object.
+fn uid_and_version(object: &Value) -> (String, String) {
+    let uid = pointer_text(object, "/metadata/uid").to_owned();
+    (uid, pointer_text(object, "/metadata/resourceVersion").to_owned())
+}
+
 impl<'p> ApplySetParent<'p> {
     pub(super) fn new(
         state: &ClusterState,
@@ -95,10 +103,15 @@ impl<'p> ApplySetParent<'p> {
         options: &ApplyOptions<'p>,
     ) -> Self {
         let inventory = options.inventory;
-        let goes = |decision: &&ObjectDecision| matches!(decision.send, Some(WriteRequest::Delete { .. }));
-        let gone: BTreeSet<&ObjectRef> = decisions.iter().filter(goes).map(|d| &d.action.object).collect();
-        let comes = |decision: &&ObjectDecision| matches!(decision.send, Some(WriteRequest::Apply { .. }));
-        let applied = decisions.iter().filter(comes).map(|d| &d.action.object);
+        let gone: BTreeSet<&ObjectRef> = decisions
+            .iter()
+            .filter(|decision| matches!(decision.send, Some(WriteRequest::Delete { .. })))
+            .map(|d| &d.action.object)
+            .collect();
+        let applied = decisions
+            .iter()
+            .filter(|decision| matches!(decision.send, Some(WriteRequest::Apply { .. })))
+            .map(|d| &d.action.object);
         let kept = state.members.iter().filter(|object| !gone.contains(object));
         let mut members = inventory.collect_contents(applied.chain(kept));
         // Objects that may not be read may still exist.
@@ -114,18 +127,14 @@ impl<'p> ApplySetParent<'p> {
             let revision = repo.revision.or_else(|| before.as_ref().and_then(|o| o.revision.clone()));
             RepoRef { revision, ..repo }
         });
-        let text = |object: &Value, key: &str| {
-            let value = object.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
-            value.unwrap_or_default().to_owned()
-        };
         let moved = options.moved.filter(|moved| *moved != inventory).zip(state.moved.as_ref());
         let moved = moved.filter(|(moved, parent)| moved.is_parent(parent)).map(|(moved, parent)| {
-            (parent_path(moved), text(parent, "uid"), text(parent, "resourceVersion"))
+            let (uid, version) = uid_and_version(parent);
+            (parent_path(moved), uid, version)
         });
-        let uid = parent.map(|parent| text(parent, "uid"));
+        let uid = parent.map(|parent| uid_and_version(parent).0);
         let is_last = options.ends && gone.is_empty() && members == ApplySetContents::default();
-        let ends =
-            parent.filter(|_| is_last).map(|parent| (text(parent, "uid"), text(parent, "resourceVersion")));
+        let ends = parent.filter(|_| is_last).map(uid_and_version);
         let plan = options.remember.is_some() || there.as_ref().is_some_and(|record| record.plan);
         Self { options: options.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid, ends }
     }
@@ -193,7 +202,8 @@ pub(super) async fn write_event(
     client: &Client,
     options: &ApplyOptions<'_>,
     uid: &str,
-    (failed, message): (bool, String),
+    failed: bool,
+    message: &str,
 ) {
     let set = options.inventory;
     let now = jiff::Timestamp::now();

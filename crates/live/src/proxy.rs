@@ -12,19 +12,22 @@ use super::Error;
 
 /// The proxy to a server, for a context of a kubeconfig.
 pub(super) fn find_proxy(kubeconfig: &Kubeconfig, context: &str, server: &Uri) -> Result<Option<Uri>, Error> {
-    let named = |url: String| {
-        // The address may contain a password, and is not quoted.
-        url.parse().map(Some).map_err(|error| Error::Access(format!("the proxy's address: {error}")))
-    };
     if let Some(url) = find_context_proxy(kubeconfig, context) {
-        return named(url);
+        return parse_proxy(&url).map(Some);
     }
     let environment = ["HTTPS_PROXY", "https_proxy"];
     let url = environment.iter().find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
     match url {
-        Some(url) if !is_near(server) && Matcher::from_env().intercept(server).is_some() => named(url),
+        Some(url) if !is_near(server) && Matcher::from_env().intercept(server).is_some() => {
+            parse_proxy(&url).map(Some)
+        }
         _ => Ok(None),
     }
+}
+
+fn parse_proxy(url: &str) -> Result<Uri, Error> {
+    // The address may contain a password, and is not quoted.
+    url.parse().map_err(|error| Error::Access(format!("the proxy's address: {error}")))
 }
 
 fn find_context_proxy(kubeconfig: &Kubeconfig, context: &str) -> Option<String> {

@@ -43,10 +43,10 @@ impl SendResults {
 
     /// The objects that could not be changed, or were not, because others could not.
     pub(super) fn undone_objects(&self) -> impl Iterator<Item = &ObjectRef> {
-        let undone = |sent: &SendResult| {
+        let undone = self.sent.iter().filter(|(_, sent)| {
             matches!(sent, SendResult::Failed(_) | SendResult::Held(_) | SendResult::Late)
-        };
-        self.sent.iter().filter(move |(_, sent)| undone(sent)).map(|(object, _)| object)
+        });
+        undone.map(|(object, _)| object)
     }
 
     pub(super) fn is_clean(&self) -> bool {

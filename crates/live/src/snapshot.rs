@@ -100,8 +100,8 @@ pub fn read_status(
     clusters: &[ClusterName],
     now: Timestamp,
 ) -> Result<Vec<ObservedCluster>, Error> {
-    let of_cluster = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
-    let desired: Vec<DesiredState<'_>> = clusters.iter().map(of_cluster).collect();
+    let desired: Vec<DesiredState<'_>> =
+        clusters.iter().cloned().map(DesiredState::without_objects).collect();
     for_each_cluster(access, &desired, |runtime, connections, desired| {
         let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
         let found = runtime.block_on(limit_time(Some(time), async {
@@ -176,22 +176,9 @@ async fn observe_cluster(
     cluster: &ClusterName,
     now: Timestamp,
 ) -> Result<ClusterObservation, Error> {
-    let all = |kind: &str| {
-        ResourceKind::find_builtin("v1", kind).cloned().map(|kind| ListRequest {
-            kind,
-            namespace: None,
-            selector: None,
-        })
-    };
-    let (Some(nodes), Some(pods)) = (all("Node"), all("Pod")) else {
-        return Err(Error::Access("nodes and pods are not built-in kinds".to_owned()));
-    };
     let budget = ListBudget::of_reduced_lists();
-    let listed = |list: ListRequest, keep: fn(&mut Value)| {
-        let (client, cluster, budget) = (client.clone(), cluster.clone(), budget.clone());
-        tokio::spawn(async move { list_reduced(&client, &list, &cluster, &budget, keep).await })
-    };
-    let (nodes, pods) = (listed(nodes, keep_node), listed(pods, keep_pod));
+    let nodes = tokio::spawn(list_kind(client.clone(), cluster.clone(), "Node", budget.clone(), keep_node));
+    let pods = tokio::spawn(list_kind(client.clone(), cluster.clone(), "Pod", budget, keep_pod));
     let readyz = client.probe_health("readyz").await;
     let healthz = client.probe_health("healthz").await;
     let discovery = read_resources(client).await?;
@@ -199,6 +186,21 @@ async fn observe_cluster(
         (join_result(nodes.await)?, join_result(pods.await)?);
     let (nodes, pods) = (explain_forbidden("nodes", nodes)?, explain_forbidden("pods", pods)?);
     Ok(ClusterObservation { now, readyz, healthz, version: None, discovery, nodes, pods })
+}
+
+/// The objects of a built-in kind, each as `keep` reduces it.
+async fn list_kind(
+    client: Client,
+    cluster: ClusterName,
+    kind: &'static str,
+    budget: ListBudget,
+    keep: fn(&mut Value),
+) -> Result<Vec<Object>, Error> {
+    let Some(kind) = ResourceKind::find_builtin("v1", kind).cloned() else {
+        return Err(Error::Access(format!("{kind} is not a built-in kind")));
+    };
+    let list = ListRequest { kind, namespace: None, selector: None };
+    list_reduced(&client, &list, &cluster, &budget, keep).await
 }
 
 /// Names what may not be listed.
@@ -315,8 +317,11 @@ fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<
         let mut all = Vec::new();
         for list in lists {
             let path = list_path(&list.kind, None);
-            let named = |error: Error| Error::Access(format!("GET {path}: {error}"));
-            all.extend(list_objects(&client, std::iter::once(list), &context).await.map_err(named)?);
+            all.extend(
+                list_objects(&client, std::iter::once(list), &context)
+                    .await
+                    .map_err(|error| Error::Access(format!("GET {path}: {error}")))?,
+            );
         }
         Ok(all)
     }));
@@ -327,16 +332,17 @@ fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<
 /// The lists of the wanted kinds of a version.
 fn lists_of_version(version: &str, served: &Value, wanted: &dyn Fn(&str) -> bool) -> Vec<ListRequest> {
     let resources = served["resources"].as_array().into_iter().flatten();
-    let is_wanted = |resource: &&Value| {
-        let kind = resource["kind"].as_str().unwrap_or_default();
-        let whole = !resource["name"].as_str().unwrap_or_default().contains('/');
-        whole && wanted(kind)
-    };
-    let list = |resource: &Value| {
-        let kind = untyped_kind(version, resource["kind"].as_str()?, resource);
-        Some(ListRequest { kind, namespace: None, selector: None })
-    };
-    resources.filter(is_wanted).filter_map(list).collect()
+    resources
+        .filter(|resource| {
+            let kind = resource["kind"].as_str().unwrap_or_default();
+            let whole = !resource["name"].as_str().unwrap_or_default().contains('/');
+            whole && wanted(kind)
+        })
+        .filter_map(|resource| {
+            let kind = untyped_kind(version, resource["kind"].as_str()?, resource);
+            Some(ListRequest { kind, namespace: None, selector: None })
+        })
+        .collect()
 }
 
 impl Client {

@@ -111,6 +111,17 @@ fn plan_bytes(object: &Value) -> Option<Vec<u8>> {
     Some(bytes.0)
 }
 
+impl StoredPlan {
+    fn damaged(set: &ApplySet, why: &str) -> Self {
+        let name = config_map_name(set, "");
+        Self::Damaged(format!(
+            "the plan that is kept in ConfigMap {}/{name} cannot be read: {why}; delete the ConfigMap to schedule without \
+             it",
+            set.namespace
+        ))
+    }
+}
+
 /// Reads the plan that a cluster remembers.
 pub(super) async fn read_plan(client: &Client, set: &ApplySet) -> Result<StoredPlan, Error> {
     let Some(index) = client.request_optional(&RepeatableRequest::get(config_map_path(set, ""))).await?
@@ -118,16 +129,8 @@ pub(super) async fn read_plan(client: &Client, set: &ApplySet) -> Result<StoredP
         return Ok(StoredPlan::Nothing);
     };
     let entry = PlanIndex(&index);
-    let damaged = |why: &str| {
-        let name = config_map_name(set, "");
-        StoredPlan::Damaged(format!(
-            "the plan that is kept in ConfigMap {}/{name} cannot be read: {why}; delete the ConfigMap to schedule without \
-             it",
-            set.namespace
-        ))
-    };
     if entry.part_count() > MAX_PARTS {
-        return Ok(damaged("it names more parts than any plan has"));
+        return Ok(StoredPlan::damaged(set, "it names more parts than any plan has"));
     }
     let mut packed = plan_bytes(&index).unwrap_or_default();
     for number in 0..entry.part_count() {
@@ -135,15 +138,15 @@ pub(super) async fn read_plan(client: &Client, set: &ApplySet) -> Result<StoredP
         let part = client.request_optional(&RepeatableRequest::get(config_map_path(set, &suffix))).await?;
         match part.as_ref().and_then(plan_bytes) {
             Some(part) => packed.extend(part),
-            None => return Ok(damaged("a part of it is missing")),
+            None => return Ok(StoredPlan::damaged(set, "a part of it is missing")),
         }
     }
     if Some(compute_digest(&packed).as_str()) != entry.find_value("digest") {
-        return Ok(damaged("it was edited"));
+        return Ok(StoredPlan::damaged(set, "it was edited"));
     }
     Ok(match decompress_text(&packed) {
         Ok(text) => StoredPlan::Plan(RememberedPlan { generation: entry.generation(), text }),
-        Err(error) => damaged(&error.to_string()),
+        Err(error) => StoredPlan::damaged(set, &error.to_string()),
     })
 }
 
@@ -199,13 +202,13 @@ pub(super) async fn write_plan(
         if packed.len() > PART_BYTES { packed.chunks(PART_BYTES).collect() } else { Vec::new() };
     for (number, part) in parts.iter().enumerate() {
         let binary = json!({"plan": ByteString(part.to_vec())});
-        apply_config_map(client, set, uid, &format!(".{slot}.{number}"), (json!({}), binary)).await?;
+        apply_config_map(client, set, uid, &format!(".{slot}.{number}"), json!({}), binary).await?;
     }
     let data = json!({
         "generation": plan.generation.to_string(), "digest": whole, "slot": slot, "parts": parts.len().to_string(),
     });
     let inline = if parts.is_empty() { json!({"plan": ByteString(packed)}) } else { json!({}) };
-    apply_config_map(client, set, uid, "", (data, inline)).await
+    apply_config_map(client, set, uid, "", data, inline).await
 }
 
 async fn apply_config_map(
@@ -213,7 +216,8 @@ async fn apply_config_map(
     set: &ApplySet,
     uid: &str,
     suffix: &str,
-    (data, binary): (Value, Value),
+    data: Value,
+    binary: Value,
 ) -> Result<(), Error> {
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": set.name, "uid": uid});
     let body = json!({

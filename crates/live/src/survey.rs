@@ -48,8 +48,8 @@ pub fn survey_clusters(
     clusters: &[ClusterName],
     survey: &SurveyOptions<'_>,
 ) -> Result<Vec<SurveyedCluster>, Error> {
-    let desired = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
-    let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(desired).collect();
+    let desired_states: Vec<DesiredState<'_>> =
+        clusters.iter().cloned().map(DesiredState::without_objects).collect();
     for_each_cluster(access, &desired_states, |runtime, connections, desired| {
         let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
         let found = runtime.block_on(limit_time(Some(time), async {
@@ -77,8 +77,8 @@ pub fn find_unreachable(
     clusters: &[ClusterName],
     set: &ApplySet,
 ) -> Result<Vec<(ClusterName, Error)>, Error> {
-    let desired = |cluster: &ClusterName| DesiredState { cluster: cluster.clone(), objects: Vec::new() };
-    let desired_states: Vec<DesiredState<'_>> = clusters.iter().map(desired).collect();
+    let desired_states: Vec<DesiredState<'_>> =
+        clusters.iter().cloned().map(DesiredState::without_objects).collect();
     let answers = for_each_cluster(access, &desired_states, |runtime, connections, desired| {
         let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
         let asked = runtime.block_on(limit_time(Some(time), async {
@@ -92,17 +92,21 @@ pub fn find_unreachable(
 
 /// The lists that hold what schedulers look at in a cluster. Only built-in kinds are known before the cluster is asked.
 fn scheduler_lists(cluster: &ClusterName, reads: &ClusterReads) -> Vec<ListRequest> {
-    let everywhere =
-        |kind: &str| ObjectScope { api_version: "v1".into(), kind: kind.into(), namespace: None };
     let capacity = reads.capacity.contains(cluster);
-    let nodes = [everywhere("Node"), everywhere("Pod")].into_iter().filter(|_| capacity);
+    let [node, all] = ["Node", "Pod"].map(|kind| ObjectScope {
+        api_version: "v1".into(),
+        kind: kind.into(),
+        namespace: None,
+    });
+    let nodes = [node, all.clone()].into_iter().filter(|_| capacity);
     let scopes: BTreeSet<ObjectScope> = reads.objects.iter().cloned().chain(nodes).collect();
-    let all = everywhere("Pod");
-    let narrow =
-        |scope: &&ObjectScope| scope.namespace.is_some() && scope.kind == "Pod" && scopes.contains(&all);
-    let list = |scope: &ObjectScope| {
-        let kind = ResourceKind::find_builtin(&scope.api_version, &scope.kind).cloned()?;
-        Some(ListRequest { kind, namespace: scope.namespace.clone(), selector: None })
-    };
-    scopes.iter().filter(|scope| !narrow(scope)).filter_map(list).collect()
+    let all_pods = scopes.contains(&all);
+    scopes
+        .iter()
+        .filter(|scope| !all_pods || scope.namespace.is_none() || scope.kind != "Pod")
+        .filter_map(|scope| {
+            let kind = ResourceKind::find_builtin(&scope.api_version, &scope.kind).cloned()?;
+            Some(ListRequest { kind, namespace: scope.namespace.clone(), selector: None })
+        })
+        .collect()
 }

@@ -272,15 +272,12 @@ impl Connections {
     }
 
     async fn by_inventory(&self, hub: &HubAccess, cluster: &str) -> Result<Config, Error> {
-        let unnamed = |why: &str| {
-            Error::Access(format!(
-                "{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"
-            ))
-        };
-        let listed = hub.inventory.get(cluster).ok_or_else(|| unnamed("it is not in the inventory"))?;
+        let listed =
+            hub.inventory.get(cluster).ok_or_else(|| unknown_connection("it is not in the inventory"))?;
         let client = self.hub.get_or_init(|| self.connect_hub(hub)).await.as_ref().map_err(Clone::clone)?;
-        let connection =
-            hub::read_connection(client, listed).await.map_err(|error| unnamed(&error.to_string()))?;
+        let connection = hub::read_connection(client, listed)
+            .await
+            .map_err(|error| unknown_connection(&error.to_string()))?;
         let kubeconfig = hub::build_kubeconfig(client, &connection, self.access.user.is_some()).await?;
         let read = build_config(&kubeconfig, hub::INVENTORY_CONTEXT).await;
         read.map_err(|why| Error::Access(format!("the inventory object and the Secret on the hub: {why}")))
@@ -290,15 +287,23 @@ impl Connections {
     async fn connect_hub(&self, hub: &HubAccess) -> Result<Client, Error> {
         let (source, context, user) = (self.source.clone(), hub.context.clone(), hub.user.clone());
         let factory = HubFactory { source, context, user };
-        let of_hub = |error: Error| Error::Access(format!("the hub (`{}`): {error}", hub.context));
         // It does not take the place of a cluster.
-        let client = Client::new(factory, Arc::new(Semaphore::new(1))).await.map_err(of_hub)?;
-        let client = client.with_answer_counts(self.access.answers.clone(), ServerRole::Hub);
-        match client.request_json(&RepeatableRequest::get(ApiPath::new(["version"]))).await {
-            Ok(_) | Err(Error::Refused(_)) => Ok(client),
-            Err(error) => Err(of_hub(error)),
-        }
+        let connected = match Client::new(factory, Arc::new(Semaphore::new(1))).await {
+            Ok(client) => {
+                let client = client.with_answer_counts(self.access.answers.clone(), ServerRole::Hub);
+                match client.request_json(&RepeatableRequest::get(ApiPath::new(["version"]))).await {
+                    Ok(_) | Err(Error::Refused(_)) => Ok(client),
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        connected.map_err(|error| Error::Access(format!("the hub (`{}`): {error}", hub.context)))
     }
+}
+
+fn unknown_connection(why: &str) -> Error {
+    Error::Access(format!("{why}; name a context of the kubeconfig for it below `contexts` in federate.yaml"))
 }
 
 async fn build_config(kubeconfig: &kube_config::Kubeconfig, context: &str) -> Result<Config, String> {

@@ -262,14 +262,14 @@ impl ClusterWatch {
             Err(Error::Refused(refusal)) if refusal.code == 403 && place.kind.namespaced => {}
             first => {
                 let list = self.list.clone();
-                return self.watch_scope(&client, &place, first.ok(), (Some(&listed), list)).await;
+                return self.watch_scope(&client, &place, first.ok(), Some(&listed), list).await;
             }
         }
         let mut watches = JoinSet::new();
         for namespace in namespaces {
             let place = WatchScope { namespace: Some(namespace), ..place.clone() };
             let (watch, client, list) = (self.clone(), client.clone(), self.list.clone());
-            watches.spawn(async move { watch.watch_scope(&client, &place, None, (None, list)).await });
+            watches.spawn(async move { watch.watch_scope(&client, &place, None, None, list).await });
         }
         self.note_begun(&listed);
         while watches.join_next().await.is_some() {}
@@ -282,13 +282,15 @@ impl ClusterWatch {
         }
     }
 
-    /// Watches a place, from its first list on if there is one.
+    /// Watches a place, from its first list on if there is one. `listed` counts the kinds that are to be listed; `asks`
+    /// asks for a list.
     async fn watch_scope(
         &self,
         client: &Client,
         place: &WatchScope,
         mut first: Option<(Versions, String)>,
-        (mut listed, mut asks): (Option<&Arc<AtomicUsize>>, watch::Receiver<u64>),
+        mut listed: Option<&Arc<AtomicUsize>>,
+        mut asks: watch::Receiver<u64>,
     ) {
         let mut known: Option<Versions> = None;
         let mut pause = FIRST_PAUSE;
@@ -323,7 +325,7 @@ impl ClusterWatch {
             }
             loop {
                 let begun = Instant::now();
-                match self.follow_events(client, place, &mut at, (&mut versions, &mut asks)).await {
+                match self.follow_events(client, place, &mut at, &mut versions, &mut asks).await {
                     WatchEnd::Over if begun.elapsed() >= FIRST_PAUSE => pause = FIRST_PAUSE,
                     WatchEnd::Expired => break,
                     // The next list tells what would have been watched.
@@ -379,7 +381,8 @@ impl ClusterWatch {
         client: &Client,
         place: &WatchScope,
         at: &mut String,
-        (versions, asks): (&mut Versions, &mut watch::Receiver<u64>),
+        versions: &mut Versions,
+        asks: &mut watch::Receiver<u64>,
     ) -> WatchEnd {
         let call = self
             .list_request(place)

@@ -25,6 +25,7 @@ use super::send_results::{SendResult, SendResults};
 use super::{ApplyOptions, DesiredState, Error};
 use federate_engine::actions::{ObjectDecision, WriteRequest};
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::object::field_text;
 
 /// How long a webhook's Service may take to become ready without `--wait`.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -95,21 +96,21 @@ impl<'r> AdmissionWebhooks<'r> {
         }
         let (blocking, deleted): (Vec<_>, Vec<_>) =
             deleted.into_iter().partition(|(_, steps)| self.is_blocking(&steps.object, &blocked));
-        let applied = |decision: &ObjectDecision| matches!(decision.send, Some(WriteRequest::Apply { .. }));
-        let repairs = |decision: &ObjectDecision| {
-            applied(decision) && self.is_blocking(&decision.action.object, &blocked)
-        };
-        let repaired = !blocking.is_empty() || self.decisions.iter().any(repairs);
+        let repaired = !blocking.is_empty()
+            || self.decisions.iter().any(|decision| {
+                matches!(decision.send, Some(WriteRequest::Apply { .. }))
+                    && self.is_blocking(&decision.action.object, &blocked)
+            });
         send_all(self.client, blocking.into_iter().map(|(_, steps)| steps).collect(), carried, tally).await?;
         let end = Instant::now() + CONFIGURATION_DELAY;
         while repaired && !carried.unanswered_webhooks().is_empty() && Instant::now() < end {
             sleep(POLL_INTERVAL).await;
-            let again = |decision: &ObjectDecision| {
+            let again = self.decisions.iter().filter_map(|decision| {
                 let object = &decision.action.object;
                 carried.find_unanswered(object)?;
                 build_requests(self.state, object, decision.send.as_ref()?, self.options)
-            };
-            let again = self.decisions.iter().filter_map(again).collect();
+            });
+            let again = again.collect();
             send_all(self.client, again, carried, &mut tally.start_again()).await?;
         }
         for decision in self.decisions {
@@ -163,14 +164,14 @@ impl SendResults {
 /// The Services that a webhook configuration or an `APIService` needs. Webhooks with
 /// `failurePolicy: Ignore` block nothing.
 fn needed_services(body: &Value) -> BTreeSet<ServiceName> {
-    let service = |service: &Value| {
-        let text = |key: &str| service.get(key).and_then(Value::as_str).map(str::to_owned);
-        Some((text("namespace")?, text("name")?))
-    };
     let hooks = body.get("webhooks").and_then(Value::as_array).into_iter().flatten();
     let blocking = hooks.filter(|hook| hook.get("failurePolicy").is_none_or(|policy| policy != "Ignore"));
-    let hooks = blocking.filter_map(|hook| service(hook.pointer("/clientConfig/service")?));
-    hooks.chain(body.pointer("/spec/service").and_then(service)).collect()
+    let hooks = blocking.filter_map(|hook| service_name(hook.pointer("/clientConfig/service")?));
+    hooks.chain(body.pointer("/spec/service").and_then(service_name)).collect()
+}
+
+fn service_name(service: &Value) -> Option<ServiceName> {
+    Some((service.get("namespace")?.as_str()?.to_owned(), service.get("name")?.as_str()?.to_owned()))
 }
 
 /// The names of the webhooks of a configuration.
@@ -251,8 +252,7 @@ fn explain_webhook(what: &str, configuration: &Value, name: &str, desired: &Desi
     let Some(service) = services.next() else {
         return format!("{what} calls a webhook that does not answer; repair it, or delete {what}");
     };
-    let text = |key: &str| service.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (namespace, service) = (text("namespace"), text("name"));
+    let (namespace, service) = (field_text(service, "namespace"), field_text(service, "name"));
     let advice = match find_backing_workload(namespace, service, desired) {
         Some(workload) => format!(
             "{workload} serves it: where that is blocked as well, exempt it by the webhook's `namespaceSelector` or \
@@ -269,15 +269,15 @@ fn find_backing_workload<'j>(
     service: &str,
     desired: &'j DesiredState<'_>,
 ) -> Option<&'j ObjectRef> {
-    let is_service = |id: &ObjectRef| id.kind == "Service" && id.group().is_empty() && id.name == service;
-    let inside = || desired.objects.iter().filter(|(id, _)| id.namespace.as_deref() == Some(namespace));
-    let (_, body) = inside().find(|(id, _)| is_service(id))?;
+    let mut inside = desired.objects.iter().filter(|(id, _)| id.namespace.as_deref() == Some(namespace));
+    let (_, body) =
+        inside.clone().find(|(id, _)| id.kind == "Service" && id.group().is_empty() && id.name == service)?;
     let selector = body.pointer("/spec/selector").and_then(Value::as_object)?;
-    let selects = |body: &Value| {
+    let backing = inside.find(|(_, body)| {
         let labels = body.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
         labels.is_some_and(|labels| selector.iter().all(|(key, value)| labels.get(key) == Some(value)))
-    };
-    inside().find(|(_, body)| selects(body)).map(|(id, _)| *id)
+    });
+    backing.map(|(id, _)| *id)
 }
 
 #[cfg(test)]

@@ -111,27 +111,29 @@ fn slice_clusters(decision: &PolicyDecision<'_>) -> Vec<Vec<Placed>> {
 
 fn write_ocm(decision: &PolicyDecision<'_>) -> Vec<Value> {
     let slices = slice_clusters(decision);
-    let write = |(index, slice): (usize, &Vec<Placed>)| {
-        let labels = json!({
-            "cluster.open-cluster-management.io/decision-group-index": "0",
-            "cluster.open-cluster-management.io/decision-group-name": "",
-            "cluster.open-cluster-management.io/placement": decision.name,
-        });
-        let decisions = slice.iter().map(|placed| {
-            let mut one = json!({"clusterName": placed.name, "reason": ""});
-            if let Some(replicas) = placed.replicas {
-                one["replicas"] = replicas.into();
-            }
-            one
-        });
-        json!({
-            "apiVersion": "cluster.open-cluster-management.io/v1beta1",
-            "kind": "PlacementDecision",
-            "metadata": metadata(decision, format!("{}-decision-{index}", decision.name), labels),
-            "status": {"decisions": decisions.collect::<Vec<_>>()},
+    (1..)
+        .zip(&slices)
+        .map(|(index, slice)| {
+            let labels = json!({
+                "cluster.open-cluster-management.io/decision-group-index": "0",
+                "cluster.open-cluster-management.io/decision-group-name": "",
+                "cluster.open-cluster-management.io/placement": decision.name,
+            });
+            let decisions = slice.iter().map(|placed| {
+                let mut one = json!({"clusterName": placed.name, "reason": ""});
+                if let Some(replicas) = placed.replicas {
+                    one["replicas"] = replicas.into();
+                }
+                one
+            });
+            json!({
+                "apiVersion": "cluster.open-cluster-management.io/v1beta1",
+                "kind": "PlacementDecision",
+                "metadata": metadata(decision, format!("{}-decision-{index}", decision.name), labels),
+                "status": {"decisions": decisions.collect::<Vec<_>>()},
+            })
         })
-    };
-    (1..).zip(&slices).map(write).collect()
+        .collect()
 }
 
 /// What Argo CD's generator needs to read decisions.
@@ -151,39 +153,46 @@ fn generator_config() -> Value {
 
 fn write_cluster_inventory(decision: &PolicyDecision<'_>) -> Vec<Value> {
     let slices = slice_clusters(decision);
-    let write = |(index, slice): (usize, &Vec<Placed>)| {
-        let labels = json!({
-            "multicluster.x-k8s.io/decision-index": index.to_string(),
-            "multicluster.x-k8s.io/decision-key": decision.name,
-            "multicluster.x-k8s.io/placement-key": decision.policy.name,
-        });
-        let decisions = slice.iter().map(|placed| json!({"clusterProfileRef": {"name": placed.name}}));
-        json!({
-            "apiVersion": "multicluster.x-k8s.io/v1alpha1",
-            "kind": "PlacementDecision",
-            "metadata": metadata(decision, format!("{}-{index}", decision.name), labels),
-            "schedulerName": "federate",
-            "decisions": decisions.collect::<Vec<_>>(),
+    slices
+        .iter()
+        .enumerate()
+        .map(|(index, slice)| {
+            let labels = json!({
+                "multicluster.x-k8s.io/decision-index": index.to_string(),
+                "multicluster.x-k8s.io/decision-key": decision.name,
+                "multicluster.x-k8s.io/placement-key": decision.policy.name,
+            });
+            let decisions = slice.iter().map(|placed| json!({"clusterProfileRef": {"name": placed.name}}));
+            json!({
+                "apiVersion": "multicluster.x-k8s.io/v1alpha1",
+                "kind": "PlacementDecision",
+                "metadata": metadata(decision, format!("{}-{index}", decision.name), labels),
+                "schedulerName": "federate",
+                "decisions": decisions.collect::<Vec<_>>(),
+            })
         })
-    };
-    slices.iter().enumerate().map(write).collect()
+        .collect()
 }
 
 fn write_flux_inputs(decision: &PolicyDecision<'_>) -> Vec<Value> {
-    let write = |placed: &Placed| {
-        let name = format!("{}-{}", decision.name, placed.name);
-        let mut values = json!({"cluster": placed.name, "policy": decision.policy.name});
-        if let Some(replicas) = placed.replicas {
-            values["replicas"] = replicas.into();
-        }
-        json!({
-            "apiVersion": "fluxcd.controlplane.io/v1",
-            "kind": "ResourceSetInputProvider",
-            "metadata": metadata(decision, name, json!({"federate.dev/policy": decision.policy.name})),
-            "spec": {"type": "Static", "defaultValues": values},
+    decision
+        .row
+        .clusters
+        .iter()
+        .map(|placed| {
+            let name = format!("{}-{}", decision.name, placed.name);
+            let mut values = json!({"cluster": placed.name, "policy": decision.policy.name});
+            if let Some(replicas) = placed.replicas {
+                values["replicas"] = replicas.into();
+            }
+            json!({
+                "apiVersion": "fluxcd.controlplane.io/v1",
+                "kind": "ResourceSetInputProvider",
+                "metadata": metadata(decision, name, json!({"federate.dev/policy": decision.policy.name})),
+                "spec": {"type": "Static", "defaultValues": values},
+            })
         })
-    };
-    decision.row.clusters.iter().map(write).collect()
+        .collect()
 }
 
 #[cfg(test)]

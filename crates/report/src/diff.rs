@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::clusters::ClusterRow;
 use super::findings::FindingRow;
 use super::table::format_count;
-use cluster_sets::ClusterSets;
+use cluster_sets::ClusterSetNames;
 use federate_dialect::plan::API_VERSION;
 use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{
@@ -89,7 +89,7 @@ impl<'a> Diff<'a> {
     /// The name of a set of clusters by what they have in common, if there are more than `most` and not all of them.
     fn name_set(
         &self,
-        sets: &ClusterSets<'_>,
+        sets: &ClusterSetNames<'_>,
         names: &[&ClusterName],
         most: usize,
         write: impl Fn(&str) -> String,

@@ -111,12 +111,11 @@ pub fn find_causes(
         changes.placements.iter().map(|change| attribution.of_placement(&change.object)).collect();
     let of_objects: Vec<BTreeSet<usize>> = attribution.of_objects(&changes.objects, [from, to]);
     for (change, edits) in changes.placements.iter().zip(&of_placements) {
-        let is_own_row = |cause: &ChangeCause| {
-            cause.role == CauseRole::Policy && cause.object.as_ref() == Some(&change.object)
-        };
-        let is_effect = |cause: &ChangeCause| change.is_move() && !is_own_row(cause);
-        for at in edits {
-            if let Some(cause) = causes.get_mut(*at).filter(|cause| is_effect(cause)) {
+        for at in edits.iter().filter(|_| change.is_move()) {
+            let Some(cause) = causes.get_mut(*at) else { continue };
+            // That the row of a policy differs is no effect of the policy.
+            let is_own_row = cause.role == CauseRole::Policy && cause.object.as_ref() == Some(&change.object);
+            if !is_own_row {
                 cause.moves += 1;
             }
         }
@@ -130,22 +129,21 @@ pub fn find_causes(
     }
     // Those with the most effects come first.
     let mut order: Vec<usize> = (0..causes.len()).collect();
-    let rank = |cause: &ChangeCause| {
-        (cause.is_without_effect(), cause.role, std::cmp::Reverse((cause.moves, cause.manifests)))
-    };
-    order.sort_by(|a, b| causes.get(*a).map(rank).cmp(&causes.get(*b).map(rank)).then(a.cmp(b)));
+    order.sort_by_key(|at| {
+        let rank = causes.get(*at).map(|cause| {
+            (cause.is_without_effect(), cause.role, std::cmp::Reverse((cause.moves, cause.manifests)))
+        });
+        (rank, *at)
+    });
     let mut number = vec![0; causes.len()];
     for (new, old) in order.iter().enumerate() {
         number[*old] = new;
     }
-    let renumber = |edits: &BTreeSet<usize>| -> Vec<usize> {
-        edits.iter().map(|old| number[*old]).collect::<BTreeSet<_>>().into_iter().collect()
-    };
     for (change, edits) in changes.placements.iter_mut().zip(&of_placements) {
-        change.caused_by = renumber(edits);
+        change.caused_by = renumber(edits, &number);
     }
     for (change, edits) in changes.objects.iter_mut().zip(&of_objects) {
-        change.caused_by = renumber(edits);
+        change.caused_by = renumber(edits, &number);
     }
     changes.causes = order.iter().filter_map(|at| causes.get(*at).cloned()).collect();
 }
@@ -255,6 +253,12 @@ fn changed_fields(
         .collect()
 }
 
+/// The new numbers of some edits.
+fn renumber(edits: &BTreeSet<usize>, number: &[usize]) -> Vec<usize> {
+    let renumbered: BTreeSet<usize> = edits.iter().map(|old| number[*old]).collect();
+    renumbered.into_iter().collect()
+}
+
 /// The edit of the configuration file.
 fn configuration_edit(
     from: &Repo,
@@ -262,11 +266,10 @@ fn configuration_edit(
     key: &DigestKey,
     locator: &mut Locator<'_>,
 ) -> Option<ChangeCause> {
-    let read = |repo: &Repo| {
+    let [old, new] = [from, to].map(|repo| {
         let text = repo.texts.get(repo.config_path())?;
         federate_yaml::read_stream(text).documents.pop().map(|document| document.value)
-    };
-    let (old, new) = (read(from), read(to));
+    });
     let kind = match (&old, &new) {
         (None, None) => return None,
         (None, _) => ObjectChangeKind::Added,

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::DigestKey;
 use super::secret::ValuePlace;
 use federate_kubernetes::kinds;
+use federate_kubernetes::object::field_text;
 
 /// Parts of names of credentials, in lower case and without `-`, `_` and `.`.
 const CREDENTIAL_WORDS: [&str; 13] = [
@@ -51,10 +52,10 @@ pub fn names_credential(text: &str) -> bool {
 
 /// Replaces the values of an object that are named like credentials. Returns whether there were any.
 pub(super) fn hide_credentials(object: &mut Value, key: &DigestKey) -> bool {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
-    let is_builtin = kinds::find_scope(group, text("kind")).is_some();
-    let names_keys = text("kind").contains("Secret");
+    let group = field_text(object, "apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let kind = field_text(object, "kind");
+    let is_builtin = kinds::find_scope(group, kind).is_some();
+    let names_keys = kind.contains("Secret");
     let mut hiding =
         Hiding { key, is_builtin, object: ValuePlace::in_object(object), names_keys, any: false };
     for (field, value) in object.as_object_mut().into_iter().flatten() {
@@ -109,10 +110,8 @@ impl Hiding<'_> {
     fn hide_value(&mut self, value: &mut Value) {
         match value {
             Value::Object(map) => {
-                let named = |field: &str| {
-                    map.get(field).and_then(Value::as_str).filter(|name| names_credential(name))
-                };
-                let variable = named("name").or_else(|| named("path")).map(str::to_owned);
+                let names = ["name", "path"].iter().filter_map(|field| map.get(*field)?.as_str());
+                let variable = names.into_iter().find(|name| names_credential(name)).map(str::to_owned);
                 for (field, value) in map {
                     match value {
                         value if field == "value" && variable.is_some() => {

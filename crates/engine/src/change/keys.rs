@@ -93,13 +93,17 @@ fn of_type(list: &ListType, item: &Type) -> ItemMatching {
         _ => None,
     };
     // The empty text of a field that is always written identifies nothing.
-    let optional = |key: &String| fields?.get(key).filter(|field| field.written != WhenWritten::Always);
-    let default = |key: &String| optional(key)?.default.as_ref()?.as_str().map(str::to_owned);
     match list {
         ListType::Atomic => ItemMatching::Order,
         ListType::Set => ItemMatching::Set,
         ListType::Keys(keys) => {
-            ItemMatching::Keys(keys.iter().map(|key| (key.clone(), default(key))).collect())
+            let keys = keys.iter().map(|key| {
+                let field = fields.and_then(|fields| fields.get(key));
+                let optional = field.filter(|field| field.written != WhenWritten::Always);
+                let default = optional.and_then(|field| field.default.as_ref()?.as_str());
+                (key.clone(), default.map(str::to_owned))
+            });
+            ItemMatching::Keys(keys.collect())
         }
     }
 }
@@ -108,12 +112,9 @@ fn of_type(list: &ListType, item: &Type) -> ItemMatching {
 /// A rule that these items do not keep (a key is missing or given twice) gives way to the next; lists of
 /// objects that all have a `name` of their own are matched by it, all others by position.
 pub(super) fn choose_matching(field: &str, around: &str, lists: [&[Value]; 2]) -> &'static ItemMatching {
-    let fits = |matching: &&ItemMatching| lists.iter().all(|items| is_kept(matching, items));
-    BUILTIN_LISTS
-        .find_rule(field, around)
-        .filter(fits)
-        .or(Some(&*BY_NAME).filter(fits))
-        .unwrap_or(&BY_POSITION)
+    let rules = BUILTIN_LISTS.find_rule(field, around).into_iter().chain([&*BY_NAME]);
+    let mut kept = rules.filter(|matching| lists.iter().all(|items| is_kept(matching, items)));
+    kept.next().unwrap_or(&BY_POSITION)
 }
 
 fn is_kept(matching: &ItemMatching, items: &[Value]) -> bool {
@@ -130,6 +131,19 @@ fn is_kept(matching: &ItemMatching, items: &[Value]) -> bool {
     };
     ids.sort_unstable();
     ids.windows(2).all(|pair| pair[0] != pair[1])
+}
+
+/// The items of a list, each with its name in paths. Items without a name are left out.
+pub(super) struct NamedItems<'v>(pub(super) Vec<(String, &'v Value)>);
+
+impl<'v> NamedItems<'v> {
+    pub(super) fn new(items: &'v [Value], name: &dyn Fn(&Value) -> Option<String>) -> Self {
+        Self(items.iter().filter_map(|item| Some((name(item)?, item))).collect())
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&'v Value> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, item)| *item)
+    }
 }
 
 /// An item's step in a path, without the brackets: `port=80,protocol=TCP`. `None` if a key is missing.

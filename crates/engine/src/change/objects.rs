@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::placements::{ClusterShare, PlacementChange};
+use super::placements::PlacementChange;
 use super::secret::{self, DigestKey};
 use super::{PathChange, diff_paths, sequence};
 use crate::Manifest;
@@ -97,10 +97,11 @@ pub(super) fn compare_manifests(
 
 /// Whether the same clusters receive the same manifests. This check does not look at single clusters.
 fn is_same([from, to]: &[Vec<&Manifest>; 2]) -> bool {
-    let same = |a: &Manifest, b: &Manifest| {
-        a.clusters == b.clusters && (Arc::ptr_eq(&a.text, &b.text) || a.text == b.text)
-    };
-    from.len() == to.len() && from.iter().zip(to).all(|(a, b)| same(a, b))
+    from.len() == to.len()
+        && from
+            .iter()
+            .zip(to)
+            .all(|(a, b)| a.clusters == b.clusters && (Arc::ptr_eq(&a.text, &b.text) || a.text == b.text))
 }
 
 /// The earlier and the later text of some clusters.
@@ -183,12 +184,12 @@ fn pair_texts<'m>(sides: &[Vec<&'m Manifest>; 2]) -> Vec<(Texts<'m>, Vec<Cluster
     for (cluster, pair) in by_cluster {
         by_pair.entry(pair).or_default().push(cluster.clone());
     }
-    let text = |side: usize, at: Option<usize>| Some(&*sides[side].get(at?)?.text);
-    by_pair
-        .into_iter()
-        .map(|([from, to], clusters)| ((text(0, from), text(1, to)), clusters))
-        .filter(|((from, to), _)| from != to)
-        .collect()
+    let texts = by_pair.into_iter().map(|([from, to], clusters)| {
+        let from = from.and_then(|at| sides[0].get(at)).map(|manifest| &*manifest.text);
+        let to = to.and_then(|at| sides[1].get(at)).map(|manifest| &*manifest.text);
+        ((from, to), clusters)
+    });
+    texts.filter(|((from, to), _)| from != to).collect()
 }
 
 /// The number of earlier manifests that are compared with the manifest of an additional cluster.
@@ -210,13 +211,13 @@ fn pair_with_nearest(from: &[&Manifest], to: &str, key: &DigestKey) -> ManifestP
 /// Returns the distance between two manifests: the number of fields that differ, then the number of characters
 /// without the common prefix and suffix of the values.
 fn compute_distance(paths: &[PathChange]) -> (usize, usize) {
-    let text = |value: &Option<Value>| value.as_ref().map(Value::to_string).unwrap_or_default();
     (
         paths.len(),
         paths
             .iter()
             .map(|path| {
-                let (from, to) = (text(&path.from), text(&path.to));
+                let [from, to] = [&path.from, &path.to]
+                    .map(|value| value.as_ref().map(Value::to_string).unwrap_or_default());
                 let prefix = from.bytes().zip(to.bytes()).take_while(|(a, b)| a == b).count();
                 let shorter = from.len().min(to.len()) - prefix;
                 let suffix = from
@@ -239,19 +240,19 @@ fn replicas_at(
     placement: Option<&PlacementChange>,
 ) -> Option<String> {
     let placement = placement?;
-    let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_i64);
-    let share = |share: Option<ClusterShare>| share.and_then(|share| share.replicas);
     paths
         .iter()
         .find(|path| {
-            let (from, to) = (number(&path.from), number(&path.to));
+            let from = path.from.as_ref().and_then(Value::as_i64);
+            let to = path.to.as_ref().and_then(Value::as_i64);
             from.is_some()
                 && to.is_some()
                 && clusters.iter().all(|name| {
                     let shift = placement.clusters.iter().find(|shift| shift.name == *name);
                     // An additional cluster is compared with the manifest of another cluster, which has other replicas.
                     shift.is_some_and(|shift| {
-                        (shift.from.is_none() || share(shift.from) == from) && share(shift.to) == to
+                        shift.from.is_none_or(|share| share.replicas == from)
+                            && shift.to.and_then(|share| share.replicas) == to
                     })
                 })
         })
@@ -269,15 +270,13 @@ impl ManifestPair {
         let mut values = [from, to].map(|text| text.map(parse_manifest));
         let mut sides: Vec<&mut Value> = values.iter_mut().flatten().collect();
         let hidden = secret::hide_secret_values(&mut sides, key);
-        let shown = |text: Option<&str>, value: &Option<Value>| match value {
-            Some(value) if hidden || !value.is_object() => {
-                let mut out = String::new();
-                federate_yaml::write_document(value, &mut out);
-                out
+        let mut texts = [from, to].map(|text| text.unwrap_or_default().to_owned());
+        for (text, value) in texts.iter_mut().zip(&values) {
+            if let Some(value) = value.as_ref().filter(|value| hidden || !value.is_object()) {
+                text.clear();
+                federate_yaml::write_document(value, text);
             }
-            _ => text.unwrap_or_default().to_owned(),
-        };
-        let texts = [shown(from, &values[0]), shown(to, &values[1])];
+        }
         Self { values, texts }
     }
 
@@ -300,10 +299,9 @@ impl ManifestPair {
 
     fn unified_diff(&self) -> String {
         let [from, to] = &self.texts;
-        let every = |sign: &str, text: &str| text.lines().flat_map(|line| [sign, line, "\n"]).collect();
         match &self.values {
-            [None, _] => every("+", to),
-            [_, None] => every("-", from),
+            [None, _] => sequence::sign_lines("+", to.lines()),
+            [_, None] => sequence::sign_lines("-", from.lines()),
             _ => sequence::unified_diff(from, to, CONTEXT_LINES),
         }
     }

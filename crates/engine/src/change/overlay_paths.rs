@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 use similar::DiffOp;
 
-use super::keys::{ItemMatching, ListKey, choose_matching, item_identity, quote_value};
+use super::keys::{ItemMatching, ListKey, NamedItems, choose_matching, item_identity, quote_value};
 use super::sequence;
 use federate_kubernetes::pointer;
 
@@ -101,19 +101,13 @@ impl<'v> Walk<'v, '_> {
         to: &'v [Value],
         step: &dyn Fn(&Value) -> Option<String>,
     ) -> Vec<Value> {
-        let named = |items: &'v [Value]| -> Vec<(String, &'v Value)> {
-            items.iter().filter_map(|item| Some((step(item)?, item))).collect()
-        };
-        let (old, new) = (named(from), named(to));
-        let find = |items: &[(String, &'v Value)], name: &str| {
-            items.iter().find(|(known, _)| known == name).map(|(_, item)| *item)
-        };
-        let removed = old.iter().filter(|(name, _)| find(&new, name).is_none());
+        let [old, new] = [from, to].map(|items| NamedItems::new(items, step));
+        let removed = old.0.iter().filter(|(name, _)| new.find(name).is_none());
         let mut merged = Vec::new();
         let mut changed = false;
-        for (name, _) in new.iter().chain(removed) {
-            let before = find(&old, name);
-            let after = self.merge_step(name, before, find(&new, name));
+        for (name, _) in new.0.iter().chain(removed) {
+            let before = old.find(name);
+            let after = self.merge_step(name, before, new.find(name));
             changed |= before != after.as_ref();
             merged.extend(after);
         }

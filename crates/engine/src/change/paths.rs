@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use similar::DiffOp;
 
-use super::keys::{ItemMatching, ListKey, choose_matching, item_identity, quote_value};
+use super::keys::{ItemMatching, ListKey, NamedItems, choose_matching, item_identity, quote_value};
 use super::sequence;
 use federate_kubernetes::pointer;
 
@@ -117,28 +117,21 @@ impl<'v> Walk<'v> {
 
     /// Compares items in the order of the new list, then reports the removed ones.
     fn compare_keyed(&mut self, keys: &[ListKey], from: &'v [Value], to: &'v [Value]) {
-        let ids = |items: &'v [Value]| -> Vec<(String, &'v Value)> {
-            items.iter().filter_map(|item| Some((item_identity(item, keys)?, item))).collect()
-        };
-        let (from, to) = (ids(from), ids(to));
-        let find = |items: &[(String, &'v Value)], id: &str| {
-            items.iter().find(|(known, _)| known == id).map(|(_, item)| *item)
-        };
-        for (id, item) in &to {
-            self.compare_step(&format!("[{id}]"), find(&from, id), Some(item));
+        let [from, to] = [from, to].map(|items| NamedItems::new(items, &|item| item_identity(item, keys)));
+        for (id, item) in &to.0 {
+            self.compare_step(&format!("[{id}]"), from.find(id), Some(item));
         }
-        for (id, item) in from.iter().filter(|(id, _)| find(&to, id).is_none()) {
+        for (id, item) in from.0.iter().filter(|(id, _)| to.find(id).is_none()) {
             self.compare_step(&format!("[{id}]"), Some(item), None);
         }
     }
 
     fn compare_sets(&mut self, from: &'v [Value], to: &'v [Value]) {
-        let step = |item: &Value| format!("[={}]", quote_value(item.as_str().unwrap_or_default()));
         for item in to.iter().filter(|item| !from.contains(item)) {
-            self.compare_step(&step(item), None, Some(item));
+            self.compare_step(&set_step(item), None, Some(item));
         }
         for item in from.iter().filter(|item| !to.contains(item)) {
-            self.compare_step(&step(item), Some(item), None);
+            self.compare_step(&set_step(item), Some(item), None);
         }
     }
 
@@ -160,6 +153,11 @@ impl<'v> Walk<'v> {
             }
         }
     }
+}
+
+/// The step of a path to an item of a set.
+fn set_step(item: &Value) -> String {
+    format!("[={}]", quote_value(item.as_str().unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -87,10 +87,14 @@ pub enum PlacementChangeKind {
 impl PlacementChange {
     /// How many replicas clusters gain that other clusters lose.
     pub fn moved_replicas(&self) -> i64 {
-        let number = |share: Option<ClusterShare>| share.and_then(|share| share.replicas).unwrap_or(0);
-        let gains = self.clusters.iter().map(|shift| number(shift.to) - number(shift.from));
-        let sum = |sign: i64| gains.clone().map(|gain| (sign * gain).max(0)).sum::<i64>();
-        sum(1).min(sum(-1))
+        let (mut gained, mut lost) = (0, 0);
+        for shift in &self.clusters {
+            let [from, to] =
+                [shift.from, shift.to].map(|share| share.and_then(|share| share.replicas).unwrap_or(0));
+            gained += (to - from).max(0);
+            lost += (from - to).max(0);
+        }
+        gained.min(lost)
     }
 }
 
@@ -165,10 +169,13 @@ pub(super) fn compare_rows(from: Option<&Placement>, to: Option<&Placement>) -> 
     let mut names: Vec<&ClusterName> = had.keys().chain(has.keys()).copied().collect();
     names.sort_unstable();
     names.dedup();
-    let share = |of: &BTreeMap<&ClusterName, ClusterShare>, name| of.get(name).copied();
     let clusters: Vec<ReplicaShift> = names
         .into_iter()
-        .map(|name| ReplicaShift { name: name.clone(), from: share(&had, name), to: share(&has, name) })
+        .map(|name| ReplicaShift {
+            name: name.clone(),
+            from: had.get(name).copied(),
+            to: has.get(name).copied(),
+        })
         .filter(|shift| shift.from != shift.to)
         .collect();
     let policy = Pair { from: from.and_then(|p| p.policy.clone()), to: to.and_then(|p| p.policy.clone()) };
@@ -176,15 +183,15 @@ pub(super) fn compare_rows(from: Option<&Placement>, to: Option<&Placement>) -> 
         from: from.and_then(|p| p.unschedulable.clone()),
         to: to.and_then(|p| p.unschedulable.clone()),
     };
-    let suspended_in = |row: Option<&Placement>| row.map(|p| p.suspended.clone()).unwrap_or_default();
-    let (was_suspended, is_suspended) = (suspended_in(from), suspended_in(to));
-    let only = |these: &[ClusterName], those: &[ClusterName]| -> Vec<ClusterName> {
-        these.iter().filter(|name| !those.contains(name)).cloned().collect()
-    };
-    let suspended = only(&is_suspended, &was_suspended);
-    let resumed = only(&was_suspended, &is_suspended);
-    let dialect = |row: Option<&Placement>| row.map(|p| p.dialect.clone()).filter(|name| !name.is_empty());
-    let other_dialect = from.is_some() && to.is_some() && dialect(from) != dialect(to);
+    let [was_suspended, is_suspended] =
+        [from, to].map(|row| row.map(|row| row.suspended.as_slice()).unwrap_or_default());
+    let suspended = is_suspended.iter().filter(|name| !was_suspended.contains(name));
+    let suspended: Vec<ClusterName> = suspended.cloned().collect();
+    let resumed = was_suspended.iter().filter(|name| !is_suspended.contains(name));
+    let resumed: Vec<ClusterName> = resumed.cloned().collect();
+    let [old_dialect, new_dialect] =
+        [from, to].map(|row| row.map(|row| row.dialect.clone()).filter(|name| !name.is_empty()));
+    let other_dialect = from.is_some() && to.is_some() && old_dialect != new_dialect;
     let kind = if to.is_none() && had.is_empty() {
         // What ran nowhere and is gone changes nothing.
         return None;
@@ -204,7 +211,7 @@ pub(super) fn compare_rows(from: Option<&Placement>, to: Option<&Placement>) -> 
         return None;
     };
     let replicas = Pair { from: total_replicas(&had), to: total_replicas(&has) };
-    let dialect = dialect(to).or(dialect(from)).unwrap_or_default();
+    let dialect = new_dialect.or(old_dialect).unwrap_or_default();
     // The row of a policy itself runs nothing.
     let runs_nowhere = to.is_some() && has.is_empty() && policy.to.as_ref() != Some(object);
     let placing = [to, from].into_iter().flatten().find(|row| !row.clusters.is_empty());

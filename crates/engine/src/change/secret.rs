@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use federate_kubernetes::object::pointer_text;
 use federate_kubernetes::sops::is_ciphertext;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -68,9 +69,9 @@ impl DigestKey {
     }
 
     fn compute_hmac(&self, text: &[u8]) -> [u8; 32] {
-        let pad = |byte: u8| self.bytes.map(|b| b ^ byte);
-        let inner = Sha256::new().chain_update(pad(0x36)).chain_update(text).finalize();
-        Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize().into()
+        let [inner_key, outer_key] = [0x36, 0x5c].map(|pad| self.bytes.map(|byte| byte ^ pad));
+        let inner = Sha256::new().chain_update(inner_key).chain_update(text).finalize();
+        Sha256::new().chain_update(outer_key).chain_update(inner).finalize().into()
     }
 
     /// Returns the text that replaces a value at a place.
@@ -116,8 +117,8 @@ pub(super) struct ValuePlace {
 
 impl ValuePlace {
     pub(super) fn in_object(object: &Value) -> Self {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let object = format!("{}/{}/{}", text("/kind"), text("/metadata/namespace"), text("/metadata/name"));
+        let names = ["/kind", "/metadata/namespace", "/metadata/name"];
+        let object = names.map(|pointer| pointer_text(object, pointer)).join("/");
         Self { object, pointer: String::new() }
     }
 
@@ -225,9 +226,12 @@ fn reveal_at(live: &mut Value, rendered: &Value, hidden: &Value, key: &DigestKey
 /// A text with the same words in place of all digests.
 fn without_digests(text: &str) -> String {
     let mut parts = text.split(DIGEST_PREFIX);
-    let first = parts.next().unwrap_or_default().to_owned();
-    let rest = |part: &str| part.split_once('>').map_or("", |(_, rest)| rest).to_owned();
-    parts.fold(first, |all, part| all + DIGEST_PREFIX + &rest(part))
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        all.push_str(DIGEST_PREFIX);
+        all.push_str(part.split_once('>').map_or("", |(_, rest)| rest));
+    }
+    all
 }
 
 struct Hiding<'k> {

@@ -20,6 +20,11 @@ pub(super) fn diff_values(from: &[Value], to: &[Value]) -> Vec<DiffOp> {
     )
 }
 
+/// Lines with a sign in front of each.
+pub(super) fn sign_lines<'l>(sign: &'l str, lines: impl Iterator<Item = &'l str>) -> String {
+    lines.flat_map(|line| [sign, line, "\n"]).collect()
+}
+
 /// The unified diff of two texts, without file headers, with some lines of context.
 pub(super) fn unified_diff(from: &str, to: &str, context: usize) -> String {
     let [old, new]: [Vec<&str>; 2] = [from, to].map(|text| text.lines().collect());
@@ -28,8 +33,6 @@ pub(super) fn unified_diff(from: &str, to: &str, context: usize) -> String {
         &numbers.number_texts(old.iter().copied()),
         &numbers.number_texts(new.iter().copied()),
     );
-    let signed =
-        |sign: &str, lines: &[&str]| -> String { lines.iter().flat_map(|line| [sign, line, "\n"]).collect() };
     let mut text = String::new();
     for hunk in group_diff_ops(operations, context) {
         let [from, to] =
@@ -38,10 +41,10 @@ pub(super) fn unified_diff(from: &str, to: &str, context: usize) -> String {
         for operation in hunk {
             let (removed, added) = (&old[operation.old_range()], &new[operation.new_range()]);
             if let DiffOp::Equal { .. } = operation {
-                text.push_str(&signed(" ", removed));
+                text.push_str(&sign_lines(" ", removed.iter().copied()));
             } else {
-                text.push_str(&signed("-", removed));
-                text.push_str(&signed("+", added));
+                text.push_str(&sign_lines("-", removed.iter().copied()));
+                text.push_str(&sign_lines("+", added.iter().copied()));
             }
         }
     }

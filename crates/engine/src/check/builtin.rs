@@ -19,10 +19,11 @@ impl DefinedKinds {
     pub(crate) fn new(repo: &Repo) -> Self {
         let definitions = repo.templates.iter().map(|template| &template.object);
         let definitions = definitions.filter(|object| object.id.kind == "CustomResourceDefinition");
-        let name = |object: &Object, path: &[&str]| object.text_at(path).to_owned();
-        Self(
-            definitions.map(|o| (name(o, &["spec", "group"]), name(o, &["spec", "names", "kind"]))).collect(),
-        )
+        let kinds = definitions.map(|definition| {
+            let group = definition.text_at(&["spec", "group"]).to_owned();
+            (group, definition.text_at(&["spec", "names", "kind"]).to_owned())
+        });
+        Self(kinds.collect())
     }
 
     /// Whether a CRD of the repo defines the kind of an object.
@@ -34,21 +35,17 @@ impl DefinedKinds {
 /// The finding about a template with a kind or an API group that is nearly one of Kubernetes.
 pub(crate) fn find_misspelt(defined: &DefinedKinds, object: &Object) -> Option<Finding> {
     let (group, kind) = (object.id.group(), object.id.kind.as_str());
-    let known = |group: &str| kinds::api_groups().find(|known| known.group == group);
-    let own = known(group);
+    let own = kinds::api_groups().find(|known| known.group == group);
     if own.is_some_and(|own| own.find_scope(kind).is_some()) {
         return None;
     }
     let elsewhere = preferred_version(kind, NEWEST);
-    let api_version = |message: String, help: String, code| {
-        Some(Finding::warning(code, object, message).with_pointer("/apiVersion").with_help(help))
-    };
     let shown =
         if group.is_empty() { "the core API group".to_owned() } else { format!("the API group `{group}`") };
     match (own, elsewhere) {
         (Some(_), Some(right)) => {
             let message = format!("{shown} has no kind `{kind}`");
-            api_version(message, format!("did you mean `{right}`?"), "unknown-kind")
+            Some(misspelt_version("unknown-kind", object, message, &right))
         }
         (Some(own), None) => {
             let of_group: Vec<&str> = own.kind_names().collect();
@@ -66,10 +63,15 @@ pub(crate) fn find_misspelt(defined: &DefinedKinds, object: &Object) -> Option<F
             // The groups of custom resources have a domain.
             let near = find_nearest(group, &groups).is_some() || !group.contains('.');
             let message = format!("Kubernetes has no API group `{group}`");
-            near.then(|| api_version(message, format!("did you mean `{right}`?"), "unknown-group"))?
+            near.then(|| misspelt_version("unknown-group", object, message, &right))
         }
         (None, None) => of_crd(defined, object).or_else(|| of_other_group(defined, object)),
     }
+}
+
+fn misspelt_version(code: &'static str, object: &Object, message: String, right: &str) -> Finding {
+    let finding = Finding::warning(code, object, message).with_pointer("/apiVersion");
+    finding.with_help(format!("did you mean `{right}`?"))
 }
 
 /// The finding about a kind that is nearly that of a CRD in the same group.
@@ -112,10 +114,15 @@ fn unserved_version(object: &Object, releases: &ClusterReleases<'_>) -> Option<F
     let (version, kind) = (&object.id.api_version, &object.id.kind);
     kinds::find_scope(object.id.group(), kind)?;
     let all = releases.for_object(&object.id);
-    let state = |one: &Clusters<'_>| check_version(version, kind, one.release.unwrap_or(NEWEST));
-    let lacks = |one: &&Clusters<'_>| !matches!(state(one), VersionSupport::Yes | VersionSupport::Unknown);
-    let first = all.iter().find(lacks)?;
-    let why = match state(first) {
+    let lacking: Vec<&Clusters<'_>> = all
+        .iter()
+        .filter(|clusters| {
+            let support = check_version(version, kind, clusters.release.unwrap_or(NEWEST));
+            !matches!(support, VersionSupport::Yes | VersionSupport::Unknown)
+        })
+        .collect();
+    let first = lacking.first()?;
+    let why = match check_version(version, kind, first.release.unwrap_or(NEWEST)) {
         VersionSupport::Yes | VersionSupport::Unknown => return None,
         VersionSupport::Removed(release) => format!("Kubernetes 1.{release} removed `{version}` of {kind}"),
         VersionSupport::Added(release) => {
@@ -124,7 +131,7 @@ fn unserved_version(object: &Object, releases: &ClusterReleases<'_>) -> Option<F
         VersionSupport::Never => format!("Kubernetes 1.{NEWEST} has no `{version}` of {kind}"),
     };
     let why = match first.release {
-        Some(_) => format!("{why} ({})", describe_clusters(all.iter().filter(lacks))),
+        Some(_) => format!("{why} ({})", describe_clusters(lacking.iter().copied())),
         None => why,
     };
     let help = match preferred_version(kind, first.release.unwrap_or(NEWEST)) {

@@ -71,10 +71,9 @@ fn find_repeated(object: &Object, names: &[LocatedName]) -> Vec<Finding> {
 
 /// The place of the list that a place belongs to, with what follows the index in it.
 fn list_of(pointer: &str) -> (&str, &str) {
-    let is_index = |token: &str| !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit());
     let (mut list, mut rest) = (pointer, "");
     while let Some((parent, token)) = list.rsplit_once('/') {
-        if is_index(token) {
+        if !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit()) {
             return (parent, rest);
         }
         (list, rest) = (parent, pointer.get(parent.len()..).unwrap_or_default());
@@ -92,9 +91,6 @@ fn find_unmet(
     let property = &requirement.property;
     let clusters = known.clusters;
     let known = known.values_of(property);
-    let finding = |pointer: &str, message: String, help: String| {
-        Finding::warning("unknown-cluster-label", object, message).with_pointer(pointer).with_help(help)
-    };
     if known.values.is_empty() && !known.is_set {
         let message = format!("no cluster of the inventory has {}", describe_property(property));
         let help = match property {
@@ -107,7 +103,7 @@ fn find_unmet(
             }
             _ => "set it in the inventory".to_owned(),
         };
-        return vec![finding(&requirement.pointer, message, help)];
+        return vec![unknown_label(object, &requirement.pointer, message, help)];
     }
     let known = known.values.as_slice();
     let missing: Vec<_> = requirement
@@ -131,9 +127,13 @@ fn find_unmet(
             let help = suggestions
                 .suggest_instead(&value.name, known, "other value")
                 .replace("the repo has", "its values are");
-            Some(finding(&value.pointer, message, help))
+            Some(unknown_label(object, &value.pointer, message, help))
         })
         .collect()
+}
+
+fn unknown_label(object: &Object, pointer: &str, message: String, help: String) -> Finding {
+    Finding::warning("unknown-cluster-label", object, message).with_pointer(pointer).with_help(help)
 }
 
 /// The names for which a similar one is searched. Each is compared with all known names.
@@ -198,12 +198,15 @@ fn has_property(cluster: &Cluster, property: &ClusterProperty) -> bool {
     }
 }
 
+fn non_empty(text: &str) -> Vec<&str> {
+    Some(text).filter(|text| !text.is_empty()).into_iter().collect()
+}
+
 fn property_values<'c>(cluster: &'c Cluster, property: &ClusterProperty) -> Vec<&'c str> {
-    let text = |text: &'c str| Some(text).filter(|text| !text.is_empty()).into_iter().collect();
     match property {
         ClusterProperty::Label(key) => cluster.labels.get(key).into_iter().map(String::as_str).collect(),
-        ClusterProperty::Provider => text(&cluster.provider),
-        ClusterProperty::Region => text(&cluster.region),
+        ClusterProperty::Provider => non_empty(&cluster.provider),
+        ClusterProperty::Region => non_empty(&cluster.region),
         ClusterProperty::Zone => cluster.zones.iter().map(String::as_str).collect(),
     }
 }

@@ -68,10 +68,16 @@ impl Engine<'_> {
                             continue;
                         }
                     };
-                    let sent = (&variant.clusters, &rendered);
                     let mistakes = &mut all.mistakes;
                     mistakes.extend(overrides::find_broken(self.repo, &kinds, &wrapped, object, &rendered));
-                    mistakes.extend(overrides::find_unserved(self.repo, &kinds, &releases, object, sent));
+                    mistakes.extend(overrides::find_unserved(
+                        self.repo,
+                        &kinds,
+                        &releases,
+                        object,
+                        &variant.clusters,
+                        &rendered,
+                    ));
                     mistakes.extend(workloads::runs_again(self.repo, &wrapped, object, &rendered.body));
                     rendered.changes.into_iter().for_each(|change| all.record_override(change));
                 }
@@ -98,15 +104,14 @@ impl Engine<'_> {
             .map(|object| object.namespace.as_deref())
             .collect();
         // Where an override fails, the others of the same object are not counted.
-        let may_apply_there = |policy: &ObjectRef| match policy.namespace.as_deref() {
-            None => !failed.is_empty(),
-            namespace => namespaces.contains(&namespace),
-        };
         let all = self.repo.claimed.iter().filter(|claimed| claimed.role == Role::Override);
         let all = all.filter(|claimed| {
             let known = inspection.overrides.contains_key(&claimed.object.id);
-            !has_failed.contains(&claimed.object.origin.to_string())
-                && (known || !may_apply_there(&claimed.object.id))
+            let may_apply_there = match claimed.object.id.namespace.as_deref() {
+                None => !failed.is_empty(),
+                namespace => namespaces.contains(&namespace),
+            };
+            !has_failed.contains(&claimed.object.origin.to_string()) && (known || !may_apply_there)
         });
         let unused = all.filter_map(|claimed| {
             let (why, help) = match inspection.overrides.get(&claimed.object.id) {

@@ -59,12 +59,10 @@ fn of_kind(object: &Object, groups: &[&GroupKinds]) -> Finding {
 
 /// Returns the group that has the kind and differs only after the last dot, such as `policy.karmada.com`.
 fn same_service<'g>(group: &str, kind: &str, groups: &[&'g GroupKinds]) -> Option<&'g str> {
-    let stem = |group: &str| group.rsplit_once('.').map(|(stem, _)| stem.to_owned());
-    stem(group)?;
-    groups
-        .iter()
-        .find(|known| known.find_scope(kind).is_some() && stem(known.group) == stem(group))
-        .map(|known| known.group)
+    let (stem, _) = group.rsplit_once('.')?;
+    let mut of_kind = groups.iter().filter(|known| known.find_scope(kind).is_some());
+    let same = of_kind.find(|known| known.group.rsplit_once('.').is_some_and(|(known, _)| known == stem));
+    same.map(|known| known.group)
 }
 
 fn unknown_kind(known: &GroupKinds, object: &Object, groups: &[&GroupKinds]) -> Finding {

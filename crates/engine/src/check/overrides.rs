@@ -54,18 +54,18 @@ pub(super) fn find_unserved(
     kinds: &RepoKinds,
     releases: &ClusterReleases<'_>,
     object: &ObjectRef,
-    (clusters, rendered): (&ClusterNames, &RenderedManifest),
+    clusters: &ClusterNames,
+    rendered: &RenderedManifest,
 ) -> Vec<Finding> {
     if rendered.changes.is_empty() {
         return Vec::new();
     }
     let now = releases
         .find_problems(kinds, &rendered.body, || releases.of_clusters(clusters.iter().map(AsRef::as_ref)));
-    let in_template = |pointer: &str| {
-        let template = repo.find_template(object);
-        template.is_some_and(|template| template.object.body.pointer(pointer).is_some())
-    };
-    let new = now.into_iter().filter(|(problem, _)| !in_template(&problem.pointer));
+    let template = repo.find_template(object).map(|template| &template.object.body);
+    let new = now
+        .into_iter()
+        .filter(|(problem, _)| template.is_none_or(|body| body.pointer(&problem.pointer).is_none()));
     new.filter_map(|(problem, by)| attribute_problem(repo, &rendered.changes, problem, object, &by)).collect()
 }
 

@@ -38,12 +38,13 @@ pub(super) fn check_roles(repo: &Repo) -> Vec<Finding> {
     rules.flat_map(|(role, rule)| check_rule(role, &rule)).collect()
 }
 
+fn without_effect(role: &Object, at: &Cursor<'_>, message: &str, right: &str) -> Finding {
+    Finding::warning("no-effect", role, format!("{message}, so the rule allows nothing by it"))
+        .with_pointer(at.pointer())
+        .with_help(format!("did you mean `{right}`?"))
+}
+
 fn check_rule(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
-    let finding = |at: &Cursor<'_>, message: String, right: &str| {
-        Finding::warning("no-effect", role, format!("{message}, so the rule allows nothing by it"))
-            .with_pointer(at.pointer())
-            .with_help(format!("did you mean `{right}`?"))
-    };
     let mut found = Vec::new();
     // Paths of an API server have the verbs of HTTP.
     let of_resources = !rule.field("nonResourceURLs").has_items();
@@ -51,19 +52,18 @@ fn check_rule(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
         let known: Vec<&str> =
             VERBS.into_iter().filter(|known| known.get(..1) == verb.as_text().get(..1)).collect();
         if let Some(near) = find_nearest(verb.as_text(), &known) {
-            found.push(finding(&verb, format!("`{}` is not a verb", verb.as_text()), near));
+            let message = format!("`{}` is not a verb", verb.as_text());
+            found.push(without_effect(role, &verb, &message, near));
         }
     }
     for group in rule.field("apiGroups").items() {
         let text = group.as_text();
         if let Some((name, _)) = text.split_once('/') {
-            found.push(finding(&group, format!("`{text}` is an API version, not an API group"), name));
+            let message = format!("`{text}` is an API version, not an API group");
+            found.push(without_effect(role, &group, &message, name));
         } else if text == "v1" || text == "core" {
-            found.push(finding(
-                &group,
-                format!("`{text}` is not an API group; the core group is empty"),
-                "\"\"",
-            ));
+            let message = format!("`{text}` is not an API group; the core group is empty");
+            found.push(without_effect(role, &group, &message, "\"\""));
         }
     }
     let resources = rule.field("resources");
@@ -73,7 +73,8 @@ fn check_rule(role: &Object, rule: &Cursor<'_>) -> Vec<Finding> {
         if let Some(kind) = kind {
             let message =
                 format!("`{}` is not a resource; those of {kind} have a plural name", resource.as_text());
-            found.push(finding(&resource, message, &pluralize_kind(&kind.to_ascii_lowercase())));
+            let right = pluralize_kind(&kind.to_ascii_lowercase());
+            found.push(without_effect(role, &resource, &message, &right));
         }
     }
     found

@@ -36,15 +36,14 @@ pub(super) struct ReleaseClusters<'e> {
 
 impl<'e> ClusterReleases<'e> {
     pub(super) fn new(engine: &'e Engine<'e>, plan: &'e Plan, given: Option<Minor>) -> Self {
-        let known = |version: &str| parse_release(version).map(|release| release.min(NEWEST));
         Self {
             given,
-            default: engine.repo.config.kubernetes_version.as_deref().and_then(known),
+            default: engine.repo.config.kubernetes_version.as_deref().and_then(known_release),
             reported: engine
                 .clusters
                 .iter()
                 .filter_map(|cluster| {
-                    Some((cluster.name.as_ref(), cluster.kubernetes.as_deref().and_then(known)?))
+                    Some((cluster.name.as_ref(), cluster.kubernetes.as_deref().and_then(known_release)?))
                 })
                 .collect(),
             plan,
@@ -125,6 +124,11 @@ pub(super) fn describe_clusters<'s>(served: impl Iterator<Item = &'s ReleaseClus
         .join("; ")
 }
 
+/// The release of a version; the newest that is known for later ones.
+fn known_release(version: &str) -> Option<Minor> {
+    parse_release(version).map(|release| release.min(NEWEST))
+}
+
 /// Errors in the versions of `federate.yaml`.
 pub(super) fn find_invalid_versions(repo: &Repo) -> Vec<Finding> {
     let clusters = repo.config.clusters.iter().enumerate();
@@ -134,9 +138,8 @@ pub(super) fn find_invalid_versions(repo: &Repo) -> Vec<Finding> {
     let own = repo.config.kubernetes_version.as_deref();
     let versions =
         own.map(|version| ("/kubernetesVersion".to_owned(), version)).into_iter().chain(of_clusters);
-    let is_unknown = |version: &str| parse_release(version).is_none_or(|release| release < OLDEST);
     versions
-        .filter(|(_, version)| is_unknown(version))
+        .filter(|(_, version)| parse_release(version).is_none_or(|release| release < OLDEST))
         .map(|(pointer, _)| {
             let message = format!("the value is not a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}");
             repo.invalid_config(&pointer, message).with_help("write it in quotes, such as `\"1.31\"`")

@@ -20,21 +20,24 @@ pub(super) fn find_assumed(repo: &Repo, plan: &Plan) -> Vec<Finding> {
             Some((&row.object, row.policy.as_ref().filter(|policy| policy.namespace.is_some())?))
         })
         .collect();
-    let kind = |object: &Object| (object.id.group().to_owned(), object.id.kind.clone());
-    let templates = || repo.templates.iter().map(|template| &template.object);
+    let (assumed, stated): (Vec<&Object>, Vec<&Object>) = repo
+        .templates
+        .iter()
+        .map(|template| &template.object)
+        .partition(|object| repo.assumed_namespaced.contains(&object.id));
     // Another object of the kind has a namespace.
-    let written = templates().filter(|object| object.id.namespace.is_some());
-    let written: BTreeSet<(String, String)> =
-        written.filter(|object| !repo.assumed_namespaced.contains(&object.id)).map(kind).collect();
+    let written = stated.iter().filter(|object| object.id.namespace.is_some());
+    let written: BTreeSet<(&str, &str)> =
+        written.map(|object| (object.id.group(), object.id.kind.as_str())).collect();
     let mut reported = BTreeSet::new();
     let mut found = Vec::new();
-    for object in templates().filter(|object| repo.assumed_namespaced.contains(&object.id)) {
+    for object in assumed {
         let decides = match by_namespace.get(&object.id) {
             Some(policy) => format!("{policy} places it there"),
             None if unmatched.contains(&object.id) => "no policy places it there".to_owned(),
             None => continue,
         };
-        let kind = kind(object);
+        let kind = (object.id.group(), object.id.kind.as_str());
         if written.contains(&kind) || !reported.insert(kind) {
             continue;
         }

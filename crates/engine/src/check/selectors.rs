@@ -169,10 +169,9 @@ fn select_matching<'c, 'o>(
         return Ok(matching);
     }
     let known = distinct_names(objects.iter().map(|one| of(one.object)));
-    let shown = |name: &str| if name.is_empty() { "\"\"".to_owned() } else { name.to_owned() };
-    let why = format!("the repo has no {} in `{}`", selector.kind.name, shown(&wanted.name));
+    let why = format!("the repo has no {} in `{}`", selector.kind.name, quote_empty(&wanted.name));
     let help = match known.as_slice() {
-        [one] => format!("did you mean `{}`?", shown(one)),
+        [one] => format!("did you mean `{}`?", quote_empty(one)),
         several => suggest_instead(&wanted.name, several, "other API version"),
     };
     Err(Miss::new(wanted, why, help))
@@ -245,6 +244,10 @@ fn other_name(
     Some(Miss::new(name, why, help))
 }
 
+fn quote_empty(name: &str) -> &str {
+    if name.is_empty() { "\"\"" } else { name }
+}
+
 fn other_labels(selector: &TemplateSelector, objects: &[&Candidate<'_>]) -> Option<Miss> {
     let (labels, pointer) = selector.labels.as_ref()?;
     let read =
@@ -253,7 +256,6 @@ fn other_labels(selector: &TemplateSelector, objects: &[&Candidate<'_>]) -> Opti
         return None;
     }
     let kind = &selector.kind.name;
-    let at = |pointer: String, why: String, help: String| Some(Miss { pointer, why, help });
     let all: Vec<&Labels> = objects.iter().map(|one| &one.labels).collect();
     for (key, value) in &read.match_labels {
         work::charge_steps(STEPS_PER_NAME * all.len() as u64);
@@ -262,13 +264,16 @@ fn other_labels(selector: &TemplateSelector, objects: &[&Candidate<'_>]) -> Opti
         if values.is_empty() {
             let keys = distinct_names(all.iter().flat_map(|labels| labels.keys()).map(String::as_str));
             let help = suggest_instead(key, &keys, "label").replace("the repo has", "the labels are");
-            return at(place, format!("no {kind} that it could select has the label `{key}`"), help);
+            let why = format!("no {kind} that it could select has the label `{key}`");
+            return Some(Miss { pointer: place, why, help });
         }
         if !values.contains(&value.as_str()) {
             let help = suggest_instead(value, &values, "value").replace("the repo has", "its values are");
-            return at(place, format!("no {kind} that it could select has the label `{key}: {value}`"), help);
+            let why = format!("no {kind} that it could select has the label `{key}: {value}`");
+            return Some(Miss { pointer: place, why, help });
         }
     }
     let why = format!("no {kind} that it could select has labels that match");
-    at(pointer.clone(), why, "correct the label selector, or label the objects".to_owned())
+    let help = "correct the label selector, or label the objects".to_owned();
+    Some(Miss { pointer: pointer.clone(), why, help })
 }

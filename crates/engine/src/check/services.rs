@@ -53,17 +53,19 @@ pub(super) fn node_ports(repo: &Repo) -> Vec<Finding> {
 
 /// The findings about selectors and ports.
 pub(super) fn find_mistyped(repo: &Repo) -> Vec<Finding> {
-    let templates = || repo.templates.iter().map(|template| &template.object);
-    let selecting = |object: &Object| {
-        POD_SELECTORS.iter().find(|(group, kind, _)| object.id.group() == *group && object.id.kind == *kind)
-    };
-    let services: Vec<(&Object, &str)> =
-        templates().filter_map(|object| selecting(object).map(|(.., labels)| (object, *labels))).collect();
+    let templates = repo.templates.iter().map(|template| &template.object);
+    let selecting = templates.clone().filter_map(|object| {
+        let (.., labels) = POD_SELECTORS
+            .iter()
+            .find(|(group, kind, _)| object.id.group() == *group && object.id.kind == *kind)?;
+        Some((object, *labels))
+    });
+    let services: Vec<(&Object, &str)> = selecting.collect();
     if services.is_empty() {
         return Vec::new();
     }
     let mut pods: BTreeMap<Option<&str>, Namespace<'_>> = BTreeMap::new();
-    for object in templates() {
+    for object in templates {
         if let Some(found) = pods_of(object) {
             pods.entry(object.id.namespace.as_deref()).or_default().add_pods(found);
         }

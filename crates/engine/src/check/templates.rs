@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use federate_apiserver::ResourceKind;
 use federate_apiserver::lint::{KUBERNETES_VERSION, Problem, ProblemEffect, find_problems};
 use federate_kubernetes::kinds::find_scope;
+use federate_kubernetes::object::field_text;
 use federate_kubernetes::schema::check_metadata;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, work};
 use federate_repo::{Repo, Role};
@@ -107,8 +108,7 @@ impl RepoKinds {
 
     /// The kind of an object; `None` if its schema is not known.
     pub(super) fn get(&self, body: &Value) -> Option<&ResourceKind> {
-        let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let (api_version, kind) = (field_text(body, "apiVersion"), field_text(body, "kind"));
         let custom = self.0.get(kind).and_then(|versions| versions.get(api_version));
         custom.or_else(|| ResourceKind::find_builtin(api_version, kind).filter(|kind| kind.is_known()))
     }

@@ -112,8 +112,8 @@ impl<'e> PlacementSelectors<'e> {
             all.into_iter().flatten().map(|selector| PlacementSelector::new(&claimed.object, selector))
         });
         let in_error = findings.iter().filter(|finding| finding.is_error());
-        let places = |role| matches!(role, Role::Placement | Role::Bundle);
-        let used = engine.repo.claimed.iter().filter(|claimed| places(claimed.role));
+        let used = engine.repo.claimed.iter();
+        let used = used.filter(|claimed| matches!(claimed.role, Role::Placement | Role::Bundle));
         let used: BTreeSet<&str> = used.map(|claimed| claimed.dialect).collect();
         let advice = engine.dialects.iter().filter(|dialect| used.contains(dialect.name()));
         let advice: BTreeSet<&str> = advice.map(Dialect::selected_by).collect();
@@ -138,10 +138,10 @@ impl<'e> PlacementSelectors<'e> {
             .filter(|(_, one)| matches!(one, SelectorMatch::Selects))
             .map(|(policy, _)| policy)
             .collect();
-        let of = |policy: &Object| format!("{} ({})", policy.id, policy.origin);
         if let Some(why) = self.engine.never_propagated(template) {
-            let selected =
-                selecting.first().map_or_else(String::new, |p| format!(", although {} selects it", of(p)));
+            let selected = selecting
+                .first()
+                .map_or_else(String::new, |p| format!(", although {} selects it", with_origin(p)));
             let help =
                 "keep it out of the repo with `.federateignore`, or apply it to the clusters by other means";
             return UnplacedReason {
@@ -150,7 +150,10 @@ impl<'e> PlacementSelectors<'e> {
             };
         }
         if let Some(policy) = selecting.iter().find(|policy| self.in_error.contains(&policy.id)) {
-            let why = format!("{}, which selects it, has an error and takes part in no decision", of(policy));
+            let why = format!(
+                "{}, which selects it, has an error and takes part in no decision",
+                with_origin(policy)
+            );
             return UnplacedReason::by_policy(why, "correct the policy");
         }
         if let Some(why) = self.without_namespace(template) {
@@ -158,9 +161,9 @@ impl<'e> PlacementSelectors<'e> {
         }
         if let Some(policy) = selecting.first() {
             let why = if policy.is_deleting() {
-                format!("{}, which selects it, is being deleted", of(policy))
+                format!("{}, which selects it, is being deleted", with_origin(policy))
             } else {
-                format!("{} selects it, but does not place it", of(policy))
+                format!("{} selects it, but does not place it", with_origin(policy))
             };
             let explain = format!("`federate explain {}/{}`", template.id.kind, template.id.name);
             return UnplacedReason::by_policy(why, format!("{explain} shows the decision"));
@@ -178,7 +181,8 @@ impl<'e> PlacementSelectors<'e> {
         });
         match near {
             Some((policy, what, wanted, has)) => {
-                let why = format!("{} nearly selects it, but asks for the {what} `{wanted}`", of(policy));
+                let why =
+                    format!("{} nearly selects it, but asks for the {what} `{wanted}`", with_origin(policy));
                 let help = format!("the object has the {what} `{has}`: correct one of the two");
                 UnplacedReason { near: true, ..UnplacedReason::new(Some(why), help) }
             }
@@ -333,4 +337,9 @@ fn differing_label(wanted: &Result<Option<LabelSelector>, serde_json::Error>, la
         }
         _ => Label::Differ,
     }
+}
+
+/// A policy with its file and line.
+fn with_origin(policy: &Object) -> String {
+    format!("{} ({})", policy.id, policy.origin)
 }

@@ -286,13 +286,13 @@ fn collect_differences(
         return;
     };
     let is_marks = matches!(pointer, "/metadata/labels" | "/metadata/annotations");
-    let stays =
-        |key: &str| is_marks && key.split_once('/').is_some_and(|(domain, _)| dialects.is_own_domain(domain));
     for (key, value) in before {
         let place = format!("{pointer}/{}", escape(key));
         match after.get(key) {
             Some(after) => collect_differences(value, after, &place, dialects, edits),
-            None if stays(key) => {}
+            // The labels and annotations of control planes stay.
+            None if is_marks
+                && key.split_once('/').is_some_and(|(domain, _)| dialects.is_own_domain(domain)) => {}
             // The mapping may contain labels or annotations that stay.
             None if value.is_object() && pointer == "/metadata" => {
                 collect_differences(value, &Value::Object(serde_json::Map::new()), &place, dialects, edits);

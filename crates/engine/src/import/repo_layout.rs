@@ -41,10 +41,10 @@ impl<'r> RepoLayout<'r> {
     /// Chooses a file for a new object. `Err` is the path of the file that exists already.
     pub(super) fn choose_file(&mut self, id: &ObjectRef) -> Result<String, String> {
         let folder = self.choose_folder(id);
-        let at = |file: String| if folder.is_empty() { file } else { format!("{folder}/{file}") };
+        let folder = if folder.is_empty() { folder } else { folder + "/" };
         let kind = id.kind.to_lowercase();
-        let plain = at(format!("{kind}_{}.yaml", id.name));
-        let precise = at(format!("{kind}.{}_{}.yaml", id.group(), id.name));
+        let plain = format!("{folder}{kind}_{}.yaml", id.name);
+        let precise = format!("{folder}{kind}.{}_{}.yaml", id.group(), id.name);
         let other = Some(precise).filter(|_| !id.group().is_empty());
         let chosen = [Some(plain.clone()), other]
             .into_iter()
@@ -56,15 +56,14 @@ impl<'r> RepoLayout<'r> {
     }
 
     fn choose_folder(&self, id: &ObjectRef) -> String {
-        let in_namespace = |object: &&&Object| object.id.namespace == id.namespace;
-        most_common_folder(self.objects.iter().filter(|object| {
-            in_namespace(object) && (object.id.group(), &object.id.kind) == (id.group(), &id.kind)
-        }))
-        // Cluster-scoped objects of different kinds are not similar.
-        .or_else(|| {
-            most_common_folder(self.objects.iter().filter(in_namespace).filter(|_| id.namespace.is_some()))
-        })
-        .unwrap_or_else(|| id.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED_FOLDER.to_owned()))
+        let in_namespace = self.objects.iter().filter(|object| object.id.namespace == id.namespace);
+        let of_kind = in_namespace
+            .clone()
+            .filter(|object| (object.id.group(), &object.id.kind) == (id.group(), &id.kind));
+        most_common_folder(of_kind)
+            // Cluster-scoped objects of different kinds are not similar.
+            .or_else(|| most_common_folder(in_namespace.filter(|_| id.namespace.is_some())))
+            .unwrap_or_else(|| id.namespace.clone().unwrap_or_else(|| CLUSTER_SCOPED_FOLDER.to_owned()))
     }
 }
 

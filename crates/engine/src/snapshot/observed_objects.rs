@@ -15,8 +15,8 @@ const VOLATILE_FIELDS: [&str; 2] = ["resourceVersion", "selfLink"];
 
 /// The files of a cluster. An empty cluster has a file without documents: its objects are known, there are none.
 pub(super) fn cluster_files(cluster: &str, objects: &[Object], key: &DigestKey) -> BTreeMap<String, String> {
-    let path = |file: &str| format!("{OBSERVED_FOLDER}/{cluster}/{file}.yaml");
-    let mut files = BTreeMap::from([(path("_cluster"), String::new())]);
+    let folder = format!("{OBSERVED_FOLDER}/{cluster}");
+    let mut files = BTreeMap::from([(format!("{folder}/_cluster.yaml"), String::new())]);
     if names::safe_cluster(cluster).is_err() {
         return BTreeMap::new();
     }
@@ -26,7 +26,7 @@ pub(super) fn cluster_files(cluster: &str, objects: &[Object], key: &DigestKey) 
         if namespace.is_some_and(|namespace| names::safe_namespace(namespace).is_err()) {
             continue;
         }
-        let file = files.entry(path(namespace.unwrap_or("_cluster"))).or_default();
+        let file = files.entry(format!("{folder}/{}.yaml", namespace.unwrap_or("_cluster"))).or_default();
         if !file.is_empty() {
             file.push_str("---\n");
         }

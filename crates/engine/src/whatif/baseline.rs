@@ -235,7 +235,7 @@ impl<'s> Baseline<'s> {
         let changed = self.changed_clusters(&world.clusters);
         let decided: Vec<RepeatedDecisions<'_>> = (self.planes.iter().zip(engine.planes.iter()))
             .map(|(kept, (_, plane))| {
-                self.decide_again(kept, &engine, plane.as_ref(), (world, &changed), before)
+                self.decide_again(kept, &engine, plane.as_ref(), world, &changed, before)
             })
             .collect();
         if let Some(rows) = self.find_changed_rows(&decided) {
@@ -272,7 +272,8 @@ impl<'s> Baseline<'s> {
         kept: &'k KeptPlane,
         engine: &Engine<'_>,
         plane: &dyn PolicyPlanner,
-        (world, changed): (&ScenarioInput<'_>, &BTreeSet<ClusterName>),
+        world: &ScenarioInput<'_>,
+        changed: &BTreeSet<ClusterName>,
         before: &PlanVariation,
     ) -> RepeatedDecisions<'k> {
         let other_inventory = plane.inventory_digest() != kept.digest;

@@ -189,13 +189,13 @@ impl TimelineRun<'_> {
             step.what.extend(self.change_inventory(seconds, step.clusters, &step.removed));
             let world = Arc::clone(&self.timeline.world);
             let mut planner = StagePlanner::new(self.timeline.baseline, &world);
-            self.run_stage(seconds, (step.what, changed), &before, &mut planner);
+            self.run_stage(seconds, step.what, changed, &before, &mut planner);
             left -= 1;
             // The next stages share the control planes until the inventory changes.
             while left > 0 && self.steps.first_key_value().is_some_and(|(_, step)| !step.changes_inventory())
             {
                 let Some(((seconds, _), step)) = self.steps.pop_first() else { return };
-                self.run_stage(seconds, (step.what, false), &world, &mut planner);
+                self.run_stage(seconds, step.what, false, &world, &mut planner);
                 left -= 1;
             }
             changed = false;
@@ -206,7 +206,8 @@ impl TimelineRun<'_> {
     fn run_stage(
         &mut self,
         seconds: i64,
-        (mut events, changed): (Vec<String>, bool),
+        mut events: Vec<String>,
+        changed: bool,
         from: &ScenarioInput<'_>,
         planner: &mut StagePlanner<'_>,
     ) {

@@ -20,7 +20,7 @@ const COMMON_LABELS: [&str; 8] =
 
 /// What the clusters of both inventories have in common.
 #[derive(Debug, Default)]
-pub(super) struct ClusterSets<'d> {
+pub(super) struct ClusterSetNames<'d> {
     attributes: Vec<Attribute<'d>>,
 }
 
@@ -46,7 +46,7 @@ impl<'d> Attribute<'d> {
     }
 }
 
-impl<'d> ClusterSets<'d> {
+impl<'d> ClusterSetNames<'d> {
     /// Reads what divides the clusters into groups: regions, providers and labels with at least two values, each of several
     /// clusters.
     pub(super) fn new(inventory: &'d [ClusterRow]) -> Self {
@@ -111,16 +111,16 @@ impl<'d> ClusterSets<'d> {
     }
 
     /// The attribute by which tables about many clusters are grouped.
-    pub(super) fn find_grouping(&self) -> Option<Grouping<'_, 'd>> {
-        self.attributes.first().map(Grouping)
+    pub(super) fn find_grouping(&self) -> Option<GroupingAttribute<'_, 'd>> {
+        self.attributes.first().map(GroupingAttribute)
     }
 }
 
 /// A division of the clusters into groups.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grouping<'s, 'd>(&'s Attribute<'d>);
+pub(super) struct GroupingAttribute<'s, 'd>(&'s Attribute<'d>);
 
-impl<'d> Grouping<'_, 'd> {
+impl<'d> GroupingAttribute<'_, 'd> {
     /// The property by which clusters are grouped.
     pub(super) fn name(self) -> &'d str {
         self.0.name
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn sets_are_named_by_what_they_share() {
         let fleet = fleet();
-        let sets = ClusterSets::new(&fleet);
+        let sets = ClusterSetNames::new(&fleet);
         let name = |keep: &dyn Fn(usize) -> bool| {
             let names: Vec<&str> = fleet
                 .iter()

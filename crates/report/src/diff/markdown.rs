@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::cluster_sets::ClusterSets;
+use super::cluster_sets::ClusterSetNames;
 use super::edits::{EditGroup, EditGroups, without_effect};
 use super::fit::{CapacityFit, Receiver};
 use super::groups::{
@@ -87,7 +87,7 @@ impl CommentOptions {
 /// The diff as a comment. `all` is the command that prints what had to be left out.
 pub fn format_comment(diff: &Diff<'_>, files: &CommentOptions, all: &str) -> String {
     let sides = format!("{} → {}", format_code(&format_side(diff.from)), format_code(&format_side(diff.to)));
-    let sets = ClusterSets::new(&diff.inventory);
+    let sets = ClusterSetNames::new(&diff.inventory);
     let comment = Comment { diff, files, sets, edits: EditGroups::new(&diff.changes.causes) };
     let mut sections = Vec::new();
     let mut head = if diff.changes.is_empty() {
@@ -119,7 +119,7 @@ pub fn format_comment(diff: &Diff<'_>, files: &CommentOptions, all: &str) -> Str
 struct Comment<'r> {
     diff: &'r Diff<'r>,
     files: &'r CommentOptions,
-    sets: ClusterSets<'r>,
+    sets: ClusterSetNames<'r>,
     edits: EditGroups<'r>,
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
-use super::cluster_sets::ClusterSets;
+use super::cluster_sets::ClusterSetNames;
 use super::edits::EditGroups;
 use super::fit::CapacityFit;
 use super::groups::{ManifestChanges, PlacementMove, entries_in_full, group_entries, group_moves, not_shown};
@@ -47,7 +47,7 @@ fn change_sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
 
 /// The diff as text; one sentence if nothing differs.
 pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> String {
-    let (sets, edits) = (ClusterSets::new(&diff.inventory), EditGroups::new(&diff.changes.causes));
+    let (sets, edits) = (ClusterSetNames::new(&diff.inventory), EditGroups::new(&diff.changes.causes));
     let report = Report { diff, detail, style, sets, edits };
     let mut out = String::new();
     let (from, to) = (format_side(diff.from), format_side(diff.to));
@@ -75,7 +75,7 @@ struct Report<'r> {
     diff: &'r Diff<'r>,
     detail: DiffDetail,
     style: TextStyle,
-    sets: ClusterSets<'r>,
+    sets: ClusterSetNames<'r>,
     edits: EditGroups<'r>,
 }
 
