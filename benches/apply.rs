@@ -69,8 +69,8 @@ fn names() -> Vec<String> {
 /// Empty clusters, and a kubeconfig for them.
 fn serve(folder: &Path) -> Fleet {
     let names = names();
-    let fleet = Fleet::start_clusters(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    fleet.write_kubeconfig(&folder.join("kubeconfig"));
+    let fleet = Fleet::start_clusters(&names.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    fleet.write_kubeconfig(&folder.join("kubeconfig")).unwrap();
     fleet
 }
 

@@ -116,7 +116,7 @@ fn config_map(value: &str) -> Value {
 
 #[test]
 fn clusters_are_separate_and_count_their_requests() {
-    let fleet = Fleet::start_clusters(&["member-1", "member-2"]);
+    let fleet = Fleet::start_clusters(&["member-1", "member-2"]).unwrap();
     let client = Client::new(&fleet.admin_kubeconfig());
     let path = format!("{MAP}?fieldManager=me");
     let (status, _, object) = client.ask("member-1", "PATCH", &path, APPLY, &config_map("v")).unwrap();
@@ -131,20 +131,20 @@ fn clusters_are_separate_and_count_their_requests() {
 
 #[test]
 fn who_asks_is_known_by_certificate_or_token() {
-    let fleet = Fleet::start_clusters(&["member-1"]);
+    let fleet = Fleet::start_clusters(&["member-1"]).unwrap();
     fleet.lock_cluster("member-1").add_token("secret", ApiUser::new("viewer", &["system:authenticated"]));
     let viewer = Client::new(&fleet.kubeconfig_with_token("secret"));
     assert_eq!(viewer.get("member-1", MAP).0, 403);
     assert_eq!(viewer.get("member-1", "/api").0, 200);
     let unknown = Client::new(&fleet.kubeconfig_with_token("other"));
     assert_eq!(unknown.get("member-1", "/api").0, 401);
-    let stranger = Client::new(&fleet.kubeconfig_with_wrong_authority());
+    let stranger = Client::new(&fleet.kubeconfig_with_wrong_authority().unwrap());
     assert!(stranger.ask("member-1", "GET", "/api", "", &Value::Null).is_err());
 }
 
 #[test]
 fn watches_go_on() {
-    let fleet = Fleet::start_clusters(&["member-1"]);
+    let fleet = Fleet::start_clusters(&["member-1"]).unwrap();
     let client = Client::new(&fleet.admin_kubeconfig());
     let version = fleet.lock_cluster("member-1").version();
     let path = format!("/api/v1/namespaces/default/configmaps?watch=true&resourceVersion={version}");
@@ -163,7 +163,7 @@ fn watches_go_on() {
 
 #[test]
 fn things_go_wrong_on_demand() {
-    let fleet = Fleet::start_clusters(&["member-1"]);
+    let fleet = Fleet::start_clusters(&["member-1"]).unwrap();
     let client = Client::new(&fleet.admin_kubeconfig());
     let fault = |fault: InjectedFault| fleet.lock_cluster("member-1").add_fault(fault);
     fault(InjectedFault::new("get", FaultKind::TooMany { seconds: 3 }).with_times(2));
@@ -186,7 +186,7 @@ fn things_go_wrong_on_demand() {
 
 #[test]
 fn deployments_roll_out_where_there_are_nodes() {
-    let fleet = Fleet::serve_clusters(vec![TestCluster::new("member-1").with_nodes()]);
+    let fleet = Fleet::serve_clusters(vec![TestCluster::new("member-1").with_nodes()]).unwrap();
     let client = Client::new(&fleet.admin_kubeconfig());
     let deployment = |image: &str| {
         let template = json!({

@@ -51,8 +51,8 @@ impl Drop for Servers {
 
 /// The other process.
 pub(crate) fn serve(names: &[String]) {
-    let fleet = Fleet::start_clusters(&names.iter().map(String::as_str).collect::<Vec<_>>());
-    fleet.write_kubeconfig(Path::new("kubeconfig"));
+    let fleet = Fleet::start_clusters(&names.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    fleet.write_kubeconfig(Path::new("kubeconfig")).unwrap();
     println!("ready");
     for line in std::io::stdin().lines() {
         let line = line.unwrap();

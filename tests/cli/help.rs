@@ -137,8 +137,8 @@ impl World {
         sandbox.git("init -q --bare -b main origin.git");
         sandbox.git(&format!("remote add origin {}", sandbox.path("origin.git").display()));
         let names = ["eu-1", "eu-2", "us-1", "us-2", "ap-edge"];
-        let clusters = federate_test_apiserver::Fleet::start_clusters(&names);
-        clusters.write_kubeconfig(&sandbox.path("kubeconfig"));
+        let clusters = federate_test_apiserver::Fleet::start_clusters(&names).unwrap();
+        clusters.write_kubeconfig(&sandbox.path("kubeconfig")).unwrap();
         let world = Self { sandbox, clusters };
         world.install();
         world

@@ -61,9 +61,10 @@ impl Reader {
     /// The objects of `repo` are those of `deploy`, and also on the hub. Objects of the inventory are only there.
     fn new(hub: &str, repo: &str) -> Self {
         let members = ["eu-1", "us-1"].map(|name| TestCluster::new(name).with_controllers().with_nodes());
-        let fleet = Fleet::serve_clusters([TestCluster::new(hub)].into_iter().chain(members).collect());
+        let fleet =
+            Fleet::serve_clusters([TestCluster::new(hub)].into_iter().chain(members).collect()).unwrap();
         let reader = Self { folder: tempfile::tempdir().unwrap(), fleet };
-        reader.fleet.write_kubeconfig(&reader.path("kubeconfig"));
+        reader.fleet.write_kubeconfig(&reader.path("kubeconfig")).unwrap();
         let mut config: Value =
             serde_json::from_str(&fs::read_to_string(reader.path("kubeconfig")).unwrap()).unwrap();
         config["current-context"] = json!(hub);

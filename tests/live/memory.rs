@@ -176,7 +176,8 @@ fn ready_replicas_are_read_from_the_clusters() {
     // On real servers the pods would need nodes.
     let clusters = ["m1", "m2"];
     let fleet =
-        Fleet::serve_clusters(clusters.iter().map(|name| TestCluster::new(name).with_nodes()).collect());
+        Fleet::serve_clusters(clusters.iter().map(|name| TestCluster::new(name).with_nodes()).collect())
+            .unwrap();
     let sandbox = Sandbox::simulated_by(&clusters, fleet);
     let preferences =
         r#"{federation.kubernetes.io/deployment-preferences: '{"clusters": {"*": {"weight": 1}}}'}"#;

@@ -82,7 +82,7 @@ impl Sandbox {
     /// Clusters of these names, and a repo with a namespace and a Deployment for all of them. What such a test shows,
     /// only the API server for tests has shown: it needs its faults, its record of requests, or its nodes.
     pub(crate) fn simulated(clusters: &[&str]) -> Self {
-        Self::of(clusters, Fleet::start_clusters(clusters), None)
+        Self::of(clusters, Fleet::start_clusters(clusters).unwrap(), None)
     }
 
     /// The same with these clusters of the API server for tests.
@@ -93,7 +93,7 @@ impl Sandbox {
     /// The same with real clusters, where `FEDERATE_TEST_KUBECONFIG` names some.
     pub(crate) fn anywhere(clusters: &[&str]) -> Self {
         match Real::find(clusters) {
-            Some(real) => Self::of(clusters, Fleet::start_clusters(&[]), Some(real)),
+            Some(real) => Self::of(clusters, Fleet::start_clusters(&[]).unwrap(), Some(real)),
             None => Self::simulated(clusters),
         }
     }
@@ -101,16 +101,16 @@ impl Sandbox {
     /// The same; clusters that are not real have nodes.
     pub(crate) fn anywhere_with_nodes(clusters: &[&str]) -> Self {
         if let Some(real) = Real::find(clusters) {
-            return Self::of(clusters, Fleet::start_clusters(&[]), Some(real));
+            return Self::of(clusters, Fleet::start_clusters(&[]).unwrap(), Some(real));
         }
         let served = clusters.iter().map(|name| TestCluster::new(name).with_nodes()).collect();
-        Self::of(clusters, Fleet::serve_clusters(served), None)
+        Self::of(clusters, Fleet::serve_clusters(served).unwrap(), None)
     }
 
     /// The same for a test that makes nodes and kinds: no other such test uses real clusters meanwhile.
     pub(crate) fn anywhere_alone(clusters: &[&str]) -> Self {
         let Some(real) = Real::find(clusters).and_then(Real::alone) else { return Self::simulated(clusters) };
-        let mut sandbox = Self::of(clusters, Fleet::start_clusters(&[]), Some(real));
+        let mut sandbox = Self::of(clusters, Fleet::start_clusters(&[]).unwrap(), Some(real));
         let path = sandbox.path("kubeconfig");
         sandbox.real.iter_mut().for_each(|real| real.name_contexts(clusters, &path));
         sandbox
@@ -130,7 +130,7 @@ impl Sandbox {
                 clusters.iter().zip(1..).map(|(name, at)| ((*name).to_owned(), Real::context(at).into()));
             sandbox.set("contexts", &Value::Object(contexts.collect()));
         } else {
-            sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig"));
+            sandbox.fleet.write_kubeconfig(&sandbox.path("kubeconfig")).unwrap();
         }
         sandbox
             .file("clusters.yaml", &inventory)

@@ -23,7 +23,7 @@ fn inject(object: &mut Value) {
 }
 
 fn serving(cluster: TestCluster) -> Sandbox {
-    Sandbox::simulated_by(&["m1"], Fleet::serve_clusters(vec![cluster]))
+    Sandbox::simulated_by(&["m1"], Fleet::serve_clusters(vec![cluster]).unwrap())
 }
 
 fn sandbox() -> Sandbox {

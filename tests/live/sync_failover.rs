@@ -51,7 +51,8 @@ fn what_a_lost_member_causes_does_not_wait_for_stages() {
     let members = ["m1", "m2"];
     // Deployments become healthy there.
     let fleet =
-        Fleet::serve_clusters(members.into_iter().map(|name| TestCluster::new(name).with_nodes()).collect());
+        Fleet::serve_clusters(members.into_iter().map(|name| TestCluster::new(name).with_nodes()).collect())
+            .unwrap();
     let sandbox = Sandbox::simulated_by(&members, fleet);
     sandbox.write("policy.yaml", snapshot::POLICY);
     sandbox.write("web.yaml", snapshot::WEB);

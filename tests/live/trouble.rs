@@ -95,7 +95,8 @@ fn a_context_may_have_another_name() {
 #[test]
 fn a_server_that_is_not_trusted_is_sent_nothing() {
     let sandbox = Sandbox::simulated(&["m1"]);
-    std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_wrong_authority()).unwrap();
+    std::fs::write(sandbox.path("kubeconfig"), sandbox.fleet.kubeconfig_with_wrong_authority().unwrap())
+        .unwrap();
     let start = Instant::now();
     let ran = sandbox.apply("").code(2);
     assert!(ran.err.contains("certificate"), "{ran:#?}");

@@ -36,8 +36,8 @@ fn every_version_is_applied_to_and_compared_with() {
     let names: Vec<String> = versions.iter().map(|minor| format!("v1-{minor}")).collect();
     let clusters = names.iter().zip(&versions).map(|(name, minor)| of_version(name, *minor)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let sandbox =
-        Sandbox::simulated_by(&names, Fleet::serve_clusters(clusters)).file("a.yaml", &config("a", "1"));
+    let sandbox = Sandbox::simulated_by(&names, Fleet::serve_clusters(clusters).unwrap())
+        .file("a.yaml", &config("a", "1"));
     sandbox.apply("").code(0);
     for name in &names {
         assert!(sandbox.has(name, WEB), "{name}");
@@ -53,7 +53,7 @@ fn every_version_is_applied_to_and_compared_with() {
 #[test]
 fn a_kind_that_a_member_does_not_serve_yet_fails_there_alone() {
     let clusters = vec![of_version("old", 30), of_version("new", 36)];
-    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve_clusters(clusters))
+    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve_clusters(clusters).unwrap())
         .file("claim.yaml", CLAIM)
         .file("claims.yaml", POLICY);
     sandbox.apply("").code(2);
@@ -76,7 +76,7 @@ fn a_field_that_a_member_does_not_know_yet_fails_there_alone() {
         of_version("new", 36).with_added_field("apps/v1", "Deployment", &["spec", "pace"]),
     ];
     let web = deployment("nginx:1.27").replace("  replicas: 2\n", "  replicas: 2\n  pace: slow\n");
-    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve_clusters(clusters))
+    let sandbox = Sandbox::simulated_by(&["old", "new"], Fleet::serve_clusters(clusters).unwrap())
         .file("a.yaml", &config("a", "1"))
         .file("web.yaml", &web);
     let ran = sandbox.apply("-o json").code(2);

@@ -42,9 +42,9 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let member = |name: &str| TestCluster::new(name).with_nodes().with_clock(NOW);
-        let fleet = Fleet::serve_clusters(vec![member(MEMBER), member("kubeadmiral-member-2")]);
+        let fleet = Fleet::serve_clusters(vec![member(MEMBER), member("kubeadmiral-member-2")]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        fleet.write_kubeconfig(&folder.path().join("kubeconfig"));
+        fleet.write_kubeconfig(&folder.path().join("kubeconfig")).unwrap();
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
         std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
         Self { folder, fleet, kubectl: has_kubectl() }

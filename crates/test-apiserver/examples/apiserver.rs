@@ -4,18 +4,12 @@
 //! loopback until it is ended, and writes a kubeconfig with a context for each; `--prefix NAME` gives them
 //! another name than `member`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a demonstration"
-)]
+#![allow(clippy::print_stdout, reason = "a demonstration")]
 
 use std::path::PathBuf;
 
 use clap::Parser;
-use federate_test_apiserver::{Fleet, TestCluster};
+use federate_test_apiserver::{Fleet, FleetError, TestCluster};
 
 /// Serve Kubernetes API servers without anything behind them.
 #[derive(Parser)]
@@ -34,15 +28,15 @@ struct Args {
     kubeconfig: PathBuf,
 }
 
-fn main() {
+fn main() -> Result<(), FleetError> {
     let args = Args::parse();
     let names: Vec<String> = (1..=args.clusters).map(|number| format!("{}-{number}", args.prefix)).collect();
     let cluster = |name: &String| {
         let cluster = TestCluster::new(name);
         if args.nodes { cluster.with_nodes() } else { cluster }
     };
-    let fleet = Fleet::serve_clusters(names.iter().map(cluster).collect());
-    fleet.write_kubeconfig(&args.kubeconfig);
+    let fleet = Fleet::serve_clusters(names.iter().map(cluster).collect())?;
+    fleet.write_kubeconfig(&args.kubeconfig)?;
     for name in names {
         println!("{name}: {}", fleet.cluster_url(&name));
     }

@@ -139,17 +139,17 @@ impl TestCluster {
     ) -> Value {
         let deleting = live.pointer("/metadata/deletionTimestamp").is_some();
         let mut object = live.clone();
-        let finalizers =
-            object["metadata"].as_object_mut().unwrap().entry("finalizers").or_insert_with(|| json!([]));
-        let finalizers = finalizers.as_array_mut().unwrap();
+        let mut finalizers = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         match options.policy.as_str() {
             "Foreground" => finalizers.push(json!("foregroundDeletion")),
             "Orphan" => finalizers.push(json!("orphan")),
             _ => {}
         }
         let held = !finalizers.is_empty() || kind.is_builtin("Namespace");
-        if finalizers.is_empty() {
-            object["metadata"].as_object_mut().unwrap().shift_remove("finalizers");
+        if !finalizers.is_empty() {
+            object["metadata"]["finalizers"] = finalizers.into();
+        } else if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.shift_remove("finalizers");
         }
         if kind.is_builtin("CustomResourceDefinition") && !held && !deleting {
             return self.remove_definition(kind, target, object, options);

@@ -126,11 +126,11 @@ impl Response {
         Self::from_text(404, "404 page not found\n")
     }
 
-    /// The object in the response.
+    /// The object in the response; null if there is none.
     pub fn json_body(&self) -> &Value {
         match &self.body {
             Body::Json(value) => value,
-            other => panic!("no object: {other:?}"),
+            Body::Text(_) | Body::Watch(_) => &Value::Null,
         }
     }
 }

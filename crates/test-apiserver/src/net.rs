@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-use super::certificates::Certificates;
+use super::certificates::{CertificateError, Certificates};
 use super::cluster::TestCluster;
 use super::faults::DROPPED;
 use super::http::{ApiRequest, Body, ClientCredentials, Response};
@@ -32,6 +32,24 @@ struct Served {
     cluster: Mutex<TestCluster>,
     /// The newest version, to wake watches.
     version: watch::Sender<u64>,
+}
+
+impl Served {
+    /// Locks the cluster. A test that has failed while it held the cluster does not keep others from it.
+    fn lock(&self) -> MutexGuard<'_, TestCluster> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why clusters cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// Their certificates cannot be made.
+    #[error(transparent)]
+    Certificates(#[from] CertificateError),
+    /// No port or thread can be had, or the kubeconfig cannot be written.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
 }
 
 /// Several clusters, each with its own port. They stop when it is dropped.
@@ -69,21 +87,20 @@ impl Drop for HeldCluster<'_> {
 
 impl Fleet {
     /// Serves clusters of these names, on ports that are free.
-    pub fn start_clusters(names: &[&str]) -> Self {
+    pub fn start_clusters(names: &[&str]) -> Result<Self, FleetError> {
         Self::serve_clusters(names.iter().map(|name| TestCluster::new(name)).collect())
     }
 
     /// Serves these clusters, on ports that are free.
-    pub fn serve_clusters(prepared: Vec<TestCluster>) -> Self {
-        let certificates = Certificates::new();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    pub fn serve_clusters(prepared: Vec<TestCluster>) -> Result<Self, FleetError> {
+        let certificates = Certificates::generate()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let mut clusters = BTreeMap::new();
         for cluster in prepared {
             let name = cluster.name.clone();
             let served = Arc::new(Served { cluster: Mutex::new(cluster), version: watch::Sender::new(0) });
-            let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-            let address = listener.local_addr().unwrap();
+            let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+            let address = listener.local_addr()?;
             runtime.spawn(accept_connections(
                 listener,
                 TlsAcceptor::from(certificates.server.clone()),
@@ -91,13 +108,13 @@ impl Fleet {
             ));
             clusters.insert(name, (served, address));
         }
-        Self { clusters, certificates, runtime: Some(runtime) }
+        Ok(Self { clusters, certificates, runtime: Some(runtime) })
     }
 
     /// Locks a cluster, to read or change it without a request. Requests wait until the lock is dropped.
     pub fn lock_cluster(&self, name: &str) -> HeldCluster<'_> {
-        let (served, _) = self.clusters.get(name).unwrap_or_else(|| panic!("no cluster {name}"));
-        HeldCluster { cluster: served.cluster.lock().unwrap(), version: &served.version }
+        let (served, _) = &self.clusters[name];
+        HeldCluster { cluster: served.lock(), version: &served.version }
     }
 
     pub fn cluster_url(&self, name: &str) -> String {
@@ -119,8 +136,8 @@ impl Fleet {
     }
 
     /// A kubeconfig with an authority that did not sign the certificates of the servers.
-    pub fn kubeconfig_with_wrong_authority(&self) -> String {
-        self.build_kubeconfig(&json!({"token": "none"}), &Certificates::foreign_certificate())
+    pub fn kubeconfig_with_wrong_authority(&self) -> Result<String, FleetError> {
+        Ok(self.build_kubeconfig(&json!({"token": "none"}), &Certificates::foreign_certificate()?))
     }
 
     fn build_kubeconfig(&self, user: &serde_json::Value, authority: &str) -> String {
@@ -137,12 +154,12 @@ impl Fleet {
             "current-context": self.clusters.keys().next(),
         });
         // JSON is YAML.
-        serde_json::to_string_pretty(&config).unwrap() + "\n"
+        format!("{config:#}\n")
     }
 
     /// Writes the administrator's kubeconfig.
-    pub fn write_kubeconfig(&self, path: &Path) {
-        std::fs::write(path, self.admin_kubeconfig()).unwrap();
+    pub fn write_kubeconfig(&self, path: &Path) -> Result<(), FleetError> {
+        Ok(std::fs::write(path, self.admin_kubeconfig())?)
     }
 }
 
@@ -184,12 +201,12 @@ async fn answer_request(
     served: Arc<Served>,
 ) -> Result<Answer, std::io::Error> {
     let request = read_request(request, known).await?;
-    let delay = served.cluster.lock().unwrap().request_delay(&request);
+    let delay = served.lock().request_delay(&request);
     if let Some(delay) = delay {
         tokio::time::sleep(delay).await;
     }
     let (response, version) = {
-        let mut cluster = served.cluster.lock().unwrap();
+        let mut cluster = served.lock();
         let response = cluster.handle_request(&request);
         cluster.run_pending_controllers();
         (response, cluster.version())
@@ -198,7 +215,7 @@ async fn answer_request(
     if response.status == DROPPED {
         return Err(std::io::Error::other("dropped on demand"));
     }
-    Ok(write_response(response, served))
+    write_response(response, served)
 }
 
 async fn read_request(request: hyper::Request<Incoming>, known: bool) -> Result<ApiRequest, std::io::Error> {
@@ -242,7 +259,7 @@ fn decode_url_text(text: &str, query: bool) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn write_response(response: Response, served: Arc<Served>) -> Answer {
+fn write_response(response: Response, served: Arc<Served>) -> Result<Answer, std::io::Error> {
     let mut answer = hyper::Response::builder().status(response.status);
     let typed = response.headers.iter().any(|(key, _)| key == "Content-Type");
     for (key, value) in &response.headers {
@@ -252,7 +269,7 @@ fn write_response(response: Response, served: Arc<Served>) -> Answer {
         answer = answer.header("Content-Type", "application/json");
     }
     let body = match response.body {
-        Body::Json(value) => Full::new(Bytes::from(serde_json::to_vec(&value).unwrap())).boxed(),
+        Body::Json(value) => Full::new(Bytes::from(value.to_string())).boxed(),
         Body::Text(text) => Full::new(Bytes::from(text)).boxed(),
         Body::Watch(watch) => {
             let (sender, channel) = Channel::new(16);
@@ -260,7 +277,7 @@ fn write_response(response: Response, served: Arc<Served>) -> Answer {
             channel.boxed()
         }
     };
-    answer.body(body).unwrap()
+    answer.body(body).map_err(std::io::Error::other)
 }
 
 /// Sends events until the client leaves or the time is over.
@@ -272,7 +289,7 @@ async fn stream_events(
     let mut versions = served.version.subscribe();
     let end = tokio::time::Instant::now() + Duration::from_secs(watch.timeout.unwrap_or(60 * 60));
     loop {
-        let events = watch.take_events(&served.cluster.lock().unwrap());
+        let events = watch.take_events(&served.lock());
         for event in events {
             if sender.send_data(Bytes::from(event.to_string() + "\n")).await.is_err() {
                 return;
@@ -291,7 +308,7 @@ async fn stream_events(
             Ok(Err(_)) => return,
             Err(_) if tokio::time::Instant::now() >= end => return,
             Err(_) => {
-                let mark = watch.build_bookmark(&served.cluster.lock().unwrap());
+                let mark = watch.build_bookmark(&served.lock());
                 if let Some(mark) = mark
                     && sender.send_data(Bytes::from(mark.to_string() + "\n")).await.is_err()
                 {

@@ -116,8 +116,8 @@ impl Watch {
                 (true, true) => self.push_event("MODIFIED", &event.object),
                 // The last event has the old object with the version of the deletion.
                 (true, false) => {
-                    let mut last =
-                        if event.deleted { event.object.clone() } else { event.before.clone().unwrap() };
+                    let before = event.before.as_ref().filter(|_| !event.deleted);
+                    let mut last = before.unwrap_or(&event.object).clone();
                     Arc::make_mut(&mut last)["metadata"]["resourceVersion"] =
                         json!(event.version.to_string());
                     self.push_event("DELETED", &last);

@@ -282,13 +282,14 @@ impl TestCluster {
                 spec[key] = value;
             }
         }
-        let tolerations = spec.as_object_mut().unwrap().entry("tolerations").or_insert_with(|| json!([]));
-        for taint in ["not-ready", "unreachable"] {
-            tolerations.as_array_mut().unwrap().push(json!({
+        let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
+        tolerations.extend(["not-ready", "unreachable"].map(|taint| {
+            json!({
                 "key": format!("node.kubernetes.io/{taint}"), "operator": "Exists", "effect": "NoExecute",
                 "tolerationSeconds": 300,
-            }));
-        }
+            })
+        }));
+        spec["tolerations"] = tolerations.into();
         Ok(())
     }
 
