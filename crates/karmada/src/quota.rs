@@ -1,15 +1,15 @@
-//! `FederatedResourceQuota`: the quotas of members, and the overall usage.
+//! `FederatedResourceQuota`: the quotas of members, and the admission of what they limit.
 //!
 //! Facts: each assignment of a cluster that exists becomes a `ResourceQuota` of the same namespace and name there;
-//! the first assignment of a cluster counts. The usage is the sum of the members' reports, or, where the control
-//! plane enforces quotas, of the requests of its bindings.
+//! the first assignment of a cluster counts. Where the control plane enforces quotas, the usage is the sum of the requests
+//! of its bindings.
 
 use std::collections::BTreeMap;
 
 use federate_kubernetes::formatted_quantity::FormattedQuantity;
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{Object, ObjectRef};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 mod admission;
@@ -37,35 +37,6 @@ struct Spec {
 struct Assignment {
     cluster_name: String,
     hard: Option<ResourceList>,
-}
-
-/// The status of a quota.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct QuotaStatus {
-    /// The limits.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub overall: BTreeMap<String, String>,
-    /// The usage.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub overall_used: BTreeMap<String, String>,
-    /// The reports of members, by name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub aggregated_status: Vec<ClusterQuota>,
-}
-
-/// The report of a member.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterQuota {
-    /// The member.
-    pub cluster_name: String,
-    /// Its limits.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub hard: BTreeMap<String, String>,
-    /// The usage.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub used: BTreeMap<String, String>,
 }
 
 fn read_section<T: Default + for<'de> Deserialize<'de>>(
@@ -108,48 +79,4 @@ pub fn member_quotas(quota: &Object, clusters: &[&str]) -> Result<Vec<(String, O
         quotas.push(((*cluster).to_owned(), Object::from_manifest(body, quota.origin.file.clone())));
     }
     Ok(quotas)
-}
-
-/// The status of a quota. `reports` are the statuses of the members' quotas that were applied, by cluster;
-/// `bindings` those of the control plane, where it enforces quotas.
-pub fn compute_status(
-    quota: &Object,
-    reports: &BTreeMap<String, Value>,
-    bindings: Option<&[Object]>,
-) -> Result<QuotaStatus, serde_json::Error> {
-    let spec: Spec = read_section(quota, "spec")?;
-    let mut used: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
-    let mut aggregated_status = Vec::new();
-    for (cluster_name, report) in reports {
-        let of_member = read_quantities(&read_list(report, "used")?);
-        for (name, amount) in &of_member {
-            used.entry(name.clone()).or_default().add(*amount);
-        }
-        aggregated_status.push(ClusterQuota {
-            cluster_name: cluster_name.clone(),
-            hard: format_list(&read_list(report, "hard")?),
-            used: format_quantities(&of_member),
-        });
-    }
-    let overall = spec.overall.unwrap_or_default();
-    if let Some(bindings) = bindings {
-        used = BTreeMap::new();
-        for binding in bindings.iter().filter(|b| b.id.namespace == quota.id.namespace) {
-            for (name, amount) in usage::compute_binding_usage(binding)? {
-                used.entry(name).or_default().add(amount);
-            }
-        }
-        used.retain(|name, _| overall.contains_key(name));
-    }
-    Ok(QuotaStatus {
-        overall: format_list(&overall),
-        overall_used: format_quantities(&used),
-        aggregated_status,
-    })
-}
-
-/// A list of a member's report; empty if it is missing or null.
-fn read_list(report: &Value, key: &str) -> Result<ResourceList, serde_json::Error> {
-    let list = report.get(key).filter(|list| !list.is_null());
-    list.map_or(Ok(ResourceList::new()), ResourceList::deserialize)
 }

@@ -1,5 +1,5 @@
 //! The loss of a cluster over time, for scenarios: each row of a plan is a binding, which the controllers of
-//! [`ControlPlane`](super::ControlPlane) evict.
+//! [`FailoverModel`](super::FailoverModel) evict.
 //!
 //! Facts: a push cluster is not ready after the threshold of failed probes, a pull cluster after its lease has expired.
 //! Copies in other clusters count as healthy, so that a graceful eviction is done once everything is scheduled.
@@ -12,15 +12,13 @@ use federate_repo::{Repo, Role};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{EvictionTask, FailoverOptions, ResourceBinding, TaintPolicy};
+use crate::capacity::readiness::{
+    ConditionThresholds, GracePeriods, LeaseMonitor, MemberHealth, ReadinessThreshold, ready_condition,
+};
 use crate::capacity::taints::{self, ClusterTaint};
 use crate::memory::{EVICTING, SchedulerMemory};
 use crate::version::{KarmadaBehaviour, NoExecute};
 use crate::{KarmadaPlanner, NAME};
-
-/// The seconds for which probes must fail (`--cluster-failure-threshold`).
-const FAILURE_THRESHOLD: i64 = 30;
-/// The seconds after which the lease of an agent has expired (`--cluster-monitor-grace-period`).
-const GRACE_PERIOD: i64 = 40;
 
 fn timestamp_at(seconds: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
@@ -35,9 +33,8 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
     let pulls = repo
         .claimed_objects(NAME, Role::Inventory)
         .any(|object| object.id == cluster.id && object.text_at(&["spec", "syncMode"]) == "Pull");
-    let (seconds, status) = if pulls { (GRACE_PERIOD, "Unknown") } else { (FAILURE_THRESHOLD, "False") };
-    let mut ready = Condition::new("Ready", status, "ClusterNotReachable", "cluster is not reachable");
-    ready.last_transition_time = Some(timestamp_at(seconds));
+    let (seconds, condition) = if pulls { lose_agent() } else { lose_endpoint() };
+    let ready = Condition { last_transition_time: Some(timestamp_at(seconds)), ..condition };
     let mut all: Vec<ClusterTaint> = cluster.taints.iter().map(ClusterTaint::from).collect();
     taints::update_no_schedule(&mut all, Some(&ready), timestamp_at(seconds));
     if failover && options.behaviour.no_execute == NoExecute::OfUsers {
@@ -45,7 +42,7 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
             policy.update_taints(std::slice::from_ref(&ready), &mut all, timestamp_at(seconds));
         }
     }
-    let mut steps = vec![build_step(cluster, seconds, &format!("Ready is {status}"), &all)];
+    let mut steps = vec![build_step(cluster, seconds, &format!("Ready is {}", ready.status), &all)];
     if options.adds_no_execute() {
         taints::update_no_execute(&mut all, Some(&ready), true, timestamp_at(seconds));
         let later = seconds + options.failover_eviction_timeout.as_secs();
@@ -53,6 +50,32 @@ pub(crate) fn simulate_outage(repo: &Repo, cluster: &Cluster, failover: bool) ->
         steps.push(build_step(&before, later, "it has not been ready for 5 minutes", &all));
     }
     steps
+}
+
+/// The condition of a cluster in mode `Push` that was healthy and does not answer from now on, and after how many seconds
+/// it is stored (`--cluster-failure-threshold`).
+fn lose_endpoint() -> (i64, Condition) {
+    let thresholds = ConditionThresholds::default();
+    let (healthy, lost) =
+        (ready_condition(MemberHealth::Healthy), ready_condition(MemberHealth::Unreachable));
+    let mut threshold = ReadinessThreshold::default();
+    let seconds = thresholds.failure.as_secs();
+    threshold.adjust_condition(None, healthy.clone(), thresholds, timestamp_at(0));
+    threshold.adjust_condition(Some(&healthy), lost.clone(), thresholds, timestamp_at(0));
+    (seconds, threshold.adjust_condition(Some(&healthy), lost, thresholds, timestamp_at(seconds)))
+}
+
+/// The condition of a cluster in mode `Pull` whose agent renews its lease a last time now, and after how many seconds it
+/// is stored (`--cluster-monitor-grace-period`).
+fn lose_agent() -> (i64, Condition) {
+    let grace = GracePeriods::default();
+    let (healthy, start) = (ready_condition(MemberHealth::Healthy), timestamp_at(0));
+    let mut monitor = LeaseMonitor::default();
+    monitor.observe_cluster(start, Some(&healthy), Some(start), grace, start);
+    let seconds = grace.monitor.as_secs();
+    let later = timestamp_at(seconds + 1);
+    let unknown = monitor.observe_cluster(start, Some(&healthy), Some(start), grace, later);
+    (seconds, unknown.unwrap_or(healthy))
 }
 
 fn build_step(before: &Cluster, seconds: i64, why: &str, all: &[ClusterTaint]) -> OutageStep {

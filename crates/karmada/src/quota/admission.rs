@@ -65,9 +65,8 @@ pub fn admit_binding(
             continue;
         }
         let limits = read_quantities(&overall);
-        let used = add_usage(&read_quantities(&status.overall_used.unwrap_or_default()), &delta);
-        let over = used.iter().find(|(name, used)| limits.get(*name).is_some_and(|l| used.amount > l.amount));
-        if let Some((resource, used)) = over {
+        let change = QuotaChange::new(&read_quantities(&status.overall_used.unwrap_or_default()), &delta);
+        if let Some((resource, used)) = change.exceeding(&limits).next() {
             return Ok(QuotaAdmission::Exceeded {
                 quota: quota.id.name.clone(),
                 resource: resource.clone(),
@@ -75,9 +74,44 @@ pub fn admit_binding(
                 limit: limits.get(resource).map(ToString::to_string).unwrap_or_default(),
             });
         }
-        written.insert(quota.id.name.clone(), super::format_quantities(&used));
+        written.insert(quota.id.name.clone(), super::format_quantities(&change.0));
     }
     Ok(QuotaAdmission::Allowed(written))
+}
+
+/// The usage of a quota with a change, as it is counted and printed.
+pub(super) struct QuotaChange(BTreeMap<String, FormattedQuantity>);
+
+impl QuotaChange {
+    pub(super) fn new(
+        used: &BTreeMap<String, FormattedQuantity>,
+        delta: &[(&String, &FormattedQuantity)],
+    ) -> Self {
+        let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
+        let changes = delta.iter().map(|(name, amount)| (*name, **amount));
+        for (name, amount) in used.iter().map(|(name, amount)| (name, *amount)).chain(changes) {
+            let rounded = match name.as_str() {
+                "cpu" => Quantity::from_milli(amount.amount.milli_value()),
+                _ => Quantity::from_int(amount.amount.value()),
+            };
+            let sum = sums.entry(name.clone()).or_default();
+            *sum = *sum + rounded;
+        }
+        sums.retain(|name, sum| *sum > Quantity::default() && (name == "pods" || is_counted_resource(name)));
+        let used = sums.into_iter().map(|(name, amount)| {
+            let format = format_of(&name);
+            (name, FormattedQuantity { amount, format })
+        });
+        Self(used.collect())
+    }
+
+    /// The resources of which more is used than a quota allows.
+    pub(super) fn exceeding(
+        &self,
+        limits: &BTreeMap<String, FormattedQuantity>,
+    ) -> impl Iterator<Item = (&String, &FormattedQuantity)> {
+        self.0.iter().filter(|(name, used)| limits.get(*name).is_some_and(|limit| used.amount > limit.amount))
+    }
 }
 
 /// Whether anything changes that quotas count.
@@ -95,28 +129,4 @@ fn requested_amounts(spec: &QuotaBindingSpec) -> BTreeMap<String, Quantity> {
 
 fn cluster_names(spec: &QuotaBindingSpec) -> BTreeSet<&str> {
     spec.clusters.iter().map(|cluster| cluster.name.as_str()).collect()
-}
-
-/// The usage with the change, as it is counted and printed.
-fn add_usage(
-    used: &BTreeMap<String, FormattedQuantity>,
-    delta: &[(&String, &FormattedQuantity)],
-) -> BTreeMap<String, FormattedQuantity> {
-    let mut sums: BTreeMap<String, Quantity> = BTreeMap::new();
-    let changes = delta.iter().map(|(name, amount)| (*name, **amount));
-    for (name, amount) in used.iter().map(|(name, amount)| (name, *amount)).chain(changes) {
-        let rounded = match name.as_str() {
-            "cpu" => Quantity::from_milli(amount.amount.milli_value()),
-            _ => Quantity::from_int(amount.amount.value()),
-        };
-        let sum = sums.entry(name.clone()).or_default();
-        *sum = *sum + rounded;
-    }
-    sums.retain(|name, sum| *sum > Quantity::default() && (name == "pods" || is_counted_resource(name)));
-    sums.into_iter()
-        .map(|(name, amount)| {
-            let format = format_of(&name);
-            (name, FormattedQuantity { amount, format })
-        })
-        .collect()
 }

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::admission::QuotaChange;
+use super::usage::add_request;
 use super::{Spec, member_quotas, read_quantities, read_section};
 use crate::{KarmadaPlanner, NAME};
 use federate_dialect::{
@@ -115,25 +117,23 @@ impl<'a> PlannedQuota<'a> {
         if self.overall.is_empty() {
             return Vec::new();
         }
-        let mut used: BTreeMap<&str, FormattedQuantity> = BTreeMap::new();
+        let mut requested: BTreeMap<String, FormattedQuantity> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.object.namespace == self.quota.id.namespace) {
             let replicas: i64 = row.clusters.iter().filter_map(|placed| placed.replicas).sum();
             let template = plane.find_template(&row.object).filter(|_| replicas > 0);
             let Some(Ok(workload)) = template.map(|t| plane.interpreter.interpret_workload(&t.object)) else {
                 continue;
             };
-            for (name, amount) in workload.requirements.map(|all| all.requests).unwrap_or_default() {
-                let Some((name, limit)) = self.overall.get_key_value(&name) else { continue };
-                let amount = FormattedQuantity { amount: amount.multiply_by(replicas), format: limit.format };
-                used.entry(name)
-                    .or_insert(FormattedQuantity { format: limit.format, ..FormattedQuantity::default() })
-                    .add(amount);
-            }
+            let request = workload.requirements.map(|all| all.requests).unwrap_or_default();
+            let limited = request.into_iter().filter_map(|(name, amount)| {
+                let format = self.overall.get(&name)?.format;
+                Some((name, FormattedQuantity { amount, format }))
+            });
+            add_request(&mut requested, limited.collect(), replicas);
         }
-        let over = used
-            .into_iter()
-            .filter(|(name, sum)| self.overall.get(*name).is_some_and(|l| sum.amount > l.amount));
-        over.map(|(name, sum)| self.over_quota_finding(name, &sum)).collect()
+        let requested: Vec<_> = requested.iter().collect();
+        let usage = QuotaChange::new(&BTreeMap::new(), &requested);
+        usage.exceeding(&self.overall).map(|(name, sum)| self.over_quota_finding(name, sum)).collect()
     }
 
     fn over_quota_finding(&self, name: &str, sum: &FormattedQuantity) -> Finding {

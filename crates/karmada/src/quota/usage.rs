@@ -79,7 +79,8 @@ impl QuotaBindingSpec {
     }
 }
 
-fn add_request(
+/// Adds the requests of some replicas.
+pub(super) fn add_request(
     used: &mut BTreeMap<String, FormattedQuantity>,
     request: BTreeMap<String, FormattedQuantity>,
     times: i64,
@@ -87,16 +88,6 @@ fn add_request(
     for (name, amount) in request {
         used.entry(name).or_default().add(amount.multiply_by(times));
     }
-}
-
-/// The usage of a binding. Only bindings of namespaced objects count.
-pub(super) fn compute_binding_usage(
-    binding: &Object,
-) -> Result<BTreeMap<String, FormattedQuantity>, serde_json::Error> {
-    if binding.id.kind != "ResourceBinding" {
-        return Ok(BTreeMap::new());
-    }
-    Ok(QuotaBindingSpec::from_binding(binding)?.compute_usage())
 }
 
 /// Whether a written value is not an amount.
