@@ -23,7 +23,8 @@ pub(crate) fn families(root: &Path) -> BTreeMap<String, PathBuf> {
     found
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
+/// What is in a folder.
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     entries.filter_map(|entry| Some(entry.ok()?.path())).collect()
 }

@@ -6,6 +6,8 @@
 //! which fail it the day they pass. A family that no test verifies, a filter that no case passes, and an id in
 //! `known-gaps.txt` that no case has fail it too.
 //!
+//! The cases in `readable/` are compared with those of the same ids (`readable.rs`).
+//!
 //! With `--all`, all disagreements are shown in full, and not only the first ones of each family.
 //!
 //! `cargo test --test conformance -- --case ID [FOLDER]` prints one case as YAML, or writes it as files.
@@ -28,6 +30,7 @@ use serde_json::Value;
 
 use cases::id;
 use gaps::Gaps;
+use readable::ReadableCases;
 
 mod apiserver;
 mod cases;
@@ -57,6 +60,7 @@ mod member_status;
 mod members;
 mod ocm;
 mod ocm_works;
+mod readable;
 mod run;
 mod yaml;
 
@@ -165,9 +169,11 @@ fn main() -> ExitCode {
     let wanted = arguments.into_iter().find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let gaps = Gaps::read(&std::fs::read_to_string(here.join("known-gaps.txt")).expect("known-gaps.txt"));
     let mut total = Total { shown, ..Total::default() };
+    let mut readable = ReadableCases::read(&here);
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (name, path) in cases::families(&root) {
         let mut all = cases::read(&path);
+        readable.compare(&all);
         for case in &all {
             known.entry(cases::family(id(case)).to_owned()).or_default().insert(id(case).to_owned());
         }
@@ -180,6 +186,12 @@ fn main() -> ExitCode {
     for id in gaps.stale(&known, whole) {
         println!("--- {id}\nlisted in known-gaps.txt, but there is no such case: take it out");
         total.failed += 1;
+    }
+    if whole {
+        for mistake in readable.find_mistakes() {
+            println!("--- cases to read\n{mistake}");
+            total.failed += 1;
+        }
     }
     if total.agreed + total.gaps + total.failed == 0 {
         println!("no case has `{wanted}` in its id");
