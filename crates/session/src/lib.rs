@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use federate_control_planes::DIALECTS;
-//! use federate_session::{Options, Session};
+//! use federate_session::{Session, SessionOptions};
 //! use federate_source::WorkTree;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +14,7 @@
 //! # std::fs::write(folder.path().join("web.yaml"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}")?;
 //! # let path = folder.path();
 //! let tree = WorkTree::open(path).map_err(|finding| finding.message)?;
-//! let session = Session::open(&tree, Options::new(DIALECTS));
+//! let session = Session::open(&tree, SessionOptions::new(DIALECTS));
 //! for placement in &session.plan().placements {
 //!     println!("{}: {} clusters", placement.object, placement.clusters.len());
 //! }
