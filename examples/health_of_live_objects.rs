@@ -19,7 +19,7 @@ fn main() -> io::Result<()> {
         let items = document.value.get("items").and_then(|items| items.as_array().cloned());
         for body in items.unwrap_or_else(|| vec![document.value]) {
             let object = Object::from_manifest(body, "standard input");
-            let health = dialect.assess_health(&object, &Config::default());
+            let health = dialect.members().assess_health(&object, &Config::default());
             println!("{}: {:?} {}", object.id, health.state, health.reason);
         }
     }

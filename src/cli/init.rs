@@ -108,8 +108,9 @@ impl InitCommand {
         let templates: Vec<&ObjectRef> =
             session.repo().templates.iter().map(|template| &template.object.id).collect();
         let starter = DIALECTS.get(situation.dialect.as_deref().unwrap_or("karmada"));
-        let starter =
-            starter.map(|dialect| dialect.build_starter(&drafted.clusters, &templates)).unwrap_or_default();
+        let starter = starter
+            .map(|dialect| dialect.advice().build_starter(&drafted.clusters, &templates))
+            .unwrap_or_default();
         let ci = forge::draft_workflow(&self.repo, self.ci);
         let mut new = self.repo_files(&situation, &drafted, &starter)?;
         let in_repo = new.len();

@@ -2,11 +2,7 @@
 
 use std::str::FromStr;
 
-use federate_dialect::release::ReleaseCatalog;
-
-/// The dialects whose releases differ.
-const RELEASES_BY_DIALECT: [(&str, &ReleaseCatalog); 2] =
-    [("karmada", &federate_karmada::RELEASES), ("kubefleet", &federate_kubefleet::RELEASES)];
+use federate_control_planes::DIALECTS;
 
 /// A control plane release, such as `karmada=1.16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +16,18 @@ impl FromStr for DialectRelease {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = RELEASES_BY_DIALECT.map(|(dialect, _)| dialect).join(" and ");
+        let known: Vec<&str> = DIALECTS
+            .iter()
+            .filter(|dialect| dialect.kinds().releases().is_some())
+            .map(|dialect| dialect.name())
+            .collect();
+        let known = known.join(" and ");
         let (name, version) = text
             .split_once('=')
             .ok_or_else(|| format!("expected NAME=VERSION, such as karmada=1.16, where NAME is {known}"))?;
-        let found = RELEASES_BY_DIALECT.into_iter().find(|(dialect, _)| *dialect == name);
-        let (dialect, releases) = found
+        let (dialect, releases) = DIALECTS
+            .get(name)
+            .and_then(|dialect| Some((dialect.name(), dialect.kinds().releases()?)))
             .ok_or_else(|| format!("unknown control plane `{name}`; releases can be chosen for {known}"))?;
         Ok(Self { dialect, version: releases.parse_release(version)?.to_string() })
     }

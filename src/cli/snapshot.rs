@@ -165,7 +165,9 @@ fn format_summary(control_plane: &str, contents: &ControlPlaneContents, out: &Pa
 fn left_out(control_plane: &str, objects: &[Object]) -> String {
     let mut reasons: BTreeMap<&str, Vec<&ObjectRef>> = BTreeMap::new();
     let dialect = DIALECTS.get(control_plane);
-    for (object, reason) in dialect.map(|dialect| dialect.unread_hub_objects(objects)).unwrap_or_default() {
+    for (object, reason) in
+        dialect.map(|dialect| dialect.hub().unread_hub_objects(objects)).unwrap_or_default()
+    {
         reasons.entry(reason).or_default().push(object);
     }
     let mut text = String::new();

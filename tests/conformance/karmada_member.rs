@@ -36,7 +36,7 @@ pub(crate) fn retain(case: &Value) -> Result<(), String> {
 }
 
 pub(crate) fn health(case: &Value) -> Result<(), String> {
-    let health = Karmada.assess_health(&observed(only(case)), &Config::default());
+    let health = Karmada.members().assess_health(&observed(only(case)), &Config::default());
     let word = match health.state {
         HealthState::Healthy => "Healthy",
         HealthState::Unhealthy => "Unhealthy",

@@ -255,7 +255,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
             // Objects in a member have the namespace that their kind asks for.
             object.namespace = None;
         }
-        waves.entry(dialect().wave_of(&object)).or_default().push(json!(object));
+        waves.entry(dialect().members().wave_of(&object)).or_default().push(json!(object));
     }
     let by_text = |objects: &mut Vec<Value>| objects.sort_by_key(|value| normal(value).to_string());
     let mut want = case["expect"].clone();
@@ -271,7 +271,7 @@ pub(crate) fn waves(case: &Value) -> Result<(), String> {
 /// Verifies whether an object is available.
 pub(crate) fn health(case: &Value) -> Result<(), String> {
     let [live] = case["files"].as_array().expect("a list").as_slice() else { panic!("one object") };
-    let word = match dialect().assess_health(&observed(live), &Config::default()).state {
+    let word = match dialect().members().assess_health(&observed(live), &Config::default()).state {
         HealthState::Healthy => "Available",
         HealthState::Unhealthy => "ManifestNotAvailableYet",
         HealthState::Unknown => "NotTrackable",

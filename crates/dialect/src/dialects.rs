@@ -28,13 +28,16 @@ impl Dialects {
 
     /// Where objects of a control plane's own kind live.
     pub fn find_scope(self, group: &str, kind: &str) -> Option<Scope> {
-        self.iter().find_map(|dialect| dialect.scope_of_kind(group, kind))
+        self.iter().find_map(|dialect| dialect.kinds().scope_of_kind(group, kind))
     }
 
     /// Whether Kubernetes or a dialect has a kind of that name, in any API group.
     pub fn is_known(self, kind: &str) -> bool {
         kinds::is_known(kind)
-            || self.iter().flat_map(Dialect::own_kinds).any(|group| group.find_scope(kind).is_some())
+            || self
+                .iter()
+                .flat_map(|dialect| dialect.kinds().own_kinds())
+                .any(|group| group.find_scope(kind).is_some())
     }
 
     /// Whether `domain` (an API group, or the part of a label or annotation key before `/`) belongs to a
@@ -45,7 +48,7 @@ impl Dialects {
 
     /// Whether `domain` belongs to a control plane.
     pub fn is_of_control_plane(self, domain: &str) -> bool {
-        self.iter().flat_map(Dialect::own_domains).any(|own| is_within(domain, own))
+        self.iter().flat_map(|dialect| dialect.kinds().own_domains()).any(|own| is_within(domain, own))
     }
 
     /// Their names.
@@ -76,11 +79,11 @@ impl Claims for Dialects {
 
     fn control_plane(&self, group: &str) -> Option<&'static str> {
         let mut dialects = self.iter();
-        dialects.find(|d| d.own_kinds().iter().any(|known| known.group == group)).map(Dialect::name)
+        dialects.find(|d| d.kinds().own_kinds().iter().any(|known| known.group == group)).map(Dialect::name)
     }
 
     fn implied_scopes(&self, object: &Object) -> Vec<ImpliedScope> {
-        self.iter().flat_map(|dialect| dialect.implied_scopes(object)).collect()
+        self.iter().flat_map(|dialect| dialect.kinds().implied_scopes(object)).collect()
     }
 
     fn owns_domain(&self, domain: &str) -> bool {
@@ -88,6 +91,6 @@ impl Claims for Dialects {
     }
 
     fn declared_kind(&self, object: &Object) -> Option<(&'static str, DeclaredKind)> {
-        self.iter().find_map(|d| Some((d.name(), d.declared_kind(object)?)))
+        self.iter().find_map(|d| Some((d.name(), d.kinds().declared_kind(object)?)))
     }
 }

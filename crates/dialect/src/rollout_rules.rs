@@ -65,8 +65,3 @@ pub trait RolloutRules {
         None
     }
 }
-
-/// Nothing is limited.
-pub(crate) struct NoRollouts;
-
-impl RolloutRules for NoRollouts {}

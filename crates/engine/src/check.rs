@@ -48,7 +48,7 @@ const UNREADABLE_CODES: [&str; 2] = ["invalid-yaml", "invalid-object"];
 impl Engine<'_> {
     /// The objects that federated objects are for.
     fn wrapped_objects(&self) -> BTreeMap<ObjectRef, ObjectRef> {
-        self.planes.iter().flat_map(|(_, plane)| plane.wrapped_templates()).collect()
+        self.planes.iter().flat_map(|(_, plane)| plane.advice().wrapped_templates()).collect()
     }
 
     /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
@@ -162,10 +162,10 @@ pub(crate) fn collect_references(
 ) -> impl Iterator<Item = (&Object, ObjectReferences)> {
     let claimed = repo.claimed.iter().filter_map(move |claimed| {
         let dialect = dialects.get(claimed.dialect)?;
-        Some((&claimed.object, dialect.find_references(&claimed.object)))
+        Some((&claimed.object, dialect.advice().find_references(&claimed.object)))
     });
     let templates = repo.templates.iter().flat_map(move |template| {
-        dialects.iter().map(|dialect| (&template.object, dialect.find_references(&template.object)))
+        dialects.iter().map(|dialect| (&template.object, dialect.advice().find_references(&template.object)))
     });
     claimed.chain(templates).filter(|(_, references)| *references != ObjectReferences::default())
 }

@@ -127,7 +127,9 @@ impl DecisionGroups {
                 .par_iter()
                 .map(|subject| {
                     let is_first = engine.previous.find_row(&subject.object).is_none();
-                    (is_first && is_undecided(subject)).then(|| plane.decision_key(&subject.object)).flatten()
+                    (is_first && is_undecided(subject))
+                        .then(|| plane.keys().decision_key(&subject.object))
+                        .flatten()
                 })
                 .collect(),
         );

@@ -49,7 +49,8 @@ pub struct ImportedObject {
 ///
 /// The names of the dialects that have an importer, if this one does not.
 pub fn find_importer(dialects: Dialects, dialect: &str) -> Result<Importer, Vec<&'static str>> {
-    let importers: Vec<_> = dialects.iter().filter_map(|d| Some((d.name(), d.importer()?))).collect();
+    let importers: Vec<_> =
+        dialects.iter().filter_map(|d| Some((d.name(), d.advice().importer()?))).collect();
     let names = importers.iter().map(|(name, _)| *name).collect();
     let found = importers.into_iter().find(|(name, _)| *name == dialect);
     found.map(|(_, importer)| importer).ok_or(names)

@@ -114,13 +114,13 @@ fn add_observed(cluster: &mut Cluster, dialect: &dyn Dialect, object: &Object, l
     if nodes.is_empty() {
         return;
     }
-    for (property, value) in dialect.compute_properties(nodes) {
+    for (property, value) in dialect.hub().compute_properties(nodes) {
         cluster.properties.entry(property).or_insert(value);
     }
     if cluster.capacity.is_none() {
         let pods =
             live.cluster_objects(name).iter().filter(|o| o.id.group().is_empty() && o.id.kind == "Pod");
-        cluster.capacity = dialect.compute_capacity(object, nodes, &pods.cloned().collect::<Vec<_>>());
+        cluster.capacity = dialect.hub().compute_capacity(object, nodes, &pods.cloned().collect::<Vec<_>>());
     }
 }
 
@@ -146,7 +146,7 @@ pub fn inventory_objects(
         for object in repo.claimed_objects(dialect.name(), Role::Inventory) {
             let at = clusters.binary_search_by(|cluster| cluster.name.as_ref().cmp(&object.id.name));
             if at.is_ok_and(|at| clusters.get(at).is_some_and(|cluster| cluster.id == object.id)) {
-                let connection = dialect.read_connection(object);
+                let connection = dialect.hub().read_connection(object);
                 let inventory = InventoryObject { object: object.id.clone(), dialect, connection };
                 known.insert(object.id.name.clone(), inventory);
             }
@@ -240,7 +240,7 @@ impl<'a> Engine<'a> {
     pub fn cluster_reads(&self) -> ClusterReads {
         let mut all = ClusterReads::default();
         for (_, plane) in self.planes.iter() {
-            all.extend(plane.cluster_reads());
+            all.extend(plane.reconciler().cluster_reads());
         }
         all
     }
@@ -251,7 +251,7 @@ impl<'a> Engine<'a> {
             let mut claimed = self.repo.claimed.iter();
             claimed.any(|claimed| claimed.dialect == *dialect && claimed.role == Role::Placement)
         });
-        planes.map(|(_, plane)| plane).find_map(|plane| plane.never_propagated_reason(template))
+        planes.map(|(_, plane)| plane).find_map(|plane| plane.advice().never_propagated_reason(template))
     }
 
     /// Returns the control plane of a dialect.
@@ -274,11 +274,11 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
             findings.push(repo.invalid_config(&pointer, message));
             continue;
         };
-        let unknown = settings.keys().filter(|key| !dialect.setting_keys().contains(&key.as_str()));
+        let unknown = settings.keys().filter(|key| !dialect.kinds().setting_keys().contains(&key.as_str()));
         for key in unknown.take(MAX_SIMILAR_FINDINGS - findings.len()) {
             let message = format!(
                 "{name} has no setting `{key}`; its settings are: {}",
-                dialect.setting_keys().join(", ")
+                dialect.kinds().setting_keys().join(", ")
             );
             let pointer = format!("{pointer}/{}", pointer::escape(key));
             findings.push(repo.invalid_config(&pointer, message));

@@ -155,20 +155,20 @@ impl Engine<'_> {
     /// Adds the labels and annotations with which the control plane marks the objects that it creates.
     pub fn mark_object(&self, placement: &Placement, live: &mut Object) {
         if let Some(dialect) = self.dialects.get(&placement.dialect) {
-            dialect.mark_as_managed(live);
+            dialect.members().mark_as_managed(live);
         }
     }
 
     /// Returns the health of a live object according to the rules for its kind in the repo, as the control plane
     /// of `dialect` evaluates them. `None` if the repo has no such rules.
     pub fn evaluate_health(&self, dialect: &str, live: &Object) -> Option<Health> {
-        self.control_plane(dialect)?.assess_health_by_repo(live)
+        self.control_plane(dialect)?.kind_rules().assess_health_by_repo(live)
     }
 
     /// Runs the checks of policies that are too expensive for each run.
     pub fn check_thoroughly(&self) -> Vec<Finding> {
         let checks = self.planes.iter().map(|(_, plane)| {
-            let check = || plane.check_policies_thoroughly();
+            let check = || plane.advice().check_policies_thoroughly();
             self.limit
                 .run_part("checking policies", check)
                 .unwrap_or_else(|exceeded| vec![exceeded.into_finding()])
@@ -183,12 +183,13 @@ impl Engine<'_> {
         cluster: &Cluster,
         live: Option<&Object>,
     ) -> Option<ControlPlaneAction> {
-        self.control_plane(&placement.dialect)?.reconcile_object(placement, cluster, live)
+        self.control_plane(&placement.dialect)?.reconciler().reconcile_object(placement, cluster, live)
     }
 
     /// Whether the control plane surely leaves a managed object alone that is as it was applied.
     pub fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
-        self.control_plane(&placement.dialect).is_some_and(|plane| plane.keeps_applied(placement, cluster))
+        self.control_plane(&placement.dialect)
+            .is_some_and(|plane| plane.reconciler().keeps_applied(placement, cluster))
     }
 
     /// Returns what each cluster receives of one object of the plan, as values instead of text.

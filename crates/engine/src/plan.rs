@@ -86,7 +86,7 @@ impl Engine<'_> {
             // What follows from decisions is not known of a run that was stopped.
             let mut all = if stopped { decided } else { self.add_followers(plane.as_ref(), decided) };
             all.placements.par_iter_mut().for_each(|row| self.share_clusters(row));
-            if let Some(release) = plane.release().filter(|_| !all.placements.is_empty()) {
+            if let Some(release) = plane.advice().release().filter(|_| !all.placements.is_empty()) {
                 versions.insert((*dialect).to_owned(), release.to_string());
             }
             placements.extend(all.placements);
@@ -140,8 +140,8 @@ impl Engine<'_> {
     /// Warns that the previous plan was made with the rules of another release.
     fn other_release(&self, dialect: &str, plane: &dyn PolicyPlanner) -> Option<Finding> {
         let before = self.previous.version_of(dialect)?;
-        let now = plane.release().map(|release| release.to_string()).filter(|now| now != before)?;
-        let rules = plane.rule_differences(before);
+        let now = plane.advice().release().map(|release| release.to_string()).filter(|now| now != before)?;
+        let rules = plane.advice().rule_differences(before);
         let differ = match rules.as_slice() {
             [] => "no known rule differs between the two releases".to_owned(),
             rules => format!("rescheduling then follows different rules: {}", rules.join(", ")),
@@ -259,8 +259,9 @@ impl Engine<'_> {
             return Vec::new();
         }
         let planes = self.planes.iter();
-        let unfollowed =
-            planes.flat_map(|(_, plane)| plane.unplaced_followers(unmatched, &plan.placements)).collect();
+        let unfollowed = planes
+            .flat_map(|(_, plane)| plane.advice().unplaced_followers(unmatched, &plan.placements))
+            .collect();
         let everywhere = self.repo.config.unplaced == UnplacedTemplates::Everywhere;
         // Where it decides nothing, what is near is searched among as many selectors as can be compared with all of them.
         let max_selectors =

@@ -181,7 +181,7 @@ pub fn take_snapshot(
     }
     let all: Vec<&Object> = objects.iter().collect();
     for (dialect, contents) in &mut control_planes {
-        match dialects.get(dialect).and_then(|dialect| dialect.detect_release(&all)) {
+        match dialects.get(dialect).and_then(|dialect| dialect.hub().detect_release(&all)) {
             Some(Ok(release)) => {
                 plan.versions.insert((*dialect).to_owned(), release.to_string());
                 contents.version = Some(release.to_string());
@@ -218,7 +218,7 @@ fn read_placements(
 ) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     for dialect in dialects.iter() {
-        let memory = dialect.read_hub_plan(objects);
+        let memory = dialect.hub().read_hub_plan(objects);
         let memory = memory.map_err(|why| Error::Unreadable { control_plane: dialect.name(), why })?;
         if !memory.placements.is_empty() {
             control_planes.entry(dialect.name()).or_default().placements = memory.placements.len();

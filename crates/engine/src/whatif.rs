@@ -193,7 +193,7 @@ impl ScenarioEvent {
 /// Changes a cluster as its control plane would when it becomes unreachable.
 fn simulate_outage(dialects: Dialects, cluster: &mut Cluster) {
     match dialects.iter().find(|d| d.role_of_kind(&cluster.id.api_version, &cluster.id.kind).is_some()) {
-        Some(dialect) => dialect.mark_unreachable(cluster),
+        Some(dialect) => dialect.outages().mark_unreachable(cluster),
         None => cluster.ready = false,
     }
 }

@@ -17,13 +17,14 @@ use serde_json::Value;
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
-use federate_dialect::release;
+use federate_dialect::release::{self, ReleaseCatalog};
 use federate_dialect::serving_clusters::ServingClusters;
 use federate_dialect::{
-    ClusterObservation, ClusterReads, ControlPlaneAction, DecisionSubject, Dialect, DialectDecisions,
-    Evictions, Explanation, FailoverOutcome, Health, HubKinds, ManifestVariant, MemberManager,
-    ObjectReferences, OutageStep, Placement, Plan, PlannerInput, PolicyPlanner, PreviousPlan, Release,
-    ScenarioMoment, SharedLists, Starter, TemplateReads, UnplacedFollower,
+    AuthorAdvice, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys, DecisionSubject,
+    Dialect, DialectDecisions, Evictions, Explanation, FailoverOutcome, FailoverRules, Health, HubKinds,
+    HubReader, KindCatalog, KindRules, ManifestVariant, MemberManager, MemberReconciler, MemberRules,
+    ObjectReferences, OutageRules, OutageStep, Placement, Plan, PlannerInput, PolicyAdvice, PolicyPlanner,
+    PreviousPlan, Release, ScenarioMoment, SharedLists, Starter, TemplateReads, UnplacedFollower,
 };
 
 mod affinity;
@@ -101,6 +102,40 @@ impl Dialect for Karmada {
         }
     }
 
+    fn validate_object(&self, claimed: &ClaimedObject, config: &Config) -> Vec<Finding> {
+        validation::validate_object(&claimed.object, &KarmadaBehaviour::from_config(config, NAME))
+    }
+
+    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
+    }
+
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(KarmadaPlanner::new(input))
+    }
+
+    fn kinds(&self) -> &dyn KindCatalog {
+        self
+    }
+
+    fn hub(&self) -> &dyn HubReader {
+        self
+    }
+
+    fn outages(&self) -> &dyn OutageRules {
+        self
+    }
+
+    fn members(&self) -> &dyn MemberRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn AuthorAdvice {
+        self
+    }
+}
+
+impl KindCatalog for Karmada {
     fn own_kinds(&self) -> &'static [GroupKinds] {
         &kinds::KINDS
     }
@@ -109,16 +144,16 @@ impl Dialect for Karmada {
         &["karmada.io"]
     }
 
-    fn member_managers(&self) -> &'static [MemberManager] {
-        // The latter in clusters with the sync mode Pull.
-        const {
-            &[
-                MemberManager { name: "karmada-controller-manager", label: None },
-                MemberManager { name: "karmada-agent", label: None },
-            ]
-        }
+    fn setting_keys(&self) -> &'static [&'static str] {
+        &[release::VERSION_SETTING, FEATURE_GATES, unclaimed_objects::SETTING]
     }
 
+    fn releases(&self) -> Option<&'static ReleaseCatalog> {
+        Some(&RELEASES)
+    }
+}
+
+impl HubReader for Karmada {
     fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         hub::read_installed_release(objects)
     }
@@ -130,48 +165,6 @@ impl Dialect for Karmada {
 
     fn unread_hub_objects<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
         hub::without_memory(hub)
-    }
-
-    fn setting_keys(&self) -> &'static [&'static str] {
-        &[release::VERSION_SETTING, FEATURE_GATES, unclaimed_objects::SETTING]
-    }
-
-    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
-        starter::build_starter(clusters, templates)
-    }
-
-    fn importer(&self) -> Option<Importer> {
-        Some(import::IMPORTER)
-    }
-
-    /// A cluster that cannot be reached is tainted. Its workloads stay, because eviction is off by default.
-    fn mark_unreachable(&self, cluster: &mut Cluster) {
-        const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
-        cluster.ready = false;
-        if !cluster.taints.iter().any(|taint| taint.key == UNREACHABLE && taint.effect == "NoSchedule") {
-            let (key, effect) = (UNREACHABLE.to_owned(), "NoSchedule".to_owned());
-            cluster.taints.push(Taint { key, value: String::new(), effect });
-        }
-    }
-
-    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<OutageStep> {
-        failover::scenario::simulate_outage(repo, cluster, failover)
-    }
-
-    fn mark_as_managed(&self, live: &mut Object) {
-        live.set_label(member::MANAGED_LABEL, "true");
-    }
-
-    fn find_references(&self, object: &Object) -> ObjectReferences {
-        references::find_references(object)
-    }
-
-    fn validate_object(&self, claimed: &ClaimedObject, config: &Config) -> Vec<Finding> {
-        validation::validate_object(&claimed.object, &KarmadaBehaviour::from_config(config, NAME))
-    }
-
-    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
-        cluster::read_cluster(object, strict)
     }
 
     fn compute_capacity(&self, object: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
@@ -189,13 +182,55 @@ impl Dialect for Karmada {
     fn read_connection(&self, object: &Object) -> Result<Connection, String> {
         connection::read_connection(object)
     }
+}
+
+impl OutageRules for Karmada {
+    /// A cluster that cannot be reached is tainted. Its workloads stay, because eviction is off by default.
+    fn mark_unreachable(&self, cluster: &mut Cluster) {
+        const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+        cluster.ready = false;
+        if !cluster.taints.iter().any(|taint| taint.key == UNREACHABLE && taint.effect == "NoSchedule") {
+            let (key, effect) = (UNREACHABLE.to_owned(), "NoSchedule".to_owned());
+            cluster.taints.push(Taint { key, value: String::new(), effect });
+        }
+    }
+
+    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, failover: bool) -> Vec<OutageStep> {
+        failover::scenario::simulate_outage(repo, cluster, failover)
+    }
+}
+
+impl MemberRules for Karmada {
+    fn member_managers(&self) -> &'static [MemberManager] {
+        // The latter in clusters with the sync mode Pull.
+        const {
+            &[
+                MemberManager { name: "karmada-controller-manager", label: None },
+                MemberManager { name: "karmada-agent", label: None },
+            ]
+        }
+    }
+
+    fn mark_as_managed(&self, live: &mut Object) {
+        live.set_label(member::MANAGED_LABEL, "true");
+    }
 
     fn assess_health(&self, live: &Object, config: &Config) -> Health {
         health::interpret_health(live, &KarmadaBehaviour::from_config(config, NAME))
     }
+}
 
-    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
-        Box::new(KarmadaPlanner::new(input))
+impl AuthorAdvice for Karmada {
+    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters, templates)
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::find_references(object)
     }
 }
 
@@ -328,41 +363,14 @@ impl<'a> KarmadaPlanner<'a> {
 }
 
 impl PolicyPlanner for KarmadaPlanner<'_> {
-    fn release(&self) -> Option<Release> {
-        Some(self.behaviour.release)
-    }
-
-    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
-        RELEASES
-            .parse_release(other)
-            .map(|other| self.behaviour.list_differences(&KarmadaBehaviour::for_release(other)))
-            .unwrap_or_default()
-    }
-
     fn check_policies(&self) -> Vec<Finding> {
         let mut findings = self.findings.clone();
         findings.extend(self.policies.iter().filter_map(|p| decision::unknown_capacity(p, self.clusters)));
         findings
     }
 
-    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
-        policies::reserved_reason(template).map(|why| format!("Karmada never propagates it, because {why}"))
-    }
-
     fn place_unmatched(&self, template: &Object) -> DialectDecisions {
         decision::place_unmatched(self, template)
-    }
-
-    fn stated_replicas(&self, object: &Object) -> Option<i64> {
-        let workload = self.interpreter.interpret_workload(object).ok()?;
-        workload.is_workload().then_some(workload.replicas)
-    }
-
-    fn cluster_reads(&self) -> ClusterReads {
-        let unknown =
-            self.policies.iter().flat_map(|policy| decision::without_capacity(policy, self.clusters));
-        let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
-        ClusterReads { capacity, ..ClusterReads::default() }
     }
 
     fn decision_subjects(&self) -> Vec<DecisionSubject> {
@@ -382,14 +390,6 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
         })
     }
 
-    fn unplaced_followers(
-        &self,
-        templates: &[ObjectRef],
-        placements: &[Placement],
-    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
-        dependents::find_unfollowed(self, templates, placements)
-    }
-
     fn add_followers(&self, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
         let mut all = dependents::add_followers(self, decided, previous);
         let exceeded = self.quotas.iter().flat_map(|quota| quota.find_exceeded(self, &all.placements));
@@ -405,6 +405,47 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
             Some(template) => manifest::render_variants(self, placement, template),
             None => Vec::new(),
         }
+    }
+
+    fn explain_placement(
+        &self,
+        object: &ObjectRef,
+        previous: &PreviousPlan,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        if let Some(quota) = placed.and_then(|placed| self.find_quota(placed)) {
+            return Some(quota.explain_placement(self.clusters, placed));
+        }
+        explanation::explain_placement(self, &self.find_template(object)?.object, previous, placed)
+    }
+
+    fn reconciler(&self) -> &dyn MemberReconciler {
+        self
+    }
+
+    fn kind_rules(&self) -> &dyn KindRules {
+        self
+    }
+
+    fn keys(&self) -> &dyn DecisionKeys {
+        self
+    }
+
+    fn failover(&self) -> &dyn FailoverRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn PolicyAdvice {
+        self
+    }
+}
+
+impl MemberReconciler for KarmadaPlanner<'_> {
+    fn cluster_reads(&self) -> ClusterReads {
+        let unknown =
+            self.policies.iter().flat_map(|policy| decision::without_capacity(policy, self.clusters));
+        let capacity = unknown.map(|cluster| cluster.name.clone()).collect();
+        ClusterReads { capacity, ..ClusterReads::default() }
     }
 
     fn reconcile_object(
@@ -425,7 +466,20 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
             && self.find_quota(placement).is_none()
             && !self.interpreter.has_retention_script(&placement.object)
     }
+}
 
+impl KindRules for KarmadaPlanner<'_> {
+    fn stated_replicas(&self, object: &Object) -> Option<i64> {
+        let workload = self.interpreter.interpret_workload(object).ok()?;
+        workload.is_workload().then_some(workload.replicas)
+    }
+
+    fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
+        self.interpreter.interpret_health(live)
+    }
+}
+
+impl DecisionKeys for KarmadaPlanner<'_> {
     fn decision_key(&self, subject: &ObjectRef) -> Option<String> {
         decision::decision_key(self, &self.find_template(subject)?.object)
     }
@@ -433,7 +487,9 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
     fn never_adds_followers(&self) -> bool {
         !self.policies.iter().any(|policy| policy.spec.propagate_deps)
     }
+}
 
+impl FailoverRules for KarmadaPlanner<'_> {
     fn simulate_failover(
         &self,
         placement: &Placement,
@@ -442,9 +498,30 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
     ) -> FailoverOutcome {
         failover::scenario::fail_over(self, placement, evicted, moment)
     }
+}
 
-    fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
-        self.interpreter.interpret_health(live)
+impl PolicyAdvice for KarmadaPlanner<'_> {
+    fn release(&self) -> Option<Release> {
+        Some(self.behaviour.release)
+    }
+
+    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
+        RELEASES
+            .parse_release(other)
+            .map(|other| self.behaviour.list_differences(&KarmadaBehaviour::for_release(other)))
+            .unwrap_or_default()
+    }
+
+    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
+        policies::reserved_reason(template).map(|why| format!("Karmada never propagates it, because {why}"))
+    }
+
+    fn unplaced_followers(
+        &self,
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
+        dependents::find_unfollowed(self, templates, placements)
     }
 
     fn check_policies_thoroughly(&self) -> Vec<Finding> {
@@ -452,17 +529,5 @@ impl PolicyPlanner for KarmadaPlanner<'_> {
         let scripts = templates
             .flat_map(|object| self.interpreter.check_scripts(object, &self.find_live_objects(&object.id)));
         scripts.chain(ineffective_settings::find_ineffective_settings(self)).collect()
-    }
-
-    fn explain_placement(
-        &self,
-        object: &ObjectRef,
-        previous: &PreviousPlan,
-        placed: Option<&Placement>,
-    ) -> Option<Explanation> {
-        if let Some(quota) = placed.and_then(|placed| self.find_quota(placed)) {
-            return Some(quota.explain_placement(self.clusters, placed));
-        }
-        explanation::explain_placement(self, &self.find_template(object)?.object, previous, placed)
     }
 }

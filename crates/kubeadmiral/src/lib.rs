@@ -21,10 +21,11 @@ use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::serving_clusters::ServingClusters;
 use federate_dialect::{
-    ClusterDependency, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionSubject, Dialect,
-    DialectDecisions, Explanation, HubKinds, ManifestVariant, MemberManager, MigrationOutcome,
-    ObjectReferences, ObjectScope, OutageStep, Placement, PlannerInput, PodCounts, PolicyPlanner,
-    PreviousPlan, Starter, TemplateReads, UnplacedFollower, Unschedulable,
+    AuthorAdvice, ClusterDependency, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys,
+    DecisionSubject, Dialect, DialectDecisions, Explanation, FailoverRules, HubKinds, HubReader, KindCatalog,
+    KindRules, ManifestVariant, MemberManager, MemberReconciler, MemberRules, MigrationOutcome,
+    ObjectReferences, ObjectScope, OutageRules, OutageStep, Placement, PlannerInput, PodCounts, PolicyAdvice,
+    PolicyPlanner, PreviousPlan, Starter, TemplateReads, UnplacedFollower, Unschedulable,
 };
 
 mod advice;
@@ -95,6 +96,40 @@ impl Dialect for KubeAdmiral {
         }
     }
 
+    fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
+        validation::check_object(&claimed.object)
+    }
+
+    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
+    }
+
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(KubeAdmiralPlanner::new(input))
+    }
+
+    fn kinds(&self) -> &dyn KindCatalog {
+        self
+    }
+
+    fn hub(&self) -> &dyn HubReader {
+        self
+    }
+
+    fn outages(&self) -> &dyn OutageRules {
+        self
+    }
+
+    fn members(&self) -> &dyn MemberRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn AuthorAdvice {
+        self
+    }
+}
+
+impl KindCatalog for KubeAdmiral {
     fn setting_keys(&self) -> &'static [&'static str] {
         &[namespaces::EXCLUDE_SETTING]
     }
@@ -107,53 +142,14 @@ impl Dialect for KubeAdmiral {
         &["kubeadmiral.io"]
     }
 
-    fn member_managers(&self) -> &'static [MemberManager] {
-        const { &[MemberManager { name: "kubeadmiral-controller-manager", label: None }] }
-    }
-
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
-        Ok(hub::read_plan(hub))
-    }
-
-    fn build_starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
-        starter::build_starter(clusters)
-    }
-
-    fn importer(&self) -> Option<Importer> {
-        Some(import::IMPORTER)
-    }
-
-    /// The conditions change once the cluster was unreachable at every probe for a while. They move nothing.
-    fn outage_steps(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
-        let mut lost = cluster.clone();
-        self.mark_unreachable(&mut lost);
-        let what = format!("{}: Offline is True, Ready is Unknown", cluster.name);
-        let capacity::StatusFlags { period, threshold } = capacity::StatusFlags::default();
-        vec![OutageStep { seconds: (period + threshold).as_secs(), what, cluster: lost }]
-    }
-
-    fn mark_as_managed(&self, live: &mut Object) {
-        live.set_label(keys::MANAGED, "true");
-    }
-
     fn metadata_keys(&self) -> &'static [&'static str] {
         &keys::READ_KEYS
     }
+}
 
-    fn selected_by(&self) -> &'static str {
-        "name a policy in its label `kubeadmiral.io/propagation-policy-name` or `…/cluster-propagation-policy-name`"
-    }
-
-    fn find_references(&self, object: &Object) -> ObjectReferences {
-        references::find_references(object)
-    }
-
-    fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
-        validation::check_object(&claimed.object)
-    }
-
-    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
-        cluster::read_cluster(object, strict)
+impl HubReader for KubeAdmiral {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+        Ok(hub::read_plan(hub))
     }
 
     fn compute_capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
@@ -172,9 +168,44 @@ impl Dialect for KubeAdmiral {
     fn read_connection(&self, object: &Object) -> Result<Connection, String> {
         connection::read_connection(object)
     }
+}
 
-    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
-        Box::new(KubeAdmiralPlanner::new(input))
+impl OutageRules for KubeAdmiral {
+    /// The conditions change once the cluster was unreachable at every probe for a while. They move nothing.
+    fn outage_steps(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
+        let mut lost = cluster.clone();
+        self.mark_unreachable(&mut lost);
+        let what = format!("{}: Offline is True, Ready is Unknown", cluster.name);
+        let capacity::StatusFlags { period, threshold } = capacity::StatusFlags::default();
+        vec![OutageStep { seconds: (period + threshold).as_secs(), what, cluster: lost }]
+    }
+}
+
+impl MemberRules for KubeAdmiral {
+    fn member_managers(&self) -> &'static [MemberManager] {
+        const { &[MemberManager { name: "kubeadmiral-controller-manager", label: None }] }
+    }
+
+    fn mark_as_managed(&self, live: &mut Object) {
+        live.set_label(keys::MANAGED, "true");
+    }
+}
+
+impl AuthorAdvice for KubeAdmiral {
+    fn build_starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters)
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn selected_by(&self) -> &'static str {
+        "name a policy in its label `kubeadmiral.io/propagation-policy-name` or `…/cluster-propagation-policy-name`"
+    }
+
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::find_references(object)
     }
 }
 
@@ -330,20 +361,62 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
         self.findings.iter().cloned().chain(unknown).chain(missing).collect()
     }
 
-    fn stated_replicas(&self, object: &Object) -> Option<i64> {
-        self.types.get(&object.id.api_version, &object.id.kind)?.replicas_of(&object.body)
+    fn decision_subjects(&self) -> Vec<DecisionSubject> {
+        let ids = self.templates.iter().map(|template| template.object.id.clone());
+        ids.map(|object| DecisionSubject { object, reads: TemplateReads::Subject }).collect()
     }
 
-    fn check_policies_thoroughly(&self) -> Vec<Finding> {
-        let templates = self.templates.par_iter().map(|template| &template.object);
-        templates
-            .flat_map_iter(|template| {
-                let policy = policies::named_policy(template).filter(|id| self.policies.get(id).is_some());
-                advice::find_replaced_policy(template, policy.as_ref())
-            })
-            .collect()
+    fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {
+        self.find_template(subject).map_or_else(DialectDecisions::default, |template| {
+            self.decide_template(&template.object, previous)
+        })
     }
 
+    fn add_followers(&self, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
+        let mut all = follower_placement::add_followers(self, decided);
+        all.shared =
+            trigger::shared_clusters(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
+        all
+    }
+
+    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
+        match self.find_template(&placement.object) {
+            Some(template) => manifest::render_variants(self, placement, template),
+            None => Vec::new(),
+        }
+    }
+
+    fn explain_placement(
+        &self,
+        object: &ObjectRef,
+        previous: &PreviousPlan,
+        placed: Option<&Placement>,
+    ) -> Option<Explanation> {
+        explanation::explain_template(self, &self.find_template(object)?.object, previous, placed)
+    }
+
+    fn reconciler(&self) -> &dyn MemberReconciler {
+        self
+    }
+
+    fn kind_rules(&self) -> &dyn KindRules {
+        self
+    }
+
+    fn keys(&self) -> &dyn DecisionKeys {
+        self
+    }
+
+    fn failover(&self) -> &dyn FailoverRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn PolicyAdvice {
+        self
+    }
+}
+
+impl MemberReconciler for KubeAdmiralPlanner<'_> {
     fn cluster_reads(&self) -> ClusterReads {
         let policies = self.policies.policies.values();
         let unknown = policies.flat_map(|policy| advice::without_capacity(policy, self.clusters));
@@ -363,37 +436,30 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
         reads
     }
 
-    fn decision_subjects(&self) -> Vec<DecisionSubject> {
-        let ids = self.templates.iter().map(|template| template.object.id.clone());
-        ids.map(|object| DecisionSubject { object, reads: TemplateReads::Subject }).collect()
-    }
-
-    fn decide_placements(&self, subject: &ObjectRef, previous: &PreviousPlan) -> DialectDecisions {
-        self.find_template(subject).map_or_else(DialectDecisions::default, |template| {
-            self.decide_template(&template.object, previous)
-        })
-    }
-
-    fn unplaced_followers(
+    fn reconcile_object(
         &self,
-        templates: &[ObjectRef],
-        placements: &[Placement],
-    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
-        follower_placement::unplaced_followers(templates, placements)
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        member::reconcile_member(self, placement, cluster, live)
     }
+}
 
-    fn add_followers(&self, decided: DialectDecisions, previous: &PreviousPlan) -> DialectDecisions {
-        let mut all = follower_placement::add_followers(self, decided);
-        all.shared =
-            trigger::shared_clusters(&all.placements, &self.snapshot, &self.snapshot_digest, previous);
-        all
+impl KindRules for KubeAdmiralPlanner<'_> {
+    fn stated_replicas(&self, object: &Object) -> Option<i64> {
+        self.types.get(&object.id.api_version, &object.id.kind)?.replicas_of(&object.body)
     }
+}
 
+impl DecisionKeys for KubeAdmiralPlanner<'_> {
     /// The scheduler compares the labels, the taints and the API types of all joined clusters.
     fn inventory_digest(&self) -> String {
         self.snapshot_digest.clone()
     }
+}
 
+impl FailoverRules for KubeAdmiralPlanner<'_> {
     fn counts_pods_after(&self) -> Option<i64> {
         let mut policies = self.policies.policies.values();
         policies
@@ -418,29 +484,24 @@ impl PolicyPlanner for KubeAdmiralPlanner<'_> {
             None => MigrationOutcome::default(),
         }
     }
+}
 
-    fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
-        match self.find_template(&placement.object) {
-            Some(template) => manifest::render_variants(self, placement, template),
-            None => Vec::new(),
-        }
+impl PolicyAdvice for KubeAdmiralPlanner<'_> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
+        let templates = self.templates.par_iter().map(|template| &template.object);
+        templates
+            .flat_map_iter(|template| {
+                let policy = policies::named_policy(template).filter(|id| self.policies.get(id).is_some());
+                advice::find_replaced_policy(template, policy.as_ref())
+            })
+            .collect()
     }
 
-    fn reconcile_object(
+    fn unplaced_followers(
         &self,
-        placement: &Placement,
-        cluster: &Cluster,
-        live: Option<&Object>,
-    ) -> Option<ControlPlaneAction> {
-        member::reconcile_member(self, placement, cluster, live)
-    }
-
-    fn explain_placement(
-        &self,
-        object: &ObjectRef,
-        previous: &PreviousPlan,
-        placed: Option<&Placement>,
-    ) -> Option<Explanation> {
-        explanation::explain_template(self, &self.find_template(object)?.object, previous, placed)
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
+        follower_placement::unplaced_followers(templates, placements)
     }
 }

@@ -23,9 +23,10 @@ use federate_repo::{ClaimedObject, DeclaredKind, Repo, Role, Template};
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    ClusterObservation, ClusterReads, ControlPlaneAction, DecisionSubject, Dialect, DialectDecisions,
-    Explanation, HubKinds, ManifestVariant, MemberManager, ObjectReferences, OutageStep, Placement,
-    PlannerInput, PolicyPlanner, PreviousPlan, Starter, TemplateReads,
+    AuthorAdvice, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys, DecisionSubject,
+    Dialect, DialectDecisions, Explanation, FormerGroup, HubKinds, HubReader, KindCatalog, ManifestVariant,
+    MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep, Placement,
+    PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, Starter, TemplateReads,
 };
 
 mod api;
@@ -92,6 +93,45 @@ impl Dialect for KubeFed {
         }
     }
 
+    fn validate_object(&self, claimed: &ClaimedObject, _: &federate_repo::Config) -> Vec<Finding> {
+        validation::check_object(&claimed.object, claimed.role)
+    }
+
+    fn read_cluster(
+        &self,
+        object: &Object,
+        strict: bool,
+        _: &federate_repo::Config,
+    ) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
+    }
+
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(KubeFedPlanner::new(input))
+    }
+
+    fn kinds(&self) -> &dyn KindCatalog {
+        self
+    }
+
+    fn hub(&self) -> &dyn HubReader {
+        self
+    }
+
+    fn outages(&self) -> &dyn OutageRules {
+        self
+    }
+
+    fn members(&self) -> &dyn MemberRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn AuthorAdvice {
+        self
+    }
+}
+
+impl KindCatalog for KubeFed {
     fn declared_kind(&self, object: &Object) -> Option<DeclaredKind> {
         if self.role_of_kind(&object.id.api_version, &object.id.kind)? != Role::Other
             || object.id.kind != "FederatedTypeConfig"
@@ -120,61 +160,34 @@ impl Dialect for KubeFed {
         ]
     }
 
-    fn member_managers(&self) -> &'static [MemberManager] {
-        // The program is one of several symbolic links to `hyperfed`; other projects have one of that name as well.
-        const {
-            &[
-                MemberManager { name: "controller-manager", label: Some(manifest::MANAGED_LABEL) },
-                MemberManager { name: "hyperfed", label: None },
-            ]
-        }
-    }
-
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
-        Ok(hub::read_plan(hub))
-    }
-
-    fn build_starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
-        starter::build_starter(clusters)
-    }
-
-    fn importer(&self) -> Option<Importer> {
-        Some(import::IMPORTER)
-    }
-
-    fn mark_as_managed(&self, live: &mut Object) {
-        live.set_label(manifest::MANAGED_LABEL, "true");
-    }
-
     fn metadata_keys(&self) -> &'static [&'static str] {
         &references::METADATA_KEYS
     }
 
-    fn selected_by(&self) -> &'static str {
-        "wrap it in a federated object (as `federate import` does)"
+    fn former_groups(&self) -> &'static [FormerGroup] {
+        &[FormerGroup { group: "core.kubefed.k8s.io", now: "core.kubefed.io" }]
     }
+}
 
-    fn find_references(&self, object: &Object) -> ObjectReferences {
-        references::find_references(object)
-    }
-
-    fn validate_object(&self, claimed: &ClaimedObject, _: &federate_repo::Config) -> Vec<Finding> {
-        validation::check_object(&claimed.object, claimed.role)
-    }
-
-    fn read_cluster(
-        &self,
-        object: &Object,
-        strict: bool,
-        _: &federate_repo::Config,
-    ) -> Result<Cluster, Finding> {
-        cluster::read_cluster(object, strict)
+impl HubReader for KubeFed {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+        Ok(hub::read_plan(hub))
     }
 
     fn compute_cluster_status(&self, _: &Object, seen: &ClusterObservation) -> Option<Value> {
         Some(capacity::observed_status(seen))
     }
 
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
+    }
+
+    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+        connection::read_connection(object)
+    }
+}
+
+impl OutageRules for KubeFed {
     /// A cluster that was ready is not ready at its first failed probe. Schedulers look again after a delay, so that short
     /// failures move nothing.
     fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
@@ -193,17 +206,39 @@ impl Dialect for KubeFed {
         };
         vec![offline, unavailable]
     }
+}
 
-    fn hub_kinds(&self) -> &'static [HubKinds] {
-        &hub::HUB_KINDS
+impl MemberRules for KubeFed {
+    fn member_managers(&self) -> &'static [MemberManager] {
+        // The program is one of several symbolic links to `hyperfed`; other projects have one of that name as well.
+        const {
+            &[
+                MemberManager { name: "controller-manager", label: Some(manifest::MANAGED_LABEL) },
+                MemberManager { name: "hyperfed", label: None },
+            ]
+        }
     }
 
-    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
-        connection::read_connection(object)
+    fn mark_as_managed(&self, live: &mut Object) {
+        live.set_label(manifest::MANAGED_LABEL, "true");
+    }
+}
+
+impl AuthorAdvice for KubeFed {
+    fn build_starter(&self, clusters: &[ConfiguredCluster], _: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters)
     }
 
-    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
-        Box::new(KubeFedPlanner::new(input))
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn selected_by(&self) -> &'static str {
+        "wrap it in a federated object (as `federate import` does)"
+    }
+
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::find_references(object)
     }
 }
 
@@ -394,28 +429,6 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
         findings
     }
 
-    fn check_policies_thoroughly(&self) -> Vec<Finding> {
-        let keys = self.templates.iter().flat_map(|template| v1::unknown_keys(template));
-        keys.chain(validation::find_overruled_selectors(self))
-            .chain(validation::placements::check_placements(self))
-            .collect()
-    }
-
-    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
-        self.federated.iter().map(|one| (one.object.id.clone(), one.target.clone())).collect()
-    }
-
-    fn cluster_reads(&self) -> ClusterReads {
-        let mut reads = ClusterReads::default();
-        for federated in self.federated.iter().filter(|f| self.preference_of(f).is_some()) {
-            reads.add_workload(&federated.target);
-        }
-        for template in self.templates.iter().filter(|template| v1::observes_clusters(template)) {
-            reads.add_workload(&template.object.id);
-        }
-        reads
-    }
-
     fn decision_subjects(&self) -> Vec<DecisionSubject> {
         let ids = self.all_subjects().map(|subject| subject.object().id.clone());
         ids.map(|object| DecisionSubject { object, reads: TemplateReads::Subject }).collect()
@@ -438,10 +451,6 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
         }
     }
 
-    fn never_adds_followers(&self) -> bool {
-        true
-    }
-
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         match self.subject_about(&placement.object) {
             Some(KubeFedSubject::Federated(federated)) => {
@@ -450,23 +459,6 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
             Some(KubeFedSubject::Record(record)) => dns::render_endpoint(self, placement, record),
             Some(KubeFedSubject::Template(template)) => v1::manifest::render_variants(placement, template),
             None => Vec::new(),
-        }
-    }
-
-    fn reconcile_object(
-        &self,
-        placement: &Placement,
-        cluster: &Cluster,
-        live: Option<&Object>,
-    ) -> Option<ControlPlaneAction> {
-        match self.subject_about(&placement.object)? {
-            KubeFedSubject::Federated(federated) => {
-                member::reconcile_member(self, placement, federated, cluster, live)
-            }
-            KubeFedSubject::Template(template) => {
-                v1::member::reconcile_member(self, placement, template, cluster, live)
-            }
-            KubeFedSubject::Record(_) => None,
         }
     }
 
@@ -485,5 +477,66 @@ impl PolicyPlanner for KubeFedPlanner<'_> {
                 v1::explanation::explain_template(self, template, previous, placed)
             }
         })
+    }
+
+    fn reconciler(&self) -> &dyn MemberReconciler {
+        self
+    }
+
+    fn keys(&self) -> &dyn DecisionKeys {
+        self
+    }
+
+    fn advice(&self) -> &dyn PolicyAdvice {
+        self
+    }
+}
+
+impl MemberReconciler for KubeFedPlanner<'_> {
+    fn cluster_reads(&self) -> ClusterReads {
+        let mut reads = ClusterReads::default();
+        for federated in self.federated.iter().filter(|f| self.preference_of(f).is_some()) {
+            reads.add_workload(&federated.target);
+        }
+        for template in self.templates.iter().filter(|template| v1::observes_clusters(template)) {
+            reads.add_workload(&template.object.id);
+        }
+        reads
+    }
+
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        match self.subject_about(&placement.object)? {
+            KubeFedSubject::Federated(federated) => {
+                member::reconcile_member(self, placement, federated, cluster, live)
+            }
+            KubeFedSubject::Template(template) => {
+                v1::member::reconcile_member(self, placement, template, cluster, live)
+            }
+            KubeFedSubject::Record(_) => None,
+        }
+    }
+}
+
+impl DecisionKeys for KubeFedPlanner<'_> {
+    fn never_adds_followers(&self) -> bool {
+        true
+    }
+}
+
+impl PolicyAdvice for KubeFedPlanner<'_> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
+        let keys = self.templates.iter().flat_map(|template| v1::unknown_keys(template));
+        keys.chain(validation::find_overruled_selectors(self))
+            .chain(validation::placements::check_placements(self))
+            .collect()
+    }
+
+    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        self.federated.iter().map(|one| (one.object.id.clone(), one.target.clone())).collect()
     }
 }

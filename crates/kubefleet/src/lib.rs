@@ -24,12 +24,14 @@ use federate_repo::{ClaimedObject, Config, ImpliedScope, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
-use federate_dialect::release;
+use federate_dialect::release::{self, ReleaseCatalog};
 use federate_dialect::{
-    ClusterObservation, ClusterReads, ControlPlaneAction, Dialect, DialectDecisions, Explanation, Health,
-    HubKinds, ManifestVariant, MemberManager, NotSent, ObjectReferences, OutageStep, Placement, Plan,
-    PlannerInput, PolicyClusters, PolicyPlanner, PolicyRollout, PreviousPlan, Release, RenderedManifest,
-    RolloutDriver, RolloutMoment, RolloutRules, RolloutStep, RolloutSubject, Starter, TemplateReads,
+    AuthorAdvice, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys, Dialect,
+    DialectDecisions, Explanation, FormerGroup, Health, HubKinds, HubReader, KindCatalog, ManifestVariant,
+    MemberManager, MemberReconciler, MemberRules, NotSent, ObjectReferences, OutageRules, OutageStep,
+    Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PolicyRollout, PreviousPlan,
+    Release, RenderedManifest, RolloutDriver, RolloutMoment, RolloutRules, RolloutStep, RolloutSubject,
+    Starter, TemplateReads,
 };
 
 mod affinity;
@@ -112,6 +114,45 @@ impl Dialect for KubeFleet {
         }
     }
 
+    fn validate_object(&self, claimed: &ClaimedObject, config: &Config) -> Vec<Finding> {
+        validation::validate_object(&claimed.object, &KubeFleetBehaviour::from_config(config))
+    }
+
+    fn read_cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding> {
+        Ok(cluster::read_cluster(object, strict, &KubeFleetBehaviour::from_config(config)))
+    }
+
+    fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
+        let shares = shared_objects::read_shares(row).into_iter();
+        shares.map(|share| PolicyClusters { policy: share.policy, clusters: share.clusters }).collect()
+    }
+
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(KubeFleetPlane::new(input))
+    }
+
+    fn kinds(&self) -> &dyn KindCatalog {
+        self
+    }
+
+    fn hub(&self) -> &dyn HubReader {
+        self
+    }
+
+    fn outages(&self) -> &dyn OutageRules {
+        self
+    }
+
+    fn members(&self) -> &dyn MemberRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn AuthorAdvice {
+        self
+    }
+}
+
+impl KindCatalog for KubeFleet {
     fn own_kinds(&self) -> &'static [GroupKinds] {
         &kinds::KINDS
     }
@@ -125,46 +166,26 @@ impl Dialect for KubeFleet {
         &["kubernetes-fleet.io", "kubefleet.dev"]
     }
 
-    fn member_managers(&self) -> &'static [MemberManager] {
-        const { &[MemberManager { name: member::FIELD_MANAGER, label: None }] }
-    }
-
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
-        hub::read_memory(hub).map_err(|error| error.to_string())
-    }
-
     fn setting_keys(&self) -> &'static [&'static str] {
         &[release::VERSION_SETTING, version::WEBHOOK_SETTING]
     }
 
+    fn former_groups(&self) -> &'static [FormerGroup] {
+        &[FormerGroup { group: "fleet.azure.com", now: "placement.kubernetes-fleet.io" }]
+    }
+
+    fn releases(&self) -> Option<&'static ReleaseCatalog> {
+        Some(&RELEASES)
+    }
+}
+
+impl HubReader for KubeFleet {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
+        hub::read_memory(hub).map_err(|error| error.to_string())
+    }
+
     fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
         version::installed_release(objects)
-    }
-
-    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
-        starter::build_starter(clusters, templates)
-    }
-
-    fn importer(&self) -> Option<Importer> {
-        Some(import::IMPORTER)
-    }
-
-    fn mark_as_managed(&self, live: &mut Object) {
-        if live.annotation(member::HASH_ANNOTATION).is_none() {
-            live.set_annotation(member::HASH_ANNOTATION, "");
-        }
-    }
-
-    fn find_references(&self, object: &Object) -> ObjectReferences {
-        references::collect_references(object)
-    }
-
-    fn validate_object(&self, claimed: &ClaimedObject, config: &Config) -> Vec<Finding> {
-        validation::validate_object(&claimed.object, &KubeFleetBehaviour::from_config(config))
-    }
-
-    fn read_cluster(&self, object: &Object, strict: bool, config: &Config) -> Result<Cluster, Finding> {
-        Ok(cluster::read_cluster(object, strict, &KubeFleetBehaviour::from_config(config)))
     }
 
     fn compute_capacity(&self, _: &Object, nodes: &[Object], pods: &[Object]) -> Option<Capacity> {
@@ -187,7 +208,9 @@ impl Dialect for KubeFleet {
         Err("its MemberCluster contains no connection details: an agent in the cluster connects to the hub"
             .to_owned())
     }
+}
 
+impl OutageRules for KubeFleet {
     /// The agent of a lost cluster sends no heartbeat. What is placed stays, but nothing new is placed there.
     fn outage_steps(&self, _: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
@@ -205,6 +228,18 @@ impl Dialect for KubeFleet {
     fn notices_deletion(&self) -> bool {
         false
     }
+}
+
+impl MemberRules for KubeFleet {
+    fn member_managers(&self) -> &'static [MemberManager] {
+        const { &[MemberManager { name: member::FIELD_MANAGER, label: None }] }
+    }
+
+    fn mark_as_managed(&self, live: &mut Object) {
+        if live.annotation(member::HASH_ANNOTATION).is_none() {
+            live.set_annotation(member::HASH_ANNOTATION, "");
+        }
+    }
 
     fn assess_health(&self, live: &Object, _: &Config) -> Health {
         health::neutral_health(live)
@@ -213,14 +248,19 @@ impl Dialect for KubeFleet {
     fn wave_of(&self, object: &ObjectRef) -> u32 {
         waves::find_wave(object)
     }
+}
 
-    fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
-        let shares = shared_objects::read_shares(row).into_iter();
-        shares.map(|share| PolicyClusters { policy: share.policy, clusters: share.clusters }).collect()
+impl AuthorAdvice for KubeFleet {
+    fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
+        starter::build_starter(clusters, templates)
     }
 
-    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
-        Box::new(KubeFleetPlane::new(input))
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
+    fn find_references(&self, object: &Object) -> ObjectReferences {
+        references::collect_references(object)
     }
 }
 
@@ -440,39 +480,8 @@ impl<'a> KubeFleetPlane<'a> {
 }
 
 impl PolicyPlanner for KubeFleetPlane<'_> {
-    fn release(&self) -> Option<Release> {
-        Some(self.behaviour.release)
-    }
-
-    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
-        RELEASES
-            .parse_release(other)
-            .map(|other| self.behaviour.find_differences(&KubeFleetBehaviour::for_release(other)))
-            .unwrap_or_default()
-    }
-
     fn check_policies(&self) -> Vec<Finding> {
         self.findings.clone()
-    }
-
-    fn check_policies_thoroughly(&self) -> Vec<Finding> {
-        let fixed = self.placements.iter().filter(|one| {
-            one.policy.placement_type == PlacementType::PickFixed && one.policy.cluster_names.is_empty()
-        });
-        fixed.map(|one| validation::pick_fixed_without_names(&one.object)).collect()
-    }
-
-    fn cluster_reads(&self) -> ClusterReads {
-        let policies = self.placements.iter().map(|placement| &placement.policy);
-        let capacity = policies
-            .flat_map(|policy| properties::clusters_lacking_properties(policy, self.input.clusters))
-            .collect();
-        ClusterReads { capacity, ..ClusterReads::default() }
-    }
-
-    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
-        let why = selection::stays_on_hub(template, &self.behaviour)?;
-        Some(format!("KubeFleet never places it, because {why}"))
     }
 
     fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
@@ -493,13 +502,6 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
         shared_objects::join_rows(self.input.repo, decided, previous)
     }
 
-    /// Rows are joined only if several placements select one object.
-    fn never_adds_followers(&self) -> bool {
-        let selected: usize =
-            self.placements.iter().map(|subject| 1 + subject.selected_objects().len()).sum();
-        selected == self.about.len()
-    }
-
     fn rollout(&self) -> &dyn RolloutRules {
         self
     }
@@ -511,15 +513,6 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
         variants.flatten().collect()
     }
 
-    fn reconcile_object(
-        &self,
-        placement: &Placement,
-        cluster: &Cluster,
-        live: Option<&Object>,
-    ) -> Option<ControlPlaneAction> {
-        member::action::decide_action(self, placement, cluster, live)
-    }
-
     fn explain_placement(
         &self,
         object: &ObjectRef,
@@ -528,6 +521,71 @@ impl PolicyPlanner for KubeFleetPlane<'_> {
     ) -> Option<Explanation> {
         let subject = self.placements.get(*self.about.get(object)?)?;
         Some(explanation::explain_placement(self, subject, object, previous, placed))
+    }
+
+    fn reconciler(&self) -> &dyn MemberReconciler {
+        self
+    }
+
+    fn keys(&self) -> &dyn DecisionKeys {
+        self
+    }
+
+    fn advice(&self) -> &dyn PolicyAdvice {
+        self
+    }
+}
+
+impl MemberReconciler for KubeFleetPlane<'_> {
+    fn cluster_reads(&self) -> ClusterReads {
+        let policies = self.placements.iter().map(|placement| &placement.policy);
+        let capacity = policies
+            .flat_map(|policy| properties::clusters_lacking_properties(policy, self.input.clusters))
+            .collect();
+        ClusterReads { capacity, ..ClusterReads::default() }
+    }
+
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        member::action::decide_action(self, placement, cluster, live)
+    }
+}
+
+impl DecisionKeys for KubeFleetPlane<'_> {
+    /// Rows are joined only if several placements select one object.
+    fn never_adds_followers(&self) -> bool {
+        let selected: usize =
+            self.placements.iter().map(|subject| 1 + subject.selected_objects().len()).sum();
+        selected == self.about.len()
+    }
+}
+
+impl PolicyAdvice for KubeFleetPlane<'_> {
+    fn release(&self) -> Option<Release> {
+        Some(self.behaviour.release)
+    }
+
+    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
+        RELEASES
+            .parse_release(other)
+            .map(|other| self.behaviour.find_differences(&KubeFleetBehaviour::for_release(other)))
+            .unwrap_or_default()
+    }
+
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
+        let fixed = self.placements.iter().filter(|one| {
+            one.policy.placement_type == PlacementType::PickFixed && one.policy.cluster_names.is_empty()
+        });
+        fixed.map(|one| validation::pick_fixed_without_names(&one.object)).collect()
+    }
+
+    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
+        let why = selection::stays_on_hub(template, &self.behaviour)?;
+        Some(format!("KubeFleet never places it, because {why}"))
     }
 }
 

@@ -19,10 +19,11 @@ use federate_repo::{ClaimedObject, Config, DeclaredKind, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::{
-    ControlPlaneAction, Dialect, DialectDecisions, Evictions, Explanation, FailoverOutcome, Health, HubKinds,
-    ManifestVariant, MemberManager, ObjectReferences, OutageStep, Placement, Plan, PlannerInput,
-    PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind, RolloutRules, ScenarioMoment, Starter,
-    TemplateReads,
+    AuthorAdvice, ControlPlaneAction, DecisionKeys, Dialect, DialectDecisions, Evictions, Explanation,
+    FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules, ManifestVariant,
+    MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep, Placement, Plan,
+    PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind, RolloutRules,
+    ScenarioMoment, Starter, TemplateReads,
 };
 
 pub mod agent;
@@ -89,6 +90,46 @@ impl Dialect for Ocm {
         }
     }
 
+    fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
+        let sender =
+            |share: works::WorkShare| PolicyClusters { policy: share.policy, clusters: share.clusters };
+        works::list_shares(row).into_iter().map(sender).collect()
+    }
+
+    fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
+        validation::check_object(&claimed.object)
+    }
+
+    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
+        cluster::read_cluster(object, strict)
+    }
+
+    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
+        Box::new(OcmPlanner::new(input))
+    }
+
+    fn kinds(&self) -> &dyn KindCatalog {
+        self
+    }
+
+    fn hub(&self) -> &dyn HubReader {
+        self
+    }
+
+    fn outages(&self) -> &dyn OutageRules {
+        self
+    }
+
+    fn members(&self) -> &dyn MemberRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn AuthorAdvice {
+        self
+    }
+}
+
+impl KindCatalog for Ocm {
     fn declared_kind(&self, object: &Object) -> Option<DeclaredKind> {
         readers::declare_reader(object)
     }
@@ -100,7 +141,23 @@ impl Dialect for Ocm {
     fn own_domains(&self) -> &'static [&'static str] {
         &["open-cluster-management.io"]
     }
+}
 
+impl HubReader for Ocm {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
+        Ok(memory::memory_of(hub))
+    }
+
+    fn hub_kinds(&self) -> &'static [HubKinds] {
+        &hub::HUB_KINDS
+    }
+
+    fn recorded_kinds(&self) -> &'static [RecordedKind] {
+        &hub::RECORDED_KINDS
+    }
+}
+
+impl OutageRules for Ocm {
     /// The agent does not renew its lease any more. Then the hub taints the cluster as unreachable.
     fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
@@ -116,7 +173,9 @@ impl Dialect for Ocm {
         let what = format!("{}: its lease has run out, and the hub taints it as unreachable", cluster.name);
         vec![OutageStep { seconds, what, cluster: lost }]
     }
+}
 
+impl MemberRules for Ocm {
     /// The agent's managers of fields that it applies on the server. Its other updates have the name of its program, which
     /// is that of the operator where both agents of a cluster are one.
     fn member_managers(&self) -> &'static [MemberManager] {
@@ -133,6 +192,12 @@ impl Dialect for Ocm {
         member::mark_as_managed(live);
     }
 
+    fn wave_of(&self, object: &ObjectRef) -> u32 {
+        order::rank_kind(&object.kind)
+    }
+}
+
+impl AuthorAdvice for Ocm {
     fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
         starter::starter(clusters, templates)
     }
@@ -143,40 +208,6 @@ impl Dialect for Ocm {
 
     fn find_references(&self, object: &Object) -> ObjectReferences {
         references::list_references(object)
-    }
-
-    fn wave_of(&self, object: &ObjectRef) -> u32 {
-        order::rank_kind(&object.kind)
-    }
-
-    fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
-        let sender =
-            |share: works::WorkShare| PolicyClusters { policy: share.policy, clusters: share.clusters };
-        works::list_shares(row).into_iter().map(sender).collect()
-    }
-
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
-        Ok(memory::memory_of(hub))
-    }
-
-    fn hub_kinds(&self) -> &'static [HubKinds] {
-        &hub::HUB_KINDS
-    }
-
-    fn recorded_kinds(&self) -> &'static [RecordedKind] {
-        &hub::RECORDED_KINDS
-    }
-
-    fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
-        validation::check_object(&claimed.object)
-    }
-
-    fn read_cluster(&self, object: &Object, strict: bool, _: &Config) -> Result<Cluster, Finding> {
-        cluster::read_cluster(object, strict)
-    }
-
-    fn compile_policies<'a>(&self, input: PlannerInput<'a>) -> Box<dyn PolicyPlanner + 'a> {
-        Box::new(OcmPlanner::new(input))
     }
 }
 
@@ -237,17 +268,6 @@ impl PolicyPlanner for OcmPlanner<'_> {
         self.findings.clone()
     }
 
-    fn check_policies_thoroughly(&self) -> Vec<Finding> {
-        findings::examine_placements(self)
-    }
-
-    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
-        let pairs = self.bundles.iter().flat_map(|bundle| {
-            bundle.manifests.iter().map(|object| (bundle.object.id.clone(), object.clone()))
-        });
-        pairs.collect()
-    }
-
     fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
         let placements = self.placements.iter().map(|placement| placement.object);
         let all = placements.chain(self.bundles.iter().map(|bundle| bundle.object));
@@ -271,42 +291,12 @@ impl PolicyPlanner for OcmPlanner<'_> {
         decided
     }
 
-    fn never_adds_followers(&self) -> bool {
-        self.placements.is_empty() && self.bundles.is_empty()
-    }
-
     fn rollout(&self) -> &dyn RolloutRules {
         self
     }
 
     fn render_manifests(&self, placement: &Placement) -> Vec<ManifestVariant> {
         works::render_row(self, placement)
-    }
-
-    fn reconcile_object(
-        &self,
-        placement: &Placement,
-        cluster: &Cluster,
-        live: Option<&Object>,
-    ) -> Option<ControlPlaneAction> {
-        works::reconcile_row(self, placement, cluster, live)
-    }
-
-    fn always_evicts(&self) -> bool {
-        failover::has_ends(self)
-    }
-
-    fn simulate_failover(
-        &self,
-        placement: &Placement,
-        _: &Evictions,
-        moment: &ScenarioMoment<'_>,
-    ) -> FailoverOutcome {
-        failover::end_tolerations(self, placement, moment)
-    }
-
-    fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
-        health::assess_health(&self.bundles, live)
     }
 
     fn decision_records(&self, placement: &Placement) -> Vec<Value> {
@@ -326,5 +316,76 @@ impl PolicyPlanner for OcmPlanner<'_> {
             Some(at) => explanation::explain_placement(self, *at, previous, placed),
             None => explanation::explain_work(self, object, previous, placed),
         }
+    }
+
+    fn reconciler(&self) -> &dyn MemberReconciler {
+        self
+    }
+
+    fn kind_rules(&self) -> &dyn KindRules {
+        self
+    }
+
+    fn keys(&self) -> &dyn DecisionKeys {
+        self
+    }
+
+    fn failover(&self) -> &dyn FailoverRules {
+        self
+    }
+
+    fn advice(&self) -> &dyn PolicyAdvice {
+        self
+    }
+}
+
+impl MemberReconciler for OcmPlanner<'_> {
+    fn reconcile_object(
+        &self,
+        placement: &Placement,
+        cluster: &Cluster,
+        live: Option<&Object>,
+    ) -> Option<ControlPlaneAction> {
+        works::reconcile_row(self, placement, cluster, live)
+    }
+}
+
+impl KindRules for OcmPlanner<'_> {
+    fn assess_health_by_repo(&self, live: &Object) -> Option<Health> {
+        health::assess_health(&self.bundles, live)
+    }
+}
+
+impl DecisionKeys for OcmPlanner<'_> {
+    fn never_adds_followers(&self) -> bool {
+        self.placements.is_empty() && self.bundles.is_empty()
+    }
+}
+
+impl FailoverRules for OcmPlanner<'_> {
+    fn always_evicts(&self) -> bool {
+        failover::has_ends(self)
+    }
+
+    fn simulate_failover(
+        &self,
+        placement: &Placement,
+        _: &Evictions,
+        moment: &ScenarioMoment<'_>,
+    ) -> FailoverOutcome {
+        failover::end_tolerations(self, placement, moment)
+    }
+}
+
+impl PolicyAdvice for OcmPlanner<'_> {
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
+        findings::examine_placements(self)
+    }
+
+    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        let pairs = self.bundles.iter().flat_map(|bundle| {
+            bundle.manifests.iter().map(|object| (bundle.object.id.clone(), object.clone()))
+        });
+        pairs.collect()
     }
 }

@@ -87,8 +87,10 @@ impl Session {
     /// one of them.
     fn subjects_of(&self, row: &Placement) -> Vec<ObjectRef> {
         let engine = self.build_engine();
-        let wrapped =
-            engine.control_plane(&row.dialect).map(PolicyPlanner::wrapped_templates).unwrap_or_default();
+        let wrapped = engine
+            .control_plane(&row.dialect)
+            .map(|plane| plane.advice().wrapped_templates())
+            .unwrap_or_default();
         let around = wrapped.into_iter().filter(|(_, inner)| *inner == row.object).map(|(outer, _)| outer);
         row.policy.iter().chain([&row.object]).cloned().chain(around).collect()
     }

@@ -101,7 +101,7 @@ impl Session {
 pub fn set_status(dialects: Dialects, object: &mut Object, seen: &ClusterObservation) {
     let role = dialects.role_of_kind(&object.id.api_version, &object.id.kind);
     let dialect = role.and_then(|(dialect, _)| dialects.get(dialect));
-    let status = dialect.and_then(|dialect| dialect.compute_cluster_status(object, seen));
+    let status = dialect.and_then(|dialect| dialect.hub().compute_cluster_status(object, seen));
     if let (Some(status), Some(body)) = (status, object.body.as_object_mut()) {
         body.insert("status".to_owned(), status);
     }

@@ -35,7 +35,7 @@ pub(crate) fn apply_outages(
         let Some(seconds) = lost.get(&cluster.name) else { continue };
         let of =
             dialects.iter().find(|d| d.role_of_kind(&cluster.id.api_version, &cluster.id.kind).is_some());
-        let steps = of.map(|dialect| dialect.outage_steps(repo, cluster, true)).unwrap_or_default();
+        let steps = of.map(|dialect| dialect.outages().outage_steps(repo, cluster, true)).unwrap_or_default();
         for step in steps.into_iter().filter(|step| step.seconds <= *seconds) {
             let at = step.seconds - seconds;
             for taint in step.cluster.taints.iter().filter(|taint| !cluster.taints.contains(taint)) {
@@ -74,7 +74,7 @@ impl Session {
         plan.placements.par_iter_mut().for_each(|row| {
             let done = engine
                 .control_plane(&row.dialect)
-                .map(|plane| plane.simulate_failover(row, &evicted, &moment));
+                .map(|plane| plane.failover().simulate_failover(row, &evicted, &moment));
             if let Some(after) = done.and_then(|done| done.placement) {
                 *row = after;
             }

@@ -16,10 +16,10 @@ pub(crate) fn explain_policies(session: &Session, object: &Object) -> Vec<String
     let mut lines: Vec<(usize, String)> = Vec::new();
     for claimed in session.repo().claimed.iter().filter(|claimed| claimed.role == Role::Placement) {
         let Some(dialect) = session.dialects().get(claimed.dialect) else { continue };
-        let selectors = dialect.find_references(&claimed.object).selectors;
+        let selectors = dialect.advice().find_references(&claimed.object).selectors;
         let nearest = selectors.iter().map(|one| find_mismatches(one, object)).min_by_key(Vec::len);
         let (distance, why) = match nearest {
-            None => (usize::MAX, dialect.selected_by().to_owned()),
+            None => (usize::MAX, dialect.advice().selected_by().to_owned()),
             Some(differences) if differences.is_empty() => (0, "selects it".to_owned()),
             Some(differences) => {
                 let words: Vec<&str> = differences.iter().map(String::as_str).collect();

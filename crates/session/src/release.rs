@@ -22,7 +22,7 @@ pub(crate) fn find_installed_releases(
         !settings.is_some_and(|settings| settings.contains_key(release::VERSION_SETTING))
     });
     let unset: Vec<&dyn Dialect> = unset.collect();
-    let found: Vec<_> = unset.par_iter().map(|dialect| dialect.detect_release(&objects)).collect();
+    let found: Vec<_> = unset.par_iter().map(|dialect| dialect.hub().detect_release(&objects)).collect();
     let (mut releases, mut findings) = (BTreeMap::new(), Vec::new());
     for (dialect, found) in unset.iter().zip(found) {
         match found {

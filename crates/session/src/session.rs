@@ -445,9 +445,9 @@ impl Session {
     /// A template among `which` that decides by the rules of which release its control plane is taken.
     fn names_release(&self, which: impl Fn(&Object) -> bool) -> Option<NeedsReload> {
         let objects = self.repo.templates.iter().map(|template| &template.object);
-        let object = objects
-            .filter(|object| which(object))
-            .find(|object| self.dialects.iter().any(|dialect| dialect.detect_release(&[object]).is_some()))?;
+        let object = objects.filter(|object| which(object)).find(|object| {
+            self.dialects.iter().any(|dialect| dialect.hub().detect_release(&[object]).is_some())
+        })?;
         let path = object.origin.file.to_string();
         Some(NeedsReload { path, why: "it names the release of a control plane" })
     }

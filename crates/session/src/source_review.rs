@@ -108,7 +108,7 @@ impl Session {
         for claimed in &self.repo().claimed {
             let (Role::Placement | Role::Override) = claimed.role else { continue };
             let Some(dialect) = self.dialects().get(claimed.dialect) else { continue };
-            let selectors = dialect.find_references(&claimed.object).selectors;
+            let selectors = dialect.advice().find_references(&claimed.object).selectors;
             let concerns = selectors.iter().any(|selector| {
                 let known = names.get(selector.kind.name.as_str());
                 match &selector.name {
@@ -142,7 +142,7 @@ impl Session {
             .filter(|claimed| matches!(claimed.role, Role::Placement | Role::Override))
         {
             let Some(dialect) = self.dialects().get(claimed.dialect) else { continue };
-            for selector in dialect.find_references(&claimed.object).selectors {
+            for selector in dialect.advice().find_references(&claimed.object).selectors {
                 let (kind, Some(name)) = (&selector.kind.name, &selector.name) else { continue };
                 let Some(one) = renamed.iter().find(|one| one.kind == *kind && one.written == name.name)
                 else {

@@ -22,7 +22,8 @@ impl SnapshotCommand {
         let now = self.args.now().unwrap_or_else(Timestamp::now);
         captured.taken = Some(now);
         if let Some(context) = self.access.hub_context() {
-            let kinds: Vec<HubKinds> = DIALECTS.iter().flat_map(|d| d.hub_kinds().iter().copied()).collect();
+            let kinds: Vec<HubKinds> =
+                DIALECTS.iter().flat_map(|d| d.hub().hub_kinds().iter().copied()).collect();
             let objects = read_hub(&self.access.of_hub(), context, &kinds);
             let objects =
                 objects.map_err(|error| CommandError::Failed(format!("the hub (`{context}`): {error}")))?;

@@ -134,7 +134,7 @@ impl FieldManagers {
 
     /// Whether a manager is a component of a control plane that has sent the object.
     fn is_of_control_plane(&self, manager: &str, live: &Value) -> bool {
-        let all = self.dialects.iter().flat_map(federate_dialect::Dialect::member_managers);
+        let all = self.dialects.iter().flat_map(|dialect| dialect.members().member_managers());
         let labels = live.pointer("/metadata/labels");
         all.filter(|known| known.has_name(manager))
             .any(|known| known.label.is_none_or(|label| labels.is_some_and(|all| all.get(label).is_some())))

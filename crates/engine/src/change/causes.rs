@@ -313,7 +313,7 @@ impl<'a> Attribution<'a> {
         let mut by_wrapped = HashMap::new();
         let mut by_cluster = HashMap::new();
         for side in sides {
-            let wrapped = side.engine.planes.iter().flat_map(|(_, plane)| plane.wrapped_templates());
+            let wrapped = side.engine.planes.iter().flat_map(|(_, plane)| plane.advice().wrapped_templates());
             for (wrapper, object) in wrapped {
                 if let Some(at) = by_object.get(&wrapper) {
                     by_wrapped.insert(object, *at);

@@ -9,7 +9,7 @@ use federate_repo::Repo;
 pub(super) fn find_unread_keys(repo: &Repo, dialects: Dialects) -> Vec<Finding> {
     let templates = repo.templates.iter().map(|template| &template.object);
     templates
-        .flat_map(|object| dialects.iter().flat_map(|d| check_object(object, d.metadata_keys())))
+        .flat_map(|object| dialects.iter().flat_map(|d| check_object(object, d.kinds().metadata_keys())))
         .collect()
 }
 

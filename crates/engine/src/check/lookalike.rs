@@ -1,7 +1,7 @@
 //! Objects that almost belong to a control plane: their group, kind or version has a typo. No control plane
 //! serves them, and federate would treat them as templates without a warning.
 
-use federate_dialect::{Dialect, Dialects};
+use federate_dialect::Dialects;
 use federate_kubernetes::kinds::GroupKinds;
 use federate_kubernetes::schema::{find_nearest, find_similar};
 use federate_kubernetes::{Finding, Object};
@@ -18,7 +18,7 @@ impl Engine<'_> {
 
 /// The API groups of all control planes.
 fn all_groups(dialects: Dialects) -> Vec<&'static GroupKinds> {
-    dialects.iter().flat_map(Dialect::own_kinds).collect()
+    dialects.iter().flat_map(|dialect| dialect.kinds().own_kinds()).collect()
 }
 
 /// Reports a template that was almost certainly meant for a control plane, with the probable correction.
@@ -32,7 +32,8 @@ pub(super) fn find_lookalike(dialects: Dialects, object: &Object) -> Option<Find
         return (known.find_scope(kind).is_none()).then(|| unknown_kind(known, object, &groups));
     }
     let names: Vec<&str> = groups.iter().map(|known| known.group).collect();
-    let former = FORMER_GROUPS.iter().find(|(old, _)| *old == group).map(|(_, new)| *new);
+    let mut former = dialects.iter().flat_map(|dialect| dialect.kinds().former_groups());
+    let former = former.find(|former| former.group == group).map(|former| former.now);
     let near = former.or_else(|| find_nearest(group, &names)).or_else(|| same_service(group, kind, &groups));
     match near.and_then(|near| groups.iter().find(|known| known.group == near)) {
         Some(known) if known.find_scope(kind).is_some() || dialects.is_own_domain(group) => {
@@ -41,10 +42,6 @@ pub(super) fn find_lookalike(dialects: Dialects, object: &Object) -> Option<Find
         _ => dialects.is_own_domain(group).then(|| of_kind(object, &groups)),
     }
 }
-
-/// Groups of earlier releases.
-const FORMER_GROUPS: [(&str, &str); 2] =
-    [("fleet.azure.com", "placement.kubernetes-fleet.io"), ("core.kubefed.k8s.io", "core.kubefed.io")];
 
 /// The finding about a group that belongs to a control plane and that it does not serve.
 fn of_kind(object: &Object, groups: &[&GroupKinds]) -> Finding {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use federate_dialect::references::{LocatedName, TemplateSelector};
-use federate_dialect::{Dialect, UnplacedFollower, UnplacedFollowerReason};
+use federate_dialect::{UnplacedFollower, UnplacedFollowerReason};
 use federate_kubernetes::schema::{find_nearest, find_similar};
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Labels, Object, ObjectRef, work};
@@ -108,7 +108,7 @@ impl<'e> PlacementSelectors<'e> {
         let policies = engine.repo.claimed.iter().filter(|claimed| claimed.role == Role::Placement);
         let selectors = policies.flat_map(|claimed| {
             let dialect = engine.dialects.get(claimed.dialect);
-            let all = dialect.map(|dialect| dialect.find_references(&claimed.object).selectors);
+            let all = dialect.map(|dialect| dialect.advice().find_references(&claimed.object).selectors);
             all.into_iter().flatten().map(|selector| PlacementSelector::new(&claimed.object, selector))
         });
         let in_error = findings.iter().filter(|finding| finding.is_error());
@@ -116,7 +116,7 @@ impl<'e> PlacementSelectors<'e> {
         let used = used.filter(|claimed| matches!(claimed.role, Role::Placement | Role::Bundle));
         let used: BTreeSet<&str> = used.map(|claimed| claimed.dialect).collect();
         let advice = engine.dialects.iter().filter(|dialect| used.contains(dialect.name()));
-        let advice: BTreeSet<&str> = advice.map(Dialect::selected_by).collect();
+        let advice: BTreeSet<&str> = advice.map(|dialect| dialect.advice().selected_by()).collect();
         Self {
             engine,
             selectors: selectors.take(max_selectors).collect(),

@@ -14,7 +14,7 @@ use super::{RECORDED_FOLDER, StoredSnapshot, without_server_fields, write_yaml};
 /// The dialect that records objects of this kind.
 fn find_recorded(dialects: Dialects, id: &ObjectRef) -> Option<(&'static str, RecordedKind)> {
     dialects.iter().find_map(|dialect| {
-        let kinds = dialect.recorded_kinds().iter();
+        let kinds = dialect.hub().recorded_kinds().iter();
         let mut known = kinds.filter(|known| known.group == id.group() && known.kind == id.kind);
         Some((dialect.name(), *known.next()?))
     })

@@ -276,7 +276,7 @@ impl<'s> Baseline<'s> {
         changed: &BTreeSet<ClusterName>,
         before: &PlanVariation,
     ) -> RepeatedDecisions<'k> {
-        let other_inventory = plane.inventory_digest() != kept.digest;
+        let other_inventory = plane.keys().inventory_digest() != kept.digest;
         let touched = |kept: &KeptDecision| {
             other_inventory
                 || kept.decided.rest.depends == ClusterDependency::Inventory
@@ -349,7 +349,7 @@ impl KeptPlane {
         let planned: Vec<Option<usize>> =
             subjects.par_iter().map(|subject| previous.index_of(&subject.object)).collect();
         let keys: Vec<Option<String>> =
-            subjects.par_iter().map(|subject| plane.decision_key(&subject.object)).collect();
+            subjects.par_iter().map(|subject| plane.keys().decision_key(&subject.object)).collect();
         let alike = number_keys(keys);
         let groups = subjects.iter().zip(alike.iter().zip(&planned)).map(|(subject, (alike, planned))| {
             GroupedSubject::new(subject, *alike, row_address(planned.and_then(|at| rows.get(at))))
@@ -362,11 +362,11 @@ impl KeptPlane {
         let decided: usize = subjects.iter().map(|kept| kept.decided.rows.len()).sum();
         let rows = previous.rows().iter().filter(|row| row.dialect == name).count();
         // A control plane that decides nothing has nothing to add.
-        let is_complete = (plane.never_adds_followers() || decided == 0) && decided == rows;
+        let is_complete = (plane.keys().never_adds_followers() || decided == 0) && decided == rows;
         let (limits_rollouts, counts_pods_after) =
-            (plane.rollout().has_rollout_limits(), plane.counts_pods_after());
-        let always_evicts = plane.always_evicts();
-        let digest = plane.inventory_digest();
+            (plane.rollout().has_rollout_limits(), plane.failover().counts_pods_after());
+        let always_evicts = plane.failover().always_evicts();
+        let digest = plane.keys().inventory_digest();
         Self { is_complete, limits_rollouts, always_evicts, counts_pods_after, digest, subjects }
     }
 }

@@ -99,7 +99,7 @@ impl TimelineRun<'_> {
         let Timeline { baseline, plan, .. } = &self.timeline;
         let (row, pods) = (plan.find_row(baseline, key)?, self.pods.counts.get(key)?);
         let plane = planner.open_engine().control_plane(&row.dialect)?;
-        Some(plane.record_unschedulable(baseline.find_object(key)?, row, pods, seconds))
+        Some(plane.failover().record_unschedulable(baseline.find_object(key)?, row, pods, seconds))
     }
 }
 

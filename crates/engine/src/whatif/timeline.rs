@@ -140,7 +140,7 @@ impl TimelineRun<'_> {
                     step.what.push(format!("{} is lost", cluster.name));
                     self.timeline.down.insert(cluster.name.clone());
                     for loss in dialect_of(dialects, cluster)
-                        .map(|dialect| dialect.outage_steps(repo, cluster, self.options.failover))
+                        .map(|dialect| dialect.outages().outage_steps(repo, cluster, self.options.failover))
                         .unwrap_or_default()
                     {
                         let step = self.steps.entry((loss.seconds, 0)).or_default();
@@ -153,11 +153,11 @@ impl TimelineRun<'_> {
                     let dialect = dialect_of(dialects, cluster);
                     let step = self.steps.entry((0, 0)).or_default();
                     step.what.push(format!("{} is being removed", cluster.name));
-                    if dialect.is_none_or(Dialect::notices_deletion) {
+                    if dialect.is_none_or(|dialect| dialect.outages().notices_deletion()) {
                         step.clusters.push((None, Cluster { deleting: true, ..cluster.clone() }));
                     }
                     let reachable = !self.timeline.down.contains(&cluster.name);
-                    let seconds = dialect.map_or(0, |dialect| dialect.leaves_after(reachable));
+                    let seconds = dialect.map_or(0, |dialect| dialect.outages().leaves_after(reachable));
                     let step = self.steps.entry((seconds, 1)).or_default();
                     step.what.push(format!("{} has left", cluster.name));
                     step.removed.push(cluster.name.clone());
@@ -307,7 +307,7 @@ impl TimelineRun<'_> {
         let done = map_charged(&all, |group| {
             let plane = engine.control_plane(&group.row.dialect)?;
             work::charge_items(group.row.clusters.len());
-            let mut done = plane.simulate_failover(&group.row, &group.evicted, &moment);
+            let mut done = plane.failover().simulate_failover(&group.row, &group.evicted, &moment);
             (done != FailoverOutcome::default()).then(|| {
                 let mut evicted = group.evicted.as_ref().clone();
                 evicted.retain(|cluster, _| !done.finished.contains(cluster));

@@ -276,7 +276,7 @@ impl Decider for SessionDecider<'_> {
     }
 
     fn find_wave(&self, object: &ObjectRef) -> u32 {
-        self.dialects.get(object).map_or(0, |dialect| dialect.wave_of(object))
+        self.dialects.get(object).map_or(0, |dialect| dialect.members().wave_of(object))
     }
 
     fn assess_readiness(&self, object: &Object) -> Readiness {
@@ -284,7 +284,7 @@ impl Decider for SessionDecider<'_> {
             || Health::unknown(""),
             |dialect| {
                 let own = self.deciding.engine.evaluate_health(dialect.name(), object);
-                own.unwrap_or_else(|| dialect.assess_health(object, self.config))
+                own.unwrap_or_else(|| dialect.members().assess_health(object, self.config))
             },
         );
         compute_readiness(control_plane, object, self.health_checks)

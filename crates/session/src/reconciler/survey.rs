@@ -84,7 +84,7 @@ impl Session {
     fn mark_applied(&self, mut object: Object, set: &ApplySet) -> Object {
         if is_member(&object.body, &set.compute_id()) {
             for dialect in self.dialects().iter() {
-                dialect.mark_as_managed(&mut object);
+                dialect.members().mark_as_managed(&mut object);
             }
         }
         object

@@ -1,0 +1,48 @@
+//! What helps the authors of policies: releases, templates that nothing places, findings that take time.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::{Finding, Object, ObjectRef};
+
+use crate::{Placement, Release, UnplacedFollower};
+
+/// What helps the authors of policies. By default there is little to say.
+pub trait PolicyAdvice {
+    /// The release whose rules it follows; `None` where releases do not differ.
+    fn release(&self) -> Option<Release> {
+        None
+    }
+
+    /// The rules in which another release differs, in words; empty where that is not known.
+    fn rule_differences(&self, other: &str) -> Vec<&'static str> {
+        let _ = other;
+        Vec::new()
+    }
+
+    /// The objects of its own that contain a template, each with the object in the member clusters.
+    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
+        Vec::new()
+    }
+
+    /// Why the control plane places a template nowhere, whatever selects it, as a sentence; `None` if it can.
+    fn never_propagated_reason(&self, template: &Object) -> Option<String> {
+        let _ = template;
+        None
+    }
+
+    /// For templates that no policy places: an object that refers to each of them, where it would follow that object but
+    /// for a reason that is known. By default, nothing follows.
+    fn unplaced_followers(
+        &self,
+        templates: &[ObjectRef],
+        placements: &[Placement],
+    ) -> BTreeMap<ObjectRef, UnplacedFollower> {
+        let _ = (templates, placements);
+        BTreeMap::new()
+    }
+
+    /// Findings about policies that are too expensive for [`check_policies`](crate::PolicyPlanner::check_policies), which every run calls.
+    fn check_policies_thoroughly(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+}
