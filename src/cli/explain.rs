@@ -134,11 +134,11 @@ impl ExplainCommand {
         // An override that fails may be the object of the finding.
         let manifests = explained.iter().flat_map(|explained| &explained.manifests);
         let failures: Vec<&String> = manifests.filter_map(|changed| changed.failed.as_ref()).collect();
-        found.retain(|finding| {
-            finding.object.as_ref() == Some(id)
-                || failures.contains(&&finding.message)
-                || finding.code == TOO_MUCH_WORK
-        });
+        if let Some(exceeded) = found.iter().find(|finding| finding.code == TOO_MUCH_WORK) {
+            let help = exceeded.help.as_deref().unwrap_or_default();
+            return Err(CommandError::Failed(format!("{}: {help}", exceeded.message)));
+        }
+        found.retain(|finding| finding.object.as_ref() == Some(id) || failures.contains(&&finding.message));
         let Some(mut explained) = explained else {
             let unplaced = session.explain_unplaced(id, &found);
             match self.output {

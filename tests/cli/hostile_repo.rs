@@ -415,8 +415,9 @@ fn scenarios_have_a_limit_together() {
     });
     let divided = policy("  - {apiVersion: apps/v1, kind: Deployment}\n")
         + "  placement: {replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}}\n";
-    let repo = Sandbox::new().file("c.yaml", clusters(30, 3)).file("a.yaml", workloads(1000));
-    let said = check(&repo.file("p.yaml", divided).file("s.yaml", scenarios));
+    let repo = Sandbox::new().file("c.yaml", clusters(30, 3)).file("a.yaml", workloads(100));
+    let ran = run(&repo.file("p.yaml", divided).file("s.yaml", scenarios), "check --work-limit 2000000");
+    let said = ran.out + &ran.err;
     assert!(
         said.contains("[too-much-work]") && said.contains("carrying out scenarios takes more than"),
         "{said}"

@@ -35,6 +35,9 @@ use taints::TolerationClock;
 /// The annotation with which a placement is not evaluated.
 const DISABLED: &str = "cluster.open-cluster-management.io/experimental-scheduling-disable";
 
+/// The steps of a cluster in an evaluation, which is kept with its scores.
+const STEPS_PER_CLUSTER: u64 = 32;
+
 /// Why a placement does not select a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
@@ -281,7 +284,7 @@ pub(crate) fn evaluate(
     usage: &score::Usage,
 ) -> Evaluation {
     let members = &hub.fleet.members;
-    work::charge_steps(members.len() as u64);
+    work::charge_steps(STEPS_PER_CLUSTER * members.len() as u64);
     let failed = |failure| Evaluation::failed(failure, members.len());
     if let Eligibility::Malformed { set, mistake } = &subject.eligibility {
         let message = format!("failed to get clusters from ClusterSet {set:?}: {mistake}");
