@@ -103,7 +103,7 @@ fn enveloped(release: &str, target: (&str, &str, &str), path: &str) -> Option<Va
     let items = collect_objects(&[SelectedObject::Envelope(&envelope)], &behaviour).ok().unwrap().items;
     let placement = object(FLEET, "ClusterResourcePlacement", None, "p", &json!({})).id;
     let member = cluster("m1");
-    let sending = PlacementManifests::new(&overrides, &placement, items, &[&member]);
+    let sending = PlacementManifests::new(&overrides, &placement, items.into(), &[&member]);
     let sent = sending.render_variant(0, &"m1".into())?.ok()?;
     Some(sent.body["data"]["replicas"].clone())
 }
