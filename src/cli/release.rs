@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use federate_control_planes::DIALECTS;
+use federate_dialect::Dialect;
 
 /// A control plane release, such as `karmada=1.16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ impl FromStr for DialectRelease {
         let known: Vec<&str> = DIALECTS
             .iter()
             .filter(|dialect| dialect.kinds().releases().is_some())
-            .map(|dialect| dialect.name())
+            .map(Dialect::name)
             .collect();
         let known = known.join(" and ");
         let (name, version) = text

@@ -52,7 +52,7 @@ impl SentObject<'_> {
         work::charge_copy(match &self.source {
             Source::Plain(template) => &template.object.body,
             Source::Own(object) | Source::Held { envelope: object, .. } => &object.body,
-            Source::Wrapped(wrapped) => &wrapped.body,
+            Source::Wrapped(wrapped) => wrapped.body,
         });
         match &self.source {
             Source::Plain(template) => sanitize_manifest(&template.for_cluster(cluster).body),

@@ -48,7 +48,7 @@ impl FormattedQuantity {
     /// Parses a quantity; `None` if it is malformed.
     ///
     /// ```
-    /// use federate_kubernetes::formatted::FormattedQuantity;
+    /// use federate_kubernetes::formatted_quantity::FormattedQuantity;
     /// let mut sum = FormattedQuantity::parse("64Gi").unwrap();
     /// sum.add(FormattedQuantity::parse("1048576").unwrap());
     /// assert_eq!(sum.to_string(), "65537Mi");

@@ -11,15 +11,16 @@
 //! reads a clock or a file: the limits are numbers of steps and bytes, the same on every computer.
 //!
 //! ```
-//! use federate_lua::{Answer, Argument, Call, LuaPool};
+//! use federate_lua::{LuaPool, ScriptAnswer, ScriptArgument, ScriptCall};
 //! use serde_json::json;
 //!
 //! let pool = LuaPool::default();
 //! let script = "function GetReplicas(o) return o.spec.replicas, { cpu = o.spec.cpu } end";
 //! let object = json!({"spec": {"replicas": 3, "cpu": "1"}});
-//! let call = Call { script, function: "GetReplicas", arguments: &[Argument::Value(&object)], results: 2, now: None };
-//! let answers = pool.call(&call).unwrap();
-//! assert!(matches!(answers[0], Answer::Number(n) if n == 3.0));
+//! let arguments = &[ScriptArgument::Value(&object)];
+//! let call = ScriptCall { script, function: "GetReplicas", arguments, results: 2, now: None };
+//! let answers = pool.call_function(&call).unwrap();
+//! assert!(matches!(answers[0], ScriptAnswer::Number(n) if n == 3.0));
 //! ```
 
 mod arguments;

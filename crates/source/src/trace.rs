@@ -23,8 +23,8 @@ pub struct TracedSource<'s> {
 /// use federate_source::TracedSource;
 ///
 /// let traced = TracedSource::new(&EmptySource);
-/// let _ = traced.read("federate.yaml");
-/// assert!(traced.trace().is_same(&EmptySource));
+/// let _ = traced.read_file("federate.yaml");
+/// assert!(traced.to_trace().is_same(&EmptySource));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceTrace {

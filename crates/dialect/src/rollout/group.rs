@@ -92,11 +92,11 @@ impl UpdateTimes {
             return self.finish(decision);
         }
         let known: BTreeSet<&ClusterName> = existing.iter().map(|update| &update.cluster).collect();
-        for cluster in window.clusters.difference(&known).copied() {
+        for cluster in window.clusters.difference(&known) {
             if decision.active.len() >= window.max_concurrency {
                 break;
             }
-            decision.active.push(ClusterUpdate::pending(cluster.clone()));
+            decision.active.push(ClusterUpdate::pending(ClusterName::clone(cluster)));
         }
         self.finish(decision)
     }

@@ -10,7 +10,7 @@ use super::keys::{ItemMatching, choose_matching, item_identity, quote_value};
 /// ```
 /// use serde_json::json;
 /// let body = json!({"spec": {"containers": [{"name": "web", "image": "nginx"}]}});
-/// let path = federate_engine::change::readable("/spec/containers/0/image", &body);
+/// let path = federate_engine::change::readable_path("/spec/containers/0/image", &body);
 /// assert_eq!(path, "/spec/containers[name=web]/image");
 /// ```
 pub fn readable_path(pointer: &str, body: &Value) -> String {

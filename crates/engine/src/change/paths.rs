@@ -46,7 +46,7 @@ pub struct PathChange {
 /// ```
 /// use serde_json::json;
 /// let ports = |target: u16| json!({"spec": {"ports": [{"port": 80, "targetPort": target}]}});
-/// let changes = federate_engine::change::paths(&ports(8080), &ports(8081));
+/// let changes = federate_engine::change::diff_paths(&ports(8080), &ports(8081));
 /// assert_eq!(changes[0].path, "/spec/ports[port=80,protocol=TCP]/targetPort");
 /// assert_eq!(changes[0].to, Some(json!(8081)));
 /// ```

@@ -233,13 +233,12 @@ fn other_name(
     let place = place.map_or_else(String::new, |namespace| format!(" in the namespace `{}`", namespace.name));
     let why = format!("the repo has no {kind} `{}`{place}", name.name);
     let elsewhere = of_kind.iter().find(|one| one.object.id.name == name.name);
-    let help = match elsewhere.and_then(|one| one.object.id.namespace.as_ref()) {
-        Some(namespace) => format!("{kind} `{}` is in the namespace `{namespace}`", name.name),
-        None => {
-            work::charge_steps(STEPS_PER_NAME * objects.len() as u64);
-            let names = distinct_names(objects.iter().map(|one| one.object.id.name.as_str()));
-            suggest_instead(&name.name, &names, kind)
-        }
+    let help = if let Some(namespace) = elsewhere.and_then(|one| one.object.id.namespace.as_ref()) {
+        format!("{kind} `{}` is in the namespace `{namespace}`", name.name)
+    } else {
+        work::charge_steps(STEPS_PER_NAME * objects.len() as u64);
+        let names = distinct_names(objects.iter().map(|one| one.object.id.name.as_str()));
+        suggest_instead(&name.name, &names, kind)
     };
     Some(Miss::new(name, why, help))
 }

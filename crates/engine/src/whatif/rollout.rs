@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_dialect::{
-    BEFORE_SCENARIO, ClusterRollout, Dialects, Placement, PolicyResources, PolicyRollout, RolloutDriver,
-    RolloutMoment, RolloutRules, RolloutStep, RolloutSubject,
+    BEFORE_SCENARIO, ClusterRollout, Dialects, Placement, PolicyPlanner, PolicyResources, PolicyRollout,
+    RolloutDriver, RolloutMoment, RolloutRules, RolloutStep, RolloutSubject,
 };
 use federate_kubernetes::{ClusterName, ObjectRef};
 use jiff::{SignedDuration, Timestamp};
@@ -128,7 +128,7 @@ impl Rollouts {
                 rollout.selected = change.after;
                 continue;
             }
-            let Some(rules) = engine.control_plane(&change.dialect).map(|plane| plane.rollout()) else {
+            let Some(rules) = engine.control_plane(&change.dialect).map(PolicyPlanner::rollout) else {
                 continue;
             };
             if rules.controls_updates_of(&policy, RolloutDriver::Scenario) {

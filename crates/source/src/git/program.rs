@@ -151,7 +151,7 @@ impl<'r> GitCommand<'r> {
 
     /// Runs it and returns its standard output, and what it wrote to standard error.
     pub(super) fn run_with_messages(self) -> Result<(String, String), Error> {
-        let mut command = Command::new("git");
+        let mut command = self.limits.map_or_else(|| Command::new("git"), GitLimits::limit_git);
         let isolation = Isolation::prepare_command(self.repository, &mut command)?;
         for setting in &self.settings {
             command.arg("-c").arg(setting);
@@ -162,9 +162,6 @@ impl<'r> GitCommand<'r> {
             command.process_group(0);
         }
         let child = command.spawn()?;
-        if let Some(limits) = self.limits {
-            limits.apply_to(&child);
-        }
         let watchdog =
             self.timeout.and_then(|timeout| Some((timeout, Watchdog::watch_child(&child, timeout)?)));
         let Printed { status, stdout, stderr, cut } = read_output(child, &self.input)?;
@@ -195,19 +192,21 @@ impl<'r> GitCommand<'r> {
 }
 
 impl GitLimits {
-    /// Sets the limits of a process that has just started. Those that it starts inherit them.
+    /// A command that runs git within the limits. A shell sets them before it becomes git: whatever sets them later
+    /// may be too late for a process that git has started by then.
     #[cfg(target_os = "linux")]
-    fn apply_to(self, child: &Child) {
-        use rustix::process::{Resource, Rlimit, prlimit};
-        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        for (resource, limit) in [(Resource::Data, self.memory), (Resource::Fsize, self.file)] {
-            // A process that has ended needs none.
-            let _ = prlimit(process, resource, Rlimit { current: Some(limit), maximum: Some(limit) });
-        }
+    fn limit_git(self) -> Command {
+        // The units of a shell are 1024 bytes of memory and 512 bytes of a file.
+        let (memory, file) = (self.memory >> 10, self.file >> 9);
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(format!("ulimit -d {memory}; ulimit -f {file}; exec \"$0\" \"$@\"")).arg("git");
+        command
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn apply_to(self, _: &Child) {}
+    fn limit_git(self) -> Command {
+        Command::new("git")
+    }
 
     /// What a call that failed has exceeded.
     fn describe_exceeded(self, status: ExitStatus, said: &str) -> Option<String> {
@@ -406,6 +405,8 @@ mod tests {
                 GitCommand::new(&repository, what).with_limits(LIMITS).with_timeout(Duration::from_mins(2));
             git.override_config("protocol.version", "0")
         };
+        let shown = git("show-limits").override_config("alias.show-limits", "!ulimit -d; ulimit -f").run();
+        assert_eq!(shown.unwrap(), "65536\n2048\n");
         let address = serve_endless_references();
         let error = git("ls-remote").arg("--heads").arg("--").arg(address).run().unwrap_err();
         let said = error.to_string();
