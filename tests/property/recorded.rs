@@ -61,7 +61,7 @@ fn row_text(row: &Placement) -> String {
 }
 
 /// What is different in two plans: the rows, one line each.
-fn differences(one: &Plan, other: &Plan) -> Vec<String> {
+pub(crate) fn differences(one: &Plan, other: &Plan) -> Vec<String> {
     let rows = |plan: &Plan| -> Vec<String> { plan.placements.iter().map(row_text).collect() };
     let (one_rows, other_rows) = (rows(one), rows(other));
     let gone = one_rows.iter().filter(|row| !other_rows.contains(row)).map(|row| format!("- {row}"));
