@@ -16,7 +16,7 @@ use federate_repo::config::UnplacedTemplates;
 use federate_repo::{Role, Template};
 
 /// The comparisons of templates that no policy places with selectors, to find out which policy nearly selects them.
-const MAX_COMPARISONS: usize = 2_000_000;
+const MAX_COMPARISONS: usize = 500_000;
 
 /// A plan, with the findings of planning.
 #[derive(Clone, Debug)]

@@ -12,6 +12,8 @@ use crate::work;
 
 /// The steps of an operation, besides those of its value and of the items that it moves.
 const STEPS_OF_OPERATION: u64 = 10;
+/// How many items of a list are looked at in the time in which one is moved.
+const MOVE_COST: usize = 3;
 
 /// Why an operation fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -193,7 +195,7 @@ fn add_value(parent: &mut Value, token: &str, value: Value, path: &str) -> Resul
         Value::Array(items) => {
             let at = if token == "-" { Some(items.len()) } else { parse_index(token, items.len() + 1) };
             let at = at.ok_or_else(|| index_error(token, path, items.len()))?;
-            work::charge_items(items.len() - at);
+            work::charge_items(MOVE_COST * (items.len() - at));
             items.insert(at, value);
             Ok(())
         }
@@ -209,7 +211,7 @@ fn remove_value(parent: &mut Value, token: &str, path: &str) -> Result<(), Error
         }
         Value::Array(items) => {
             let at = parse_index(token, items.len()).ok_or_else(|| index_error(token, path, items.len()))?;
-            work::charge_items(items.len());
+            work::charge_items(MOVE_COST * (items.len() - at));
             items.remove(at);
             true
         }

@@ -23,7 +23,7 @@ struct Candidate<'o> {
     labels: Labels,
 }
 
-/// The candidates of each kind.
+/// The candidates of each kind, sorted by name.
 type CandidatesByKind<'o> = BTreeMap<&'o str, Vec<Candidate<'o>>>;
 
 /// Why a selector matches nothing.
@@ -92,6 +92,9 @@ fn by_kind<'r>(repo: &'r Repo, misspelt: &BTreeSet<&ObjectRef>) -> CandidatesByK
     let all = templates.chain(repo.claimed.iter().map(|claimed| &claimed.object));
     for object in all.filter(|object| !misspelt.contains(&object.id)) {
         by_kind.entry(&object.id.kind).or_default().push(Candidate { object, labels: object.labels() });
+    }
+    for candidates in by_kind.values_mut() {
+        candidates.sort_by_key(|one| &one.object.id.name);
     }
     by_kind
 }
@@ -237,7 +240,8 @@ fn other_name(
         format!("{kind} `{}` is in the namespace `{namespace}`", name.name)
     } else {
         work::charge_steps(STEPS_PER_NAME * objects.len() as u64);
-        let names = distinct_names(objects.iter().map(|one| one.object.id.name.as_str()));
+        let mut names: Vec<&str> = objects.iter().map(|one| one.object.id.name.as_str()).collect();
+        names.dedup();
         suggest_instead(&name.name, &names, kind)
     };
     Some(Miss::new(name, why, help))

@@ -46,10 +46,11 @@ fn selected_images(
     }
     let pods = pods.get_or_init(|| WorkloadPods::from_body(id, body)).as_ref().map_err(Clone::clone)?;
     let names: BTreeSet<&str> = overrider.container_names.iter().map(String::as_str).collect();
-    let meant = pods.containers().filter(|(_, c)| {
-        work::charge_steps(1);
-        !work::is_exceeded() && (names.is_empty() || names.contains(&*c.name))
-    });
+    work::charge_steps(pods.count_containers());
+    if work::is_exceeded() {
+        return Ok(Vec::new());
+    }
+    let meant = pods.containers().filter(|(_, c)| names.is_empty() || names.contains(&*c.name));
     let images = meant.map(|(place, container)| {
         (pods.field_pointer(place, "image"), container.image.clone().unwrap_or_default())
     });

@@ -45,6 +45,10 @@ impl WorkloadPods {
             .flat_map(|list| self.container_list(list).iter().enumerate().map(move |(at, c)| ((list, at), c)))
     }
 
+    pub(super) fn count_containers(&self) -> u64 {
+        ["initContainers", "containers"].map(|list| self.container_list(list).len() as u64).iter().sum()
+    }
+
     fn find_container(&self, name: &str) -> Option<(ContainerRef, &Container)> {
         self.containers().find(|(_, container)| {
             work::charge_steps(1);
