@@ -55,8 +55,8 @@ pub use exit::Exit;
 /// Render per-cluster Kubernetes manifests by running the multi-cluster scheduler offline
 ///
 /// A repo is a folder of templates (plain manifests), a cluster inventory, placement policies and override
-/// policies, in the dialect of Karmada, KubeAdmiral, KubeFleet or KubeFed. federate decides what each cluster
-/// receives as the control plane would, but without a control plane.
+/// policies, in the dialect of Karmada, KubeAdmiral, KubeFleet, KubeFed or Open Cluster Management. federate decides
+/// what each cluster receives as the control plane would, but without a control plane.
 #[derive(Debug, Parser)]
 #[command(name = "federate", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {

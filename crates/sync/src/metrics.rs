@@ -177,9 +177,9 @@ impl Metrics {
     fn set_revision(&self, name: &str, revision: &str) {
         let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(former) = revisions.insert(name.to_owned(), revision.to_owned()) {
-            self.revision.remove(&label_state(name, "revision", &former));
+            self.revision.remove(&label_sync_with(name, "revision", &former));
         }
-        self.revision.get_or_create(&label_state(name, "revision", revision)).set(1);
+        self.revision.get_or_create(&label_sync_with(name, "revision", revision)).set(1);
     }
 
     fn with_phases<T>(&self, run: impl FnOnce(&mut BTreeMap<String, SyncPhase>) -> T) -> T {
@@ -216,14 +216,14 @@ impl Metrics {
         }
         self.succeeded.remove(&own);
         for (state, _) in ClusterCounts::default().state_counts() {
-            self.clusters.remove(&label_state(name, "state", state));
+            self.clusters.remove(&label_sync_with(name, "state", state));
         }
         for (kind, _) in count_orphans(&OrphanCounts::default()) {
-            self.orphans.remove(&label_state(name, "kind", kind));
+            self.orphans.remove(&label_sync_with(name, "kind", kind));
         }
         let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(revision) = revisions.remove(name) {
-            self.revision.remove(&label_state(name, "revision", &revision));
+            self.revision.remove(&label_sync_with(name, "revision", &revision));
         }
     }
 
@@ -236,7 +236,7 @@ impl Metrics {
         took: Duration,
     ) {
         if let Some(outcome) = outcome {
-            self.rounds.get_or_create(&label_state(name, "reason", outcome.reason.name())).inc();
+            self.rounds.get_or_create(&label_sync_with(name, "reason", outcome.reason.name())).inc();
             self.duration.get_or_create(&label_sync(name)).observe(took.as_secs_f64());
         }
         self.with_phases(|phases| {
@@ -257,12 +257,12 @@ impl Metrics {
 
     /// A cluster was compared because the watch has seen a change in it.
     pub(crate) fn count_comparison(&self, name: &str, cluster: &str) {
-        self.comparisons.get_or_create(&label_state(name, "cluster", cluster)).inc();
+        self.comparisons.get_or_create(&label_sync_with(name, "cluster", cluster)).inc();
     }
 
     /// A fight about an object of a cluster was noticed.
     pub(crate) fn count_contention(&self, name: &str, cluster: &str) {
-        self.fights.get_or_create(&label_state(name, "cluster", cluster)).inc();
+        self.fights.get_or_create(&label_sync_with(name, "cluster", cluster)).inc();
     }
 
     /// The states of clusters and objects have changed.
@@ -282,11 +282,11 @@ impl Metrics {
         }
         self.moved.get_or_create(&label_sync(name)).set(gauge(status.replicas_moved));
         for (kind, count) in count_orphans(&status.orphans) {
-            self.orphans.get_or_create(&label_state(name, "kind", kind)).set(gauge(count));
+            self.orphans.get_or_create(&label_sync_with(name, "kind", kind)).set(gauge(count));
         }
         if let Some(counts) = status.clusters {
             for (state, count) in counts.state_counts() {
-                self.clusters.get_or_create(&label_state(name, "state", state)).set(gauge(count));
+                self.clusters.get_or_create(&label_sync_with(name, "state", state)).set(gauge(count));
             }
         }
     }
@@ -320,7 +320,7 @@ fn label_sync(name: &str) -> Labels {
     vec![("sync", name.to_owned())]
 }
 
-fn label_state(name: &str, key: &'static str, value: &str) -> Labels {
+fn label_sync_with(name: &str, key: &'static str, value: &str) -> Labels {
     vec![("sync", name.to_owned()), (key, value.to_owned())]
 }
 
