@@ -308,6 +308,59 @@ fn workloads(count: usize) -> String {
 }
 
 /// The weights of a policy are in the memory of each workload that it divides.
+/// A schema can ask for much at each of many values: what it refuses, defaults, and long patterns in messages.
+#[test]
+fn what_a_schema_says_of_many_values_has_a_limit() {
+    let required = each(20_000, |n| format!("r{n}, "));
+    let defaults = each(5000, |n| format!("p{n}: {{type: string, default: d}}, "));
+    let pattern = each(20_000, |n| format!("a{n}|"));
+    let schemas = [
+        (format!("{{type: object, required: [{required}]}}"), "{}, "),
+        (format!("{{type: object, properties: {{{defaults}}}}}"), "{}, "),
+        (format!("{{type: string, pattern: \"^({pattern}z)$\"}}"), "y, "),
+    ];
+    for (items, value) in schemas {
+        let repo =
+            custom(&format!("{{type: array, items: {items}}}"), &format!("[{}]", value.repeat(20_000)), 1);
+        let said = check(&repo);
+        assert!(said.contains("[too-much-work]"), "{}", said.get(..2000).unwrap_or(&said));
+    }
+}
+
+#[test]
+fn names_that_nothing_has_are_looked_up() {
+    let names =
+        each(9000, |n| format!("  - {{apiVersion: v1, kind: ConfigMap, name: x{n}, namespace: y{n}}}\n"));
+    let repo = Sandbox::new().file("c.yaml", clusters(3, 1)).file("a.yaml", config_maps(5000));
+    let said = check(&repo.file("p.yaml", policy(&names)));
+    assert!(said.contains("9000 unused-") || said.contains("8999 unused-"), "{said}");
+    let labels = each(9000, |n| format!("{{key: k{n}, operator: Exists}}, "));
+    let affinity =
+        format!("  placement: {{clusterAffinity: {{labelSelector: {{matchExpressions: [{labels}]}}}}}}\n");
+    let policy = policy("  - {apiVersion: v1, kind: ConfigMap}\n") + &affinity;
+    let repo = Sandbox::new().file("c.yaml", clusters(3000, 1)).file("a.yaml", config_maps(1));
+    let said = check(&repo.file("p.yaml", policy));
+    assert!(said.contains("has the label `k0`"), "{said}");
+}
+
+#[test]
+fn a_run_that_was_stopped_calls_no_policy_unused() {
+    let repo = Sandbox::new().file("c.yaml", clusters(3, 1)).file("a.yaml", config_maps(3));
+    let repo = repo.file("p.yaml", policy("  - {apiVersion: v1, kind: ConfigMap}\n"));
+    let stopped = run(&repo, "check --work-limit 1");
+    let said = stopped.out + &stopped.err;
+    assert!(said.contains("[too-much-work]") && !said.contains("unused-policy"), "{said}");
+}
+
+#[test]
+fn health_checks_are_few() {
+    let checks =
+        each(501, |n| format!("  - {{apiVersion: example.com/v1, kind: X{n}, current: \"true\"}}\n"));
+    let repo = Sandbox::web().file("federate.yaml", format!("apply:\n  healthChecks:\n{checks}"));
+    let said = check(&repo);
+    assert!(said.contains("there are 501 checks: at most 500 are read"), "{said}");
+}
+
 #[test]
 fn the_memory_of_schedulers_has_a_limit() {
     let weights = each(5000, |n| {

@@ -7,9 +7,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use federate_kubernetes::work;
+
 use super::normalization::normalize_object;
 use super::schema::{ListType, Struct, StructField, Type, WhenWritten};
 use super::values::{has_flag, text_below};
+
+/// The steps of a field with a default value.
+const STEPS_PER_DEFAULT: u64 = 20;
 
 /// The CRD of a custom resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,8 +79,11 @@ fn fill_map(schema: &Value, map: &mut Map<String, Value>) {
         let void = value.is_null() && below.is_some_and(|below| !has_flag(below, "nullable"));
         (known || additional.is_some() || open) && !void
     });
-    for (key, below) in properties.into_iter().flatten() {
+    work::charge_items(properties.map_or(0, Map::len));
+    for (key, below) in properties.into_iter().flatten().take_while(|_| !work::is_exceeded()) {
         if let (Some(default), false) = (below.get("default"), map.contains_key(key)) {
+            work::charge_steps(STEPS_PER_DEFAULT);
+            work::charge_copy(default);
             map.insert(key.clone(), default.clone());
         }
     }

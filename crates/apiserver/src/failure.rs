@@ -2,9 +2,16 @@
 //!
 //! Facts: the reasons and texts of the Kubernetes API machinery.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
+use federate_kubernetes::work;
+
 use super::kinds::ResourceKind;
+
+/// The steps of a byte of a cause, which goes on as JSON and as a finding.
+const STEPS_PER_BYTE: u64 = 8;
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -34,7 +41,9 @@ pub struct StatusCause {
 impl StatusCause {
     /// A cause.
     pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), field: field.into() }
+        let (message, field) = (message.into(), field.into());
+        work::charge_steps(STEPS_PER_BYTE * (message.len() + field.len()) as u64);
+        Self { reason, message, field }
     }
 
     /// An invalid value, as JSON, and why it is invalid.
@@ -171,13 +180,10 @@ impl ApiError {
         name: &str,
         causes: &[StatusCause],
     ) -> Self {
-        let mut texts: Vec<String> = Vec::new();
-        for cause in causes {
-            let text = format!("{}: {}", cause.field, cause.message);
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut seen = HashSet::new();
+        let distinct = causes.iter().filter(|cause| seen.insert((&cause.field, &cause.message)));
+        let texts: Vec<String> =
+            distinct.map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let why = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
         Self::new(422, "Invalid", format!("{qualified} \"{name}\" is invalid: {why}"))
             .about_object(group, kind, name)

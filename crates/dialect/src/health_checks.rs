@@ -31,6 +31,9 @@ const MAX_DEPTH: usize = 60;
 /// The comprehensions (`all`, `exists`, `filter`, `map`) inside each other.
 const MAX_COMPREHENSIONS: u32 = 2;
 
+/// The most checks of a repo: one for each kind that has no conditions.
+const MAX_CHECKS: usize = 500;
+
 /// The steps of an evaluation: the values of the object and the parts of the expression, to the power of nested
 /// comprehensions.
 const MAX_STEPS: u64 = 20_000_000;
@@ -73,6 +76,10 @@ impl HealthChecks {
     ///
     /// Every expression that cannot be used, with its place.
     pub fn from_config(configured: &[HealthCheck]) -> Result<Self, Vec<InvalidHealthCheck>> {
+        if configured.len() > MAX_CHECKS {
+            let message = format!("there are {} checks: at most {MAX_CHECKS} are read", configured.len());
+            return Err(vec![InvalidHealthCheck { pointer: format!("/{MAX_CHECKS}"), message }]);
+        }
         let mut invalid = Vec::new();
         let mut checks = BTreeMap::new();
         for (at, check) in configured.iter().enumerate() {

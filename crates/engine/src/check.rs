@@ -7,8 +7,7 @@ use rayon::prelude::*;
 
 use federate_apiserver::served_versions::Minor;
 use federate_dialect::{Dialects, ObjectReferences, Plan};
-use federate_kubernetes::schema::find_similar;
-use federate_kubernetes::{Finding, Object, ObjectRef, finding};
+use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
 use super::{Engine, TooMuchWork, map_charged};
@@ -28,6 +27,7 @@ mod releases;
 mod scopes;
 mod selectors;
 mod services;
+mod suggestions;
 mod templates;
 mod unplaced_templates;
 mod workloads;
@@ -35,9 +35,6 @@ mod workloads;
 pub(crate) use builtin::DefinedKinds;
 pub use inspection::Inspection;
 pub(crate) use unplaced_templates::PlacementSelectors;
-
-/// How many known names a message lists.
-const MAX_LISTED: usize = 5;
 
 /// Findings about what has no effect, which are explained by the selector that is the cause.
 const NO_EFFECT_CODES: [&str; 2] = ["unused-policy", "unused-override"];
@@ -168,25 +165,4 @@ pub(crate) fn collect_references(
         dialects.iter().map(|dialect| (&template.object, dialect.advice().find_references(&template.object)))
     });
     claimed.chain(templates).filter(|(_, references)| *references != ObjectReferences::default())
-}
-
-/// The help for a name that is not there: the nearest one, or what there is.
-fn suggest_instead(name: &str, known: &[&str], what: &str) -> String {
-    match find_similar(name, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => list_available(known, what),
-    }
-}
-
-/// What there is in place of a name that is not there and has no similar one.
-fn list_available(known: &[&str], what: &str) -> String {
-    match known {
-        [] => format!("the repo has no {what}"),
-        known => format!("the repo has {}", finding::join_names(known, MAX_LISTED)),
-    }
-}
-
-/// The distinct values of an iterator, sorted.
-fn distinct_names<'s>(names: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
-    names.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -1,6 +1,8 @@
 //! The decision about one template: its policy, whether it is scheduled (again), its clusters, and the
 //! memory that the next run needs.
 
+use std::sync::Arc;
+
 use super::interpreter::InterpreterFailure;
 use super::memory::{SchedulerMemory, is_scheduled};
 use super::policies::{self, Claim, PolicyMatch, PolicyVersion, PropagationPolicy, propagates_everywhere};
@@ -77,6 +79,9 @@ pub(super) fn decide_template(
     decided
 }
 
+/// The most policies that a key names. With more of them, it takes longer than a decision.
+const MAX_KEY_POLICIES: usize = 100;
+
 /// Everything that a decision reads of its template, as a text; `None` if a script has to read it, which takes longer than
 /// the decision, or the template has a finding of its own.
 pub(super) fn decision_key(plane: &KarmadaPlanner<'_>, template: &Object) -> Option<String> {
@@ -89,7 +94,8 @@ pub(super) fn decision_key(plane: &KarmadaPlanner<'_>, template: &Object) -> Opt
         None => plane.policies.all_matches(template),
     };
     // A lazy policy is applied when the template changes, of which the key would have to tell.
-    if matches.iter().any(|found| found.policy.is_lazy()) {
+    let lazy = matches.iter().any(|found| found.policy.is_lazy());
+    if lazy || matches.len() > MAX_KEY_POLICIES {
         return None;
     }
     let policies: Vec<_> =
@@ -337,7 +343,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
                     || memory.template_digest.as_deref().is_some_and(|last| last != template_digest(template))
             }
         };
-        let applied = memory.applied_placement.as_ref().filter(|_| !applies);
+        let applied = memory.applied_placement.as_deref().filter(|_| !applies);
         let policy = PolicyVersion::as_applied(claim.policy(), applied, &plane.behaviour);
         if matches!(claim, Claim::Outlived(_)) {
             let replicas = held.iter().map(|placed| placed.replicas.unwrap_or(0));
@@ -446,7 +452,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
             row.unschedulable = self.previous.and_then(|p| p.unschedulable.clone());
         }
         row.withdrawn = self.left_over(&row.clusters, &memory);
-        row.memory = memory.into_memory();
+        row.memory = self.policy.write_memory(memory);
         row.suspended = match self.previous.filter(|_| !self.applies) {
             Some(previous) => previous
                 .suspended
@@ -568,7 +574,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
         if let Some(names) = self.plane.rebalancers.find_names(&row.object) {
             memory.rebalanced = names.iter().copied().map(str::to_owned).collect();
         }
-        memory.applied_placement = Some(self.policy.recorded_placement().clone());
+        memory.applied_placement = Some(Arc::clone(self.policy.recorded_placement()));
         memory.unreadable = false;
     }
 
@@ -597,7 +603,7 @@ impl<'d, 'a> SchedulingDecision<'d, 'a> {
     fn record_failure(&self, row: &mut Placement, memory: &mut SchedulerMemory, failure: &SchedulingFailure) {
         if failure.reason == SchedulingReason::NoClusterFit {
             row.clusters = PlacedClusters::default();
-            memory.applied_placement = Some(self.policy.recorded_placement().clone());
+            memory.applied_placement = Some(Arc::clone(self.policy.recorded_placement()));
             memory.unreadable = false;
         }
         row.unschedulable = Some(Unschedulable {

@@ -17,6 +17,8 @@ use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, wor
 
 /// The steps of an object that another one refers to.
 const STEPS_PER_FOLLOWER: u64 = 20;
+/// The steps of reading the labels of an object that may be one.
+const STEPS_PER_CANDIDATE: u64 = 5;
 
 /// The clusters and referrers of an object that others refer to.
 #[derive(Default)]
@@ -282,6 +284,8 @@ fn find_templates<'p>(
                 .iter()
                 .map(|t| &t.object)
                 .take_while(|o| (&o.id.api_version, &o.id.kind, &o.id.namespace) == kind)
+                .take_while(|_| !work::is_exceeded())
+                .inspect(|_| work::charge_steps(STEPS_PER_CANDIDATE))
                 .filter(|o| selector.matches(&o.labels()))
                 .collect()
         }

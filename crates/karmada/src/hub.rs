@@ -6,6 +6,8 @@
 //! that is being deleted is gone. A cluster with an eviction task is not a candidate until the task is done, and keeps
 //! its copy as it is unless the task purges it directly.
 
+use std::sync::Arc;
+
 use federate_dialect::{HubKinds, Placed, Placement, Release, Unschedulable, release};
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::selector::null_default;
@@ -171,7 +173,7 @@ fn row_from_binding(binding: &Object, spec: Spec, status: &Status) -> Placement 
     let memory = SchedulerMemory {
         affinity: Some(status.affinity.clone()).filter(|name| !name.is_empty()),
         rebalanced: Vec::new(),
-        applied_placement: read.and_then(|read| read.ok().or(spec.placement)),
+        applied_placement: read.and_then(|read| read.ok().or(spec.placement)).map(Arc::new),
         unreadable,
         suspended: spec.suspension.is_some_and(|suspension| suspension.scheduling == Some(true)),
         reschedule: requested.is_some_and(|(requested, last)| requested > last),

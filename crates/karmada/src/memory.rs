@@ -6,6 +6,7 @@
 //! are federate's own: in git a `WorkloadRebalancer` stays after it has acted, and there are no events.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -35,7 +36,7 @@ pub struct SchedulerMemory {
     pub rebalanced: Vec<String>,
     /// The placement of the policy at the last scheduling, with its defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_or_default")]
-    pub applied_placement: Option<Value>,
+    pub applied_placement: Option<Arc<Value>>,
     /// Whether the control plane cannot read the placement of the last scheduling, which then counts as unchanged.
     #[serde(rename = "placementUnreadable")]
     #[serde(skip_serializing_if = "std::ops::Not::not", deserialize_with = "read_or_default")]

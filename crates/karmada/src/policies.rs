@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use serde_json::Value;
 
 use super::api::PropagationSpec;
-use super::memory::POLICY_DIGEST;
+use super::memory::{POLICY_DIGEST, SchedulerMemory};
 use super::schedule::PolicyEligibility;
 use super::selector::{ImplicitPriority, SelectorIndex};
 use super::version::{HeldApi, KarmadaBehaviour};
 use super::{NAME, defaults};
-use federate_dialect::{Placement, scheduler_state};
+use federate_dialect::{Placement, SchedulerState, scheduler_state};
 use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 
 /// A valid propagation policy, compiled.
@@ -27,10 +27,14 @@ pub(super) struct PropagationPolicy<'a> {
     pub(super) spec: PropagationSpec,
     held_api: HeldApi,
     eligibility: OnceLock<PolicyEligibility>,
-    applied: OnceLock<Value>,
+    applied: OnceLock<Arc<Value>>,
+    written: LastMemory,
     digest: OnceLock<String>,
     earlier: EarlierPolicies<'a>,
 }
+
+/// The memory that was written last, with its written form.
+type LastMemory = Mutex<Option<(SchedulerMemory, SchedulerState)>>;
 
 /// A policy with placements that it had earlier, by their JSON.
 type EarlierPolicies<'a> = Mutex<BTreeMap<String, Arc<PropagationPolicy<'a>>>>;
@@ -52,6 +56,7 @@ impl<'a> PropagationPolicy<'a> {
             held_api: behaviour.held_api,
             eligibility: OnceLock::new(),
             applied: OnceLock::new(),
+            written: Mutex::default(),
             digest: OnceLock::new(),
             earlier: Mutex::default(),
         }
@@ -88,13 +93,26 @@ impl<'a> PropagationPolicy<'a> {
 
     /// Its placement as the plan remembers it, to find out whether it has changed: without the tolerations of
     /// admission, which the next release may not add.
-    pub(super) fn recorded_placement(&self) -> &Value {
+    pub(super) fn recorded_placement(&self) -> &Arc<Value> {
         self.applied.get_or_init(|| {
             let mut placement = self.spec.placement.clone();
             let written = placement.cluster_tolerations.len().saturating_sub(self.spec.added_tolerations);
             placement.cluster_tolerations.truncate(written);
-            serde_json::to_value(placement).unwrap_or_default()
+            Arc::new(serde_json::to_value(placement).unwrap_or_default())
         })
+    }
+
+    /// Writes the memory of a row that it places. Most rows of a policy remember the same, and share it.
+    pub(super) fn write_memory(&self, memory: SchedulerMemory) -> SchedulerState {
+        let mut last = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((known, written)) if *known == memory => written.clone(),
+            _ => {
+                let written = memory.clone().into_memory();
+                *last = Some((memory, written.clone()));
+                written
+            }
+        }
     }
 }
 
@@ -137,7 +155,7 @@ impl<'m, 'a> PolicyVersion<'m, 'a> {
         applied: Option<&Value>,
         behaviour: &KarmadaBehaviour,
     ) -> Self {
-        let differs = applied.filter(|applied| *applied != policy.recorded_placement());
+        let differs = applied.filter(|applied| *applied != &**policy.recorded_placement());
         let earlier = differs.and_then(|applied| policy.with_placement(applied, behaviour));
         earlier.map_or(Self::Current(policy), Self::Earlier)
     }

@@ -84,7 +84,9 @@ impl SelectorIndex {
         let labels = (!self.labelled.is_empty()).then(|| object.labels());
         for namespace in [Some(""), own].into_iter().flatten() {
             for (name, priority) in [(&*id.name, ImplicitPriority::Name), ("", ImplicitPriority::All)] {
-                for policy in self.plain.get(&key_of(id, namespace, name)).into_iter().flatten() {
+                let plain = self.plain.get(&key_of(id, namespace, name));
+                work::charge_steps(STEPS_OF_MATCH * plain.map_or(0, Vec::len) as u64);
+                for policy in plain.into_iter().flatten() {
                     raise_priority(&mut found, *policy, priority);
                 }
             }
@@ -121,6 +123,9 @@ fn raise_priority(found: &mut BTreeMap<usize, ImplicitPriority>, policy: usize, 
     let known = found.entry(policy).or_insert(priority);
     *known = (*known).max(priority);
 }
+
+/// The steps of a policy that matches by its place alone.
+const STEPS_OF_MATCH: u64 = 2;
 
 /// The steps of comparing labels with a selector.
 const STEPS_OF_SELECTOR: u64 = 5;

@@ -119,6 +119,9 @@ pub(super) fn is_selected(selector: &Labels, labels: &Labels) -> bool {
 pub(super) fn is_tolerated<'t>(mut tolerations: impl Iterator<Item = &'t Toleration>, taint: &Taint) -> bool {
     tolerations.any(|t| {
         work::charge_steps(1);
+        if work::is_exceeded() {
+            return true;
+        }
         let value = match t.operator.as_str() {
             "Exists" => true,
             "" | "Equal" => t.value == taint.value,

@@ -146,6 +146,9 @@ fn applicable_rules<'a>(
     for (at, policy) in policies.iter().enumerate() {
         for (number, rule) in policy.rules.iter().enumerate() {
             work::charge_steps(1);
+            if work::is_exceeded() {
+                return Ok(applying);
+            }
             let targets = rule.target_clusters.as_ref().map_or(Ok(true), |t| targets_cluster(t, cluster));
             match targets {
                 Ok(true) => applying.push((at, number)),

@@ -18,7 +18,7 @@ use super::{hash, keys, podspec};
 use federate_dialect::{Placement, PreviousPlan, gojson};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::null_default;
-use federate_kubernetes::{Apis, Cluster, Object, pods};
+use federate_kubernetes::{Apis, Cluster, Object, pods, work};
 use federate_repo::Repo;
 
 /// The inputs of a decision.
@@ -98,19 +98,32 @@ impl TriggerClusters {
         sha256_digest(&self)
     }
 
-    fn lacks_known(&self, now: &Self) -> bool {
-        self.0.keys().any(|name| !now.0.contains_key(name))
+    /// What differs now. If a known cluster is gone, each digest does.
+    fn find_changes(&self, now: &Self) -> ClusterChanges {
+        if std::ptr::eq(self, now) {
+            return ClusterChanges::default();
+        }
+        work::charge_items(8 * self.0.len());
+        let mut changes = ClusterChanges { joined: now.0.len() > self.0.len(), ..ClusterChanges::default() };
+        for (name, was) in &self.0 {
+            let Some(is) = now.0.get(name) else {
+                return ClusterChanges { digests: [true; 3], joined: false };
+            };
+            for (changed, (was, is)) in changes.digests.iter_mut().zip(was.iter().zip(is)) {
+                *changed |= was != is;
+            }
+        }
+        changes
     }
+}
 
-    /// Whether a known cluster is gone, or its digest at this index differs.
-    fn has_changed(&self, now: &Self, respect: usize) -> bool {
-        self.lacks_known(now)
-            || self.0.iter().any(|(name, was)| now.0.get(name).map(|is| &is[respect]) != Some(&was[respect]))
-    }
-
-    fn has_joined(&self, now: &Self) -> bool {
-        !self.lacks_known(now) && now.0.len() > self.0.len()
-    }
+/// How the clusters differ from those of the last decision.
+#[derive(Default)]
+struct ClusterChanges {
+    /// Whether the digests at each index differ.
+    digests: [bool; 3],
+    /// Whether clusters were added.
+    joined: bool,
 }
 
 /// The control plane stores its clusters in the order of a hash map, which starts at a random place of eight.
@@ -297,16 +310,13 @@ pub(super) fn compare_triggers(
     let Some(when) = &rescheduling.reschedule_when else {
         return TriggerVerdict::Stay("rescheduleWhen:nil".to_owned());
     };
+    let found = were.find_changes(there);
     let changes = [
         (was.content != now.content, when.policy_content_changed.0, "policyContentChanged"),
-        (were.has_changed(there, LABELS_DIGEST), when.cluster_labels_changed, "clusterLabelsChanged"),
-        (were.has_changed(there, TAINTS_DIGEST), true, "clusterTaintsChanged"),
-        (
-            were.has_changed(there, API_TYPES_DIGEST),
-            when.cluster_api_resources_changed,
-            "clusterAPIResourcesChanged",
-        ),
-        (were.has_joined(there), when.cluster_joined, "clusterJoined"),
+        (found.digests[LABELS_DIGEST], when.cluster_labels_changed, "clusterLabelsChanged"),
+        (found.digests[TAINTS_DIGEST], true, "clusterTaintsChanged"),
+        (found.digests[API_TYPES_DIGEST], when.cluster_api_resources_changed, "clusterAPIResourcesChanged"),
+        (found.joined, when.cluster_joined, "clusterJoined"),
     ];
     if changes.iter().any(|(changed, permitted, _)| *changed && *permitted) {
         return TriggerVerdict::Schedule;

@@ -165,7 +165,7 @@ pub struct ApplyConfig {
     /// them as they are in objects that exist.
     pub reset_ignored: bool,
     /// When objects of kinds whose status does not follow the conventions of Kubernetes are healthy, for `--wait` and
-    /// rollouts.
+    /// rollouts: at most 500 checks.
     pub health_checks: Vec<HealthCheck>,
 }
 

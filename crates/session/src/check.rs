@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
+use federate_engine::TOO_MUCH_WORK;
 use federate_engine::whatif::{may_hold_scenarios, read_scenarios};
 use federate_kubernetes::{Finding, ObjectRef, Origin, Severity, work};
 use federate_repo::Role;
@@ -32,8 +33,13 @@ impl Session {
         let in_error: BTreeSet<ObjectRef> =
             found.iter().filter(|finding| finding.is_error()).filter_map(|f| f.object.clone()).collect();
         let mut examined = engine.check_thoroughly();
-        let mut unused = engine.unused_policies(self.plan());
-        unused.extend(engine.unused_overrides(&inspection));
+        // Where decisions were stopped, nobody knows what has no effect.
+        let stopped = found.iter().any(|finding| finding.code == TOO_MUCH_WORK);
+        let mut unused = Vec::new();
+        if !stopped {
+            unused.extend(engine.unused_policies(self.plan()));
+            unused.extend(engine.unused_overrides(&inspection));
+        }
         unused.retain(|finding| !explain_unused(finding, &mut examined));
         // An override that fails has an effect: that of its error.
         let failed = found.iter().filter(|finding| finding.code == "override-failed");

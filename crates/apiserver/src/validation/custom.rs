@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use regex::Regex;
 use serde_json::{Value, json};
 
+use federate_kubernetes::work;
+
 use super::super::custom::CustomResource;
 use super::super::failure::StatusCause;
 use super::super::typed::are_equal;
@@ -51,7 +53,7 @@ fn validate_value<'s>(
     enumerations: &mut Enumerations<'s>,
     causes: &mut Vec<StatusCause>,
 ) {
-    if value.is_null() {
+    if value.is_null() || work::is_exceeded() {
         return;
     }
     let found = match value {
@@ -84,7 +86,9 @@ fn validate_value<'s>(
     check_limits(schema, value, path, causes);
     match value {
         Value::Object(map) => {
-            for key in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+            let required = schema.get("required").and_then(Value::as_array);
+            work::charge_items(required.map_or(0, Vec::len));
+            for key in required.into_iter().flatten() {
                 let key = key.as_str().unwrap_or_default();
                 if !map.contains_key(key) {
                     causes.push(StatusCause::required(join_path(path, key), ""));

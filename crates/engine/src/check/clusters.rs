@@ -7,8 +7,7 @@ use federate_dialect::references::{ClusterProperty, ClusterRequirement, LocatedN
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
-use super::{distinct_names, list_available};
-use federate_kubernetes::schema::find_similar;
+use super::suggestions::{Suggestions, distinct_names};
 
 /// The findings. Without an inventory, there is nothing to compare with. `misspelt` are findings about objects whose
 /// kind is nearly another one, which may be that of a cluster.
@@ -29,8 +28,8 @@ pub(super) fn find_unknown_clusters(
         .map(|id| (id.name.as_str(), id))
         .collect();
     let mut found = Vec::new();
-    let mut suggestions = Suggestions { left: MAX_SEARCHES };
-    let mut known = KnownValues { clusters, by_property: BTreeMap::new() };
+    let mut suggestions = Suggestions::new();
+    let known = KnownValues::new(clusters);
     for (object, references) in references {
         found.extend(find_repeated(object, &references.clusters));
         for cluster in references.clusters.iter().filter(|c| names.binary_search(&c.name.as_str()).is_err()) {
@@ -48,9 +47,8 @@ pub(super) fn find_unknown_clusters(
             );
         }
         let labels = references.cluster_labels.iter();
-        found.extend(
-            labels.flat_map(|requirement| find_unmet(&mut known, object, requirement, &mut suggestions)),
-        );
+        found
+            .extend(labels.flat_map(|requirement| find_unmet(&known, object, requirement, &mut suggestions)));
     }
     found
 }
@@ -83,40 +81,34 @@ fn list_of(pointer: &str) -> (&str, &str) {
 
 /// The findings about a requirement that no cluster meets, or that names a value that only a typo explains.
 fn find_unmet(
-    known: &mut KnownValues<'_>,
+    known: &KnownValues<'_>,
     object: &Object,
     requirement: &ClusterRequirement,
     suggestions: &mut Suggestions,
 ) -> Vec<Finding> {
     let property = &requirement.property;
-    let clusters = known.clusters;
-    let known = known.values_of(property);
-    if known.values.is_empty() && !known.is_set {
+    let Some(values) = known.values_of(property) else {
         let message = format!("no cluster of the inventory has {}", describe_property(property));
         let help = match property {
-            ClusterProperty::Label(key) => {
-                let keys = distinct_names(clusters.iter().flat_map(|c| c.labels.keys().map(String::as_str)));
-                match suggestions.find_similar(key, &keys) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => "label the clusters in the inventory, or correct the key".to_owned(),
-                }
-            }
+            ClusterProperty::Label(key) => match suggestions.find_similar(key, &known.label_keys) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "label the clusters in the inventory, or correct the key".to_owned(),
+            },
             _ => "set it in the inventory".to_owned(),
         };
         return vec![unknown_label(object, &requirement.pointer, message, help)];
-    }
-    let known = known.values.as_slice();
+    };
     let missing: Vec<_> = requirement
         .values
         .iter()
-        .filter(|value| known.binary_search(&value.name.as_str()).is_err())
+        .filter(|value| values.binary_search(&value.name.as_str()).is_err())
         .collect();
     // One of several values may be for clusters to come, unless it is nearly that of a cluster.
     let all = missing.len() == requirement.values.len();
     missing
         .into_iter()
         .filter_map(|value| {
-            if !all && suggestions.find_similar(&value.name, known).is_none() {
+            if !all && suggestions.find_similar(&value.name, values).is_none() {
                 return None;
             }
             let message = format!(
@@ -125,7 +117,7 @@ fn find_unmet(
                 value.name
             );
             let help = suggestions
-                .suggest_instead(&value.name, known, "other value")
+                .suggest_instead(&value.name, values, "other value")
                 .replace("the repo has", "its values are");
             Some(unknown_label(object, &value.pointer, message, help))
         })
@@ -136,50 +128,44 @@ fn unknown_label(object: &Object, pointer: &str, message: String, help: String) 
     Finding::warning("unknown-cluster-label", object, message).with_pointer(pointer).with_help(help)
 }
 
-/// The names for which a similar one is searched. Each is compared with all known names.
-const MAX_SEARCHES: usize = 500;
-
-/// Searches similar names, as long as they are few.
-struct Suggestions {
-    left: usize,
-}
-
-impl Suggestions {
-    fn find_similar<'k>(&mut self, name: &str, known: &[&'k str]) -> Option<&'k str> {
-        self.left = self.left.checked_sub(1)?;
-        find_similar(name, known)
-    }
-
-    /// The help for a name that is not there.
-    fn suggest_instead(&mut self, name: &str, known: &[&str], what: &str) -> String {
-        match self.find_similar(name, known) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => list_available(known, what),
-        }
-    }
-}
-
-/// The values that clusters have, found once for each property.
+/// The distinct values that clusters have, sorted.
 struct KnownValues<'c> {
-    clusters: &'c [Cluster],
-    by_property: BTreeMap<String, PropertyValues<'c>>,
-}
-
-struct PropertyValues<'c> {
-    /// The distinct values, sorted.
-    values: Vec<&'c str>,
-    /// Whether a cluster has the property, maybe without a value.
-    is_set: bool,
+    by_label: BTreeMap<&'c str, Vec<&'c str>>,
+    label_keys: Vec<&'c str>,
+    provider: Vec<&'c str>,
+    region: Vec<&'c str>,
+    zone: Vec<&'c str>,
 }
 
 impl<'c> KnownValues<'c> {
-    fn values_of(&mut self, property: &ClusterProperty) -> &PropertyValues<'c> {
-        let clusters = self.clusters;
-        self.by_property.entry(describe_property(property)).or_insert_with(|| PropertyValues {
-            values: distinct_names(clusters.iter().flat_map(|cluster| property_values(cluster, property))),
-            is_set: clusters.iter().any(|cluster| has_property(cluster, property)),
-        })
+    fn new(clusters: &'c [Cluster]) -> Self {
+        let mut values = BTreeMap::<&str, BTreeSet<&str>>::new();
+        for (key, value) in clusters.iter().flat_map(|cluster| &cluster.labels) {
+            values.entry(key).or_default().insert(value);
+        }
+        Self {
+            label_keys: values.keys().copied().collect(),
+            by_label: values.into_iter().map(|(key, values)| (key, values.into_iter().collect())).collect(),
+            provider: distinct_texts(clusters.iter().map(|cluster| &cluster.provider)),
+            region: distinct_texts(clusters.iter().map(|cluster| &cluster.region)),
+            zone: distinct_texts(clusters.iter().flat_map(|cluster| &cluster.zones)),
+        }
     }
+
+    /// The values of a property; `None` if no cluster has it.
+    fn values_of(&self, property: &ClusterProperty) -> Option<&[&'c str]> {
+        let values = match property {
+            ClusterProperty::Label(key) => return self.by_label.get(key.as_str()).map(Vec::as_slice),
+            ClusterProperty::Provider => &self.provider,
+            ClusterProperty::Region => &self.region,
+            ClusterProperty::Zone => &self.zone,
+        };
+        Some(values.as_slice()).filter(|values| !values.is_empty())
+    }
+}
+
+fn distinct_texts<'c>(texts: impl Iterator<Item = &'c String>) -> Vec<&'c str> {
+    distinct_names(texts.map(String::as_str).filter(|text| !text.is_empty()))
 }
 
 fn describe_property(property: &ClusterProperty) -> String {
@@ -188,25 +174,5 @@ fn describe_property(property: &ClusterProperty) -> String {
         ClusterProperty::Provider => "a provider".to_owned(),
         ClusterProperty::Region => "a region".to_owned(),
         ClusterProperty::Zone => "a zone".to_owned(),
-    }
-}
-
-fn has_property(cluster: &Cluster, property: &ClusterProperty) -> bool {
-    match property {
-        ClusterProperty::Label(key) => cluster.labels.contains_key(key),
-        _ => property_values(cluster, property).iter().any(|value| !value.is_empty()),
-    }
-}
-
-fn non_empty(text: &str) -> Vec<&str> {
-    Some(text).filter(|text| !text.is_empty()).into_iter().collect()
-}
-
-fn property_values<'c>(cluster: &'c Cluster, property: &ClusterProperty) -> Vec<&'c str> {
-    match property {
-        ClusterProperty::Label(key) => cluster.labels.get(key).into_iter().map(String::as_str).collect(),
-        ClusterProperty::Provider => non_empty(&cluster.provider),
-        ClusterProperty::Region => non_empty(&cluster.region),
-        ClusterProperty::Zone => cluster.zones.iter().map(String::as_str).collect(),
     }
 }

@@ -6,7 +6,7 @@ use federate_dialect::ObjectReferences;
 use federate_kubernetes::{Finding, Object, work};
 use federate_repo::Repo;
 
-use super::suggest_instead;
+use super::suggestions::Suggestions;
 
 /// The group and the kind of objects, and their namespace.
 type PlacedKind<'o> = (&'o str, &'o str, Option<&'o str>);
@@ -20,6 +20,7 @@ pub(super) fn find_missing(repo: &Repo, references: &[(&Object, ObjectReferences
         let kind = (id.group(), id.kind.as_str(), id.namespace.as_deref());
         names.entry(kind).or_default().insert(id.name.as_str());
     }
+    let mut suggestions = Suggestions::new();
     for (object, reference) in references.iter().flat_map(|(o, all)| all.objects.iter().map(move |r| (o, r)))
     {
         let kind = (reference.group, reference.kind, reference.namespace.as_deref());
@@ -49,7 +50,7 @@ pub(super) fn find_missing(repo: &Repo, references: &[(&Object, ObjectReferences
             format!("the repo has the {id}: {help}")
         });
         let help = help.unwrap_or_else(|| {
-            suggest_instead(&reference.name.name, &known, &format!("{}{place}", reference.kind))
+            suggestions.suggest_instead(&reference.name.name, &known, &format!("{}{place}", reference.kind))
         });
         found.push(
             Finding::warning("unknown-reference", object, message)

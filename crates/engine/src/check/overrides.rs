@@ -11,8 +11,8 @@ use federate_kubernetes::{Finding, Object, ObjectRef, work};
 use federate_repo::Repo;
 
 use super::releases::ClusterReleases;
+use super::suggestions::{Suggestions, distinct_names};
 use super::templates::{RepoKinds, build_finding, find_template as template_of, schema_name};
-use super::{distinct_names, suggest_instead};
 
 /// Problems of a manifest that its template does not have, at the override that causes each. `wrapped` has the
 /// federated objects by the objects that they are for.
@@ -198,6 +198,7 @@ pub(super) fn find_unknown_containers(
         }
     }
     let known = distinct_names(known.into_iter());
+    let mut suggestions = Suggestions::new();
     let named =
         references.iter().flat_map(|(object, all)| all.containers.iter().map(move |name| (object, name)));
     named
@@ -206,7 +207,7 @@ pub(super) fn find_unknown_containers(
             let message = format!("no template of the repo has a container `{}`", container.name);
             Finding::warning("unknown-container", object, message)
                 .with_pointer(&container.pointer)
-                .with_help(suggest_instead(&container.name, &known, "container"))
+                .with_help(suggestions.suggest_instead(&container.name, &known, "container"))
         })
         .collect()
 }

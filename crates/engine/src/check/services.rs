@@ -10,7 +10,7 @@ use federate_kubernetes::schema::{Cursor, find_similar};
 use federate_kubernetes::{Finding, Labels, Object, work};
 use federate_repo::Repo;
 
-use super::suggest_instead;
+use super::suggestions::suggest_instead;
 use crate::work_limit::map_charged;
 
 /// Where workloads have the template of their pods.

@@ -132,12 +132,16 @@ impl<'e> PlacementSelectors<'e> {
     /// Why a template is placed nowhere, and what to do.
     pub(crate) fn find_reason(&self, template: &Object) -> UnplacedReason {
         let labels = template.labels();
-        let selectors = || self.selectors.iter().take_while(|_| !work::is_exceeded());
-        let relations = || selectors().map(|one| (one.policy, compare_selector(one, template, &labels)));
-        let selecting: Vec<&Object> = relations()
-            .filter(|(_, one)| matches!(one, SelectorMatch::Selects))
-            .map(|(policy, _)| policy)
-            .collect();
+        let (mut selecting, mut near) = (Vec::new(), None);
+        for one in self.selectors.iter().take_while(|_| !work::is_exceeded()) {
+            match compare_selector(one, template, &labels) {
+                SelectorMatch::Selects => selecting.push(one.policy),
+                SelectorMatch::Nearly { what, wanted, has } if near.is_none() => {
+                    near = Some((one.policy, what, wanted, has));
+                }
+                SelectorMatch::Nearly { .. } | SelectorMatch::Differs => {}
+            }
+        }
         if let Some(why) = self.engine.never_propagated(template) {
             let selected = selecting
                 .first()
@@ -175,10 +179,6 @@ impl<'e> PlacementSelectors<'e> {
             let help = format!("{explain} shows why; or select this object in a policy");
             return UnplacedReason { follows: true, ..UnplacedReason::new(Some(why), help) };
         }
-        let near = relations().find_map(|(policy, relation)| match relation {
-            SelectorMatch::Nearly { what, wanted, has } => Some((policy, what, wanted, has)),
-            _ => None,
-        });
         match near {
             Some((policy, what, wanted, has)) => {
                 let why =

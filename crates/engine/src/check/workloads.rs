@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use federate_kubernetes::schema::{Cursor, find_nearest, find_similar};
-use federate_kubernetes::{Finding, Object, ObjectRef, finding, work};
+use federate_kubernetes::{Finding, Object, ObjectRef, work};
+
 use federate_repo::Repo;
 
+use super::suggestions::list_available;
 use crate::work_limit::map_charged;
 
 /// References in the spec of pods: the path of the name, and the kind. `*` stands for the items of a list.
@@ -128,9 +130,7 @@ impl Reference {
             }
             (_, Some(near)) => (consequence, format!("did you mean `{near}`?")),
             (Some(_), None) if known.is_empty() => (consequence, format!("add the {kind} to the repo")),
-            (Some(_), None) => {
-                (consequence, format!("the repo has {}", finding::join_names(&known, super::MAX_LISTED)))
-            }
+            (Some(_), None) => (consequence, list_available(&known, &kind)),
             (None, None) => return None,
         };
         let place =

@@ -134,7 +134,8 @@ pub(crate) fn fail_over(
         });
     }
     let failover = plane.find_policy(row).and_then(|policy| policy.spec.failover.clone()).unwrap_or_default();
-    let mut binding = ResourceBinding::from_row(row, memory.applied_placement.clone(), failover, tasks);
+    let mut binding =
+        ResourceBinding::from_row(row, memory.applied_placement.as_deref().cloned(), failover, tasks);
     let before = binding.tasks.clone();
     binding.assess_tasks(&options, now);
     let finished = before.iter().filter(|task| !binding.is_evicting(&task.from_cluster));

@@ -6,6 +6,9 @@ use super::super::api::KarmadaImageOverrider;
 use federate_kubernetes::image::Image;
 use federate_kubernetes::{patch, work};
 
+/// The steps of changing an image.
+const STEPS_PER_IMAGE: u64 = 10;
+
 /// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
 /// of the kinds that have containers.
 pub(in super::super) fn override_images(
@@ -18,8 +21,11 @@ pub(in super::super) fn override_images(
             .map(|path| container_images(manifest, path))
             .unwrap_or_default(),
     };
-    work::charge_items(paths.len());
     for path in paths {
+        work::charge_steps(STEPS_PER_IMAGE);
+        if work::is_exceeded() {
+            return Ok(());
+        }
         let tokens = patch::parse_pointer(&path).map_err(|error| error.to_string())?;
         let current = patch::find_value(manifest, &tokens)
             .and_then(Value::as_str)

@@ -18,6 +18,9 @@ pub(crate) fn containers_path(manifest: &Value) -> Option<&'static str> {
     }
 }
 
+/// The steps of comparing the name of a container.
+const STEPS_PER_CONTAINER: u64 = 2;
+
 /// Changes `field` of every container of that name. A missing field is created, empty unless words
 /// are added; `replace` leaves an existing one as it is.
 pub(super) fn override_list(overrider: &ListOverrider, field: &str, manifest: &mut Value) {
@@ -25,7 +28,7 @@ pub(super) fn override_list(overrider: &ListOverrider, field: &str, manifest: &m
     let removed: BTreeSet<&str> = overrider.value.iter().map(String::as_str).collect();
     let containers = manifest.pointer_mut(path).and_then(Value::as_array_mut).into_iter().flatten();
     for container in containers.filter_map(Value::as_object_mut) {
-        work::charge_steps(1);
+        work::charge_steps(STEPS_PER_CONTAINER);
         if work::is_exceeded() {
             return;
         }

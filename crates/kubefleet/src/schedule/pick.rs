@@ -12,6 +12,7 @@ use super::score::AffinityScorer;
 use super::spread::Spread;
 use super::{Rejection, ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, ScheduleState, Scores};
 use crate::failure::SchedulingError;
+use federate_kubernetes::work;
 
 /// A cluster that can be picked, by its index in the fleet.
 struct Candidate {
@@ -106,7 +107,7 @@ impl<'p> Cycles<'p> {
 
     fn run_cycles(mut self, mut batch: usize) -> ScheduleOutcome {
         self.spread.update_scores();
-        while self.single && batch > 1 {
+        while self.single && batch > 1 && !work::is_exceeded() {
             let Some(best) = self.list_candidates().min_by_key(rank_candidate) else { break };
             self.pick_cluster(&best);
             self.open.retain(|(index, _)| *index != best.index);
