@@ -19,11 +19,11 @@ use federate_repo::{ClaimedObject, Config, DeclaredKind, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::{
-    AuthorAdvice, ControlPlaneAction, DecisionKeys, Dialect, DialectDecisions, Evictions, Explanation,
-    FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules, ManifestVariant,
-    MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep, Placement, Plan,
-    PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind, RolloutRules,
-    ScenarioMoment, Starter, TemplateReads,
+    AuthorAdvice, CarriedTemplate, ControlPlaneAction, DecisionKeys, Dialect, DialectDecisions, Evictions,
+    Explanation, FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules,
+    ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
+    Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind,
+    RolloutRules, ScenarioMoment, Starter, TemplateReads,
 };
 
 pub mod agent;
@@ -382,10 +382,7 @@ impl PolicyAdvice for OcmPlanner<'_> {
         findings::examine_placements(self)
     }
 
-    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
-        let pairs = self.bundles.iter().flat_map(|bundle| {
-            bundle.manifests.iter().map(|object| (bundle.object.id.clone(), object.clone()))
-        });
-        pairs.collect()
+    fn carried_templates(&self) -> Vec<CarriedTemplate> {
+        self.bundles.iter().flat_map(WorkBundle::list_templates).collect()
     }
 }
