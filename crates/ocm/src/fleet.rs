@@ -32,6 +32,12 @@ pub(crate) const NO_SELECT: &str = "NoSelect";
 /// The effect of a taint for which a cluster is not newly selected.
 pub(crate) const NO_SELECT_IF_NEW: &str = "NoSelectIfNew";
 
+/// The effect of a taint that never matters.
+const PREFER_NO_SELECT: &str = "PreferNoSelect";
+
+/// The effects of taints.
+pub(crate) const TAINT_EFFECTS: [&str; 3] = [NO_SELECT, PREFER_NO_SELECT, NO_SELECT_IF_NEW];
+
 /// A cluster as the hub sees it.
 #[derive(Debug)]
 pub(crate) struct Member<'a> {
@@ -92,7 +98,7 @@ pub struct MemberTaint {
 fn own_effect(effect: &str) -> &str {
     match effect {
         "NoSchedule" => NO_SELECT_IF_NEW,
-        "PreferNoSchedule" => "PreferNoSelect",
+        "PreferNoSchedule" => PREFER_NO_SELECT,
         "NoExecute" => NO_SELECT,
         other => other,
     }

@@ -160,6 +160,10 @@ impl HubReader for Ocm {
 impl OutageRules for Ocm {
     /// The agent does not renew its lease any more. Then the hub taints the cluster as unreachable.
     fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
+    fn taint_effects(&self) -> &'static [&'static str] {
+        &fleet::TAINT_EFFECTS
+    }
+
         let mut lost = cluster.clone();
         self.mark_unreachable(&mut lost);
         let (key, effect) = (fleet::UNREACHABLE.to_owned(), fleet::NO_SELECT.to_owned());
