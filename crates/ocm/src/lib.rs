@@ -18,6 +18,7 @@ use federate_repo::config::ConfiguredCluster;
 use federate_repo::{ClaimedObject, Config, DeclaredKind, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
+use federate_dialect::import::Importer;
 use federate_dialect::{
     AuthorAdvice, CarriedTemplate, ControlPlaneAction, DecisionKeys, Dialect, DialectDecisions, Evictions,
     Explanation, FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules,
@@ -37,6 +38,7 @@ mod findings;
 mod fleet;
 mod health;
 pub mod hub;
+mod import;
 mod kinds;
 pub mod member;
 pub mod memory;
@@ -204,6 +206,10 @@ impl MemberRules for Ocm {
 impl AuthorAdvice for Ocm {
     fn build_starter(&self, clusters: &[ConfiguredCluster], templates: &[&ObjectRef]) -> Starter {
         starter::starter(clusters, templates)
+    }
+
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
     }
 
     fn selected_by(&self) -> &'static str {
