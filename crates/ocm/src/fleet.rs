@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use jiff::Timestamp;
 
-use federate_kubernetes::{Cluster, Labels, Object};
+use federate_kubernetes::{Cluster, ClusterName, Labels, Object};
 use federate_repo::{Repo, Role};
 
 use crate::api::cluster::ClusterSpec;
@@ -163,6 +163,18 @@ impl<'a> Fleet<'a> {
     /// The index of a cluster.
     pub(crate) fn index(&self, name: &str) -> Option<usize> {
         self.members.binary_search_by(|member| (*member.cluster.name).cmp(name)).ok()
+    }
+
+    /// The index of each of these names, most of which are in the order of names.
+    pub(crate) fn indexes(&self, names: &[ClusterName]) -> impl Iterator<Item = Option<usize>> {
+        let mut next = 0;
+        names.iter().map(move |name| {
+            while self.members.get(next).is_some_and(|member| member.cluster.name < *name) {
+                next += 1;
+            }
+            let is_next = self.members.get(next).is_some_and(|member| member.cluster.name == *name);
+            if is_next { Some(next) } else { self.index(name) }
+        })
     }
 
     /// The values of a claim.

@@ -160,12 +160,12 @@ impl HubReader for Ocm {
 }
 
 impl OutageRules for Ocm {
-    /// The agent does not renew its lease any more. Then the hub taints the cluster as unreachable.
-    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
     fn taint_effects(&self) -> &'static [&'static str] {
         &fleet::TAINT_EFFECTS
     }
 
+    /// The agent does not renew its lease any more. Then the hub taints the cluster as unreachable.
+    fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
         self.mark_unreachable(&mut lost);
         let (key, effect) = (fleet::UNREACHABLE.to_owned(), fleet::NO_SELECT.to_owned());
@@ -245,11 +245,12 @@ impl<'a> OcmPlanner<'a> {
         let (admitted, findings) = AdmittedObjects::from_repo(input.repo, &Ocm);
         let others =
             |kind: &'static str| admitted.with_role(Role::Other).filter(move |object| object.id.kind == kind);
+        let fleet = Fleet::read(input.repo, input.clusters, input.now);
         let hub = Hub {
-            fleet: Fleet::read(input.repo, input.clusters, input.now),
             sets: ClusterSets::read(others("ManagedClusterSet")),
             bindings: sets::read_bindings(others("ManagedClusterSetBinding")),
-            scores: schedule::score::AddOnScores::read(others("AddOnPlacementScore")),
+            scores: schedule::score::AddOnScores::read(others("AddOnPlacementScore"), &fleet),
+            fleet,
             now: input.now,
         };
         let mut objects: Vec<&Object> = admitted.with_role(Role::Placement).collect();
