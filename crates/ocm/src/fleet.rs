@@ -187,3 +187,26 @@ impl<'a> Fleet<'a> {
         self.members.iter().flat_map(|member| member.claims().keys()).map(String::as_str).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn clusters_are_found_by_names_in_any_order() {
+        let cluster = |name: &str| {
+            let object =
+                Object::from_path("cluster.open-cluster-management.io/v1", "ManagedCluster", name, json!({}));
+            Cluster::from_object(&object)
+        };
+        let (repo, clusters) = (Repo::default(), ["a", "b", "c"].map(cluster));
+        let fleet = Fleet::read(&repo, &clusters, None);
+        for names in ["a b c", "c b a", "b x a a", "aa c z b", ""] {
+            let names: Vec<ClusterName> = names.split_whitespace().map(ClusterName::from).collect();
+            let one_by_one: Vec<Option<usize>> = names.iter().map(|name| fleet.index(name)).collect();
+            assert_eq!(fleet.indexes(&names).collect::<Vec<_>>(), one_by_one, "{names:?}");
+        }
+    }
+}
