@@ -37,7 +37,7 @@ const STDIN: &str = "-";
 /// (status, uid, resourceVersion, the clusterIP of a Service, …) and adds what adoption needs: for
 /// KubeAdmiral the policy label and annotations, for Karmada an annotation, for KubeFleet nothing. The pod
 /// template stays unchanged, so no pod restarts. For KubeFed, federate generates the federated objects
-/// instead, and for Open Cluster Management a ManifestWorkReplicaSet for each object, which refers to the
+/// instead, and for Open Cluster Management a `ManifestWorkReplicaSet` for each object, which refers to the
 /// placement that --policy names.
 ///
 /// From a cluster, each object gets its own file, `KIND_NAME.yaml`, in the folder that holds objects of the
