@@ -160,8 +160,8 @@ fn made(session: &Session, (kind, index): (u8, prop::sample::Index)) -> Option<S
     match kind {
         0 | 1 => Some(ScenarioEvent::Lose(ClusterMatcher::Named(name))),
         2 => Some(ScenarioEvent::Remove(ClusterMatcher::Named(name))),
-        3 => ScenarioEvent::parse_taint(&format!("{name}=a:NoExecute")).ok(),
-        4 => ScenarioEvent::parse_taint(&format!("{name}=b:NoSchedule")).ok(),
+        3 => ScenarioEvent::parse_taint(&format!("{name}=a:NoExecute"), DIALECTS).ok(),
+        4 => ScenarioEvent::parse_taint(&format!("{name}=b:NoSchedule"), DIALECTS).ok(),
         5 => ScenarioEvent::parse_label(&format!("{name}=tier=t2")).ok(),
         6 => ScenarioEvent::parse_capacity(&format!("{name}=10%"))
             .ok()

@@ -73,7 +73,9 @@ impl ExplainCommand {
         match found.map_err(|error| CommandError::Failed(error.to_string()))? {
             NamedObject::Object(id) => self.explain_object(&session, &id),
             NamedObject::Policy(id) => {
-                let Some(policy) = session.explain_policy(&id) else { return Ok(Exit::Error) };
+                let policy = session.explain_policy(&id);
+                let policy = policy.map_err(|exceeded| CommandError::Failed(exceeded.to_string()))?;
+                let Some(policy) = policy else { return Ok(Exit::Error) };
                 if session.stays_on_control_plane(&id) && self.output == OutputFormat::Table {
                     let why = "stays on its control plane: federate neither places it nor decides by it";
                     return print_text(&format!("{id} ({}) {why}\n", policy.origin)).map(|()| Exit::Clean);

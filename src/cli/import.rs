@@ -37,7 +37,8 @@ const STDIN: &str = "-";
 /// (status, uid, resourceVersion, the clusterIP of a Service, …) and adds what adoption needs: for
 /// KubeAdmiral the policy label and annotations, for Karmada an annotation, for KubeFleet nothing. The pod
 /// template stays unchanged, so no pod restarts. For KubeFed, federate generates the federated objects
-/// instead.
+/// instead, and for Open Cluster Management a `ManifestWorkReplicaSet` for each object, which refers to the
+/// placement that --policy names.
 ///
 /// From a cluster, each object gets its own file, `KIND_NAME.yaml`, in the folder that holds objects of the
 /// same kind and namespace, or else of the same namespace, or else in a folder named after the namespace. No
@@ -102,6 +103,7 @@ Examples:
   kubectl get deploy,svc -n shop -o yaml | federate import -f - --policy checkout > live.yaml
   federate import -f live.yaml --policy checkout --cluster eu-1 eu-2 --in-place
   federate import -f live.yaml --as kubefed
+  federate import -f live.yaml --as ocm --policy everywhere
   kubectl get crds -o yaml | federate import -f - --as kubefed --enable";
 
 /// What goes to standard output.
@@ -188,20 +190,22 @@ impl ImportCommand {
 
     /// Refuses options that do not apply to the dialect.
     fn validate_options(&self, importer: &Importer) -> Result<(), CommandError> {
-        let wraps = importer.wraps;
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
         if let Some(why) = importer.unnamed.filter(|_| marks) {
             return Err(CommandError::Failed(format!(
                 "{why}: leave out --policy, --cluster-policy and --cluster, or name another control plane with --as"
             )));
         }
-        if wraps && self.in_place {
+        if let Some(why) = importer.everywhere.filter(|_| !self.clusters.is_empty()) {
+            return Err(CommandError::Failed(format!("{why}: leave out --cluster")));
+        }
+        if importer.wraps && self.in_place {
             return Err(CommandError::Failed(
-                "KubeFed imports generate new objects, so there is no file to change: leave out --in-place"
+                "the import wraps objects in new ones, so there is no file to change: leave out --in-place"
                     .to_owned(),
             ));
         }
-        if !wraps && self.enable {
+        if !importer.enables_types && self.enable {
             return Err(CommandError::Failed("--enable works only for KubeFed: add --as kubefed".to_owned()));
         }
         if importer.unnamed.is_none() && self.policy.is_none() && self.cluster_policy.is_none() {

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::progress;
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, page, print_text, print_unchanged, print_value};
+use federate_control_planes::DIALECTS;
 use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 use federate_report::whatif::{self, ReplicaTotals, UnitLoss};
 use federate_session::{ScenarioOutcome, ScenarioRunner as Scenarios, Session, UnitOutcome};
@@ -249,7 +250,7 @@ impl WhatIfCommand {
         for path in &self.scenario {
             let file = path.display();
             let bytes = fs::read(path).map_err(|why| CommandError::Failed(format!("{file}: {why}")))?;
-            let read = federate_engine::whatif::read_scenarios(&bytes);
+            let read = federate_engine::whatif::read_scenarios(&bytes, DIALECTS);
             if read.is_empty() {
                 let why = "it has no document with `apiVersion: federate.dev/v1alpha1` and `kind: Scenario`";
                 return Err(CommandError::Failed(format!("{file}: {why}")));
@@ -346,8 +347,8 @@ impl Events {
         let kinds: [(&[String], Read); 7] = [
             (&self.label, ScenarioEvent::parse_label),
             (&self.capacity, ScenarioEvent::parse_capacity),
-            (&self.taint, ScenarioEvent::parse_taint),
-            (&self.untaint, ScenarioEvent::parse_untaint),
+            (&self.taint, |text| ScenarioEvent::parse_taint(text, DIALECTS)),
+            (&self.untaint, |text| ScenarioEvent::parse_untaint(text, DIALECTS)),
             (&self.scale, ScenarioEvent::parse_scale),
             (&self.lose, |text| ClusterMatcher::parse(text).map(ScenarioEvent::Lose)),
             (&self.remove, |text| ClusterMatcher::parse(text).map(ScenarioEvent::Remove)),

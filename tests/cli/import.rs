@@ -220,6 +220,35 @@ fn dialects_that_select_by_themselves_need_no_label() {
 }
 
 #[test]
+fn open_cluster_management_wraps_each_object_in_a_set_of_works_that_renders_what_runs() {
+    let repo = live();
+    let ran = repo.run("import -f live.yaml --as ocm --policy everywhere").code(0);
+    let made = objects(&ran.out);
+    let names: Vec<&str> = made.iter().map(|set| set["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["deployment-my-nginx", "service-my-nginx"], "{}", ran.out);
+    assert!(ran.err.contains("takes objects over in every cluster"), "{}", ran.err);
+    repo.write("repo/sets.yaml", &ran.out);
+    let hub = "apiVersion: cluster.open-cluster-management.io/v1\nkind: ManagedCluster\nmetadata: {name: eu-1}\n---\napiVersion: cluster.open-cluster-management.io/v1beta2\nkind: ManagedClusterSetBinding\nmetadata: {name: global, namespace: default}\nspec: {clusterSet: global}\n---\napiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\nmetadata: {name: everywhere, namespace: default}\nspec: {}\n";
+    repo.write("repo/hub.yaml", hub);
+    repo.run("check repo").code(0);
+    repo.run("render repo --out out").code(0);
+    let rendered = &objects(&repo.read("out/eu-1/default/deployment.apps_my-nginx.yaml"))[0];
+    let pods = |object: &Value| object["spec"]["template"].clone();
+    assert_eq!(pods(rendered), pods(&objects(TEMPLATE)[0]));
+    assert_eq!((rendered.get("status"), rendered["metadata"].get("uid")), (None, None));
+    for (options, words) in [
+        ("--policy p --cluster eu-1", "goes to all clusters of its placement: leave out --cluster"),
+        ("--policy p --enable", "add --as kubefed"),
+        ("--policy p -i", "leave out --in-place"),
+        ("--cluster-policy p", "a Placement is in a namespace"),
+        ("", "name the policy that places the objects"),
+    ] {
+        let ran = repo.run(&format!("import -f live.yaml --as ocm {options}")).code(2);
+        assert!(ran.err.contains(words), "{options}: {}", ran.err);
+    }
+}
+
+#[test]
 fn kubefed_wraps_objects_and_enables_types() {
     let crd = "apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

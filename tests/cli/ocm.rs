@@ -232,3 +232,105 @@ fn an_explanation_shows_the_taint_with_its_time() {
     let words = "TaintToleration: its taint maintenance:NoSelect since 2026-11-26T00:00:00Z is not tolerated";
     assert!(after.contains("✓ beta") && after.contains(words), "{after}");
 }
+
+const DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: api, namespace: shop}, spec: {replicas: 3, selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: api}}, spec: {containers: [{name: api, image: api, resources: {requests: {cpu: 500m}}}]}}}}";
+
+/// A set of works with this manifest, which follows the placement `web` by a strategy.
+fn set_of_works(manifest: &str, strategy: &str) -> String {
+    format!(
+        "apiVersion: work.open-cluster-management.io/v1alpha1\nkind: ManifestWorkReplicaSet\nmetadata: {{name: api, namespace: shop}}\nspec:\n  placementRefs:\n  - name: web\n    rolloutStrategy: {strategy}\n  manifestWorkTemplate:\n    workload:\n      manifests:\n      - {manifest}\n"
+    )
+}
+
+#[test]
+fn the_replicas_of_a_workload_in_a_work_move_with_it_and_use_capacity() {
+    let repo = tolerating("");
+    let capacity = "status: {allocatable: {cpu: '4'}, capacity: {cpu: '4'}, conditions: [{type: ManagedClusterConditionAvailable, status: 'True'}]}";
+    repo.write("clusters.yaml", CLUSTERS.replace("region: eu}}\n", &format!("region: eu}}}}\n{capacity}\n")));
+    repo.write("work.yaml", set_of_works(DEPLOYMENT, "{type: All}"));
+    let plan = repo.run("plan --capacity").code(0).out;
+    assert!(plan.contains("alpha:3") && plan.contains("1500m"), "{plan}");
+    let lost = repo.run("whatif --lose alpha -o json").code(1).json();
+    assert_eq!(lost["replicas"], serde_json::json!({"lost": 3, "regained": 3, "missing": 0}), "{lost:#}");
+    assert_eq!(lost["capacity"][0]["cluster"], "beta", "{lost:#}");
+    assert_eq!(lost["capacity"][0]["free"], "2500m", "{lost:#}");
+    let two = repo.read("placement.yaml").replace("numberOfClusters: 1", "numberOfClusters: 2");
+    for line in ["init -q -b main", "add -A", "commit -q -m state"] {
+        repo.git(line);
+    }
+    repo.write("placement.yaml", two);
+    let diff = repo.run("diff -o json").code(1).json();
+    let moved =
+        diff["placements"].as_array().unwrap().iter().find(|one| one["object"]["kind"] == "Deployment");
+    assert_eq!(moved.unwrap()["replicas"], serde_json::json!({"from": 3, "to": 6}), "{diff:#}");
+    assert_eq!(diff["capacity"]["beta"]["cpu"]["requestedAfter"], "1500m", "{diff:#}");
+}
+
+#[test]
+fn a_field_that_a_member_drops_is_reported_in_the_work_that_contains_it() {
+    let repo = shop();
+    repo.write("work.yaml", set_of_works(&DEPLOYMENT.replace("replicas: 3", "replicass: 3"), "{}"));
+    let out = repo.run("check").code(1).out;
+    assert!(out.contains("warning[unknown-field]") && out.contains("--> work.yaml:"), "{out}");
+    assert!(out.contains("`replicas`"), "{out}");
+}
+
+#[test]
+fn an_explanation_shows_the_steps_of_a_rollout_and_what_the_hub_waits_for() {
+    let repo = shop();
+    repo.write("placement.yaml", PLACEMENT.replace("[eu]", "[eu, us]") + "  decisionStrategy:\n    groupStrategy:\n      decisionGroups:\n      - {groupName: canary, groupClusterSelector: {labelSelector: {matchLabels: {region: us}}}}\n");
+    let strategy = "{type: Progressive, progressive: {mandatoryDecisionGroups: [{groupName: canary}], maxConcurrency: 1, minSuccessTime: 5m, progressDeadline: 10m, maxFailures: 1}}";
+    let set = set_of_works(DEPLOYMENT, strategy);
+    repo.write("work.yaml", &set);
+    let explain = |arguments: &str| {
+        repo.run(&format!("explain manifestworkreplicaset/api -n shop {arguments}")).code(0)
+    };
+    let out = explain("").out;
+    for words in [
+        "rollout to web: Progressive: 1 at a time; a success must last 5m0s; a cluster has 10m0s to succeed; the second failure stops it",
+        "step 1 of 3 (mandatory group canary): gamma",
+        "step 2 of 3: alpha",
+        "step 3 of 3: beta",
+        "✓ gamma    Placement shop/web selects it; step 1 of the rollout",
+    ] {
+        assert!(out.contains(words), "`{words}` is not in\n{out}");
+    }
+    let phases = explain("-o json").json()["rollout"]["groups"][0]["phases"].clone();
+    assert_eq!(phases[0], serde_json::json!({"clusters": ["gamma"], "group": "mandatory group canary"}));
+    // The works of the hub say how far it is: the first cluster has succeeded, but not for long enough.
+    let work = |cluster: &str, degraded: &str, progressing: &str| {
+        let condition = |kind: &str, status: &str| {
+            format!(
+                "{{type: {kind}, status: '{status}', observedGeneration: 1, lastTransitionTime: '2026-11-26T00:00:00Z'}}"
+            )
+        };
+        format!(
+            "---\napiVersion: work.open-cluster-management.io/v1\nkind: ManifestWork\nmetadata:\n  name: api-{cluster}\n  namespace: {cluster}\n  generation: 1\n  labels: {{work.open-cluster-management.io/manifestworkreplicaset: shop.api, work.open-cluster-management.io/placementname: web}}\nspec: {{workload: {{manifests: [{DEPLOYMENT}]}}}}\nstatus: {{conditions: [{}, {}, {}]}}\n",
+            condition("Applied", "True"),
+            condition("Degraded", degraded),
+            condition("Progressing", progressing)
+        )
+    };
+    repo.write("works.yaml", work("gamma", "False", "False"));
+    let out = explain("--now 2026-11-26T00:01:00Z").out;
+    assert!(
+        out.contains("on the hub: has it: gamma; waits: alpha, beta; the next check is after 240 s"),
+        "{out}"
+    );
+    assert!(out.contains("step 2 of the rollout: it waits"), "{out}");
+    let out = explain("--now 2026-11-26T00:05:00Z").out;
+    assert!(out.contains("on the hub: has it: gamma; is updated next: alpha; waits: beta"), "{out}");
+    repo.write("works.yaml", work("gamma", "True", "True"));
+    let out = explain("--now 2026-11-26T00:11:00Z").out;
+    assert!(out.contains("failed: gamma") && out.contains("more clusters have failed than may"), "{out}");
+    repo.write("work.yaml", set.replace("minSuccessTime: 5m", "minSuccessTime: soon"));
+    assert!(explain("").out.contains("`soon` is not a duration"));
+    // A set with several manifests has one rollout for all of them.
+    let second = "- {apiVersion: v1, kind: ConfigMap, metadata: {name: api, namespace: shop}}\n";
+    repo.write("work.yaml", format!("{set}      {second}"));
+    let out = explain("").out;
+    assert!(
+        out.contains("places 2 objects") && out.contains("Rollout\n  rollout to web: Progressive"),
+        "{out}"
+    );
+}

@@ -407,7 +407,12 @@ fn sets_of_works_reach_new_clusters_as_fast_as_their_strategy_permits() {
     repo.write("all.json", json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string());
     let out = repo.run("whatif --remove m1 --remove m2").code(1).out;
     assert!(out.contains("           1 placement waits for its rollout\n"), "{out}");
-    assert!(out.contains("  t+5m     1 placement is rolled out\n           1 object moved\n"), "{out}");
+    assert!(
+        out.contains(
+            "  t+5m     1 placement is rolled out\n           1 object moved, 3 replicas regained\n"
+        ),
+        "{out}"
+    );
     // Without a time that a success must last, and without a limit, nothing waits.
     for (from, to) in [("5m", "0s"), ("Progressive", "All")] {
         repo.write("all.json", repo.read("all.json").replace(from, to));

@@ -51,6 +51,17 @@ impl Dialects {
         self.iter().flat_map(|dialect| dialect.kinds().own_domains()).any(|own| is_within(domain, own))
     }
 
+    /// The effects of taints on clusters, each once.
+    pub fn taint_effects(self) -> Vec<&'static str> {
+        let mut effects = Vec::new();
+        for effect in self.iter().flat_map(|dialect| dialect.outages().taint_effects()) {
+            if !effects.contains(effect) {
+                effects.push(*effect);
+            }
+        }
+        effects
+    }
+
     /// Their names.
     pub fn names(self) -> Vec<&'static str> {
         self.iter().map(Dialect::name).collect()

@@ -18,8 +18,12 @@ pub struct Importer {
     pub import_object: fn(&Object, &ObjectImportOptions) -> Result<ImportOutcome, Vec<Finding>>,
     /// Why its objects name neither a policy nor clusters; `None` where they must name a policy.
     pub unnamed: Option<&'static str>,
-    /// Whether it wraps objects in objects of its own, and can enable types from definitions.
+    /// Why its objects do not name clusters, where they name a policy; `None` where they may name clusters.
+    pub everywhere: Option<&'static str>,
+    /// Whether it wraps objects in objects of its own.
     pub wraps: bool,
+    /// Whether it can enable types from definitions.
+    pub enables_types: bool,
     /// What adoption needs besides the object, in a sentence.
     pub note: Option<&'static str>,
     /// Retains fields of the live object, where the control plane does that.

@@ -78,7 +78,7 @@ pub use observation::{ClusterObservation, HubKinds, RecordSource, RecordedKind};
 pub use outage_rules::OutageRules;
 pub use placed_clusters::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
-pub use policy_advice::PolicyAdvice;
+pub use policy_advice::{CarriedTemplate, PolicyAdvice};
 pub use policy_rollout::{
     ClusterRollout, PolicyClusters, PolicyResources, PolicyRollout, PolicyRollouts, RolloutMoment,
     RolloutProgress, RolloutStep,

@@ -8,6 +8,11 @@ use crate::OutageStep;
 /// What a control plane does about clusters that are lost or leave. By default a lost cluster is not ready, and one that
 /// leaves is gone at once.
 pub trait OutageRules {
+    /// The effects of taints on its clusters. By default those of Kubernetes.
+    fn taint_effects(&self) -> &'static [&'static str] {
+        &["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    }
+
     /// Changes a cluster of the inventory as the control plane does when it can no longer reach the cluster. By
     /// default the cluster is not ready.
     fn mark_unreachable(&self, cluster: &mut Cluster) {

@@ -6,6 +6,17 @@ use federate_kubernetes::{Finding, Object, ObjectRef};
 
 use crate::{Placement, Release, UnplacedFollower};
 
+/// A template that an object of a control plane contains, such as a federated object, an envelope or a work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CarriedTemplate {
+    /// The object that contains it.
+    pub carrier: ObjectRef,
+    /// The JSON pointer to it.
+    pub pointer: String,
+    /// The object in the member clusters.
+    pub object: ObjectRef,
+}
+
 /// What helps the authors of policies. By default there is little to say.
 pub trait PolicyAdvice {
     /// The release whose rules it follows; `None` where releases do not differ.
@@ -19,8 +30,8 @@ pub trait PolicyAdvice {
         Vec::new()
     }
 
-    /// The objects of its own that contain a template, each with the object in the member clusters.
-    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
+    /// The templates that objects of its own contain.
+    fn carried_templates(&self) -> Vec<CarriedTemplate> {
         Vec::new()
     }
 

@@ -25,7 +25,8 @@ pub mod group;
 pub mod stage;
 
 pub use explanation::{
-    EvictionVerdict, NextRound, PlacementStage, RollingRound, RolloutExplanation, StagedRollout, Wave,
+    EvictionVerdict, GroupRollout, GroupRolloutState, NextRound, PlacementStage, RollingRound,
+    RolloutExplanation, RolloutPhase, StagedRollout, Wave,
 };
 
 /// How far the update of a cluster is.

@@ -11,7 +11,8 @@ use serde::Serialize;
 use federate_dialect::{Placement, Plan, PreviousPlan};
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Cluster, ObjectRef, pods};
-use federate_repo::Repo;
+
+use crate::TemplateIndex;
 
 /// A resource of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,14 +36,14 @@ pub(crate) type RequestedAmounts<'s> = BTreeMap<(&'s str, String), i128>;
 /// Returns the resources that a plan requests, by cluster. Both plans have the replicas that manifests have
 /// ([`Engine::count_replicas`](crate::Engine::count_replicas)).
 pub fn compute_usage(
-    repo: &Repo,
+    templates: &TemplateIndex<'_>,
     clusters: &[Cluster],
     plan: &Plan,
     previous: &PreviousPlan,
 ) -> Vec<PlannedUsage> {
     let (mut requested, mut before) = (RequestedAmounts::new(), RequestedAmounts::new());
     for row in &plan.placements {
-        let of_pod = template_requests(repo, &row.object);
+        let of_pod = template_requests(templates, &row.object);
         add_requests(row, &of_pod, 1, &mut requested);
         if let Some(old) = previous.find_row(&row.object) {
             add_requests(old, &of_pod, 1, &mut before);
@@ -101,8 +102,8 @@ pub type CapacityChanges = BTreeMap<String, BTreeMap<String, ResourceChange>>;
 /// One side of a comparison of resources.
 #[derive(Clone, Copy, Debug)]
 pub struct CapacitySide<'a> {
-    /// The repo.
-    pub repo: &'a Repo,
+    /// The templates.
+    pub templates: &'a TemplateIndex<'a>,
     /// The inventory.
     pub clusters: &'a [Cluster],
     /// The plan, with the replicas that manifests have.
@@ -119,7 +120,7 @@ pub fn compare_capacity(
     let [before, after, ran] = [from, to, running].map(|side| {
         let mut sums = RequestedAmounts::new();
         for row in &side.plan.placements {
-            add_requests(row, &template_requests(side.repo, &row.object), 1, &mut sums);
+            add_requests(row, &template_requests(side.templates, &row.object), 1, &mut sums);
         }
         sums
     });
@@ -153,8 +154,11 @@ pub fn compare_capacity(
 }
 
 /// What a pod of a template requests, with itself as one of the resource `pods`.
-pub(crate) fn template_requests(repo: &Repo, object: &ObjectRef) -> BTreeMap<String, Quantity> {
-    let spec = repo.find_template(object).and_then(|t| t.object.value_at(&["spec", "template", "spec"]));
+pub(crate) fn template_requests(
+    templates: &TemplateIndex<'_>,
+    object: &ObjectRef,
+) -> BTreeMap<String, Quantity> {
+    let spec = templates.find_body(object).and_then(|body| body.pointer("/spec/template/spec"));
     let mut requests = spec.map(pods::compute_requests).unwrap_or_default();
     requests.insert("pods".to_owned(), Quantity::from_int(1));
     requests

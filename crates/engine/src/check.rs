@@ -1,7 +1,7 @@
 //! Likely mistakes that `federate check` reports: names of what is not there, and fields that an API server drops
 //! or refuses. They do not change what a run does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 
@@ -43,24 +43,19 @@ const NO_EFFECT_CODES: [&str; 2] = ["unused-policy", "unused-override"];
 const UNREADABLE_CODES: [&str; 2] = ["invalid-yaml", "invalid-object"];
 
 impl Engine<'_> {
-    /// The objects that federated objects are for.
-    fn wrapped_objects(&self) -> BTreeMap<ObjectRef, ObjectRef> {
-        self.planes.iter().flat_map(|(_, plane)| plane.advice().wrapped_templates()).collect()
-    }
-
     /// Adds likely mistakes to the findings of a run. Findings about policies and overrides without effect get their
     /// cause, where it is known. `kubernetes` is the release to check for, in place of those of the clusters.
     pub fn add_mistakes(&self, plan: &Plan, kubernetes: Option<Minor>, found: &mut Vec<Finding>) {
         let references: Vec<(&Object, ObjectReferences)> =
             collect_references(self.dialects, self.repo).collect();
-        let wrapped = self.wrapped_objects();
+        let index = self.index_templates();
         let kinds = templates::RepoKinds::new(self.repo);
         let defined = DefinedKinds::new(self.repo);
         let releases = releases::ClusterReleases::new(self, plan, kubernetes);
         // Without a suggestion, the error says what is wrong.
         let _ = self.limit.run_part("suggesting paths", || {
             for failed in found.iter_mut().filter(|finding| finding.code == "override-failed") {
-                overrides::suggest_path(self.repo, &kinds, &wrapped, failed);
+                overrides::suggest_path(self.repo, &kinds, &index, failed);
             }
         });
         let unused: Vec<Finding> = found.extract_if(.., |one| NO_EFFECT_CODES.contains(&one.code)).collect();
@@ -82,14 +77,14 @@ impl Engine<'_> {
             &|| clusters::find_unknown_clusters(self.repo, self.clusters, &references, &misspelt),
             &|| keys::find_unread_keys(self.repo, self.dialects),
             &|| objects::find_missing(self.repo, &references),
-            &|| workloads::find_missing(self.repo, &wrapped),
+            &|| workloads::find_missing(self.repo, &index),
             &|| autoscalers::find_fixed_replicas(self.repo),
             &|| services::find_mistyped(self.repo),
             &|| services::node_ports(self.repo),
             &|| pods::check_pods(self.repo),
             &|| rbac::check_roles(self.repo),
             &|| selectors::without_match(self.repo, &references, &unused, &misspelt, unread.as_ref()),
-            &|| templates::find_refused(self.repo, &kinds, &wrapped),
+            &|| templates::find_refused(self.repo, &kinds, &index),
             &|| releases::find_unserved(self.repo, &releases, &kinds),
             &|| overrides::find_unknown_containers(self.repo, &references),
             &|| builtin::find_unserved(self.repo, &kinds, &releases),

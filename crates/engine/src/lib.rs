@@ -36,6 +36,7 @@ mod plan;
 pub mod previous;
 pub mod replicas;
 pub mod snapshot;
+mod template_index;
 pub mod whatif;
 mod work_limit;
 
@@ -44,6 +45,7 @@ pub use decisions::DecisionCache;
 pub use inventory_draft::{DraftedInventory, draft_inventory};
 pub use manifest::{Manifest, Rendering, WithheldObject};
 pub use plan::PlanResult;
+pub use template_index::TemplateIndex;
 pub use work_limit::{StepAllowance, TOO_MUCH_WORK, TooMuchWork, WorkLimit, map_charged};
 
 /// The most findings about one list of `federate.yaml`. The file is read again for each.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 use serde_json::Value;
 
-use crate::Engine;
+use crate::{Engine, TemplateIndex};
 use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 use federate_repo::Role;
@@ -121,6 +121,7 @@ struct ReplicaCounter<'e, 'a> {
     engine: &'e Engine<'a>,
     /// Whether an override can concern replicas.
     overridden: bool,
+    templates: TemplateIndex<'a>,
     /// The lists of clusters with replicas, by the address of the list without them. Each is kept with that list, whose
     /// address stays taken.
     counted: Mutex<HashMap<(usize, i64), [PlacedClusters; 2]>>,
@@ -130,7 +131,7 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
     fn new(engine: &'e Engine<'a>) -> Self {
         let overrides = engine.repo.claimed.iter().filter(|claimed| claimed.role == Role::Override);
         let overridden = overrides.into_iter().any(|claimed| names_replicas(&claimed.object.body));
-        Self { engine, overridden, counted: Mutex::default() }
+        Self { engine, overridden, templates: engine.index_templates(), counted: Mutex::default() }
     }
 
     /// The clusters of a row with their replicas.
@@ -149,8 +150,10 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
 
     fn object_replicas(&self, row: &Placement) -> ObjectReplicas {
         let template = self.engine.repo.find_template(&row.object);
-        let stated =
-            template.and_then(|template| self.engine.stated_replicas(&row.dialect, &template.object));
+        let stated = match template {
+            Some(template) => self.engine.stated_replicas(&row.dialect, &template.object),
+            None => self.stated_by_carrier(row),
+        };
         let undecided = row.clusters.iter().any(|placed| placed.replicas.is_none());
         let own_bodies = undecided && template.is_none_or(|template| template.per_cluster.is_some());
         let has_none = template.is_some() && stated.is_none() && !undecided;
@@ -158,6 +161,13 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
             return ObjectReplicas { stated, own: Vec::new() };
         }
         ObjectReplicas { stated, own: self.own_replicas(row, stated) }
+    }
+
+    /// The replicas that the template asks for that an object of the control plane contains.
+    fn stated_by_carrier(&self, row: &Placement) -> Option<i64> {
+        let manifest = self.templates.find_carried(&row.object)?.to_manifest()?;
+        let object = Object::with_identity(row.object.clone(), manifest, "");
+        self.engine.stated_replicas(&row.dialect, &object)
     }
 
     /// The clusters whose manifests have other replicas than the row and the template.

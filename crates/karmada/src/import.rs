@@ -23,7 +23,9 @@ pub(super) const IMPORTER: Importer = Importer {
     unnamed: Some(
         "Karmada's policies select objects by themselves, and Karmada adopts what runs in the clusters that they choose",
     ),
+    everywhere: None,
     wraps: false,
+    enables_types: false,
     note: Some(
         "a PropagationPolicy or ClusterPropagationPolicy must select the objects; `federate plan` says which",
     ),

@@ -16,8 +16,15 @@ use federate_kubernetes::kinds::{self, Scope};
 use federate_kubernetes::{Finding, Object};
 
 /// The importer.
-pub(super) const IMPORTER: Importer =
-    Importer { import_object, unnamed: None, wraps: false, note: None, retain: None };
+pub(super) const IMPORTER: Importer = Importer {
+    import_object,
+    unnamed: None,
+    everywhere: None,
+    wraps: false,
+    enables_types: false,
+    note: None,
+    retain: None,
+};
 
 const CLUSTERS_TO_ADOPT_ANNOTATION: &str = "kubeadmiral.io/clusters-to-adopt";
 

@@ -17,7 +17,9 @@ pub(super) const IMPORTER: Importer = Importer {
     unnamed: Some(
         "KubeFed has neither policies nor cluster lists for adoption: a federated object contains its placement",
     ),
+    everywhere: None,
     wraps: true,
+    enables_types: true,
     note: None,
     retain: None,
 };

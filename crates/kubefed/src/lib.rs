@@ -23,10 +23,10 @@ use federate_repo::{ClaimedObject, DeclaredKind, Repo, Role, Template};
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    AuthorAdvice, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys, DecisionSubject,
-    Dialect, DialectDecisions, Explanation, FormerGroup, HubKinds, HubReader, KindCatalog, ManifestVariant,
-    MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep, Placement,
-    PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, Starter, TemplateReads,
+    AuthorAdvice, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys,
+    DecisionSubject, Dialect, DialectDecisions, Explanation, FormerGroup, HubKinds, HubReader, KindCatalog,
+    ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
+    Placement, PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, Starter, TemplateReads,
 };
 
 mod api;
@@ -536,7 +536,12 @@ impl PolicyAdvice for KubeFedPlanner<'_> {
             .collect()
     }
 
-    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
-        self.federated.iter().map(|one| (one.object.id.clone(), one.target.clone())).collect()
+    fn carried_templates(&self) -> Vec<CarriedTemplate> {
+        let template = |one: &FederatedObject<'_>| CarriedTemplate {
+            carrier: one.object.id.clone(),
+            pointer: "/spec/template".to_owned(),
+            object: one.target.clone(),
+        };
+        self.federated.iter().map(template).collect()
     }
 }

@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use federate_dialect::CarriedTemplate;
 use federate_kubernetes::object::value_at;
 use federate_kubernetes::{Finding, Object, ObjectRef};
 
@@ -76,6 +77,17 @@ pub(crate) struct EnvelopeContent<'a> {
     pub objects: Vec<EnvelopedObject<'a>>,
     /// Why members refuse others.
     pub refused: Vec<EnvelopeError>,
+}
+
+/// The objects in an envelope as templates, whether or not it can be opened.
+pub(crate) fn list_templates(envelope: &Object) -> Vec<CarriedTemplate> {
+    let data = envelope.value_at(&["data"]).and_then(Value::as_object);
+    let template = |(key, body): (&String, &Value)| CarriedTemplate {
+        carrier: envelope.id.clone(),
+        pointer: format!("/data/{}", federate_kubernetes::pointer::escape(key)),
+        object: Object::from_manifest(body.clone(), "").id,
+    };
+    data.into_iter().flatten().map(template).collect()
 }
 
 /// Reads the objects in an envelope.

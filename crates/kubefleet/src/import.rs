@@ -13,7 +13,9 @@ use federate_kubernetes::{Finding, Object};
 pub(super) const IMPORTER: Importer = Importer {
     import_object,
     unnamed: Some("KubeFleet's placements select objects and clusters by themselves"),
+    everywhere: None,
     wraps: false,
+    enables_types: false,
     note: Some(
         "a placement must select the objects (or their namespace), and its strategy decides whether what runs is \
          taken over: `applyStrategy.whenToTakeOver` Always (the default), or IfNoDiff where nothing differs; not \

@@ -26,12 +26,12 @@ use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::release::{self, ReleaseCatalog};
 use federate_dialect::{
-    AuthorAdvice, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys, Dialect,
-    DialectDecisions, Explanation, FormerGroup, Health, HubKinds, HubReader, KindCatalog, ManifestVariant,
-    MemberManager, MemberReconciler, MemberRules, NotSent, ObjectReferences, OutageRules, OutageStep,
-    Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PolicyRollout, PreviousPlan,
-    Release, RenderedManifest, RolloutDriver, RolloutMoment, RolloutRules, RolloutStep, RolloutSubject,
-    Starter, TemplateReads,
+    AuthorAdvice, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys,
+    Dialect, DialectDecisions, Explanation, FormerGroup, Health, HubKinds, HubReader, KindCatalog,
+    ManifestVariant, MemberManager, MemberReconciler, MemberRules, NotSent, ObjectReferences, OutageRules,
+    OutageStep, Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PolicyRollout,
+    PreviousPlan, Release, RenderedManifest, RolloutDriver, RolloutMoment, RolloutRules, RolloutStep,
+    RolloutSubject, Starter, TemplateReads,
 };
 
 mod affinity;
@@ -581,6 +581,11 @@ impl PolicyAdvice for KubeFleetPlane<'_> {
             one.policy.placement_type == PlacementType::PickFixed && one.policy.cluster_names.is_empty()
         });
         fixed.map(|one| validation::pick_fixed_without_names(&one.object)).collect()
+    }
+
+    fn carried_templates(&self) -> Vec<CarriedTemplate> {
+        let others = self.input.repo.claimed_objects(NAME, Role::Other);
+        others.filter(|object| envelope::is_envelope(&object.id)).flat_map(envelope::list_templates).collect()
     }
 
     fn never_propagated_reason(&self, template: &Object) -> Option<String> {

@@ -177,7 +177,7 @@ pub struct Taint {
     pub key: String,
     /// The value, often empty.
     pub value: String,
-    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`; some control planes have effects of their own.
     pub effect: String,
 }
 

@@ -9,13 +9,15 @@ use federate_kubernetes::selector::LabelSelector;
 pub(crate) mod cluster;
 pub(crate) mod work;
 
+use crate::fleet::TAINT_EFFECTS;
+
 use Shape::{Any, Filled, Integer, List, OneOf, Text};
 
 /// A whole number of 32 bits.
 pub(crate) const INT32: Shape = Integer(i32::MIN as i64, i32::MAX as i64);
 
 /// The effects of taints.
-pub(crate) const EFFECTS: Shape = OneOf(&["NoSelect", "PreferNoSelect", "NoSelectIfNew"]);
+pub(crate) const EFFECTS: Shape = OneOf(&TAINT_EFFECTS);
 
 federate_kubernetes::crd! {
     /// The `spec` of a `Placement`.

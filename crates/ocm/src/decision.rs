@@ -99,8 +99,10 @@ fn run_until_stable(
     let mut start = earlier;
     let frozen = freeze(plane, &mut start, unsettled);
     let mut run = run_queue(&plane.hub, &plane.placements, order(), start, limit);
-    // Where none looks at others, each has just been evaluated once more.
-    let mut is_stable = run.settles && !plane.placements.iter().any(PlacementSubject::reads_others);
+    // Where none looks at others, or there are no others, each has just been evaluated once more.
+    let is_alone = plane.placements.len() == 1;
+    let reads_others = || plane.placements.iter().any(PlacementSubject::reads_others);
+    let mut is_stable = run.settles && (is_alone || !reads_others());
     let mut pass = 0;
     while !is_stable {
         if !run.settles || pass == MAX_PASSES {

@@ -14,6 +14,8 @@ use crate::schedule::{Eligibility, PlacementSubject, Rejection};
 use crate::works::{self, Destination, WorkBundle};
 use crate::{NAME, OcmPlanner};
 
+mod rollout;
+
 /// Explains a placement; `placed` is its row of the plan.
 pub(crate) fn explain_placement(
     plane: &OcmPlanner<'_>,
@@ -218,9 +220,17 @@ pub(crate) fn explain_work(
     let target = if first.object.id == *object { first.manifests.first()? } else { object };
     let row = placed.cloned().or_else(|| decided.placements.into_iter().find(|row| row.object == *target))?;
     let members = plane.hub.fleet.members.iter();
-    let clusters =
-        members.map(|member| explain_destination(plane, &bundles, &decisions, &row, member)).collect();
+    let rollout = rollout::explain_rollout(plane, first, &decisions);
+    let explain = |member| {
+        let mut verdict = explain_destination(plane, &bundles, &decisions, &row, member);
+        if verdict.chosen {
+            verdict.why.push_str(&rollout::describe_cluster(rollout.as_ref(), &verdict.cluster));
+        }
+        verdict
+    };
+    let clusters = members.map(explain).collect();
     let steps = row.unschedulable.iter().map(|why| format!("{}: {}", why.reason, why.message));
+    let steps = steps.chain(rollout.iter().flat_map(rollout::describe_rollout));
     Some(Explanation {
         dialect: NAME,
         policy: bundles.iter().map(|bundle| describe_bundle(bundle)).collect(),
@@ -230,7 +240,7 @@ pub(crate) fn explain_work(
         placement: row.clone(),
         rewritten: None,
         deletion_progress: None,
-        rollout: None,
+        rollout,
     })
 }
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use jiff::Timestamp;
 
-use federate_kubernetes::{Cluster, Labels, Object};
+use federate_kubernetes::{Cluster, ClusterName, Labels, Object};
 use federate_repo::{Repo, Role};
 
 use crate::api::cluster::ClusterSpec;
@@ -31,6 +31,12 @@ pub(crate) const NO_SELECT: &str = "NoSelect";
 
 /// The effect of a taint for which a cluster is not newly selected.
 pub(crate) const NO_SELECT_IF_NEW: &str = "NoSelectIfNew";
+
+/// The effect of a taint that never matters.
+const PREFER_NO_SELECT: &str = "PreferNoSelect";
+
+/// The effects of taints.
+pub(crate) const TAINT_EFFECTS: [&str; 3] = [NO_SELECT, PREFER_NO_SELECT, NO_SELECT_IF_NEW];
 
 /// A cluster as the hub sees it.
 #[derive(Debug)]
@@ -92,7 +98,7 @@ pub struct MemberTaint {
 fn own_effect(effect: &str) -> &str {
     match effect {
         "NoSchedule" => NO_SELECT_IF_NEW,
-        "PreferNoSchedule" => "PreferNoSelect",
+        "PreferNoSchedule" => PREFER_NO_SELECT,
         "NoExecute" => NO_SELECT,
         other => other,
     }
@@ -159,6 +165,18 @@ impl<'a> Fleet<'a> {
         self.members.binary_search_by(|member| (*member.cluster.name).cmp(name)).ok()
     }
 
+    /// The index of each of these names, most of which are in the order of names.
+    pub(crate) fn indexes(&self, names: &[ClusterName]) -> impl Iterator<Item = Option<usize>> {
+        let mut next = 0;
+        names.iter().map(move |name| {
+            while self.members.get(next).is_some_and(|member| member.cluster.name < *name) {
+                next += 1;
+            }
+            let is_next = self.members.get(next).is_some_and(|member| member.cluster.name == *name);
+            if is_next { Some(next) } else { self.index(name) }
+        })
+    }
+
     /// The values of a claim.
     pub(crate) fn claim_values(&self, name: &str) -> BTreeSet<&str> {
         self.members.iter().filter_map(|member| member.claims().get(name)).map(String::as_str).collect()
@@ -167,5 +185,28 @@ impl<'a> Fleet<'a> {
     /// The names of claims that some cluster has.
     pub(crate) fn claim_names(&self) -> BTreeSet<&str> {
         self.members.iter().flat_map(|member| member.claims().keys()).map(String::as_str).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn clusters_are_found_by_names_in_any_order() {
+        let cluster = |name: &str| {
+            let object =
+                Object::from_path("cluster.open-cluster-management.io/v1", "ManagedCluster", name, json!({}));
+            Cluster::from_object(&object)
+        };
+        let (repo, clusters) = (Repo::default(), ["a", "b", "c"].map(cluster));
+        let fleet = Fleet::read(&repo, &clusters, None);
+        for names in ["a b c", "c b a", "b x a a", "aa c z b", ""] {
+            let names: Vec<ClusterName> = names.split_whitespace().map(ClusterName::from).collect();
+            let one_by_one: Vec<Option<usize>> = names.iter().map(|name| fleet.index(name)).collect();
+            assert_eq!(fleet.indexes(&names).collect::<Vec<_>>(), one_by_one, "{names:?}");
+        }
     }
 }

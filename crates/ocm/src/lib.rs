@@ -18,12 +18,13 @@ use federate_repo::config::ConfiguredCluster;
 use federate_repo::{ClaimedObject, Config, DeclaredKind, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
+use federate_dialect::import::Importer;
 use federate_dialect::{
-    AuthorAdvice, ControlPlaneAction, DecisionKeys, Dialect, DialectDecisions, Evictions, Explanation,
-    FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules, ManifestVariant,
-    MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep, Placement, Plan,
-    PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind, RolloutRules,
-    ScenarioMoment, Starter, TemplateReads,
+    AuthorAdvice, CarriedTemplate, ControlPlaneAction, DecisionKeys, Dialect, DialectDecisions, Evictions,
+    Explanation, FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules,
+    ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
+    Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind,
+    RolloutRules, ScenarioMoment, Starter, TemplateReads,
 };
 
 pub mod agent;
@@ -37,6 +38,7 @@ mod findings;
 mod fleet;
 mod health;
 pub mod hub;
+mod import;
 mod kinds;
 pub mod member;
 pub mod memory;
@@ -158,6 +160,10 @@ impl HubReader for Ocm {
 }
 
 impl OutageRules for Ocm {
+    fn taint_effects(&self) -> &'static [&'static str] {
+        &fleet::TAINT_EFFECTS
+    }
+
     /// The agent does not renew its lease any more. Then the hub taints the cluster as unreachable.
     fn outage_steps(&self, repo: &Repo, cluster: &Cluster, _: bool) -> Vec<OutageStep> {
         let mut lost = cluster.clone();
@@ -202,6 +208,10 @@ impl AuthorAdvice for Ocm {
         starter::starter(clusters, templates)
     }
 
+    fn importer(&self) -> Option<Importer> {
+        Some(import::IMPORTER)
+    }
+
     fn selected_by(&self) -> &'static str {
         "wrap it in a ManifestWorkReplicaSet"
     }
@@ -235,11 +245,12 @@ impl<'a> OcmPlanner<'a> {
         let (admitted, findings) = AdmittedObjects::from_repo(input.repo, &Ocm);
         let others =
             |kind: &'static str| admitted.with_role(Role::Other).filter(move |object| object.id.kind == kind);
+        let fleet = Fleet::read(input.repo, input.clusters, input.now);
         let hub = Hub {
-            fleet: Fleet::read(input.repo, input.clusters, input.now),
             sets: ClusterSets::read(others("ManagedClusterSet")),
             bindings: sets::read_bindings(others("ManagedClusterSetBinding")),
-            scores: schedule::score::AddOnScores::read(others("AddOnPlacementScore")),
+            scores: schedule::score::AddOnScores::read(others("AddOnPlacementScore"), &fleet),
+            fleet,
             now: input.now,
         };
         let mut objects: Vec<&Object> = admitted.with_role(Role::Placement).collect();
@@ -382,10 +393,7 @@ impl PolicyAdvice for OcmPlanner<'_> {
         findings::examine_placements(self)
     }
 
-    fn wrapped_templates(&self) -> Vec<(ObjectRef, ObjectRef)> {
-        let pairs = self.bundles.iter().flat_map(|bundle| {
-            bundle.manifests.iter().map(|object| (bundle.object.id.clone(), object.clone()))
-        });
-        pairs.collect()
+    fn carried_templates(&self) -> Vec<CarriedTemplate> {
+        self.bundles.iter().flat_map(WorkBundle::list_templates).collect()
     }
 }

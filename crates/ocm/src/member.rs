@@ -15,10 +15,10 @@ use crate::agent::{FIELD_MANAGER, ManifestStep, ServerSideStep};
 use crate::kinds::WORK_GROUP;
 
 /// The annotation with a hash of the spec of a Service.
-const SPEC_HASH: &str = "operator.openshift.io/spec-hash";
+pub(crate) const SPEC_HASH: &str = "operator.openshift.io/spec-hash";
 
 /// The annotation with a hash of a manifest of which fields are ignored.
-const CONFIG_HASH: &str = "open-cluster-management.io/config-spec-hash";
+pub(crate) const CONFIG_HASH: &str = "open-cluster-management.io/config-spec-hash";
 
 /// The status of an action without problems.
 const DONE: &str = "OK";

@@ -41,7 +41,52 @@ pub fn decide_rollout(
     strategy.advance(groups, existing, now)
 }
 
+/// The limits of a rollout.
+pub(crate) struct RolloutSettings {
+    /// Whether group follows group, after the mandatory ones.
+    pub is_per_group: bool,
+    /// How many clusters are updated at a time, if that is limited.
+    pub max_concurrency: Option<usize>,
+    /// How long a success must last.
+    pub min_success: SignedDuration,
+    /// After which time a cluster has failed; `None` for never.
+    pub deadline: Option<SignedDuration>,
+    /// How many clusters may fail: a number, or a percentage of a group.
+    pub max_failures: String,
+}
+
 impl RolloutStrategy {
+    /// Its limits over the clusters of these groups. `Err` says what is wrong with them.
+    pub(crate) fn read_settings(&self, groups: &[DecisionGroup]) -> Result<RolloutSettings, String> {
+        let config = self.config()?;
+        let total = groups.iter().map(|group| group.clusters.len()).sum();
+        let rest = groups.iter().enumerate().filter(|(index, group)| !config.is_mandatory(*index, group));
+        let rest = rest.map(|(_, group)| group.clusters.len()).sum();
+        let is_per_group = self.is_per_group();
+        let max_concurrency = read_amount(&config.max_concurrency, rest, rest)?;
+        let max_failures = match &config.max_failures {
+            Value::String(percentage) if is_per_group => percentage.clone(),
+            amount => read_amount(amount, total, 0)?.to_string(),
+        };
+        Ok(RolloutSettings {
+            is_per_group,
+            max_concurrency: (!is_per_group && max_concurrency < rest).then_some(max_concurrency),
+            min_success: read_soak(&config.min_success_time)?,
+            deadline: read_deadline(&config.progress_deadline)?,
+            max_failures,
+        })
+    }
+
+    /// Whether group follows group.
+    pub(crate) fn is_per_group(&self) -> bool {
+        self.kind == "ProgressivePerGroup"
+    }
+
+    /// Whether a group must succeed before others begin.
+    pub(crate) fn is_mandatory(&self, index: usize, group: &DecisionGroup) -> bool {
+        self.config().is_ok_and(|config| config.is_mandatory(index, group))
+    }
+
     /// Whether it limits how many clusters are updated at a time.
     pub(crate) fn is_limited(&self) -> bool {
         !matches!(self.kind.as_str(), "" | "All")

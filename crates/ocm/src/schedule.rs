@@ -292,7 +292,7 @@ pub(crate) fn evaluate(
     }
     let misconfigured =
         |plugin, message: &str| failed(Failure::Misconfigured { plugin, message: message.to_owned() });
-    let own = OwnDecisions::new(&hub.fleet, decisions.of(&subject.key));
+    let own = score::Usage::of_placement(hub, decisions.of(&subject.key));
     let mut rejected = subject.filtered.clone();
     if rejected.iter().any(Option::is_none) {
         match &subject.predicates {
@@ -303,11 +303,11 @@ pub(crate) fn evaluate(
         if let Some(mistake) = subject.spec.tolerations.iter().find_map(taints::find_mistake) {
             return misconfigured("TaintToleration", mistake);
         }
-        for ((member, rejection), was_selected) in members.iter().zip(&mut rejected).zip(&own.is_selected) {
+        for (at, (member, rejection)) in members.iter().zip(&mut rejected).enumerate() {
             let tolerations = &subject.spec.tolerations;
             let is_over = decisions.has_expired(&subject.key, &member.cluster.name);
             let clock = TolerationClock::new(hub.now, is_over);
-            if rejection.is_none() && !taints::tolerates(member, tolerations, *was_selected, clock) {
+            if rejection.is_none() && !taints::tolerates(member, tolerations, own.has(at), clock) {
                 *rejection = Some(Rejection::TaintToleration);
             }
         }
@@ -318,7 +318,7 @@ pub(crate) fn evaluate(
     };
     let passed: Vec<usize> =
         rejected.iter().enumerate().filter(|(_, rejection)| rejection.is_none()).map(|(at, _)| at).collect();
-    let context = ScoreContext { hub, own: &own.is_selected, own_names: decisions.of(&subject.key), usage };
+    let context = ScoreContext { hub, own: &own, usage };
     let mut expired = BTreeSet::new();
     let columns = weights.score(&passed, &context, &mut expired);
     let mut ranking: Vec<(usize, usize, i64)> = passed
@@ -360,32 +360,16 @@ fn select_number(wanted: Option<i64>, available: usize) -> Option<(usize, i64)> 
     Some((selected, i64::try_from(wanted - selected).unwrap_or(i64::MAX)))
 }
 
-/// The earlier decisions of a placement.
-struct OwnDecisions {
-    /// For each cluster of the inventory.
-    is_selected: Vec<bool>,
-}
-
-impl OwnDecisions {
-    fn new(fleet: &Fleet<'_>, names: &[ClusterName]) -> Self {
-        let mut is_selected = vec![false; fleet.members.len()];
-        for index in names.iter().filter_map(|name| fleet.index(name)) {
-            is_selected[index] = true;
-        }
-        Self { is_selected }
-    }
-}
-
 /// Whether a cluster, of the earlier decisions or of these, is only tolerated for some more time.
 fn has_expiring_toleration(
     hub: &Hub<'_>,
-    own: &OwnDecisions,
+    own: &score::Usage,
     rejected: &[Option<Rejection>],
     tolerations: &[Toleration],
 ) -> bool {
-    let members = hub.fleet.members.iter().zip(&own.is_selected).zip(rejected);
-    let mut concerned = members.filter(|((_, was_selected), why)| **was_selected || why.is_none());
-    concerned.any(|((member, _), _)| {
+    let members = hub.fleet.members.iter().zip(rejected).enumerate();
+    let mut concerned = members.filter(|(at, (_, why))| why.is_none() || own.has(*at));
+    concerned.any(|(_, (member, _))| {
         taints::expires_later(member, tolerations, TolerationClock::new(hub.now, false))
     })
 }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use federate_dialect::{
-    ControlPlaneAction, DialectDecisions, ManifestVariant, Placed, Placement, PreviousPlan, RenderedManifest,
-    Unschedulable,
+    CarriedTemplate, ControlPlaneAction, DialectDecisions, ManifestVariant, Placed, Placement, PreviousPlan,
+    RenderedManifest, Unschedulable,
 };
 use federate_kubernetes::selector::invalid_value;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, work};
@@ -72,6 +72,23 @@ impl<'a> WorkBundle<'a> {
     /// The index of the manifest of an object.
     pub(crate) fn find_index(&self, object: &ObjectRef) -> Option<usize> {
         self.indexes.get(object).copied()
+    }
+
+    /// The JSON pointer to a manifest.
+    fn pointer_to(&self, index: usize) -> String {
+        match self.destination {
+            Destination::Cluster(_) => format!("/spec/workload/manifests/{index}"),
+            Destination::Placements(_) => format!("/spec/manifestWorkTemplate/workload/manifests/{index}"),
+        }
+    }
+
+    /// Its manifests as templates.
+    pub(crate) fn list_templates(&self) -> impl Iterator<Item = CarriedTemplate> {
+        self.manifests.iter().enumerate().map(|(index, object)| CarriedTemplate {
+            carrier: self.object.id.clone(),
+            pointer: self.pointer_to(index),
+            object: object.clone(),
+        })
     }
 
     /// Why the hub makes no works of it.
@@ -381,14 +398,8 @@ fn report_duplicates(
                 a.object.id,
                 b.object.id
             );
-            let pointer = match b.destination {
-                Destination::Cluster(_) => format!("/spec/workload/manifests/{}", second.2),
-                Destination::Placements(_) => {
-                    format!("/spec/manifestWorkTemplate/workload/manifests/{}", second.2)
-                }
-            };
             let mut finding = Finding::error("placed-in-duplicate", b.object, message)
-                .with_pointer(pointer)
+                .with_pointer(b.pointer_to(second.2))
                 .with_help("keep the manifest in one of the two");
             finding.object = Some(object.clone());
             findings.push(finding);

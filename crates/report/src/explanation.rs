@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::table::{TextStyle, format_count};
+use federate_dialect::rollout::RolloutExplanation;
 use federate_dialect::{ClusterVerdict, DeletionProgress, DeletionState, Explanation, OverrideChange};
 use federate_kubernetes::{ClusterName, ObjectRef, Origin, finding};
 
@@ -42,6 +43,12 @@ pub struct ExplainedPolicy {
     /// The manifests that it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<ChangedManifest>,
+    /// How it is rolled out, if that is limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutExplanation>,
+    /// The same in sentences.
+    #[serde(skip)]
+    pub rollout_steps: Vec<String>,
 }
 
 /// A manifest that an override policy changes.
@@ -76,7 +83,9 @@ pub fn format_policy(explained: &ExplainedPolicy, table: &str) -> String {
         0 => out + " places no object of the repo\n",
         number => {
             out.push_str(&format!(" places {}\n\n", format_count(number, "object")));
-            out + table
+            out.push_str(table);
+            write_section(&mut out, "Rollout", &explained.rollout_steps);
+            out
         }
     }
 }

@@ -68,7 +68,9 @@ impl Session {
         let mut found = Vec::new();
         let what_if = OnceCell::new();
         for (path, text) in self.repo().texts.iter().filter(|(_, text)| may_hold_scenarios(text)) {
-            for scenario in read_scenarios(text).into_iter().take_while(|_| !work::is_exceeded()) {
+            for scenario in
+                read_scenarios(text, self.dialects()).into_iter().take_while(|_| !work::is_exceeded())
+            {
                 let result = scenario.and_then(|scenario| {
                     let what_if = what_if.get_or_init(|| self.what_if());
                     let violations =

@@ -140,12 +140,13 @@ impl RevisionComparison<'_> {
             [] => before.clone(),
             _ => self.from.build_engine().count_replicas(&remembered),
         };
+        let [had, has] = [self.from, self.to].map(|session| session.build_engine().index_templates());
         let [from, running] = [&before, &running].map(|plan| CapacitySide {
-            repo: self.from.repo(),
+            templates: &had,
             clusters: self.from.clusters(),
             plan,
         });
-        let to = CapacitySide { repo: self.to.repo(), clusters: self.to.clusters(), plan: &after };
+        let to = CapacitySide { templates: &has, clusters: self.to.clusters(), plan: &after };
         capacity::compare_capacity(&from, &to, &running)
     }
 

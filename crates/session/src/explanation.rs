@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use federate_dialect::RolloutDriver;
+use federate_dialect::rollout::RolloutExplanation;
 use federate_engine::change::readable_path;
 use federate_engine::{Engine, TooMuchWork};
 use federate_kubernetes::schema::find_nearest;
 use federate_kubernetes::{Finding, ObjectRef};
-use federate_repo::Role;
+use federate_repo::{ClaimedObject, Role};
 use federate_report::explanation::{
     ChangedManifest, ExplainedObject, ExplainedPolicy, ManifestOverrides, UnplacedExplanation,
 };
@@ -131,9 +133,15 @@ impl Session {
         own.map(|claimed| &claimed.object.id).any(|id| id == object)
     }
 
-    /// What a policy places, or an override policy changes.
-    pub fn explain_policy(&self, policy: &ObjectRef) -> Option<ExplainedPolicy> {
-        let claimed = self.repo().claimed.iter().find(|claimed| claimed.object.id == *policy)?;
+    /// What a policy places, or an override policy changes; `None` if the repo has no such policy.
+    ///
+    /// # Errors
+    ///
+    /// If that takes more work than a part of a run may.
+    pub fn explain_policy(&self, policy: &ObjectRef) -> Result<Option<ExplainedPolicy>, TooMuchWork> {
+        let Some(claimed) = self.repo().claimed.iter().find(|claimed| claimed.object.id == *policy) else {
+            return Ok(None);
+        };
         let placed = self.plan().placements.iter().filter(|row| row.policy.as_ref() == Some(policy));
         let placed = placed.map(|row| row.object.clone()).collect();
         let mut changed: Vec<ChangedManifest> = Vec::new();
@@ -152,13 +160,33 @@ impl Session {
                 }
             }
         }
-        Some(ExplainedPolicy {
+        let (rollout, rollout_steps) = self.explain_rollout(claimed)?;
+        Ok(Some(ExplainedPolicy {
             policy: policy.clone(),
             origin: claimed.object.origin.to_string(),
             overrides: claimed.role == Role::Override,
             placed,
             changed,
-        })
+            rollout,
+            rollout_steps,
+        }))
+    }
+
+    /// How a policy is rolled out, if it limits that, with the steps of the decision.
+    fn explain_rollout(
+        &self,
+        policy: &ClaimedObject,
+    ) -> Result<(Option<RolloutExplanation>, Vec<String>), TooMuchWork> {
+        let (engine, id) = (self.build_engine(), &policy.object.id);
+        let what = format!("explaining {id}");
+        let explained = engine.work_limit().run_part(&what, || {
+            let plane = engine.control_plane(policy.dialect)?;
+            let is_limited = plane.rollout().controls_updates_of(id, RolloutDriver::Scenario);
+            let explain = || plane.explain_placement(id, &self.settings().previous, None);
+            is_limited.then(explain).flatten()
+        })?;
+        let explained = explained.filter(|explanation| explanation.rollout.is_some());
+        Ok(explained.map_or_else(Default::default, |explained| (explained.rollout, explained.steps)))
     }
 
     /// Why an object is placed nowhere. `found` are the findings about it.

@@ -87,11 +87,11 @@ impl Session {
     /// one of them.
     fn subjects_of(&self, row: &Placement) -> Vec<ObjectRef> {
         let engine = self.build_engine();
-        let wrapped = engine
+        let carried = engine
             .control_plane(&row.dialect)
-            .map(|plane| plane.advice().wrapped_templates())
+            .map(|plane| plane.advice().carried_templates())
             .unwrap_or_default();
-        let around = wrapped.into_iter().filter(|(_, inner)| *inner == row.object).map(|(outer, _)| outer);
+        let around = carried.into_iter().filter(|one| one.object == row.object).map(|one| one.carrier);
         row.policy.iter().chain([&row.object]).cloned().chain(around).collect()
     }
 }

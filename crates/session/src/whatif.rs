@@ -80,8 +80,9 @@ impl Session {
     /// What a plan of this repo, with the replicas of its manifests, requests of each cluster, and what is left there.
     pub fn compute_usage(&self, plan: &Plan) -> Vec<PlannedUsage> {
         let earlier = Plan { placements: self.settings().previous.rows().to_vec(), ..Plan::default() };
-        let earlier = PreviousPlan::new(self.build_engine().count_replicas(&earlier));
-        capacity::compute_usage(self.repo(), self.clusters(), plan, &earlier)
+        let engine = self.build_engine();
+        let earlier = PreviousPlan::new(engine.count_replicas(&earlier));
+        capacity::compute_usage(&engine.index_templates(), self.clusters(), plan, &earlier)
     }
 
     /// Prepares scenarios over this session.

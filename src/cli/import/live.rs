@@ -33,7 +33,8 @@ impl ImportCommand {
         let session = args.open_session()?;
         let mut found = Vec::new();
         let mut import = self.to_import_options();
-        if importer.unnamed.is_none() && import.clusters.is_empty() {
+        let names_clusters = importer.unnamed.is_none() && importer.everywhere.is_none();
+        if names_clusters && import.clusters.is_empty() {
             match cluster_of(context, session.repo(), session.clusters()) {
                 Some(cluster) => import.clusters.push(cluster),
                 None => found.push(adopted_everywhere_finding(context)),

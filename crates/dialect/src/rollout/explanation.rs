@@ -16,6 +16,9 @@ pub struct RolloutExplanation {
     /// The stages by each strategy for staged updates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub staged: Vec<StagedRollout>,
+    /// The rollouts that follow decision groups and times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRollout>,
     /// What the placement's disruption budget allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eviction: Option<EvictionVerdict>,
@@ -80,6 +83,57 @@ pub struct PlacementStage {
     pub clusters: Vec<ClusterName>,
     /// How many clusters are updated at a time.
     pub max_concurrency: i64,
+}
+
+/// The rollout to the clusters of one placement, by decision groups and times.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupRollout {
+    /// The name of the placement.
+    pub placement: String,
+    /// The type of the strategy.
+    pub strategy: String,
+    /// Its limits in words.
+    pub limits: Vec<String>,
+    /// The phases in which a new template reaches the clusters, if every one succeeds.
+    pub phases: Vec<RolloutPhase>,
+    /// How far it is, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<GroupRolloutState>,
+    /// What is wrong with the strategy, so that nothing is rolled out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mistake: Option<String>,
+}
+
+/// A phase of a rollout: its clusters are updated at the same time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RolloutPhase {
+    /// The clusters.
+    pub clusters: Vec<ClusterName>,
+    /// Their decision groups in words, where these make the phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// How far a rollout is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupRolloutState {
+    /// The clusters that have the newest template.
+    pub updated: Vec<ClusterName>,
+    /// The clusters that are being updated.
+    pub updating: Vec<ClusterName>,
+    /// The clusters that fail, or have not succeeded in time.
+    pub failed: Vec<ClusterName>,
+    /// The clusters whose update begins now.
+    pub starting: Vec<ClusterName>,
+    /// The clusters that wait for others.
+    pub waiting: Vec<ClusterName>,
+    /// Whether more clusters have failed than may.
+    pub breached: bool,
+    /// After how many seconds it goes on by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recheck_seconds: Option<i64>,
 }
 
 /// Whether a disruption budget allows an eviction; while every cluster is available, unless the memory says how the

@@ -293,7 +293,7 @@ struct Attribution<'a> {
     edits: &'a [ChangeCause],
     by_object: HashMap<&'a ObjectRef, usize>,
     /// The edits of objects that contain a template, by the object in the clusters.
-    by_wrapped: HashMap<ObjectRef, usize>,
+    by_carrier: HashMap<ObjectRef, usize>,
     by_cluster: HashMap<&'a str, usize>,
     placements: HashMap<&'a ObjectRef, &'a PlacementChange>,
     /// The rows of both plans.
@@ -310,13 +310,13 @@ impl<'a> Attribution<'a> {
         let numbered = edits.iter().enumerate();
         let by_object: HashMap<&ObjectRef, usize> =
             numbered.filter_map(|(at, edit)| Some((edit.object.as_ref()?, at))).collect();
-        let mut by_wrapped = HashMap::new();
+        let mut by_carrier = HashMap::new();
         let mut by_cluster = HashMap::new();
         for side in sides {
-            let wrapped = side.engine.planes.iter().flat_map(|(_, plane)| plane.advice().wrapped_templates());
-            for (wrapper, object) in wrapped {
-                if let Some(at) = by_object.get(&wrapper) {
-                    by_wrapped.insert(object, *at);
+            let planes = side.engine.planes.iter();
+            for template in planes.flat_map(|(_, plane)| plane.advice().carried_templates()) {
+                if let Some(at) = by_object.get(&template.carrier) {
+                    by_carrier.insert(template.object, *at);
                 }
             }
             let configured = edits.iter().position(is_about_clusters);
@@ -331,7 +331,7 @@ impl<'a> Attribution<'a> {
         Self {
             edits,
             by_object,
-            by_wrapped,
+            by_carrier,
             by_cluster,
             placements: placements.iter().map(|change| (&change.object, change)).collect(),
             rows: sides.map(|side| side.plan.placements.iter().map(|row| (&row.object, row)).collect()),
@@ -404,7 +404,7 @@ impl<'a> Attribution<'a> {
 
     /// The edit of the document with the template of an object.
     fn template_of(&self, object: &ObjectRef) -> Option<usize> {
-        self.by_object.get(object).or_else(|| self.by_wrapped.get(object)).copied()
+        self.by_object.get(object).or_else(|| self.by_carrier.get(object)).copied()
     }
 
     /// The edits of the policies that send the objects of rows.

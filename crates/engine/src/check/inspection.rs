@@ -49,8 +49,7 @@ impl Inspection {
 impl Engine<'_> {
     /// Inspects the manifests of a plan. `kubernetes` is the release to check for, in place of those of the clusters.
     pub fn inspect_manifests(&self, plan: &Plan, kubernetes: Option<Minor>) -> Inspection {
-        let wrapped = self.wrapped_objects();
-        let wrapped = wrapped.iter().map(|(own, target)| (target, own)).collect();
+        let index = self.index_templates();
         let kinds = templates::RepoKinds::new(self.repo);
         let releases = ClusterReleases::new(self, plan, kubernetes);
         let LimitedResults { results, stopped_at } = self.limit.run_items(
@@ -69,7 +68,7 @@ impl Engine<'_> {
                         }
                     };
                     let mistakes = &mut all.mistakes;
-                    mistakes.extend(overrides::find_broken(self.repo, &kinds, &wrapped, object, &rendered));
+                    mistakes.extend(overrides::find_broken(self.repo, &kinds, &index, object, &rendered));
                     mistakes.extend(overrides::find_unserved(
                         self.repo,
                         &kinds,
@@ -78,7 +77,7 @@ impl Engine<'_> {
                         &variant.clusters,
                         &rendered,
                     ));
-                    mistakes.extend(workloads::runs_again(self.repo, &wrapped, object, &rendered.body));
+                    mistakes.extend(workloads::runs_again(self.repo, &index, object, &rendered.body));
                     rendered.changes.into_iter().for_each(|change| all.record_override(change));
                 }
                 all

@@ -1,7 +1,7 @@
 //! Overrides that make objects that an API server refuses, and paths and containers that do not exist.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::Value;
 
@@ -12,14 +12,14 @@ use federate_repo::Repo;
 
 use super::releases::ClusterReleases;
 use super::suggestions::{Suggestions, distinct_names};
-use super::templates::{RepoKinds, build_finding, find_template as template_of, schema_name};
+use super::templates::{RepoKinds, build_finding, schema_name};
+use crate::TemplateIndex;
 
-/// Problems of a manifest that its template does not have, at the override that causes each. `wrapped` has the
-/// federated objects by the objects that they are for.
+/// Problems of a manifest that its template does not have, at the override that causes each.
 pub(super) fn find_broken(
     repo: &Repo,
     kinds: &RepoKinds,
-    wrapped: &BTreeMap<&ObjectRef, &ObjectRef>,
+    index: &TemplateIndex<'_>,
     object: &ObjectRef,
     rendered: &RenderedManifest,
 ) -> Vec<Finding> {
@@ -28,7 +28,7 @@ pub(super) fn find_broken(
     }
     let mut found = find_renamed(repo, &rendered.changes, object);
     let template = repo.find_template(object).map(|template| Cow::Borrowed(&template.object.body));
-    let template = template.or_else(|| Some(Cow::Owned(template_of(repo, wrapped.get(object)?, object)?)));
+    let template = template.or_else(|| Some(Cow::Owned(index.find_carried(object)?.to_manifest()?)));
     let template = template.unwrap_or_default();
     let mut paths = rendered.changes.iter().flat_map(|change| &change.paths);
     let Some(kind) = kinds.get(&rendered.body) else { return found };
@@ -152,14 +152,9 @@ fn visit_texts(value: &Value, pointer: &mut String, see: &mut dyn FnMut(&str, &s
 }
 
 /// Adds the nearest path to a finding about an override whose path does not exist.
-pub(super) fn suggest_path(
-    repo: &Repo,
-    kinds: &RepoKinds,
-    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
-    failed: &mut Finding,
-) {
+pub(super) fn suggest_path(repo: &Repo, kinds: &RepoKinds, index: &TemplateIndex<'_>, failed: &mut Finding) {
     let (Some(origin), Some(id)) = (&failed.origin, &failed.object) else { return };
-    work::charge_items(repo.claimed.len() + wrapped.len());
+    work::charge_items(repo.claimed.len());
     if work::is_exceeded() {
         return;
     }
@@ -167,9 +162,8 @@ pub(super) fn suggest_path(
     let at = claimed.object.body.pointer(&failed.pointer);
     let Some(path) = at.and_then(|at| at.as_str().or_else(|| at.get("path")?.as_str())) else { return };
     let help = if path.starts_with('/') {
-        let own = wrapped.iter().find(|(_, target)| *target == id).map(|(own, _)| own);
         let template = repo.find_template(id).map(|template| template.object.body.clone());
-        let body = template.or_else(|| template_of(repo, own?, id));
+        let body = template.or_else(|| index.find_carried(id)?.to_manifest());
         body.and_then(|body| near_path(kinds.get(&body)?, &body, path)).or_else(|| near_metadata_path(path))
     } else {
         Some(format!("did you mean `/{}`?", path.trim_start_matches('.').replace('.', "/")))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use federate_apiserver::ResourceKind;
 use federate_apiserver::lint::{KUBERNETES_VERSION, Problem, ProblemEffect, find_problems};
@@ -10,19 +10,16 @@ use federate_kubernetes::kinds::find_scope;
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::schema::check_metadata;
 use federate_kubernetes::{Finding, Object, ObjectRef, Severity, work};
-use federate_repo::{Repo, Role};
+use federate_repo::Repo;
 
+use crate::TemplateIndex;
 use crate::work_limit::map_charged;
 
 /// The steps of checking a value.
 const STEPS_PER_VALUE: u64 = 10;
 
-/// The findings about templates, and about the templates in federated objects and envelopes.
-pub(super) fn find_refused(
-    repo: &Repo,
-    kinds: &RepoKinds,
-    wrapped: &BTreeMap<ObjectRef, ObjectRef>,
-) -> Vec<Finding> {
+/// The findings about templates, and about those in objects of control planes.
+pub(super) fn find_refused(repo: &Repo, kinds: &RepoKinds, index: &TemplateIndex<'_>) -> Vec<Finding> {
     let templates = map_charged(&repo.templates, |template| {
         let object = &template.object;
         if kinds.get(&object.body).is_none() {
@@ -32,15 +29,13 @@ pub(super) fn find_refused(
         problems.map(|problem| build_finding(object, problem, &schema_name(&object.id))).collect()
     });
     let mut found: Vec<Finding> = templates.into_iter().flatten().collect();
-    for claimed in &repo.claimed {
-        let object = &claimed.object;
-        for (pointer, body) in embedded_templates(object, claimed.role, wrapped) {
-            let id = Object::from_manifest(body.clone(), "").id;
-            let problems = kinds.find_problems(&body, &pointer).into_iter();
-            let by = schema_name(&id);
-            found.extend(problems.map(|problem| build_finding(object, problem, &by)));
-        }
-    }
+    let carried = map_charged(index.carried(), |template| {
+        let body = template.to_manifest().unwrap_or_default();
+        let problems = kinds.find_problems(&body, &template.pointer).into_iter();
+        let by = schema_name(&template.object);
+        problems.map(|problem| build_finding(template.carrier, problem, &by)).collect::<Vec<Finding>>()
+    });
+    found.extend(carried.into_iter().flatten());
     found
 }
 
@@ -72,24 +67,6 @@ pub(super) fn build_finding(object: &Object, problem: Problem, by: &str) -> Find
         Severity::Warning => Finding::warning(code, object, message),
     };
     Finding { help, ..finding.with_pointer(pointer) }
-}
-
-/// The templates in an object of a control plane: the pointer to each, and the object.
-fn embedded_templates(
-    object: &Object,
-    role: Role,
-    targets: &BTreeMap<ObjectRef, ObjectRef>,
-) -> Vec<(String, Value)> {
-    if let Some(target) = targets.get(&object.id) {
-        let body = wrapped_template(object, target);
-        return body.map(|body| ("/spec/template".to_owned(), body)).into_iter().collect();
-    }
-    let envelope = role == Role::Other && object.id.kind.ends_with("ResourceEnvelope");
-    let data = object.value_at(&["data"]).and_then(Value::as_object).filter(|_| envelope);
-    data.into_iter()
-        .flatten()
-        .map(|(key, body)| (format!("/data/{}", federate_kubernetes::pointer::escape(key)), body.clone()))
-        .collect()
 }
 
 /// The kinds that the repo defines, by kind and version.
@@ -131,20 +108,4 @@ impl RepoKinds {
         let own = self.0.values().flat_map(BTreeMap::values).filter(|kind| kind.group == group);
         own.map(|kind| (kind.kind.as_str(), kind.version.as_str())).collect()
     }
-}
-
-/// The template in a federated object, as the object that it is for.
-fn wrapped_template(object: &Object, target: &ObjectRef) -> Option<Value> {
-    let mut body = object.value_at(&["spec", "template"])?.as_object()?.clone();
-    body.insert("apiVersion".to_owned(), target.api_version.as_str().into());
-    body.insert("kind".to_owned(), target.kind.as_str().into());
-    let metadata = body.entry("metadata").or_insert_with(|| json!({}));
-    metadata.as_object_mut()?.insert("name".to_owned(), target.name.as_str().into());
-    Some(Value::Object(body))
-}
-
-/// The template in the federated object `own`, as the object that it is for.
-pub(super) fn find_template(repo: &Repo, own: &ObjectRef, target: &ObjectRef) -> Option<Value> {
-    let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == *own)?;
-    wrapped_template(&claimed.object, target)
 }

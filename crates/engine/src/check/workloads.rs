@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use federate_kubernetes::schema::{Cursor, find_nearest, find_similar};
 use federate_kubernetes::{Finding, Object, ObjectRef, work};
-
 use federate_repo::Repo;
 
 use super::suggestions::list_available;
+use crate::TemplateIndex;
 use crate::work_limit::map_charged;
 
 /// References in the spec of pods: the path of the name, and the kind. `*` stands for the items of a list.
@@ -48,10 +48,11 @@ const OTHER_REFERENCES: [(&str, &str, &str); 6] = [
 const POD_SPECS: [&str; 3] = ["spec", "spec/template/spec", "spec/jobTemplate/spec/template/spec"];
 
 /// The findings.
-pub(super) fn find_missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>) -> Vec<Finding> {
+pub(super) fn find_missing(repo: &Repo, index: &TemplateIndex<'_>) -> Vec<Finding> {
     let mut names = Names::default();
     let templates = repo.templates.iter().map(|template| &template.object.id);
-    for id in templates.chain(repo.claimed.iter().map(|claimed| &claimed.object.id)).chain(wrapped.values()) {
+    let carried = index.carried().iter().map(|template| &template.object);
+    for id in templates.chain(repo.claimed.iter().map(|claimed| &claimed.object.id)).chain(carried) {
         names.entry((&id.kind, id.namespace.as_deref())).or_default().insert(&id.name);
     }
     let found = map_charged(&repo.templates, |template| -> Vec<Finding> {
@@ -62,11 +63,10 @@ pub(super) fn find_missing(repo: &Repo, wrapped: &BTreeMap<ObjectRef, ObjectRef>
 }
 
 /// The finding about a Job that its cluster deletes when it has finished, so that the next apply creates it again. `body`
-/// is a manifest: some control planes leave the field out. `wrapped` has the federated objects by the objects that they
-/// are for.
+/// is a manifest: some control planes leave the field out.
 pub(super) fn runs_again(
     repo: &Repo,
-    wrapped: &BTreeMap<&ObjectRef, &ObjectRef>,
+    index: &TemplateIndex<'_>,
     object: &ObjectRef,
     body: &Value,
 ) -> Option<Finding> {
@@ -77,9 +77,8 @@ pub(super) fn runs_again(
     let seconds = body.pointer(FIELD).filter(|value| !value.is_null())?;
     let template = repo.find_template(object).map(|template| (&template.object, FIELD.to_owned()));
     let (source, pointer) = template.or_else(|| {
-        let own = wrapped.get(object)?;
-        let claimed = repo.claimed.iter().find(|claimed| claimed.object.id == **own)?;
-        Some((&claimed.object, format!("/spec/template{FIELD}")))
+        let template = index.find_carried(object)?;
+        Some((template.carrier, format!("{}{FIELD}", template.pointer)))
     })?;
     let message = format!(
         "the cluster deletes {object} {seconds} seconds after it has finished, and the next apply runs it again"

@@ -13,13 +13,14 @@ use jiff::Timestamp;
 use rayon::prelude::*;
 
 use super::ScenarioInput;
-use super::free_resources::RowRequests;
+use super::free_resources::{PodRequest, RowRequests};
 use super::variation::{OncePerPair, PlanVariation};
+use crate::capacity::template_requests;
 use crate::decision_groups::{
     GroupDecision, GroupedSubject, SharedRows, decide_groups, number_keys, row_address,
 };
 use crate::replicas::{self, ObjectReplicas};
-use crate::{Engine, EngineSettings};
+use crate::{Engine, EngineSettings, TemplateIndex};
 use federate_dialect::{
     ChangedRows, ClusterDependency, DecisionSubject, DialectDecisions, Dialects, PlacedClusters, Placement,
     Plan, PolicyPlanner, PreviousPlan, RowKey, TemplateReads,
@@ -46,6 +47,7 @@ pub struct Baseline<'s> {
     on: BTreeMap<&'s str, Vec<usize>>,
     /// What the object of each row has of replicas.
     replicas: Vec<ObjectReplicas>,
+    templates: TemplateIndex<'s>,
     /// What the pods of each row request; read when it is first needed.
     requests: OnceLock<RowRequests>,
 }
@@ -126,9 +128,10 @@ impl<'s> Baseline<'s> {
             }
         }
         let replicas = engine.object_replicas(engine.previous.rows());
+        let templates = TemplateIndex::new(repo, engine.list_carried_templates());
         drop(engine);
         let requests = OnceLock::new();
-        Self { dialects, repo, clusters, plan, settings, planes, rows, on, replicas, requests }
+        Self { dialects, repo, clusters, plan, settings, planes, rows, on, replicas, templates, requests }
     }
 
     /// The settings of the plan, with the plan itself as the previous one.
@@ -206,7 +209,12 @@ impl<'s> Baseline<'s> {
 
     /// What the pods of each row request.
     pub(super) fn row_requests(&self) -> &RowRequests {
-        self.requests.get_or_init(|| RowRequests::from_templates(self.repo, self.plan_rows()))
+        self.requests.get_or_init(|| RowRequests::from_templates(&self.templates, self.plan_rows()))
+    }
+
+    /// What a pod of an object requests.
+    pub(super) fn object_requests(&self, object: &ObjectRef) -> PodRequest {
+        template_requests(&self.templates, object)
     }
 
     /// The control planes over the repo and the inventory of a scenario.

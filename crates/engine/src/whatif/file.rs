@@ -8,6 +8,7 @@ use serde::Deserialize;
 use super::{
     ClusterMatcher, FailureDomain, ReplicaLoss, RunningObject, Scenario, ScenarioEvent, TimelineOptions,
 };
+use federate_dialect::Dialects;
 use federate_dialect::plan::API_VERSION;
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::selector::LabelSelector;
@@ -100,7 +101,7 @@ struct Expected {
 }
 
 /// Reads the scenarios of a file; other documents are ignored. The error has the line of its document.
-pub fn read_scenarios(bytes: &[u8]) -> Vec<Result<ScenarioFile, (u32, String)>> {
+pub fn read_scenarios(bytes: &[u8], dialects: Dialects) -> Vec<Result<ScenarioFile, (u32, String)>> {
     let documents = federate_yaml::read_stream(bytes).documents.into_iter();
     let is_scenario =
         |value: &serde_json::Value| value["apiVersion"] == API_VERSION && value["kind"] == "Scenario";
@@ -110,7 +111,8 @@ pub fn read_scenarios(bytes: &[u8]) -> Vec<Result<ScenarioFile, (u32, String)>> 
             let line = document.line;
             let read: Result<Document, _> = serde_path_to_error::deserialize(document.value);
             let read = read.map_err(|e| format!("`{}`: {}", e.path(), e.inner()));
-            read.and_then(|document| ScenarioFile::from_document(document, line)).map_err(|why| (line, why))
+            read.and_then(|document| ScenarioFile::from_document(document, line, dialects))
+                .map_err(|why| (line, why))
         })
         .collect()
 }
@@ -121,7 +123,7 @@ pub fn may_hold_scenarios(bytes: &[u8]) -> bool {
 }
 
 impl ScenarioFile {
-    fn from_document(document: Document, line: u32) -> Result<Self, String> {
+    fn from_document(document: Document, line: u32, dialects: Dialects) -> Result<Self, String> {
         let Spec { each, pairs, events, gates, at, expect } = document.spec;
         let each = each.map(|unit| unit_of(&unit)).transpose()?.map(|unit| (unit, pairs));
         if let Some(unknown) = gates.keys().find(|gate| *gate != "Failover") {
@@ -130,7 +132,7 @@ impl ScenarioFile {
             ));
         }
         let failover = gates.get("Failover").copied().unwrap_or(false);
-        let scenario = events.into_scenario()?;
+        let scenario = events.into_scenario(dialects)?;
         if scenario.events.is_empty() && each.is_none() {
             return Err("`spec`: the scenario is empty: add `events`, or `each: cluster`".to_owned());
         }
@@ -149,7 +151,7 @@ fn unit_of(text: &str) -> Result<FailureDomain, String> {
 }
 
 impl Events {
-    fn into_scenario(self) -> Result<Scenario, String> {
+    fn into_scenario(self, dialects: Dialects) -> Result<Scenario, String> {
         let mut events = Vec::new();
         let mut add = |texts: Vec<String>, read: &dyn Fn(&str) -> Result<ScenarioEvent, String>| {
             for text in texts {
@@ -159,8 +161,8 @@ impl Events {
         };
         add(self.label, &ScenarioEvent::parse_label)?;
         add(self.capacity, &ScenarioEvent::parse_capacity)?;
-        add(self.taint, &ScenarioEvent::parse_taint)?;
-        add(self.untaint, &ScenarioEvent::parse_untaint)?;
+        add(self.taint, &|text| ScenarioEvent::parse_taint(text, dialects))?;
+        add(self.untaint, &|text| ScenarioEvent::parse_untaint(text, dialects))?;
         add(self.scale, &ScenarioEvent::parse_scale)?;
         add(self.lose, &|text| ClusterMatcher::parse(text).map(ScenarioEvent::Lose))?;
         add(self.remove, &|text| ClusterMatcher::parse(text).map(ScenarioEvent::Remove))?;

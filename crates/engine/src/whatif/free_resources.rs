@@ -13,11 +13,11 @@ use serde::Serialize;
 use super::Baseline;
 use super::losses::ScenarioState;
 use super::variation::{OncePerPair, RowPair};
+use crate::TemplateIndex;
 use crate::capacity::{self, amount_in_words};
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{Placement, RowKey};
 use federate_kubernetes::quantity::Quantity;
-use federate_repo::Repo;
 
 /// The free part of a resource of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -49,9 +49,9 @@ pub(super) struct RowRequests {
 
 impl RowRequests {
     /// Reads the requests from the templates.
-    pub(super) fn from_templates(repo: &Repo, rows: &[Placement]) -> Self {
+    pub(super) fn from_templates(templates: &TemplateIndex<'_>, rows: &[Placement]) -> Self {
         let all: Vec<PodRequest> =
-            rows.par_iter().map(|row| capacity::template_requests(repo, &row.object)).collect();
+            rows.par_iter().map(|row| capacity::template_requests(templates, &row.object)).collect();
         let mut known: HashMap<&PodRequest, usize> = HashMap::new();
         let mut of_row = Vec::with_capacity(all.len());
         for request in &all {
@@ -97,8 +97,7 @@ fn compute_used<'s>(
         let (times, difference) = differences.get_or_compute(pair, (number, replicas.clone()), difference);
         *times += 1;
         if number.is_none() && !difference.is_empty() {
-            let request =
-                baseline.find_object(&key).map(|object| capacity::template_requests(baseline.repo, object));
+            let request = baseline.find_object(&key).map(|object| baseline.object_requests(object));
             add_used(&mut used, difference, request.as_ref(), 1);
         }
     }

@@ -1,12 +1,10 @@
 //! Parses events in the notation of the command line.
 
 use super::{ClusterMatcher, NewCapacity, ReplicaChange, ScenarioEvent, WorkloadRef};
+use federate_dialect::Dialects;
 use federate_kubernetes::Taint;
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::selector::{self, LabelSelector};
-
-const TAINT_EFFECTS: [&str; 6] =
-    ["NoSchedule", "PreferNoSchedule", "NoExecute", "NoSelect", "PreferNoSelect", "NoSelectIfNew"];
 
 impl ClusterMatcher {
     /// Parses a cluster name, or a selector in the notation of `kubectl -l`.
@@ -23,30 +21,31 @@ impl ClusterMatcher {
 }
 
 impl ScenarioEvent {
-    /// Parses `CLUSTER=KEY[=VALUE]:EFFECT`.
+    /// Parses `CLUSTER=KEY[=VALUE]:EFFECT` with an effect of one of the dialects.
     ///
     /// # Errors
     ///
     /// The reason why the text is invalid.
-    pub fn parse_taint(text: &str) -> Result<Self, String> {
+    pub fn parse_taint(text: &str, dialects: Dialects) -> Result<Self, String> {
         let (selection, taint) = split_target(text, "KEY[=VALUE]:EFFECT")?;
-        match parse_taint(taint).filter(|taint| !taint.effect.is_empty()) {
+        let effects = dialects.taint_effects();
+        match parse_taint(taint, &effects).filter(|taint| !taint.effect.is_empty()) {
             Some(taint) => Ok(Self::Taint(selection, taint)),
-            None => Err(format!(
-                "`{text}` is not CLUSTER=KEY[=VALUE]:EFFECT with one of {}",
-                TAINT_EFFECTS.join(", ")
-            )),
+            None => {
+                Err(format!("`{text}` is not CLUSTER=KEY[=VALUE]:EFFECT with one of {}", effects.join(", ")))
+            }
         }
     }
 
-    /// Parses `CLUSTER=KEY[:EFFECT]`.
+    /// Parses `CLUSTER=KEY[:EFFECT]` with an effect of one of the dialects.
     ///
     /// # Errors
     ///
     /// The reason why the text is invalid.
-    pub fn parse_untaint(text: &str) -> Result<Self, String> {
+    pub fn parse_untaint(text: &str, dialects: Dialects) -> Result<Self, String> {
         let (selection, taint) = split_target(text, "KEY[:EFFECT]")?;
-        let taint = parse_taint(taint).ok_or_else(|| format!("`{text}` is not CLUSTER=KEY[:EFFECT]"))?;
+        let taint = parse_taint(taint, &dialects.taint_effects());
+        let taint = taint.ok_or_else(|| format!("`{text}` is not CLUSTER=KEY[:EFFECT]"))?;
         Ok(Self::Untaint(selection, taint))
     }
 
@@ -120,11 +119,10 @@ fn split_target<'t>(text: &'t str, value: &str) -> Result<(ClusterMatcher, &'t s
 }
 
 /// Parses `KEY[=VALUE][:EFFECT]`. `None` if the key or the effect is invalid.
-fn parse_taint(text: &str) -> Option<Taint> {
+fn parse_taint(text: &str, effects: &[&str]) -> Option<Taint> {
     let (taint, effect) = text.rsplit_once(':').unwrap_or((text, ""));
     let (key, value) = taint.split_once('=').unwrap_or((taint, ""));
-    let valid =
-        selector::invalid_key(key).is_none() && (effect.is_empty() || TAINT_EFFECTS.contains(&effect));
+    let valid = selector::invalid_key(key).is_none() && (effect.is_empty() || effects.contains(&effect));
     valid.then(|| Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
 }
 

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use super::free_resources::PodRequest;
 use super::timeline::{StagePlanner, Timeline, TimelineRun};
-use crate::capacity::template_requests;
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{MigrationOutcome, Placement, PodCount, PodCounts, RowKey};
 use federate_kubernetes::{Capacity, Cluster, ClusterName};
@@ -168,8 +167,7 @@ fn collect_entries<'t>(
     for key in keys {
         let Some(object) = baseline.find_object(&key) else { continue };
         let request = baseline.row_requests().of_key(&key);
-        let request =
-            request.map_or_else(|| Cow::Owned(template_requests(baseline.repo, object)), Cow::Borrowed);
+        let request = request.map_or_else(|| Cow::Owned(baseline.object_requests(object)), Cow::Borrowed);
         let ran = by_cluster(baseline.find_row(&key), &baseline.object_replicas(&key));
         let desired = by_cluster(after.plan.find_row(baseline, &key), &after.object_replicas(baseline, &key));
         let counted = before.get(&key);

@@ -24,7 +24,7 @@ fn applied(events: Vec<ScenarioEvent>) -> Result<Vec<Cluster>, String> {
 #[test]
 fn events_are_parsed_from_the_command_line() {
     for wrong in ["a", "a=k", "a=k:Never", "(region=eu", "=:NoSchedule"] {
-        assert!(ScenarioEvent::parse_taint(wrong).is_err(), "{wrong}");
+        assert!(ScenarioEvent::parse_taint(wrong, DIALECTS).is_err(), "{wrong}");
     }
     for wrong in ["a=50", "a=-5%", "a=cpu", "a=cpu=x"] {
         assert!(ScenarioEvent::parse_capacity(wrong).is_err(), "{wrong}");
@@ -33,7 +33,7 @@ fn events_are_parsed_from_the_command_line() {
         assert!(ScenarioEvent::parse_scale(wrong).is_err(), "{wrong}");
     }
     let Ok(ScenarioEvent::Taint(ClusterMatcher::Matching(..), taint)) =
-        ScenarioEvent::parse_taint("(region=eu)=k=v:NoExecute")
+        ScenarioEvent::parse_taint("(region=eu)=k=v:NoExecute", DIALECTS)
     else {
         panic!("not a taint")
     };

@@ -44,6 +44,7 @@ pub(super) fn explain_rollout(
         next: next_hub_round(subject, &bindings, now, behaviour),
         staged: strategies.map(|strategy| staged_rollout(strategy, decision, behaviour)).collect(),
         eviction: budget.and_then(|budget| eviction_verdict(&subject.object, budget, decision, &bindings)),
+        groups: Vec::new(),
         waves: waves
             .map(|(wave, objects)| Wave { wave, objects: objects.into_iter().cloned().collect() })
             .collect(),

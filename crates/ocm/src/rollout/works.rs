@@ -13,7 +13,7 @@ use serde_json::Value;
 use federate_kubernetes::selector::invalid_value;
 use federate_kubernetes::{ClusterName, Labels, Object};
 
-use crate::api::work::ReplicaSetSpec;
+use crate::api::work::{PlacementReference, ReplicaSetSpec};
 use crate::report::PlacementReport;
 use crate::works::{PLACEMENT_NAME_LABEL, SET_LABEL, placement_id, work_label};
 use federate_dialect::rollout::{ClusterUpdate, UpdateState};
@@ -155,6 +155,11 @@ impl WorkStatus<'_> {
         }
     }
 
+    fn to_update(&self, cluster: ClusterName) -> ClusterUpdate {
+        let (state, since) = self.read();
+        ClusterUpdate { cluster, state, since }
+    }
+
     fn summarize(&self) -> WorkSummary {
         let count = |kind| usize::from(self.is_true(kind));
         WorkSummary {
@@ -165,6 +170,45 @@ impl WorkStatus<'_> {
             progressing: count("Progressing"),
         }
     }
+}
+
+/// The works of a set among objects.
+pub(crate) fn list_works<'w>(set: &Object, objects: impl Iterator<Item = &'w Object>) -> Vec<&'w Object> {
+    let own = work_label(&set.id);
+    objects.filter(|work| work.label(SET_LABEL) == Some(&own)).collect()
+}
+
+/// How far the clusters of a reference are that have the template of the set. `works` are those of the set.
+pub(crate) fn read_updates(
+    set: &Object,
+    reference: &PlacementReference,
+    works: &[&Object],
+) -> Vec<ClusterUpdate> {
+    let template = read_template(set);
+    let current = find_current(&reference.name, &template, works.iter().copied());
+    current.into_iter().map(|(cluster, work)| WorkStatus { work }.to_update(cluster)).collect()
+}
+
+/// The template of a set, with its defaults.
+fn read_template(set: &Object) -> Value {
+    template_with_defaults(set.value_at(&["spec", "manifestWorkTemplate"]).cloned().unwrap_or(Value::Null))
+}
+
+/// The works of a placement that have the template, by cluster.
+fn find_current<'w>(
+    placement: &str,
+    template: &Value,
+    works: impl Iterator<Item = &'w Object>,
+) -> BTreeMap<ClusterName, &'w Object> {
+    let is_current = |work: &&Object| {
+        let spec = template_with_defaults(work.value_at(&["spec"]).cloned().unwrap_or(Value::Null));
+        spec == *template
+    };
+    works
+        .filter(|work| work.label(PLACEMENT_NAME_LABEL) == Some(placement))
+        .filter(is_current)
+        .map(|work| (cluster_of(work), work))
+        .collect()
 }
 
 /// Reconciles a set of works once. `placements` are the reports about all placements, and `works` all works of the hub.
@@ -178,7 +222,7 @@ pub(crate) fn reconcile_set(
     let spec =
         Option::<ReplicaSetSpec>::deserialize(spec).map_err(|error| error.to_string())?.unwrap_or_default();
     let own = work_label(&set.id);
-    let works: Vec<&Object> = works.iter().filter(|work| work.label(SET_LABEL) == Some(&own)).collect();
+    let works = list_works(set, works.iter());
     let mut result = SetReconciliation::default();
     if set.is_deleting() {
         result.actions = works.iter().map(|work| delete_work(work)).collect();
@@ -189,8 +233,7 @@ pub(crate) fn reconcile_set(
         result.conditions.push(("ManifestworkApplied", false, "NotAsExpected"));
         return Ok(result);
     }
-    let template = set.value_at(&["spec", "manifestWorkTemplate"]).cloned().unwrap_or(Value::Null);
-    let template = template_with_defaults(template);
+    let template = read_template(set);
     let is_referred = |name: &str| spec.placements.iter().any(|reference| reference.name == name);
     let (kept, dropped): (Vec<&Object>, Vec<&Object>) =
         works.iter().copied().partition(|work| work.label(PLACEMENT_NAME_LABEL).is_some_and(is_referred));
@@ -209,18 +252,10 @@ pub(crate) fn reconcile_set(
             return Ok(result);
         };
         wanted += report.selected;
-        let is_current = |work: &Object| {
-            let spec = template_with_defaults(work.value_at(&["spec"]).cloned().unwrap_or(Value::Null));
-            spec == template
-        };
         let of_reference =
             || kept.iter().copied().filter(|work| work.label(PLACEMENT_NAME_LABEL) == Some(&reference.name));
-        let current: BTreeMap<ClusterName, &Object> =
-            of_reference().filter(|work| is_current(work)).map(|work| (cluster_of(work), work)).collect();
-        let states = current.iter().map(|(cluster, work)| {
-            let (state, since) = WorkStatus { work }.read();
-            ClusterUpdate { cluster: cluster.clone(), state, since }
-        });
+        let current = find_current(&reference.name, &template, of_reference());
+        let states = current.iter().map(|(cluster, work)| WorkStatus { work }.to_update(cluster.clone()));
         let states: Vec<ClusterUpdate> = states.collect();
         succeeded += states.iter().filter(|state| state.state == UpdateState::Updated).count();
         let rollout = reference.strategy.advance(&report.groups, &states, now)?;

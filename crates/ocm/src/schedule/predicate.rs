@@ -48,7 +48,7 @@ struct ClusterScores<'c> {
 
 impl ScoreSource for ClusterScores<'_> {
     fn scores(&self, name: &str) -> Option<CelValue> {
-        let status = self.hub.scores.find(self.cluster, name)?;
+        let status = self.hub.scores.find(self.hub.fleet.index(self.cluster)?, name)?;
         let scores = status.scores.iter().map(|score| json!({"name": score.name, "value": score.value}));
         Some(CelValue::from_json(&scores.collect()))
     }

@@ -45,19 +45,21 @@ pub(crate) fn run_queue(
             break;
         }
         let evaluation = evaluate(hub, subject, &run.decisions, &usage);
-        let old = run.decisions.of(&subject.key).to_vec();
-        let mut sorted = old.clone();
+        let old = run.decisions.of(&subject.key);
+        let mut sorted: Vec<&ClusterName> = old.iter().collect();
         sorted.sort();
-        let mut new = sorted.clone();
+        let mut selected = sorted.clone();
         if !evaluation.keeps_decisions() {
-            new = evaluation.decided().cloned().collect();
-            new.sort();
-            // The first record of decisions is a change, even if it is empty.
-            if sorted != new || !run.decisions.has(&subject.key) {
-                usage.replace(hub, &old, &new);
-                run.decisions.set(subject.key.clone(), new.clone());
-                queue.push_back(at);
-            }
+            selected = evaluation.decided().collect();
+            selected.sort();
+        }
+        let new: Vec<ClusterName> = selected.iter().copied().cloned().collect();
+        // The first record of decisions is a change, even if it is empty.
+        let is_first = !run.decisions.has(&subject.key);
+        if !evaluation.keeps_decisions() && (is_first || sorted != selected) {
+            usage.replace(hub, old, &new);
+            run.decisions.set(subject.key.clone(), new.clone());
+            queue.push_back(at);
         }
         run.history.push((at, new));
         run.evaluations[at] = Some(evaluation);

@@ -6,11 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::{ClusterName, Object, work};
 
-use crate::api::{AddOnCoordinate, PrioritizerPolicy, ScoreCoordinate, ScoreStatus};
+use crate::api::{AddOnCoordinate, NamedScore, PrioritizerPolicy, ScoreCoordinate, ScoreStatus};
+use crate::fleet::Fleet;
 use crate::memory::Decisions;
 use crate::schedule::Hub;
 
@@ -162,10 +165,9 @@ impl PrioritizerScores {
 /// What prioritizers read.
 pub(super) struct ScoreContext<'c> {
     pub hub: &'c Hub<'c>,
-    /// Whether each cluster is in the placement's earlier decisions.
-    pub own: &'c [bool],
-    /// The clusters of these decisions.
-    pub own_names: &'c [ClusterName],
+    /// The placement's earlier decisions.
+    pub own: &'c Usage,
+    /// All decisions.
     pub usage: &'c Usage,
 }
 
@@ -183,7 +185,7 @@ impl ScoreContext<'_> {
         match prioritizer {
             Prioritizer::Balance => self.score_balance(passed),
             Prioritizer::Steady => {
-                let is_own = |cluster: &usize| self.own.get(*cluster).copied().unwrap_or_default();
+                let is_own = |cluster: &usize| self.own.has(*cluster);
                 passed.iter().map(|cluster| Some(if is_own(cluster) { MAX_SCORE } else { 0 })).collect()
             }
             Prioritizer::Allocatable(resource) => self.score_allocatable(*resource, passed),
@@ -200,7 +202,7 @@ impl ScoreContext<'_> {
         reason = "as the hub computes it"
     )]
     fn score_balance(&self, passed: &[usize]) -> Vec<Option<i64>> {
-        let counts = self.usage.without(self.hub, self.own_names);
+        let counts = self.usage.without(self.own);
         let score = |cluster: &usize| match counts.of_cluster(*cluster) {
             0 => MAX_SCORE,
             count => 2 * (MAX_SCORE as f64 * (0.5 - count as f64 / counts.max as f64)) as i64,
@@ -229,38 +231,52 @@ impl ScoreContext<'_> {
     }
 
     fn score_add_on(&self, wanted: &AddOnCoordinate, cluster: usize, expired: &mut BTreeSet<String>) -> i64 {
-        let Some(member) = self.hub.fleet.members.get(cluster) else { return 0 };
-        let name = &*member.cluster.name;
-        let Some(status) = self.hub.scores.find(name, &wanted.resource) else { return 0 };
-        let end = status.valid_until.parse::<jiff::Timestamp>().ok();
-        if self.hub.now.zip(end).is_some_and(|(now, end)| end < now) {
+        let Some(reported) = self.hub.scores.find(cluster, &wanted.resource) else { return 0 };
+        if self.hub.now.zip(reported.valid_until).is_some_and(|(now, end)| end < now) {
+            let name = self.hub.fleet.members.get(cluster).map_or("", |member| &*member.cluster.name);
             expired.insert(format!("{name}/{}", wanted.resource));
             return 0;
         }
-        status.scores.iter().find(|score| score.name == wanted.score).map_or(0, |score| score.value)
+        reported.scores.iter().find(|score| score.name == wanted.score).map_or(0, |score| score.value)
     }
 }
 
-/// The scores that add-ons report, by cluster and name.
+/// The scores that an add-on reports about a cluster.
+#[derive(Debug)]
+pub(crate) struct ReportedScores {
+    /// When they end, if they do.
+    valid_until: Option<Timestamp>,
+    /// The scores.
+    pub scores: Vec<NamedScore>,
+}
+
+/// The scores that add-ons report, by name and by the index of the cluster.
 #[derive(Debug, Default)]
-pub(crate) struct AddOnScores<'a>(BTreeMap<&'a str, BTreeMap<&'a str, ScoreStatus>>);
+pub(crate) struct AddOnScores<'a>(BTreeMap<&'a str, Vec<Option<ReportedScores>>>);
 
 impl<'a> AddOnScores<'a> {
     /// Reads the scores among objects.
-    pub(crate) fn read(objects: impl Iterator<Item = &'a Object>) -> Self {
-        let mut scores: BTreeMap<&str, BTreeMap<&str, ScoreStatus>> = BTreeMap::new();
+    pub(crate) fn read(objects: impl Iterator<Item = &'a Object>, fleet: &Fleet<'_>) -> Self {
+        let mut scores: BTreeMap<&str, Vec<Option<ReportedScores>>> = BTreeMap::new();
         for object in objects {
             let status = object.value_at(&["status"]).unwrap_or(&Value::Null);
-            let status = serde::Deserialize::deserialize(status).ok().flatten().unwrap_or_default();
-            let of_cluster = scores.entry(object.id.namespace.as_deref().unwrap_or_default()).or_default();
-            of_cluster.insert(object.id.name.as_str(), status);
+            let status: Option<ScoreStatus> = Deserialize::deserialize(status).ok().flatten();
+            let ScoreStatus { valid_until, scores: list } = status.unwrap_or_default();
+            let Some(index) = object.id.namespace.as_deref().and_then(|name| fleet.index(name)) else {
+                continue;
+            };
+            let of_name = scores.entry(object.id.name.as_str()).or_default();
+            if of_name.len() <= index {
+                of_name.resize_with(fleet.members.len(), || None);
+            }
+            of_name[index] = Some(ReportedScores { valid_until: valid_until.parse().ok(), scores: list });
         }
         Self(scores)
     }
 
     /// The scores of a cluster under a name.
-    pub(crate) fn find(&self, cluster: &str, name: &str) -> Option<&ScoreStatus> {
-        self.0.get(cluster)?.get(name)
+    pub(crate) fn find(&self, cluster: usize, name: &str) -> Option<&ReportedScores> {
+        self.0.get(name)?.get(cluster)?.as_ref()
     }
 }
 
@@ -289,16 +305,27 @@ impl OtherUsage {
 impl Usage {
     /// Counts all decisions.
     pub(super) fn count(hub: &Hub<'_>, decisions: &Decisions) -> Self {
-        let mut usage = Self { counts: vec![0; hub.fleet.members.len()], others: BTreeMap::new() };
+        let mut usage = Self::none(hub);
         for (_, names) in decisions.iter() {
             usage.add(hub, names, 1);
         }
         usage
     }
 
+    /// Counts the decisions of one placement.
+    pub(super) fn of_placement(hub: &Hub<'_>, names: &[ClusterName]) -> Self {
+        let mut usage = Self::none(hub);
+        usage.add(hub, names, 1);
+        usage
+    }
+
+    fn none(hub: &Hub<'_>) -> Self {
+        Self { counts: vec![0; hub.fleet.members.len()], others: BTreeMap::new() }
+    }
+
     fn add(&mut self, hub: &Hub<'_>, names: &[ClusterName], times: i64) {
-        for name in names {
-            match hub.fleet.index(name) {
+        for (name, index) in names.iter().zip(hub.fleet.indexes(names)) {
+            match index {
                 Some(index) => self.counts[index] += times,
                 None => *self.others.entry(name.clone()).or_default() += times,
             }
@@ -311,11 +338,16 @@ impl Usage {
         self.add(hub, new, 1);
     }
 
+    /// Whether a cluster stands in a decision.
+    pub(super) fn has(&self, cluster: usize) -> bool {
+        self.counts.get(cluster).is_some_and(|count| *count > 0)
+    }
+
     /// The usage without these decisions.
-    fn without(&self, hub: &Hub<'_>, names: &[ClusterName]) -> OtherUsage {
-        let mut other = self.clone();
-        other.add(hub, names, -1);
-        let max = other.counts.iter().chain(other.others.values()).copied().max().unwrap_or(0);
-        OtherUsage { counts: other.counts, max }
+    fn without(&self, own: &Self) -> OtherUsage {
+        let counts: Vec<i64> = self.counts.iter().zip(&own.counts).map(|(all, own)| all - own).collect();
+        let others = self.others.iter().map(|(name, all)| all - own.others.get(name).unwrap_or(&0));
+        let max = counts.iter().copied().chain(others).max().unwrap_or(0);
+        OtherUsage { counts, max }
     }
 }
