@@ -98,7 +98,7 @@ impl Recorder {
             earliest = earliest.min(write.at);
             write.at = earliest;
         }
-        writes.retain(|write| !["marker", "kube-root-ca.crt"].contains(&write.key.name.as_str()));
+        writes.retain(|write| ![MARKER, "kube-root-ca.crt"].contains(&write.key.name.as_str()));
         writes
     }
 }

@@ -293,10 +293,13 @@ impl Decider for SessionDecider<'_> {
             || Health::unknown(""),
             |ObjectOrigin { dialect, is_placed }| {
                 let own = self.deciding.engine.evaluate_health(dialect.name(), object);
-                own.unwrap_or_else(|| match is_placed {
-                    true => dialect.members().assess_health(object, self.config),
-                    // It is no object of a control plane.
-                    false => Health::unknown(""),
+                own.unwrap_or_else(|| {
+                    if *is_placed {
+                        dialect.members().assess_health(object, self.config)
+                    } else {
+                        // It is no object of a control plane.
+                        Health::unknown("")
+                    }
                 })
             },
         );
