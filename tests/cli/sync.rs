@@ -427,3 +427,37 @@ fn the_work_of_a_round_has_a_limit() {
     assert!(ran.out.contains("takes more than 1 steps, --work-limit"), "{ran:#?}");
     origin.once().code(0);
 }
+
+#[test]
+fn syncs_in_files_are_listed_by_their_state() {
+    let origin = Origin::new();
+    origin.once().code(0);
+    let main = origin.tip("main");
+    let ran = origin.sandbox.run("sync get --state state").code(0);
+    let lines: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines.len(), 2, "{ran:#?}");
+    assert_eq!(lines[1][..4], ["default", "web", "True", &format!("main@sha1:{}", &main[..8])], "{ran:#?}");
+    origin.files.write("web.yaml", "a: [");
+    origin.push("broken");
+    origin.once().code(2);
+    let row = &json(&origin.sandbox.run("sync get web --state state -o json").code(0).out)[0];
+    assert_eq!((&row["name"], &row["ready"]), (&"web".into(), &"False".into()), "{row:#}");
+    assert!(row["message"].as_str().unwrap().contains("web.yaml:1"), "{row:#}");
+    let history = json(&origin.sandbox.run("sync history web --state state -o json").code(0).out);
+    let reasons: Vec<&str> = history["history"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["reason"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasons, ["BuildFailed", "ReconciliationSucceeded"], "{history:#}");
+    assert_eq!(history["history"][1]["revision"], format!("main@sha1:{main}"));
+    let ran = origin.sandbox.run("sync history web --state state").code(0);
+    assert!(ran.out.starts_with("TIME") && ran.out.contains(&main), "{ran:#?}");
+    let ran = origin.sandbox.run("sync get --state elsewhere").code(2);
+    assert!(ran.err.contains("elsewhere"), "{ran:#?}");
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}

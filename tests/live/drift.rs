@@ -544,3 +544,44 @@ fn quantities_in_another_spelling_are_unchanged() {
         }
     }
 }
+
+#[test]
+fn a_full_report_separates_people_controllers_and_defaults() {
+    let sandbox = Sandbox::anywhere(&["m1"]);
+    sandbox.apply("").code(0);
+    edit(
+        &sandbox,
+        "kubectl-edit",
+        WEB,
+        &json!({"metadata": {"labels": {"by": "hand"}}, "spec": {"replicas": 7}}),
+    );
+    edit(&sandbox, "autoscaler", WEB, &json!({"metadata": {"annotations": {"by": "controller"}}}));
+    let ran = sandbox.run("drift", "--full").code(1);
+    let begin = ran.out.find("Deployment shop/web").unwrap_or_else(|| panic!("{ran:#?}"));
+    let lines: Vec<&str> = ran.out[begin..].lines().map(str::trim).collect();
+    let place = |text: &str| {
+        lines.iter().position(|line| line.starts_with(text)).unwrap_or_else(|| panic!("{text}: {ran:#?}"))
+    };
+    let order = [
+        "people:",
+        "/metadata/labels/by: not rendered → live \"hand\", added by kubectl-edit at 20",
+        "controllers:",
+        "/metadata/annotations",
+        "defaults and the API server:",
+        "/spec/progressDeadlineSeconds: not rendered → live 600",
+    ];
+    assert!(order.map(place).is_sorted(), "{ran:#?}");
+    // The controller manager of a real cluster adds its own beside it.
+    assert!(lines[place("/metadata/annotations")].contains(", added by "), "{ran:#?}");
+    let people = place("people:")..place("controllers:");
+    assert!(
+        people.contains(&place("/spec/replicas: rendered 2 → live 7, changed by kubectl-edit")),
+        "{ran:#?}"
+    );
+    // Otherwise only what is drift is shown.
+    let short = sandbox.run("drift", "").code(1);
+    assert!(
+        short.out.contains("/metadata/labels/by") && !short.out.contains("/metadata/annotations"),
+        "{short:#?}"
+    );
+}

@@ -18,6 +18,28 @@ impl Sandbox {
         if !self.makes_pods(cluster) {
             return self.set_pod_counts(cluster, replicas, replicas, replicas);
         }
+        let counts = ["replicas", "updatedReplicas", "availableReplicas"];
+        self.start_until(cluster, WEB, |status| counts.iter().all(|count| status[count] == replicas));
+    }
+
+    /// Lets all pods be ready until the status of a workload has these numbers; where no controller makes pods, the status is
+    /// written.
+    #[track_caller]
+    pub(crate) fn reach_status(&self, cluster: &str, path: &str, wanted: &Value) {
+        if !self.makes_pods(cluster) {
+            let mut status = wanted.clone();
+            status["observedGeneration"] = self.get(cluster, path)["metadata"]["generation"].clone();
+            return self.edit(cluster, "controller", &format!("{path}/status"), &json!({"status": status}));
+        }
+        self.start_until(cluster, path, |status| {
+            let mut numbers = wanted.as_object().unwrap().iter().filter(|(_, value)| value.is_number());
+            numbers.all(|(name, value)| status[name].as_i64().unwrap_or(0) == *value)
+        });
+    }
+
+    /// Lets all pods be ready until a workload's controller has written such a status.
+    #[track_caller]
+    fn start_until(&self, cluster: &str, path: &str, is_reached: impl Fn(&Value) -> bool) {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
             for pod in self.get(cluster, PODS)["items"].as_array().unwrap() {
@@ -31,9 +53,9 @@ impl Sandbox {
                 // A pod of a former revision may be gone meanwhile.
                 self.ask(cluster, "PATCH", &path, "kubelet", "application/merge-patch+json", &ready);
             }
-            let status = self.get(cluster, WEB)["status"].clone();
-            let counts = ["replicas", "updatedReplicas", "availableReplicas"];
-            if counts.iter().all(|count| status[count] == replicas) {
+            let workload = self.get(cluster, path);
+            let status = &workload["status"];
+            if status["observedGeneration"] == workload["metadata"]["generation"] && is_reached(status) {
                 return;
             }
             assert!(Instant::now() < end, "{cluster}: {status}");

@@ -17,6 +17,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use crate::writes::KnownNames;
+
 /// Names the kubeconfig.
 const VARIABLE: &str = "FEDERATE_TEST_KUBECONFIG";
 /// How long a controller manager may take to show that there is one.
@@ -112,9 +114,22 @@ impl Real {
 
     /// Text with the names that the tests know.
     pub(crate) fn known(&self, text: &str) -> String {
-        text.replace(&format!("{}.example.com", self.name), "example.com")
-            .replace(&format!("{}-system", self.name), "federate-system")
-            .replace(&self.name, "shop")
+        known(&self.name, text)
+    }
+
+    /// The same for what lives longer than this.
+    pub(crate) fn names(&self) -> KnownNames {
+        let name = self.name.clone();
+        Box::new(move |text| known(&name, text))
+    }
+
+    pub(crate) fn client(&self, cluster: &str) -> kube::Client {
+        self.clients[cluster].clone()
+    }
+
+    /// Runs something until the test ends.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
     }
 
     /// The inventory's parent, for the command line.
@@ -264,6 +279,13 @@ impl Real {
             self.request(cluster, "PUT", &format!("{path}/finalize"), "application/json", &last);
         }
     }
+}
+
+/// Text with the names that the tests know, by that of a test.
+fn known(name: &str, text: &str) -> String {
+    text.replace(&format!("{name}.example.com"), "example.com")
+        .replace(&format!("{name}-system"), "federate-system")
+        .replace(name, "shop")
 }
 
 impl Drop for Real {

@@ -53,21 +53,33 @@ impl Sandbox {
 
     /// Writes a kubeconfig in which each context uses a token of this `ServiceAccount` of a cluster.
     pub(crate) fn write_kubeconfig_of(&self, file: &str, cluster: &str, namespace: &str, account: &str) {
-        let path = self.path(file);
+        let token = self.make_token(cluster, namespace, account);
+        let text = fs::read_to_string(self.kubeconfig_path()).unwrap();
+        let mut config: Value = serde_json::from_str(&text).unwrap();
+        for user in config["users"].as_array_mut().unwrap() {
+            user["user"] = json!({"token": token});
+        }
+        fs::write(self.path(file), config.to_string()).unwrap();
+    }
+
+    /// A token of this `ServiceAccount` of a cluster.
+    pub(crate) fn make_token(&self, cluster: &str, namespace: &str, account: &str) -> String {
         if let Some(real) = &self.real {
-            let text = fs::read_to_string(&real.kubeconfig).unwrap();
-            let mut config: Value = serde_json::from_str(&text).unwrap();
-            for user in config["users"].as_array_mut().unwrap() {
-                user["user"] = json!({"token": real.token(cluster, namespace, account)});
-            }
-            return fs::write(path, config.to_string()).unwrap();
+            return real.token(cluster, namespace, account);
         }
         let user = ApiUser::new(
             &format!("system:serviceaccount:{namespace}:{account}"),
             &["system:serviceaccounts", "system:authenticated"],
         );
         self.fleet.lock_cluster(cluster).add_token(account, user);
-        fs::write(path, self.fleet.kubeconfig_with_token(account)).unwrap();
+        account.to_owned()
+    }
+
+    /// Lets a cluster that is not real forget the token of an account. Real ones do that when the account is deleted.
+    pub(crate) fn revoke_token(&self, cluster: &str, account: &str) {
+        if !self.is_real() {
+            self.fleet.lock_cluster(cluster).remove_token(account);
+        }
     }
 
     /// Lets an object go when the test ends.

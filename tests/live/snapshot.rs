@@ -111,7 +111,7 @@ fn snapshot(sandbox: &Sandbox, arguments: &str) -> Ran {
 pub(crate) fn offline(sandbox: &Sandbox, arguments: &str) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_federate"));
     command
-        .args(arguments.split_whitespace())
+        .args(sandbox.own(arguments).split_whitespace())
         .current_dir(sandbox.path(""))
         .env("KUBECONFIG", "/nonexistent");
     sandbox.ran(&mut command)

@@ -1,12 +1,13 @@
 //! `federate sync get`, `diff`, `tree`, `history`, `events` and `rollback`.
 
 use std::fs::{self, File};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::sandbox::{Ran, WEB, config, deployment};
 use crate::sync_objects::{Hub, Running, image, until};
+use crate::sync_rollout::A;
 use crate::sync_windows::{closed, open};
 
 impl Hub {
@@ -187,5 +188,47 @@ fn a_rollback_waits_for_no_window() {
     until("the windows are closed", || hub.status("web")["window"]["open"] == false);
     hub.ask("rollback web").code(0);
     assert_eq!(image(&hub.sandbox, "m1"), "nginx:1.27");
+    assert_eq!(running.end("-TERM"), Some(0));
+}
+
+#[test]
+fn a_rollback_goes_through_the_stages() {
+    let hub = Hub::new();
+    let cluster = |name: &str| {
+        let metadata = json!({"name": name, "labels": {"stage": name}});
+        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": {}}).to_string()
+    };
+    hub.sandbox.write("clusters.yaml", &["m1", "m2"].map(cluster).join("\n---\n"));
+    hub.sandbox.remove("web.yaml");
+    let push = |value: &str| {
+        hub.sandbox.write("a.yaml", &config("a", value));
+        hub.push("next");
+    };
+    let stage = |name: &str| json!({"name": name, "labelSelector": {"matchLabels": {"stage": name}}});
+    let mut stages = [stage("m1"), stage("m2")];
+    // A person looks at the first stage.
+    stages[0]["afterStageTasks"] = json!([{"type": "Approval"}]);
+    let value = |member: &str| {
+        let found = hub.sandbox.has(member, A).then(|| hub.sandbox.get(member, A)["data"]["k"].clone());
+        found.unwrap_or_default()
+    };
+    let message = || hub.ready("web")["message"].as_str().unwrap_or_default().to_owned();
+    let approve = |wanted: &str, former: &Value| {
+        until("it waits for approval", || value("m1") == wanted && message().contains("-after-m1"));
+        assert_eq!(value("m2"), *former, "the second stage waits");
+        hub.ask("approve web").code(0);
+        until("it is everywhere", || value("m2") == wanted && hub.ready("web")["status"] == "True");
+    };
+    push("1");
+    hub.create(&hub.sync("web", &json!({"interval": "1s", "rollout": {"stages": stages}})));
+    let running = Running::start(&hub, "log");
+    approve("1", &Value::Null);
+    push("2");
+    approve("2", &json!("1"));
+    let mut rollback =
+        hub.question("rollback web").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    approve("1", &json!("2"));
+    rollback.kill().unwrap();
+    rollback.wait().unwrap();
     assert_eq!(running.end("-TERM"), Some(0));
 }

@@ -1,8 +1,8 @@
 //! `federate sync`, killed at any moment of rounds, rollouts and deletions, while an observer looks at every write in the
 //! members.
 //!
-//! Nothing is deleted that is rendered, nothing is created twice, nothing is written that the plan does not have, and
-//! every object can be found by the parent of its `ApplySet` from the moment that it exists.
+//! Nothing is deleted that is rendered, nothing is created twice, nothing is written that the plan does not have, every
+//! object can be found by the parent of its `ApplySet` from the moment that it exists, and no pod restarts.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -11,9 +11,10 @@ use std::time::Instant;
 use federate_test_apiserver::{StoreKey, WriteEvent};
 use serde_json::{Value, json};
 
-use crate::sandbox::config;
+use crate::sandbox::{WEB, config};
 use crate::sync_objects::{Hub, Running, SYNCS, until};
 use crate::sync_survives::moment;
+use crate::writes::Recorder;
 
 const MEMBERS: [&str; 2] = ["m1", "m2"];
 /// The label with the id of an `ApplySet` on its members, and on its parent.
@@ -32,6 +33,7 @@ struct Revision {
 
 /// Looks at every write in the members.
 struct Observer {
+    recorder: Recorder,
     hub: Hub,
     revisions: Vec<Revision>,
     /// When the Sync was deleted, if it was.
@@ -44,6 +46,11 @@ struct Observer {
 #[derive(Default)]
 struct Replay {
     configs: Configs,
+    /// The Deployment, which all revisions render the same.
+    web: Option<Value>,
+    /// How many `ReplicaSets` and pods were created.
+    sets: usize,
+    pods: usize,
     parent: Option<Value>,
     /// How often each object was created at each revision.
     created: BTreeMap<(String, usize), usize>,
@@ -63,7 +70,8 @@ fn configs_of(at: usize) -> Configs {
 
 impl Observer {
     fn new(more: &Value, is_staged: bool) -> Self {
-        let hub = Hub::simulated();
+        let hub = Hub::new();
+        let recorder = Recorder::start(&hub.sandbox, &MEMBERS);
         for member in MEMBERS {
             hub.sandbox.create_namespace(member);
             // What is of nobody stays.
@@ -71,7 +79,6 @@ impl Observer {
             hub.sandbox.create(member, "/api/v1/namespaces/shop/configmaps", "test", &mine);
         }
         hub.sandbox.remove("namespace.yaml");
-        hub.sandbox.remove("web.yaml");
         let cluster = |name: &str| {
             format!(
                 "---\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}, labels: \
@@ -83,14 +90,35 @@ impl Observer {
         for (key, value) in more.as_object().unwrap() {
             spec[key] = value.clone();
         }
-        let mut observer = Self { hub, revisions: Vec::new(), deleted: None, is_staged };
+        let mut observer = Self { recorder, hub, revisions: Vec::new(), deleted: None, is_staged };
         observer.push(0);
         observer.hub.create(&observer.hub.sync("web", &spec));
         observer
     }
 
+    /// Carries the first revision out, and lets the pods run, without which no second stage begins.
+    fn begin(&self) {
+        let running = Running::start(&self.hub, "log");
+        until("the first revision is carried out", || {
+            self.start_pods();
+            self.hub.ready("web")["status"] == "True"
+        });
+        self.start_pods();
+        assert_eq!(running.end("-TERM"), Some(0));
+        self.hub.once().code(0);
+    }
+
+    fn start_pods(&self) {
+        for member in MEMBERS {
+            if self.hub.sandbox.has(member, WEB) {
+                self.hub.sandbox.start_pods(member);
+            }
+        }
+    }
+
     /// Pushes a revision.
     fn push(&mut self, at: usize) {
+        self.recorder.settle(&self.hub.sandbox);
         let configs = configs_of(at);
         let texts: Vec<String> = configs.iter().map(|(name, value)| config(name, value)).collect();
         self.hub.sandbox.write("many.yaml", &texts.join("---\n"));
@@ -116,10 +144,6 @@ impl Observer {
         self.hub.sandbox.ask("hub", "DELETE", lease, "test", "application/json", &Value::Null);
     }
 
-    fn writes(&self, member: &str) -> Vec<WriteEvent> {
-        self.hub.sandbox.fleet.lock_cluster(member).writes().to_vec()
-    }
-
     /// Checks every write, and what is there at the end.
     fn check(&self) -> usize {
         let (checked, mut replays) = self.replay();
@@ -128,6 +152,7 @@ impl Observer {
             let expected = self.deleted.is_none().then(|| self.revisions.last().unwrap().configs.clone());
             assert_eq!(replay.configs, expected.unwrap_or_default(), "{member}: what is left at the end");
             assert_eq!(replay.parent.is_some(), self.deleted.is_none(), "{member}: the parent at the end");
+            assert_eq!(replay.web.is_some(), self.deleted.is_none(), "{member}: the Deployment at the end");
             let mine = "/api/v1/namespaces/shop/configmaps/mine";
             assert!(self.hub.sandbox.has(member, mine), "{member}: an object of nobody is gone");
         }
@@ -141,10 +166,10 @@ impl Observer {
 
     /// Checks every write. Returns how many there are, and what each member has after them.
     fn replay(&self) -> (usize, BTreeMap<&str, Replay>) {
-        let mut all: Vec<(&str, WriteEvent)> = MEMBERS
-            .iter()
-            .flat_map(|member| self.writes(member).into_iter().map(move |write| (*member, write)))
-            .collect();
+        self.recorder.settle(&self.hub.sandbox);
+        let list = |member| self.recorder.list_writes(&self.hub.sandbox, member).into_iter();
+        let mut all: Vec<(&str, WriteEvent)> =
+            MEMBERS.iter().flat_map(|member| list(member).map(move |write| (*member, write))).collect();
         all.sort_by_key(|(_, write)| write.at);
         let mut replays: BTreeMap<&str, Replay> = BTreeMap::new();
         let mut checked = 0;
@@ -171,20 +196,48 @@ impl Observer {
 
     fn check_write(&self, write: &WriteEvent, replay: &mut Replay, place: &str) {
         let StoreKey { group, plural, namespace, name } = &write.key;
-        assert_eq!((group.as_str(), plural.as_str()), ("", "configmaps"), "{place}: not in the plan");
-        let object = &*write.object;
-        if namespace == "default" && name == "federate.shop.web" {
-            if write.deleted {
-                assert!(self.deleted.is_some_and(|deleted| deleted <= write.at), "{place}: the parent goes");
-                assert!(replay.configs.is_empty(), "{place}: before its members {:?}", replay.configs);
+        let is_deleting = self.deleted.is_some_and(|deleted| deleted <= write.at);
+        match (group.as_str(), plural.as_str(), namespace.as_str(), name.as_str()) {
+            ("", "configmaps", "default", "federate.shop.web") => {
+                if write.deleted {
+                    assert!(is_deleting, "{place}: the parent goes");
+                    assert!(replay.configs.is_empty(), "{place}: before its members {:?}", replay.configs);
+                    assert!(replay.web.is_none(), "{place}: before the Deployment");
+                }
+                replay.parent = (!write.deleted).then(|| (*write.object).clone());
             }
-            replay.parent = (!write.deleted).then(|| object.clone());
-            return;
+            ("", "configmaps", "shop", _) => self.check_config(write, replay, place),
+            ("apps", "deployments", "shop", "web") => {
+                assert!(!write.deleted || is_deleting, "{place}: it is rendered");
+                if let Some(before) = &write.before {
+                    assert_eq!(before["spec"], write.object["spec"], "{place}: pods restart");
+                } else {
+                    assert!(replay.web.is_none(), "{place}: created again");
+                }
+                if !write.deleted {
+                    check_membership(write, replay, "Deployment.apps", place);
+                }
+                replay.web = (!write.deleted).then(|| (*write.object).clone());
+            }
+            ("apps", "replicasets", "shop", _) => {
+                assert!(!write.deleted || is_deleting, "{place}: pods restart");
+                replay.sets += usize::from(write.before.is_none());
+                assert!(replay.sets <= 1, "{place}: pods restart");
+            }
+            ("", "pods", "shop", _) => {
+                assert!(!write.deleted || is_deleting, "{place}: a pod is lost");
+                replay.pods += usize::from(write.before.is_none());
+                assert!(replay.pods <= 2, "{place}: a pod is started again");
+            }
+            _ => panic!("{place}: not in the plan"),
         }
-        assert_eq!(namespace, "shop", "{place}: not in the plan");
+    }
+
+    fn check_config(&self, write: &WriteEvent, replay: &mut Replay, place: &str) {
+        let (object, name) = (&*write.object, &write.key.name);
+        let is_deleting = self.deleted.is_some_and(|deleted| deleted <= write.at);
         let at = self.find_revision(write.at);
         let rendered = self.revisions[at].configs.get(name);
-        let is_deleting = self.deleted.is_some_and(|deleted| deleted <= write.at);
         if write.deleted {
             assert!(rendered.is_none() || is_deleting, "{place}: it is rendered by revision {at}");
             assert!(replay.configs.remove(name).is_some(), "{place}: it is no object of the Sync");
@@ -198,24 +251,30 @@ impl Observer {
             *times += 1;
             assert_eq!(*times, 1, "{place}: created again at revision {at}");
         }
-        let parent = replay.parent.as_ref().unwrap_or_else(|| panic!("{place}: without a parent"));
-        assert_eq!(object.pointer(PART_OF), parent.pointer(ID), "{place}: not in the ApplySet");
-        let kinds = parent.pointer(KINDS).and_then(Value::as_str).unwrap_or_default();
-        assert!(kinds.split(',').any(|kind| kind == "ConfigMap"), "{place}: the parent knows only {kinds:?}");
+        check_membership(write, replay, "ConfigMap", place);
         replay.configs.insert(name.clone(), value);
     }
 
     /// The second stage begins when the first one has the revision.
     fn check_stage(&self, write: &WriteEvent, first: &Configs, place: &str) {
-        if write.key.namespace == "shop" {
+        if write.key.namespace == "shop" && write.key.plural == "configmaps" {
             let at = self.find_revision(write.at);
             assert_eq!(*first, self.revisions[at].configs, "{place}: before m1 has revision {at}");
         }
     }
 }
 
+/// Checks that the parent leads to an object.
+fn check_membership(write: &WriteEvent, replay: &Replay, kind: &str, place: &str) {
+    let parent = replay.parent.as_ref().unwrap_or_else(|| panic!("{place}: without a parent"));
+    assert_eq!(write.object.pointer(PART_OF), parent.pointer(ID), "{place}: not in the ApplySet");
+    let kinds = parent.pointer(KINDS).and_then(Value::as_str).unwrap_or_default();
+    assert!(kinds.split(',').any(|known| known == kind), "{place}: the parent knows only {kinds:?}");
+}
+
 /// Kills rounds over several revisions, and lets the last one end.
 fn kill_rounds(mut observer: Observer, kills: usize) {
+    observer.begin();
     let begun = Instant::now();
     observer.hub.once().code(0);
     // Kills come at any moment of what a round takes, which is found out: one that ends before its kill was shorter.
@@ -261,9 +320,8 @@ fn every_write_of_killed_deletions_removes_what_the_sync_had() {
     let mut checked = 0;
     for _ in 0..kills.div_ceil(8) {
         let mut observer = Observer::new(&json!({"deletionPolicy": "Delete"}), false);
-        let running = Running::start(&observer.hub, "log");
-        until("the Sync is ready", || observer.hub.ready("web")["status"] == "True");
-        assert_eq!(running.end("-TERM"), Some(0));
+        observer.begin();
+        observer.recorder.settle(&observer.hub.sandbox);
         observer.deleted = Some(Instant::now());
         let path = format!("{SYNCS}/web");
         observer.hub.sandbox.ask("hub", "DELETE", &path, "test", "application/json", &Value::Null);
@@ -285,7 +343,7 @@ fn every_write_of_killed_deletions_removes_what_the_sync_had() {
 fn the_observer_sees_what_must_not_happen() {
     let sees = |wrong: &dyn Fn(&Observer)| {
         let observer = Observer::new(&json!({}), false);
-        observer.hub.once().code(0);
+        observer.begin();
         observer.check();
         wrong(&observer);
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| observer.check()));
@@ -296,6 +354,12 @@ fn the_observer_sees_what_must_not_happen() {
     sees(&|observer| observer.hub.sandbox.delete("m1", &format!("{configs}/mine")));
     sees(&|observer| {
         observer.hub.sandbox.edit("m2", "other", &format!("{configs}/c1"), &json!({"data": {"k": "0-9"}}));
+    });
+    sees(&|observer| observer.hub.sandbox.delete("m2", WEB));
+    sees(&|observer| {
+        let other =
+            json!({"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "other"}]}}}});
+        observer.hub.sandbox.edit("m1", "other", WEB, &other);
     });
     sees(&|observer| {
         let stray = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "stray"}});

@@ -197,3 +197,34 @@ fn workloads_of_every_kind_are_waited_for() {
         }
     }
 }
+
+/// Pods below the partition keep the former revision, and need not be updated.
+#[test]
+fn a_stateful_set_is_waited_for_down_to_its_partition() {
+    let sandbox = Sandbox::anywhere(&["m1"]);
+    for file in ["web.yaml", "policy.yaml", "clusters.yaml"] {
+        sandbox.remove(file);
+    }
+    sandbox.set("unplaced", &json!("everywhere"));
+    sandbox.set("clusters", &json!([{"name": "m1"}]));
+    let path = "/apis/apps/v1/namespaces/shop/statefulsets/w";
+    let write = |image: &str| {
+        let (mut set, ..) = workloads().into_iter().next().unwrap();
+        set["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        sandbox.write("w.yaml", &set.to_string());
+    };
+    let status = |updated: i64, revision: &str| {
+        json!({"replicas": 2, "readyReplicas": 2, "availableReplicas": 2, "updatedReplicas": updated,
+            "currentRevision": "a", "updateRevision": revision})
+    };
+    write("nginx:1.27");
+    let ran = sandbox.apply("--wait 1s").code(2);
+    assert!(ran.err.contains("StatefulSet shop/w: not healthy after 1 s: "), "{ran:#?}");
+    sandbox.reach_status("m1", path, &status(2, "a"));
+    sandbox.apply("--wait 1m").code(0);
+    write("nginx:1.28");
+    let ran = sandbox.apply("--wait 1s").code(2);
+    assert!(ran.err.contains("StatefulSet shop/w: not healthy after 1 s: "), "{ran:#?}");
+    sandbox.reach_status("m1", path, &status(1, "b"));
+    sandbox.apply("--wait 1m").code(0);
+}

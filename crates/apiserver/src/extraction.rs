@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::apply::{WriteOptions, named_as, without_managers};
 use super::fields::FieldSet;
 use super::managed_fields::{ManagedFields, ManagedFieldsOperation};
-use super::typed::{compare_objects, keep_fields};
+use super::typed::{collect_fields, compare_objects, keep_fields};
 
 /// The body that `write.manager` applies so that the live object becomes `target` and nothing else changes: the
 /// fields that it has applied before, and the fields that differ. `whole` is the live object after an apply of the
@@ -35,6 +35,12 @@ pub fn extract_applied(live: &Value, target: &Value, whole: &Value, write: &Writ
 /// The type and name of an object, and the fields that `write.manager` has applied.
 pub fn applied_fields(object: &Value, write: &WriteOptions<'_>) -> Value {
     extract_fields(&without_managers(object), &fields_of_manager(object, write), write)
+}
+
+/// The same with the fields of a body, whoever has written them: a preview of an apply may write them in another way.
+pub fn previewed_fields(object: &Value, body: &Value, write: &WriteOptions<'_>) -> Value {
+    let fields = fields_of_manager(object, write).union(collect_fields(write.object_schema(), body));
+    extract_fields(&without_managers(object), &fields, write)
 }
 
 fn fields_of_manager(object: &Value, write: &WriteOptions<'_>) -> FieldSet {

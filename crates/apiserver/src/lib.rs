@@ -79,7 +79,7 @@ pub use apply::{WriteOptions, merge_applied, update_managers};
 pub use completion::complete_object;
 pub use custom::CustomResource;
 pub use defaults::encode_string_data;
-pub use extraction::{applied_fields, extract_applied};
+pub use extraction::{applied_fields, extract_applied, previewed_fields};
 pub use failure::{ApiError, StatusCause, shorten_message};
 pub use handover::{HandoverScope, field_set, hand_over};
 pub use kinds::ResourceKind;

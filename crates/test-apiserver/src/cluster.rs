@@ -171,6 +171,11 @@ impl TestCluster {
         self.tokens.insert(token.to_owned(), user);
     }
 
+    /// Forgets a token.
+    pub fn remove_token(&mut self, token: &str) {
+        self.tokens.remove(token);
+    }
+
     /// Adds a fault.
     pub fn add_fault(&mut self, fault: InjectedFault) {
         self.faults.add_fault(fault);

@@ -18,27 +18,18 @@ impl Blame {
         Self { managed: ManagedFields::from_object(live).unwrap_or_default() }
     }
 
-    /// The manager that last wrote a field, or the innermost owned value that contains it; and the time.
+    /// The manager that last wrote a field, and the time. Nobody has written what a server fills in.
     pub fn last_writer(&self, path: &str) -> Option<(String, Option<String>)> {
         let steps = parse_path(path);
-        let owners = self
-            .managed
-            .0
-            .iter()
-            .map(|(owner, owned)| (count_owned_steps(&owned.fields, &steps), owner, owned));
-        let owners = owners.filter(|(depth, ..)| *depth > 0);
-        // The deepest is the most exact; of several the last one changed it.
-        let last = owners.max_by(|a, b| (a.0, &a.2.time).cmp(&(b.0, &b.2.time)))?;
-        Some((last.1.manager.clone(), last.2.time.clone()))
+        let owners = self.managed.0.iter().filter(|(_, owned)| is_owned(&owned.fields, &steps));
+        let (owner, owned) = owners.max_by_key(|(_, owned)| &owned.time)?;
+        Some((owner.manager.clone(), owned.time.clone()))
     }
 
     /// The owners of a field, or of an atomic value that contains it.
     pub fn field_owners(&self, path: &str) -> Vec<&ManagerEntry> {
         let steps = parse_path(path);
-        let owners = self.managed.0.iter().filter(|(_, owned)| {
-            count_owned_steps(&owned.fields, &steps) == steps.len()
-                || is_owned_atomically(&owned.fields, &steps)
-        });
+        let owners = self.managed.0.iter().filter(|(_, owned)| is_owned(&owned.fields, &steps));
         owners.map(|(owner, _)| owner).collect()
     }
 
@@ -67,19 +58,12 @@ fn matches_step(element: &PathElement, step: &PathStep) -> bool {
     }
 }
 
-/// The number of leading steps that are in the set.
-fn count_owned_steps(fields: &FieldSet, steps: &[PathStep]) -> usize {
-    let Some((first, rest)) = steps.split_first() else { return 0 };
-    let found = fields.entries().find(|(element, _)| matches_step(element, first));
-    found.map_or(0, |(_, below)| 1 + count_owned_steps(below, rest))
-}
-
-/// Whether a value that contains the field is owned as a whole.
-fn is_owned_atomically(fields: &FieldSet, steps: &[PathStep]) -> bool {
-    let Some((first, rest)) = steps.split_first() else { return false };
+/// Whether a field is in the set, something in it, or an atomic value that contains it.
+fn is_owned(fields: &FieldSet, steps: &[PathStep]) -> bool {
+    let Some((first, rest)) = steps.split_first() else { return true };
     let found = fields.entries().find(|(element, _)| matches_step(element, first));
     found.is_some_and(|(_, below)| {
-        (below.has_own() && below.entries().next().is_none()) || is_owned_atomically(below, rest)
+        (below.has_own() && below.entries().next().is_none()) || is_owned(below, rest)
     })
 }
 
@@ -106,7 +90,13 @@ mod tests {
         let last = |path: &str| blame.last_writer(path).map(|(manager, _)| manager);
         assert_eq!(last("/spec/replicas").as_deref(), Some("kubectl-edit"));
         assert_eq!(last("/spec/template/spec/containers[name=app]/image").as_deref(), Some("federate"));
-        assert_eq!(last("/data/k"), None);
+        assert_eq!(last("/spec/selector/matchLabels/app").as_deref(), Some("federate"), "an atomic map");
+        assert_eq!(last("/spec/template").as_deref(), Some("federate"), "something in it");
+        for defaulted in
+            ["/data/k", "/spec/paused", "/spec/template/spec/containers[name=app]/imagePullPolicy"]
+        {
+            assert_eq!(last(defaulted), None, "{defaulted}");
+        }
         assert_eq!(blame.field_owners("/spec/replicas").len(), 2);
         assert_eq!(blame.field_owners("/spec/selector/matchLabels/app").len(), 1, "an atomic map");
         assert!(blame.field_owners("/spec/paused").is_empty());

@@ -6,7 +6,7 @@ use super::decision::{DecisionSettings, ObjectDecision, WriteRequest};
 use super::replacement::{ReplacementDecision, decide_replacement};
 use super::restart::restarts_pods;
 use super::{ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
-use federate_apiserver::{ResourceKind, applied_fields};
+use federate_apiserver::{ResourceKind, applied_fields, previewed_fields};
 
 impl ObjectDecision {
     /// Decides by the object that the API server returned: it has fields, defaults and webhooks that are not known
@@ -26,7 +26,12 @@ impl ObjectDecision {
             (self.send, self.action.action) = (None, ActionKind::Unchanged);
         }
         self.action.diffs = if rules.full {
-            all_diffs(live, &applied_fields(&answer, &rules.write_options(kind)), rules)
+            let write = rules.write_options(kind);
+            let rendered = match &self.send {
+                Some(WriteRequest::Apply { body, .. }) => previewed_fields(&answer, body, &write),
+                _ => applied_fields(&answer, &write),
+            };
+            all_diffs(live, &rendered, rules)
         } else {
             diff_fields(live, &answer, rules)
         };

@@ -191,12 +191,19 @@ impl Reconciler<'_> {
     }
 }
 
+/// Who places an object.
+struct ObjectOrigin {
+    dialect: &'static dyn Dialect,
+    /// Whether a policy does, or something that it places needs the object: its control plane would watch its health.
+    is_placed: bool,
+}
+
 /// The session's decisions, as the clusters request them.
 struct SessionDecider<'s> {
     clusters: &'s [Cluster],
     deciding: &'s DecisionContext<'s>,
     config: &'s Config,
-    dialects: BTreeMap<&'s ObjectRef, &'static dyn Dialect>,
+    origins: BTreeMap<&'s ObjectRef, ObjectOrigin>,
     health_checks: &'s HealthChecks,
     held: &'s BTreeMap<(ClusterName, ObjectRef), String>,
 }
@@ -205,14 +212,16 @@ impl<'s> SessionDecider<'s> {
     fn for_reconciler(reconciler: &'s Reconciler<'s>, deciding: &'s DecisionContext<'s>) -> Self {
         let session = reconciler.session;
         let rows = deciding.rendering.plan.placements.iter();
-        let dialects =
-            rows.filter_map(|row| Some((&row.object, session.dialects().get(&row.dialect)?))).collect();
+        let origins = rows.filter_map(|row| {
+            let is_placed = row.policy.is_some() || !row.required_by.is_empty();
+            Some((&row.object, ObjectOrigin { dialect: session.dialects().get(&row.dialect)?, is_placed }))
+        });
         let (clusters, config) = (session.clusters(), &session.repo().config);
         Self {
             clusters,
             deciding,
             config,
-            dialects,
+            origins: origins.collect(),
             health_checks: session.health_checks(),
             held: &reconciler.held,
         }
@@ -276,15 +285,22 @@ impl Decider for SessionDecider<'_> {
     }
 
     fn find_wave(&self, object: &ObjectRef) -> u32 {
-        self.dialects.get(object).map_or(0, |dialect| dialect.members().wave_of(object))
+        self.origins.get(object).map_or(0, |origin| origin.dialect.members().wave_of(object))
     }
 
     fn assess_readiness(&self, object: &Object) -> Readiness {
-        let control_plane = self.dialects.get(&object.id).map_or_else(
+        let control_plane = self.origins.get(&object.id).map_or_else(
             || Health::unknown(""),
-            |dialect| {
+            |ObjectOrigin { dialect, is_placed }| {
                 let own = self.deciding.engine.evaluate_health(dialect.name(), object);
-                own.unwrap_or_else(|| dialect.members().assess_health(object, self.config))
+                own.unwrap_or_else(|| {
+                    if *is_placed {
+                        dialect.members().assess_health(object, self.config)
+                    } else {
+                        // It is no object of a control plane.
+                        Health::unknown("")
+                    }
+                })
             },
         );
         compute_readiness(control_plane, object, self.health_checks)

@@ -195,7 +195,14 @@ impl<'h> PlanStore<'h> {
 
     /// The memory, or a former plan; `None` if there is none.
     pub(super) fn read_contents(&self, prefix: &str) -> Result<Option<Vec<u8>>, PlanStoreError> {
-        self.index().read_parts(prefix, |part| self.hub.find_object(&self.object_path(part)))
+        let mut is_gone = false;
+        let contents = self.index().read_parts(prefix, |part| {
+            let found = self.hub.find_object(&self.object_path(part))?;
+            is_gone |= found.is_none();
+            Ok(found)
+        });
+        // The garbage collector removes the memory of a former object of this name, one ConfigMap after the other.
+        if is_gone && !self.own { Ok(None) } else { contents }
     }
 
     /// Writes the parts of a memory, and names them; parts of another are removed.
