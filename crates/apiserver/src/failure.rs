@@ -10,7 +10,8 @@ use federate_kubernetes::work;
 
 use super::kinds::ResourceKind;
 
-/// The steps of a byte of a cause, which goes on as JSON and as a finding.
+/// The steps of a cause and of each of its bytes: it goes on as JSON and as a finding.
+const STEPS_PER_CAUSE: u64 = 1000;
 const STEPS_PER_BYTE: u64 = 8;
 
 /// A refusal.
@@ -42,7 +43,7 @@ impl StatusCause {
     /// A cause.
     pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
         let (message, field) = (message.into(), field.into());
-        work::charge_steps(STEPS_PER_BYTE * (message.len() + field.len()) as u64);
+        work::charge_steps(STEPS_PER_CAUSE + STEPS_PER_BYTE * (message.len() + field.len()) as u64);
         Self { reason, message, field }
     }
 

@@ -22,9 +22,8 @@ const INNER_ARGUMENT: &str = "__confined";
 /// The exit code if the program cannot be started.
 const START_FAILED_CODE: i32 = 126;
 
-/// The most bytes that a program may allocate.
-#[cfg(target_os = "linux")]
-const MAX_MEMORY_BYTES: u64 = 1 << 30;
+/// The most bytes that a program may allocate, on Linux.
+pub(crate) const MAX_MEMORY_BYTES: u64 = 1 << 30;
 
 /// The most seconds of a core that it may take.
 #[cfg(target_os = "linux")]

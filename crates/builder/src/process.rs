@@ -48,6 +48,8 @@ pub(crate) enum ProcessError {
     Time,
     /// It wrote too much.
     Output,
+    /// It asked for more memory than it may have.
+    Memory,
     /// It failed, with this message.
     Failed(String),
 }
@@ -56,7 +58,7 @@ impl ProcessError {
     /// The code of the finding.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Time | Self::Output => "build-limit",
+            Self::Time | Self::Output | Self::Memory => "build-limit",
             Self::Start(_) | Self::Failed(_) => "build-failed",
         }
     }
@@ -66,6 +68,9 @@ impl ProcessError {
             Self::Start(why) => format!("`{program}` cannot be started: {why}"),
             Self::Time => format!("`{program}` takes longer than {} seconds", MAX_TIME.as_secs()),
             Self::Output => format!("`{program}` writes more than {} MiB", MAX_OUTPUT_BYTES >> 20),
+            Self::Memory => {
+                format!("`{program}` needs more memory than {} MiB", confinement::MAX_MEMORY_BYTES >> 20)
+            }
             Self::Failed(message) => message.clone(),
         }
     }
@@ -125,6 +130,9 @@ impl BuildFolder {
         if ended.status.success() {
             return Ok(ended.output);
         }
+        if has_no_memory(&ended.messages) {
+            return Err(ProcessError::Memory);
+        }
         Err(ProcessError::Failed(self.shorten_message(&ended)))
     }
 
@@ -162,6 +170,16 @@ impl BuildFolder {
         let shown = if shown.len() < text.len() { format!("{shown} …") } else { shown };
         if shown.is_empty() { format!("it ended with {}", ended.status) } else { shown }
     }
+}
+
+/// Whether the last words of a program are those of the runtime of Go without memory, with a trace of its stack.
+fn has_no_memory(messages: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(messages);
+    text.lines().any(|line| {
+        let words = line.trim_start_matches("fatal error: ").trim_start_matches("runtime: ");
+        words.len() < line.len()
+            && (words.contains("out of memory") || words.contains("cannot allocate memory"))
+    })
 }
 
 /// A program that has ended by itself.

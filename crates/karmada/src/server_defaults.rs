@@ -105,7 +105,7 @@ fn map_without_defaults(
     let image = result.get("image").cloned();
     let other_image = image.is_some() && image.as_ref() != stored.get("image");
     for key in written.keys() {
-        match result.shift_remove(key) {
+        match result.get_mut(key).map(Value::take) {
             Some(value) => {
                 let value = without_defaults(written.get(key), stored.get(key), value);
                 map.extend(value.map(|value| (key.clone(), value)));
@@ -118,7 +118,7 @@ fn map_without_defaults(
             None => {}
         }
     }
-    for (key, value) in result {
+    for (key, value) in result.into_iter().filter(|(key, _)| !written.contains_key(key)) {
         // Of another image, the member would set another policy.
         let pulls = key == "imagePullPolicy"
             && other_image

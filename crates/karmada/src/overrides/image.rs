@@ -7,7 +7,7 @@ use federate_kubernetes::image::Image;
 use federate_kubernetes::{patch, work};
 
 /// The steps of changing an image.
-const STEPS_PER_IMAGE: u64 = 10;
+const STEPS_PER_IMAGE: u64 = 40;
 
 /// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
 /// of the kinds that have containers.
@@ -15,6 +15,9 @@ pub(in super::super) fn override_images(
     overrider: &KarmadaImageOverrider,
     manifest: &mut Value,
 ) -> Result<(), String> {
+    if work::is_exceeded() {
+        return Ok(());
+    }
     let paths = match &overrider.predicate {
         Some(predicate) => vec![predicate.path.clone()],
         None => super::lists::containers_path(manifest)

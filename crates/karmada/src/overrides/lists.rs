@@ -19,7 +19,7 @@ pub(crate) fn containers_path(manifest: &Value) -> Option<&'static str> {
 }
 
 /// The steps of comparing the name of a container.
-const STEPS_PER_CONTAINER: u64 = 2;
+const STEPS_PER_CONTAINER: u64 = 4;
 
 /// Changes `field` of every container of that name. A missing field is created, empty unless words
 /// are added; `replace` leaves an existing one as it is.

@@ -14,6 +14,9 @@ use super::{Rejection, ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRo
 use crate::failure::SchedulingError;
 use federate_kubernetes::work;
 
+/// The steps of a cluster that can be picked in each cycle.
+const STEPS_PER_CANDIDATE: u64 = 4;
+
 /// A cluster that can be picked, by its index in the fleet.
 struct Candidate {
     index: usize,
@@ -108,6 +111,7 @@ impl<'p> Cycles<'p> {
     fn run_cycles(mut self, mut batch: usize) -> ScheduleOutcome {
         self.spread.update_scores();
         while self.single && batch > 1 && !work::is_exceeded() {
+            work::charge_steps(STEPS_PER_CANDIDATE * self.open.len() as u64);
             let Some(best) = self.list_candidates().min_by_key(rank_candidate) else { break };
             self.pick_cluster(&best);
             self.open.retain(|(index, _)| *index != best.index);
