@@ -317,7 +317,7 @@ fn what_a_schema_says_of_many_values_has_a_limit() {
     let schemas = [
         (format!("{{type: object, required: [{required}]}}"), "{}, "),
         (format!("{{type: object, properties: {{{defaults}}}}}"), "{}, "),
-        (format!("{{type: string, pattern: \"^({pattern}z)$\"}}"), "y, "),
+        (format!("{{type: string, pattern: \"^({pattern}z)$\"}}"), "qq, "),
     ];
     for (items, value) in schemas {
         let repo =
