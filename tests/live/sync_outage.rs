@@ -11,7 +11,7 @@ use crate::sync_objects::{Hub, Running, until};
 const RIGHTS: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ACCOUNTS: &str = "/api/v1/namespaces/federate-system/serviceaccounts";
 /// The Sync's interval, lengthened by up to a tenth, and what a busy machine takes.
-const SOON: Duration = Duration::from_millis(5500 + 3500);
+const SOON: Duration = Duration::from_secs(9);
 
 /// The way of federate to `m1`: by a proxy, as an account of its own.
 struct Way {
