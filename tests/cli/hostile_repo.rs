@@ -327,6 +327,28 @@ fn what_a_schema_says_of_many_values_has_a_limit() {
     }
 }
 
+/// Each cluster gets a copy of its own of one large object.
+#[test]
+fn copies_of_a_large_object_have_a_limit() {
+    let keys = each(20_000, |n| format!("k{n}: v, "));
+    let template =
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: a}}\ndata: {{{keys}}}\n");
+    let rules = each(1000, |n| {
+        format!(
+            "  - {{targetCluster: {{clusterNames: [m{n:04}]}}, overriders: {{plaintext: [{{path: /data/k, operator: add, \
+             value: v{n}}}]}}}}\n"
+        )
+    });
+    let overrides = format!(
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {{name: o}}\nspec:\n  \
+         overrideRules:\n{rules}"
+    );
+    let repo =
+        Sandbox::new().file("c.yaml", clusters(1000, 1)).file("a.yaml", template).file("o.yaml", overrides);
+    let said = check(&repo.file("p.yaml", policy("  - {apiVersion: v1, kind: ConfigMap}\n")));
+    assert!(said.contains("[too-much-work]"), "{said}");
+}
+
 #[test]
 fn names_that_nothing_has_are_looked_up() {
     let names =

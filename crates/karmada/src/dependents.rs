@@ -18,7 +18,7 @@ use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Severity, wor
 /// The steps of an object that another one refers to.
 const STEPS_PER_FOLLOWER: u64 = 20;
 /// The steps of reading the labels of an object that may be one.
-const STEPS_PER_CANDIDATE: u64 = 15;
+const STEPS_PER_CANDIDATE: u64 = 30;
 
 /// The clusters and referrers of an object that others refer to.
 #[derive(Default)]

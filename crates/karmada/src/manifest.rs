@@ -339,6 +339,9 @@ impl<'a> Render<'_, 'a> {
             return next(former, group, variants);
         }
         for (rules, group) in parts.iter() {
+            if work::is_exceeded() {
+                return;
+            }
             let former =
                 OverriddenObject { object: Cow::Borrowed(&*former.object), changes: former.changes.clone() };
             match apply_rules(policies, rules, former, &group.names) {
@@ -362,6 +365,7 @@ impl<'a> Render<'_, 'a> {
             Cow::Owned(object) => object.body,
             Cow::Borrowed(object) => object.body.clone(),
         };
+        work::charge_copy(&body);
         if let Some((written, defaulted)) = bodies {
             body =
                 server_defaults::without_defaults(Some(written), Some(defaulted), body).unwrap_or_default();

@@ -7,7 +7,7 @@ use federate_kubernetes::image::Image;
 use federate_kubernetes::{patch, work};
 
 /// The steps of changing an image.
-const STEPS_PER_IMAGE: u64 = 40;
+const STEPS_PER_IMAGE: u64 = 120;
 
 /// Changes the images that the overrider selects: the one at the predicate's path, or those of all containers
 /// of the kinds that have containers.

@@ -17,7 +17,7 @@ use super::value::{CelValue, EvaluationError, Outcome};
 const MAX_STEPS: u64 = 100_000;
 
 /// The steps of an evaluation, besides its own.
-const STEPS_OF_EVALUATION: u64 = 20;
+const STEPS_OF_EVALUATION: u64 = 30;
 
 /// Where the scores of a cluster come from.
 pub(crate) trait ScoreSource {
@@ -34,7 +34,7 @@ pub(super) fn evaluate(
 ) -> Result<bool, &'static str> {
     let mut evaluator = Evaluator { variable, object, scores, variables: Vec::new(), steps: 0 };
     let outcome = evaluator.evaluate(root);
-    work::charge_steps(STEPS_OF_EVALUATION + 4 * evaluator.steps);
+    work::charge_steps(STEPS_OF_EVALUATION + 6 * evaluator.steps);
     match outcome {
         _ if evaluator.steps > MAX_STEPS => Err("it takes too many steps"),
         Err(EvaluationError::Unsupported(what)) => Err(what),

@@ -252,12 +252,12 @@ pub(crate) struct ReportedScores {
 
 /// The scores that add-ons report, by name and by the index of the cluster.
 #[derive(Debug, Default)]
-pub(crate) struct AddOnScores<'a>(BTreeMap<&'a str, Vec<Option<ReportedScores>>>);
+pub(crate) struct AddOnScores<'a>(BTreeMap<&'a str, BTreeMap<usize, ReportedScores>>);
 
 impl<'a> AddOnScores<'a> {
     /// Reads the scores among objects.
     pub(crate) fn read(objects: impl Iterator<Item = &'a Object>, fleet: &Fleet<'_>) -> Self {
-        let mut scores: BTreeMap<&str, Vec<Option<ReportedScores>>> = BTreeMap::new();
+        let mut scores = BTreeMap::<&str, BTreeMap<usize, ReportedScores>>::new();
         for object in objects {
             let status = object.value_at(&["status"]).unwrap_or(&Value::Null);
             let status: Option<ScoreStatus> = Deserialize::deserialize(status).ok().flatten();
@@ -265,18 +265,15 @@ impl<'a> AddOnScores<'a> {
             let Some(index) = object.id.namespace.as_deref().and_then(|name| fleet.index(name)) else {
                 continue;
             };
-            let of_name = scores.entry(object.id.name.as_str()).or_default();
-            if of_name.len() <= index {
-                of_name.resize_with(fleet.members.len(), || None);
-            }
-            of_name[index] = Some(ReportedScores { valid_until: valid_until.parse().ok(), scores: list });
+            let reported = ReportedScores { valid_until: valid_until.parse().ok(), scores: list };
+            scores.entry(object.id.name.as_str()).or_default().insert(index, reported);
         }
         Self(scores)
     }
 
     /// The scores of a cluster under a name.
     pub(crate) fn find(&self, cluster: usize, name: &str) -> Option<&ReportedScores> {
-        self.0.get(name)?.get(cluster)?.as_ref()
+        self.0.get(name)?.get(&cluster)
     }
 }
 
