@@ -350,6 +350,22 @@ fn copies_of_a_large_object_have_a_limit() {
 }
 
 #[test]
+fn image_overriders_of_many_containers_have_a_limit() {
+    let containers = each(15_000, |n| format!("  - {{name: c{n}, image: a}}\n"));
+    let pod = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: a}}\nspec:\n  containers:\n{containers}"
+    );
+    let overriders = each(5000, |_| "      - {component: Tag, operator: replace, value: v}\n".to_owned());
+    let overrides = format!(
+        "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {{name: o}}\nspec:\n  \
+         overrideRules:\n  - overriders:\n      imageOverrider:\n{overriders}"
+    );
+    let repo = Sandbox::new().file("c.yaml", clusters(3, 1)).file("a.yaml", pod).file("o.yaml", overrides);
+    let said = check(&repo.file("p.yaml", policy("  - {apiVersion: v1, kind: Pod}\n")));
+    assert!(said.contains("[too-much-work]"), "{said}");
+}
+
+#[test]
 fn names_that_nothing_has_are_looked_up() {
     let names =
         each(9000, |n| format!("  - {{apiVersion: v1, kind: ConfigMap, name: x{n}, namespace: y{n}}}\n"));

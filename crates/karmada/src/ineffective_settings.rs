@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use federate_kubernetes::schema::{Cursor, find_similar};
-use federate_kubernetes::{Cluster, Finding, Object, finding};
+use federate_kubernetes::{Cluster, Finding, Object, finding, work};
 
 use super::KarmadaPlanner;
 use super::api::KarmadaImageOverrider;
@@ -22,6 +22,9 @@ const MAX_OPTION_LENGTH: usize = 40;
 
 /// The most overriders that are tried on templates, for each of which the template is copied.
 const MAX_TRIALS: usize = 20_000;
+
+/// The steps of copying and comparing a value of a template.
+const STEPS_PER_VALUE: u64 = 4;
 
 /// The findings about all policies.
 pub(super) fn find_ineffective_settings(plane: &KarmadaPlanner<'_>) -> Vec<Finding> {
@@ -117,7 +120,12 @@ fn check_images(
             return Vec::new();
         }
         let mut manifest = (*template).clone();
+        let size = work::count_values(template);
         for ((_, overrider), works) in all.iter().zip(&mut works) {
+            work::charge_steps(STEPS_PER_VALUE * size);
+            if work::is_exceeded() {
+                return Vec::new();
+            }
             let before = manifest.clone();
             *works |= change_images(overrider, &mut manifest).is_err() || manifest != before;
         }
