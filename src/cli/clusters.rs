@@ -45,10 +45,10 @@ Examples:
 impl ClustersCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
         let session = self.args.last_session()?;
+        let mut clusters = session.cluster_rows();
         let found = session.plan_findings();
         let errors: Vec<_> = found.into_iter().filter(federate_kubernetes::Finding::is_error).collect();
         self.args.report_findings(&session, &errors);
-        let mut clusters = session.cluster_rows();
         clusters.retain(|row| self.args.selects_cluster(&row.name));
         let list = ClusterList {
             api_version: federate_dialect::plan::API_VERSION,

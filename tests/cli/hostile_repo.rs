@@ -515,6 +515,32 @@ fn scenarios_have_a_limit_together() {
     );
 }
 
+/// Replicas of each object in each cluster, which an override chooses.
+#[test]
+fn counting_replicas_has_a_limit() {
+    let rules = each(300, |n| {
+        format!(
+            "  - {{targetCluster: {{clusterNames: [m{n:04}]}}, overriders: {{plaintext: [{{path: /spec/replicas, operator: replace, \
+             value: {n}}}]}}}}\n"
+        )
+    });
+    let overrides = "apiVersion: policy.karmada.io/v1alpha1\nkind: ClusterOverridePolicy\nmetadata: {name: o}\nspec:\n  overrideRules:\n"
+        .to_owned()
+        + &rules;
+    let repo = Sandbox::new()
+        .file("c.yaml", clusters(300, 1))
+        .file("a.yaml", workloads(300))
+        .file("o.yaml", overrides);
+    let repo = repo.file("p.yaml", policy("  - {apiVersion: apps/v1, kind: Deployment}\n"));
+    let ran = run(&repo, "clusters -o json --work-limit 5000000");
+    assert!(ran.err.contains("counting the replicas of manifests takes more than"), "{}", ran.err);
+    assert_eq!(ran.code, 2);
+    // Plans render, too.
+    let ran = run(&repo, "plan -o json --work-limit 5000000");
+    assert!(ran.err.contains("[too-much-work]"), "{}", ran.err);
+    assert_eq!(ran.code, 2);
+}
+
 /// Followers, the decisions of a hub that looks at all placements together, and selectors of selections.
 #[test]
 fn what_follows_from_decisions_has_a_limit() {

@@ -12,11 +12,21 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{Placement, gojson};
+use federate_kubernetes::work;
+
+/// The steps of reading a value of a memory.
+const STEPS_PER_VALUE: u64 = 6;
 
 /// The memory of a placement, as it stands in a plan. Clones share it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SchedulerState(Arc<Map<String, Value>>);
+
+impl PartialEq for SchedulerState {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
 
 impl SchedulerState {
     /// An empty memory.
@@ -60,7 +70,11 @@ impl From<Map<String, Value>> for SchedulerState {
 impl Placement {
     /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
     pub fn read_scheduler_state<M: Default + DeserializeOwned>(&self) -> M {
-        if self.memory.is_empty() { M::default() } else { M::deserialize(&*self.memory).unwrap_or_default() }
+        if self.memory.is_empty() {
+            return M::default();
+        }
+        work::charge_steps(STEPS_PER_VALUE * self.memory.values().map(work::count_values).sum::<u64>());
+        M::deserialize(&*self.memory).unwrap_or_default()
     }
 
     /// Writes the memory.

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::Manifest;
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{Placement, Plan};
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, ObjectRef, work};
 
 mod causes;
 mod credentials;
@@ -184,6 +184,9 @@ pub(crate) struct RowVersions<'r> {
     pub(crate) replicas: [Cow<'r, ObjectReplicas>; 2],
 }
 
+/// The steps of comparing a cluster of two rows.
+const STEPS_PER_CLUSTER: u64 = 6;
+
 /// The rows by their addresses, and the replicas.
 type RowVersionsKey<'r> = ([usize; 2], [&'r ObjectReplicas; 2]);
 
@@ -214,6 +217,8 @@ struct RowChange {
 
 impl RowChange {
     fn new(versions: &RowVersions<'_>) -> Self {
+        let clusters = versions.rows.into_iter().flatten().map(|row| row.clusters.len()).sum::<usize>();
+        work::charge_steps(STEPS_PER_CLUSTER * clusters as u64);
         let [old, new] = versions.count_replicas();
         let (old, new) = (old.as_ref(), new.as_ref());
         Self {

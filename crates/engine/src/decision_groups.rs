@@ -9,26 +9,43 @@ use rayon::prelude::*;
 
 use crate::Engine;
 use crate::work_limit::{LimitedResults, decision_cost, map_charged};
-use federate_dialect::{DecisionSubject, DialectDecisions, Placement, PolicyPlanner};
+use federate_dialect::{DecisionSubject, DialectDecisions, PlacedClusters, Placement, PolicyPlanner};
 use federate_kubernetes::{Finding, ObjectRef, work};
+
+/// The steps of keeping a row.
+const STEPS_PER_ROW: u64 = 20;
 
 /// Rows, of which those that are alike are one.
 #[derive(Debug, Default)]
-pub(crate) struct SharedRows(HashMap<u64, Vec<Arc<Placement>>>);
+pub(crate) struct SharedRows {
+    /// The rows, by the hash of their clusters and the name of their policy.
+    rows: HashMap<(u64, Option<String>), Vec<Arc<Placement>>>,
+    /// The hashes of lists of clusters, by their address. The lists are kept, so that their addresses stay taken.
+    hashes: HashMap<usize, (PlacedClusters, u64)>,
+}
 
 impl SharedRows {
     /// The row that is like this one.
     pub(crate) fn share_row(&mut self, row: &Placement) -> Arc<Placement> {
-        let mut hasher = DefaultHasher::new();
-        row.clusters[..].hash(&mut hasher);
-        row.policy.as_ref().map(|policy| &policy.name).hash(&mut hasher);
-        let like = self.0.entry(hasher.finish()).or_default();
+        let key = (self.hash_clusters(&row.clusters), row.policy.as_ref().map(|policy| policy.name.clone()));
+        let like = self.rows.entry(key).or_default();
         if let Some(known) = like.iter().find(|known| known.is_alike(row)) {
             return Arc::clone(known);
         }
+        work::charge_steps(STEPS_PER_ROW);
         let new = Arc::new(row.clone());
         like.push(Arc::clone(&new));
         new
+    }
+
+    fn hash_clusters(&mut self, clusters: &PlacedClusters) -> u64 {
+        let (_, hash) = self.hashes.entry(clusters.list_address()).or_insert_with(|| {
+            work::charge_items(8 + clusters.len());
+            let mut hasher = DefaultHasher::new();
+            clusters[..].hash(&mut hasher);
+            (clusters.clone(), hasher.finish())
+        });
+        *hash
     }
 }
 

@@ -8,16 +8,18 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
 use serde_json::Value;
 
-use crate::{Engine, TemplateIndex};
+use crate::{Engine, TemplateIndex, TooMuchWork, map_charged};
 use federate_dialect::{Placed, PlacedClusters, Placement, Plan};
-use federate_kubernetes::{ClusterName, Object, ObjectRef};
+use federate_kubernetes::{ClusterName, Object, ObjectRef, work};
 use federate_repo::Role;
 
 /// The fields that hold replicas, as they stand in the paths and values of overrides.
 const REPLICA_FIELDS: [&str; 3] = ["replicas", "parallelism", "completions"];
+
+/// The steps of finding out the replicas of an object in a cluster, besides those of its manifest.
+const STEPS_PER_CLUSTER: u64 = 10;
 
 /// The replicas of one object, for any row of the plan that it may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -95,17 +97,25 @@ pub fn is_workload(object: &ObjectRef) -> bool {
 impl Engine<'_> {
     /// Returns a plan whose rows have the replicas of their manifests. Rows of objects without replicas stay as they are.
     /// The result is for reports: as the memory of a scheduler it would change its decisions.
-    pub fn count_replicas(&self, plan: &Plan) -> Plan {
+    ///
+    /// # Errors
+    ///
+    /// If that takes more work than a part of a run may.
+    pub fn count_replicas(&self, plan: &Plan) -> Result<Plan, TooMuchWork> {
         let counter = ReplicaCounter::new(self);
+        let count = || map_charged(&plan.placements, |row| counter.count_row(row));
+        let counted = self.limit.run_part("counting the replicas of manifests", count)?;
         let mut plan = plan.clone();
-        plan.placements.par_iter_mut().for_each(|row| row.clusters = counter.count_row(row));
-        plan
+        for (row, clusters) in plan.placements.iter_mut().zip(counted) {
+            row.clusters = clusters;
+        }
+        Ok(plan)
     }
 
     /// The replicas of each row of a plan.
     pub(crate) fn object_replicas(&self, rows: &[Placement]) -> Vec<ObjectReplicas> {
         let counter = ReplicaCounter::new(self);
-        rows.par_iter().map(|row| counter.object_replicas(row)).collect()
+        map_charged(rows, |row| counter.object_replicas(row))
     }
 
     /// The replicas that an object asks for, by the rules of its control plane or else by those of Kubernetes.
@@ -173,6 +183,10 @@ impl<'e, 'a> ReplicaCounter<'e, 'a> {
     /// The clusters whose manifests have other replicas than the row and the template.
     fn own_replicas(&self, row: &Placement, stated: Option<i64>) -> Vec<(ClusterName, i64)> {
         let mut own = Vec::new();
+        if work::is_exceeded() {
+            return own;
+        }
+        work::charge_steps(STEPS_PER_CLUSTER * row.clusters.len() as u64);
         for variant in self.engine.render_variants(row) {
             let Ok(rendered) = variant.rendered else { continue };
             let object = Object::with_identity(row.object.clone(), rendered.body, "");

@@ -181,7 +181,7 @@ impl<'a> CompiledOverridePolicy<'a> {
         if self.spec.resource_selectors.is_empty() {
             return Some(ImplicitPriority::All);
         }
-        self.selectors.find_matches(manifest).into_values().next()
+        self.selectors.find_matches(manifest).first().map(|(_, priority)| *priority)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Resource selectors: which templates a policy selects, and how specifically.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 
 use super::api::KarmadaResourceSelector;
 use federate_kubernetes::selector::LabelSelector;
@@ -76,19 +77,17 @@ impl SelectorIndex {
         }
     }
 
-    /// The policies that select an object, each with its most specific match.
-    pub(super) fn find_matches(&self, object: &Object) -> BTreeMap<usize, ImplicitPriority> {
+    /// The policies that select an object, by number, each with its most specific match.
+    pub(super) fn find_matches(&self, object: &Object) -> Vec<(usize, ImplicitPriority)> {
         let id = &object.id;
-        let mut found: BTreeMap<usize, ImplicitPriority> = BTreeMap::new();
+        let mut found: Vec<(usize, ImplicitPriority)> = Vec::new();
         let own = id.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let labels = (!self.labelled.is_empty()).then(|| object.labels());
         for namespace in [Some(""), own].into_iter().flatten() {
             for (name, priority) in [(&*id.name, ImplicitPriority::Name), ("", ImplicitPriority::All)] {
                 let plain = self.plain.get(&key_of(id, namespace, name));
                 work::charge_steps(STEPS_OF_MATCH * plain.map_or(0, Vec::len) as u64);
-                for policy in plain.into_iter().flatten() {
-                    raise_priority(&mut found, *policy, priority);
-                }
+                found.extend(plain.into_iter().flatten().map(|policy| (*policy, priority)));
             }
             let place = self.labelled.get(&key_of(id, namespace, ""));
             let (Some(place), Some(labels)) = (place, &labels) else { continue };
@@ -98,10 +97,12 @@ impl SelectorIndex {
             for (policy, selector) in candidates {
                 work::charge_steps(STEPS_OF_SELECTOR);
                 if selector.matches(labels) {
-                    raise_priority(&mut found, *policy, ImplicitPriority::Label);
+                    found.push((*policy, ImplicitPriority::Label));
                 }
             }
         }
+        found.sort_unstable_by_key(|(policy, priority)| (*policy, Reverse(*priority)));
+        found.dedup_by_key(|(policy, _)| *policy);
         found
     }
 }
@@ -116,12 +117,6 @@ fn owned_key(selector: &KarmadaResourceSelector, namespace: &str, name: &str) ->
 /// The key of the selectors with this namespace and name that may select an object.
 fn key_of<'k>(id: &'k ObjectRef, namespace: &'k str, name: &'k str) -> SelectorKey<'k> {
     (Cow::from(&*id.api_version), Cow::from(&*id.kind), Cow::from(namespace), Cow::from(name))
-}
-
-/// Records a match of a policy, unless a more specific one is known.
-fn raise_priority(found: &mut BTreeMap<usize, ImplicitPriority>, policy: usize, priority: ImplicitPriority) {
-    let known = found.entry(policy).or_insert(priority);
-    *known = (*known).max(priority);
 }
 
 /// The steps of a policy that matches by its place alone.
@@ -174,6 +169,6 @@ mod tests {
             (2, ImplicitPriority::Label),
             (7, ImplicitPriority::All),
         ];
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
+        assert_eq!(found, expected);
     }
 }

@@ -7,8 +7,8 @@ use super::decision::TemplateDecider;
 use super::effective_policy::{FieldReplacement, find_replacements, unreadable_annotations};
 use super::policies::KubeAdmiralPolicy;
 use super::{KubeAdmiralPlanner, followers, keys};
-use federate_dialect::{Placement, Unschedulable};
-use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, Severity, finding};
+use federate_dialect::{PlacedClusters, Placement, Unschedulable};
+use federate_kubernetes::{Cluster, Finding, Object, ObjectRef, Severity, finding, work};
 use federate_repo::Template;
 
 /// The finding about a template that is not scheduled.
@@ -118,9 +118,17 @@ pub(super) fn unknown_capacity(policy: &KubeAdmiralPolicy<'_>, clusters: &[Clust
 
 /// The findings about clusters that have placements and receive nothing, one per cluster.
 pub(super) fn unreachable_findings(plane: &KubeAdmiralPlanner<'_>, placements: &[Placement]) -> Vec<Finding> {
+    // Many placements share a list of clusters.
+    let mut lists: BTreeMap<usize, (&PlacedClusters, usize)> = BTreeMap::new();
+    for row in placements {
+        lists.entry(row.clusters.list_address()).or_insert((&row.clusters, 0)).1 += 1;
+    }
     let mut waiting: BTreeMap<&str, usize> = BTreeMap::new();
-    for placed in placements.iter().flat_map(|p| &p.clusters) {
-        *waiting.entry(placed.name.as_ref()).or_default() += 1;
+    for (clusters, rows) in lists.into_values() {
+        work::charge_items(clusters.len());
+        for placed in clusters {
+            *waiting.entry(placed.name.as_ref()).or_default() += rows;
+        }
     }
     let mut findings = Vec::new();
     for (name, objects) in waiting {

@@ -1,5 +1,7 @@
 //! The decision about one template: its policy, whether it is scheduled again, its clusters, and its memory.
 
+use std::sync::Arc;
+
 use super::effective_policy::EffectivePolicy;
 use super::migration::{self, CapacityEstimates, Migration};
 use super::policies::{KubeAdmiralPolicy, UnusablePolicy, named_policy};
@@ -20,7 +22,7 @@ pub(super) struct TemplateDecider<'d, 'a> {
     config: &'d TypeConfig,
     /// What the row of the previous plan remembers.
     memory: KubeAdmiralState,
-    remembered: Option<(SchedulingTriggers, TriggerClusters)>,
+    remembered: Option<(SchedulingTriggers, Arc<TriggerClusters>)>,
     migration: Migration,
     /// The text of the migration, where the template asks for one.
     pub(super) applied: Option<String>,
@@ -114,9 +116,11 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             plane,
             template,
             config,
-            remembered: SchedulingTriggers::with_clusters(memory.trigger.as_ref(), |digest| {
-                previous.find_shared(digest).cloned()
-            }),
+            remembered: SchedulingTriggers::with_clusters(
+                memory.trigger.as_ref(),
+                previous,
+                &plane.remembered,
+            ),
             memory,
             migration,
             applied,
@@ -260,7 +264,7 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
         }
         let now = self.build_triggers(policy);
         let verdict = trigger::compare_triggers(
-            self.remembered.as_ref().map(|(state, clusters)| (state, clusters)),
+            self.remembered.as_ref().map(|(state, clusters)| (state, clusters.as_ref())),
             (&now, &self.plane.snapshot),
             policy.map(|p| &p.spec),
         );

@@ -71,7 +71,7 @@ use policies::{KubeAdmiralPolicies, KubeAdmiralPolicy};
 use profile::Plugins;
 use schedule::JoinedCluster;
 use state::KubeAdmiralState;
-use trigger::TriggerClusters;
+use trigger::{RememberedClusters, TriggerClusters};
 use types::FederatedKinds;
 
 const NAME: &str = "kubeadmiral";
@@ -221,6 +221,8 @@ struct KubeAdmiralPlanner<'a> {
     namespaces: NamespaceExclusions,
     /// The joined clusters for the memory, and their digest.
     snapshot: TriggerClusters,
+    /// The clusters that last decisions saw.
+    remembered: RememberedClusters,
     snapshot_digest: String,
     served: ServingClusters<'a>,
     now: Option<Timestamp>,
@@ -277,6 +279,7 @@ impl<'a> KubeAdmiralPlanner<'a> {
             namespaces,
             snapshot_digest: snapshot.compute_digest(),
             snapshot,
+            remembered: RememberedClusters::default(),
             served: ServingClusters::from_clusters(templates, clusters),
             now: input.now,
             live: input.live,

@@ -6,7 +6,8 @@
 //! other changes of clusters count if the policy's `rescheduleWhen` says so. If the scheduler does not act, its
 //! memory stays, so that a later permitted change includes all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -114,6 +115,25 @@ impl TriggerClusters {
             }
         }
         changes
+    }
+}
+
+/// The clusters of last decisions, by their digest: many objects remember the same ones.
+#[derive(Default)]
+pub(super) struct RememberedClusters(Mutex<HashMap<String, Option<Arc<TriggerClusters>>>>);
+
+impl RememberedClusters {
+    /// The clusters of a digest in the memory that placements share; `None` if it does not have them.
+    fn read_clusters(&self, digest: &str, previous: &PreviousPlan) -> Option<Arc<TriggerClusters>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(clusters) = known.get(digest) {
+            return clusters.clone();
+        }
+        let shared = previous.find_shared(digest)?;
+        work::charge_value(shared);
+        let clusters = TriggerClusters::deserialize(shared).ok().map(Arc::new);
+        known.insert(digest.to_owned(), clusters.clone());
+        clusters
     }
 }
 
@@ -246,11 +266,11 @@ impl SchedulingTriggers {
     /// The remembered state, with the clusters to which it refers.
     pub(super) fn with_clusters(
         remembered: Option<&Self>,
-        shared: impl Fn(&str) -> Option<Value>,
-    ) -> Option<(Self, TriggerClusters)> {
+        previous: &PreviousPlan,
+        known: &RememberedClusters,
+    ) -> Option<(Self, Arc<TriggerClusters>)> {
         let state = remembered?;
-        let clusters = serde_json::from_value(shared(&state.clusters)?).ok()?;
-        Some((state.clone(), clusters))
+        Some((state.clone(), known.read_clusters(&state.clusters, previous)?))
     }
 
     /// The inputs whose changes always count.

@@ -138,7 +138,7 @@ impl RevisionComparison<'_> {
         // Without a memory, the earlier revision is what runs.
         let running = match remembered.placements.as_slice() {
             [] => before.clone(),
-            _ => self.from.build_engine().count_replicas(&remembered),
+            _ => self.from.build_engine().count_replicas(&remembered).unwrap_or(remembered),
         };
         let [had, has] = [self.from, self.to].map(|session| session.build_engine().index_templates());
         let [from, running] = [&before, &running].map(|plan| CapacitySide {

@@ -13,7 +13,7 @@ use federate_dialect::{
 use federate_engine::deletions::PruneLimit;
 use federate_engine::snapshot::{self, StoredSnapshot};
 use federate_engine::{
-    DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering, StepAllowance,
+    DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering, StepAllowance, TooMuchWork,
 };
 use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Severity};
 use federate_repo::build::Builder;
@@ -129,6 +129,8 @@ pub struct Session {
     kept: Mutex<Option<DecisionCache>>,
     planned: OnceLock<PlanResult>,
     rendering: OnceLock<Rendering>,
+    /// The plan with the replicas of its manifests.
+    counted: OnceLock<Result<Plan, TooMuchWork>>,
     /// When objects are healthy for the repo.
     health_checks: HealthChecks,
     /// What is known about files that are not templates as they are written.
@@ -301,6 +303,7 @@ impl Session {
             planned,
             rendering,
             health_checks,
+            counted: OnceLock::new(),
             sources: OnceLock::new(),
         };
         session.settings.previous =
@@ -381,7 +384,7 @@ impl Session {
     /// Forgets everything that is derived from the repo and its settings.
     fn forget_results(&mut self) {
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
-        self.sources = OnceLock::new();
+        (self.counted, self.sources) = (OnceLock::new(), OnceLock::new());
     }
 
     /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
@@ -527,12 +530,18 @@ impl Session {
     }
 
     /// The plan for people: with the replicas that manifests have, and with each object once. A template that no policy
-    /// places may have a row that is only a scheduler's memory.
+    /// places may have a row that is only a scheduler's memory. If counting takes too much work, the replicas are those
+    /// that were decided, and [`plan_findings`](Self::plan_findings) has an error.
     pub fn plan_with_replicas(&self) -> Plan {
-        let mut plan = self.build_engine().count_replicas(self.plan());
+        let mut plan = self.count_replicas().as_ref().unwrap_or(self.plan()).clone();
         let unmatched: BTreeSet<&ObjectRef> = plan.unmatched.iter().collect();
         plan.placements.retain(|row| !row.clusters.is_empty() || !unmatched.contains(&row.object));
         plan
+    }
+
+    /// The plan with the replicas that manifests have.
+    fn count_replicas(&self) -> &Result<Plan, TooMuchWork> {
+        self.counted.get_or_init(|| self.build_engine().count_replicas(self.plan()))
     }
 
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
@@ -552,10 +561,12 @@ impl Session {
         self.build_engine().object_variants(self.plan(), object)
     }
 
-    /// The findings from loading and planning, sorted.
+    /// The findings from loading and planning, sorted, and from counting replicas, if that was done.
     pub fn plan_findings(&self) -> Vec<Finding> {
         let mut found = self.read.clone();
         found.extend(self.compute_plan().findings.iter().cloned());
+        let uncounted = self.counted.get().and_then(|counted| counted.as_ref().err());
+        found.extend(uncounted.cloned().map(TooMuchWork::into_finding));
         found.extend(self.source_findings().iter().cloned());
         self.order_findings(found)
     }

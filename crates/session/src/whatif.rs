@@ -8,7 +8,7 @@ use federate_engine::capacity::{self, PlannedUsage};
 use federate_engine::change::RenderingChanges;
 use federate_engine::whatif::{
     Baseline, ClusterMatcher, FailureDomain, FreeResource, ReplicaLoss, Scenario, ScenarioEvent,
-    ScenarioFile, TimelineOptions, TimelineStage, UnmovedScenario,
+    ScenarioFile, Timeline, TimelineOptions, TimelineStage, UnmovedScenario,
 };
 use federate_engine::{EngineSettings, WorkLimit, map_charged};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
@@ -40,6 +40,12 @@ pub struct ScenarioOutcome {
 }
 
 impl ScenarioOutcome {
+    fn from_timeline(timeline: Timeline<'_>) -> Self {
+        let (changes, losses, tightest) =
+            (timeline.compute_changes(), timeline.compute_losses(), timeline.tightest_resources());
+        Self { changes, losses, tightest, stages: timeline.stages, unmoved: None }
+    }
+
     /// Whether the scenario changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.losses.is_empty()
@@ -81,7 +87,7 @@ impl Session {
     pub fn compute_usage(&self, plan: &Plan) -> Vec<PlannedUsage> {
         let earlier = Plan { placements: self.settings().previous.rows().to_vec(), ..Plan::default() };
         let engine = self.build_engine();
-        let earlier = PreviousPlan::new(engine.count_replicas(&earlier));
+        let earlier = PreviousPlan::new(engine.count_replicas(&earlier).unwrap_or(earlier));
         capacity::compute_usage(&engine.index_templates(), self.clusters(), plan, &earlier)
     }
 
@@ -115,13 +121,7 @@ impl<'s> ScenarioRunner<'s> {
     ///
     /// If it names something that does not exist.
     pub fn run_scenario(&self, scenario: &Scenario) -> Result<ScenarioOutcome, String> {
-        let baseline = self.limited_baseline()?;
-        self.run_part(|| {
-            let timeline = scenario.run_timeline(baseline, self.options)?;
-            let (changes, losses, tightest) =
-                (timeline.compute_changes(), timeline.compute_losses(), timeline.tightest_resources());
-            Ok(ScenarioOutcome { changes, losses, tightest, stages: timeline.stages, unmoved: None })
-        })
+        self.run_timeline(scenario, |_, timeline| Ok(ScenarioOutcome::from_timeline(timeline)))
     }
 
     /// The decisions that scenarios share, if they take no more steps than a part of a run may.
@@ -141,9 +141,10 @@ impl<'s> ScenarioRunner<'s> {
     ///
     /// If it names something that does not exist.
     pub fn explained_outcome(&self, scenario: &Scenario) -> Result<ScenarioOutcome, String> {
-        let mut outcome = self.run_scenario(scenario)?;
-        outcome.unmoved = self.explain_unmoved(scenario)?;
-        Ok(outcome)
+        self.run_timeline(scenario, |baseline, timeline| {
+            let unmoved = scenario.explain_unmoved(baseline, self.options, &timeline)?;
+            Ok(ScenarioOutcome { unmoved, ..ScenarioOutcome::from_timeline(timeline) })
+        })
     }
 
     /// Why nothing moves in a scenario; `None` if something does.
@@ -152,11 +153,19 @@ impl<'s> ScenarioRunner<'s> {
     ///
     /// If it names something that does not exist.
     pub fn explain_unmoved(&self, scenario: &Scenario) -> Result<Option<UnmovedScenario>, String> {
-        let baseline = self.limited_baseline()?;
-        self.run_part(|| {
-            let timeline = scenario.run_timeline(baseline, self.options)?;
+        self.run_timeline(scenario, |baseline, timeline| {
             scenario.explain_unmoved(baseline, self.options, &timeline)
         })
+    }
+
+    /// Carries out a scenario and reads its end, in one part of a run. What scenarios share is a part of its own.
+    fn run_timeline<R>(
+        &self,
+        scenario: &Scenario,
+        read: impl FnOnce(&Baseline<'_>, Timeline<'_>) -> Result<R, String>,
+    ) -> Result<R, String> {
+        let baseline = self.limited_baseline()?;
+        self.run_part(|| read(baseline, scenario.run_timeline(baseline, self.options)?))
     }
 
     /// The effect of losing each unit after the events of a scenario, or each pair of units. The worst comes first:

@@ -6,7 +6,7 @@
 //! decided for all, and they share the resulting row.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
@@ -31,6 +31,8 @@ use federate_repo::Repo;
 /// The steps of reading a row or a template, and of compiling a policy.
 const STEPS_PER_ROW: u64 = 20;
 const STEPS_PER_POLICY: u64 = 200;
+/// The steps of noting that a list has a cluster.
+const STEPS_PER_CLUSTER: u64 = 3;
 
 /// A repo with its inventory and its plan, from which scenarios start.
 pub struct Baseline<'s> {
@@ -43,8 +45,10 @@ pub struct Baseline<'s> {
     planes: Vec<KeptPlane>,
     /// The rows of the plan, in its order. Those that are alike are one.
     rows: Vec<Arc<Placement>>,
-    /// The rows on each cluster, by their index.
-    on: BTreeMap<&'s str, Vec<usize>>,
+    /// The rows of each list of clusters, by their index.
+    rows_of_lists: Vec<Vec<usize>>,
+    /// The lists that have each cluster, by their index.
+    lists_with: BTreeMap<&'s str, Vec<usize>>,
     /// What the object of each row has of replicas.
     replicas: Vec<ObjectReplicas>,
     templates: TemplateIndex<'s>,
@@ -121,17 +125,37 @@ impl<'s> Baseline<'s> {
         let planes =
             engine.planes.iter().map(|(name, plane)| KeptPlane::new(&engine, name, plane.as_ref(), &rows));
         let planes = planes.collect();
-        let mut on: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let (mut rows_of_lists, mut lists_with) = (Vec::<Vec<usize>>::new(), BTreeMap::<_, Vec<_>>::new());
+        let mut known: HashMap<usize, usize> = HashMap::new();
         for (at, row) in plan.placements.iter().enumerate() {
-            for placed in &row.clusters {
-                on.entry(placed.name.as_ref()).or_default().push(at);
-            }
+            let list = *known.entry(row.clusters.list_address()).or_insert_with(|| {
+                work::charge_steps(STEPS_PER_CLUSTER * row.clusters.len() as u64);
+                for placed in &row.clusters {
+                    lists_with.entry(placed.name.as_ref()).or_default().push(rows_of_lists.len());
+                }
+                rows_of_lists.push(Vec::new());
+                rows_of_lists.len() - 1
+            });
+            rows_of_lists.get_mut(list).into_iter().for_each(|rows| rows.push(at));
         }
         let replicas = engine.object_replicas(engine.previous.rows());
         let templates = TemplateIndex::new(repo, engine.list_carried_templates());
         drop(engine);
         let requests = OnceLock::new();
-        Self { dialects, repo, clusters, plan, settings, planes, rows, on, replicas, templates, requests }
+        Self {
+            dialects,
+            repo,
+            clusters,
+            plan,
+            settings,
+            planes,
+            rows,
+            rows_of_lists,
+            lists_with,
+            replicas,
+            templates,
+            requests,
+        }
     }
 
     /// The settings of the plan, with the plan itself as the previous one.
@@ -169,6 +193,7 @@ impl<'s> Baseline<'s> {
     pub(super) fn total_replicas(&self) -> i64 {
         let mut total = 0;
         for (row, replicas) in self.plan_rows().iter().zip(&self.replicas) {
+            work::charge_items(row.clusters.len());
             total += row.clusters.iter().map(|placed| replicas.count_in(placed)).sum::<i64>();
         }
         total
@@ -187,9 +212,16 @@ impl<'s> Baseline<'s> {
         }
     }
 
-    /// The rows of the plan on a cluster.
-    pub(super) fn rows_on(&self, cluster: &str) -> impl Iterator<Item = RowKey> {
-        self.on.get(cluster).into_iter().flatten().map(|at| RowKey::Known(*at))
+    /// The rows of the plan on at least one of some clusters.
+    pub(super) fn rows_on<'n>(
+        &self,
+        clusters: impl IntoIterator<Item = &'n str>,
+    ) -> impl Iterator<Item = RowKey> {
+        let lists = clusters.into_iter().filter_map(|cluster| self.lists_with.get(cluster)).flatten();
+        let lists: BTreeSet<usize> = lists.copied().collect();
+        work::charge_items(lists.len());
+        let rows = lists.into_iter().filter_map(|list| self.rows_of_lists.get(list)).flatten();
+        rows.map(|at| RowKey::Known(*at))
     }
 
     /// Whether a control plane limits its rollouts.

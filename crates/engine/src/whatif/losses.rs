@@ -13,8 +13,12 @@ use super::baseline::template_replicas;
 use super::variation::{OncePerPair, PlanVariation};
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{HUB, Placement, RowKey};
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, ObjectRef, work};
 use federate_repo::{Claims as _, Repo, Role};
+
+/// The steps of comparing an object in two states, and of a cluster of it.
+const STEPS_PER_ROW: u64 = 10;
+const STEPS_PER_CLUSTER: u64 = 6;
 
 /// The repo, the inventory and the plan at one time of a scenario.
 #[derive(Clone, Copy)]
@@ -148,22 +152,26 @@ pub(super) fn find_differences(
 ) -> Vec<(RowKey, ReplicaDifference)> {
     let (was_up, is_up) = (before.running_clusters(), after.running_clusters());
     keys.extend(before.scaled.symmetric_difference(after.scaled).map(|object| baseline.row_key(object)));
-    for cluster in was_up.symmetric_difference(&is_up) {
-        keys.extend(baseline.rows_on(cluster));
-        // Rows that differ from the plan in both states may be on this cluster, too.
+    let switched: Vec<&str> = was_up.symmetric_difference(&is_up).copied().collect();
+    keys.extend(baseline.rows_on(switched.iter().copied()));
+    if !switched.is_empty() {
+        // Rows that differ from the plan in both states may be on these clusters, too.
         keys.extend(before.plan.rows.keys().cloned());
     }
-    // These are several sorted lists, one after the other.
     keys.sort();
     keys.dedup();
     let mut known = OncePerPair::default();
     keys.into_iter()
+        .take_while(|_| !work::is_exceeded())
         .filter_map(|key| {
+            work::charge_steps(STEPS_PER_ROW);
             let pair = [before.plan.find_row(baseline, &key), after.plan.find_row(baseline, &key)];
             let [old, new] = pair;
             let replicas = [before.object_replicas(baseline, &key), after.object_replicas(baseline, &key)];
             let mut difference = *known.get_or_compute(pair, replicas.clone(), || {
                 let [had, has] = &replicas;
+                let clusters = pair.into_iter().flatten().map(|row| row.clusters.len()).sum::<usize>();
+                work::charge_steps(STEPS_PER_CLUSTER * clusters as u64);
                 ReplicaDifference::from_replicas(
                     &running_replicas(old, had, &was_up),
                     &running_replicas(new, has, &is_up),

@@ -12,7 +12,10 @@ use super::free_resources::PodRequest;
 use super::timeline::{StagePlanner, Timeline, TimelineRun};
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{MigrationOutcome, Placement, PodCount, PodCounts, RowKey};
-use federate_kubernetes::{Capacity, Cluster, ClusterName};
+use federate_kubernetes::{Capacity, Cluster, ClusterName, work};
+
+/// The steps of counting the pods of a workload in a cluster.
+const STEPS_PER_CLUSTER: u64 = 20;
 
 /// The replicas of workloads that differ from those before the scenario.
 #[derive(Default)]
@@ -155,14 +158,13 @@ fn collect_entries<'t>(
 ) -> BTreeMap<ClusterName, Vec<Entry<'t>>> {
     let (baseline, after) = (timeline.baseline, timeline.end_state());
     let mut keys: BTreeSet<RowKey> = after.plan.rows.keys().chain(before.keys()).cloned().collect();
-    for cluster in after.clusters.iter().filter(|cluster| {
+    let shrunk = after.clusters.iter().filter(|cluster| {
         let earlier = find_capacity(baseline.clusters, &cluster.name);
         cluster.capacity.as_ref().is_some_and(|capacity| {
             capacity.available.iter().any(|(name, free)| free.as_nanos() < least_free(name, earlier))
         })
-    }) {
-        keys.extend(baseline.rows_on(&cluster.name));
-    }
+    });
+    keys.extend(baseline.rows_on(shrunk.map(|cluster| cluster.name.as_ref())));
     let mut all: BTreeMap<ClusterName, Vec<Entry<'t>>> = BTreeMap::new();
     for key in keys {
         let Some(object) = baseline.find_object(&key) else { continue };
@@ -172,6 +174,10 @@ fn collect_entries<'t>(
         let desired = by_cluster(after.plan.find_row(baseline, &key), &after.object_replicas(baseline, &key));
         let counted = before.get(&key);
         let clusters: BTreeSet<&ClusterName> = ran.keys().chain(desired.keys()).copied().collect();
+        work::charge_steps(STEPS_PER_CLUSTER * (1 + clusters.len()) as u64);
+        if work::is_exceeded() {
+            break;
+        }
         for cluster in clusters {
             let number = |of: &BTreeMap<&ClusterName, i64>| of.get(cluster).copied().unwrap_or(0);
             let earlier = counted.map(|pods| pods.get(cluster).cloned().unwrap_or_default());

@@ -72,7 +72,7 @@ impl Scenario {
         let hit: Vec<&Cluster> =
             baseline.clusters.iter().filter(|cluster| self.strikes_cluster(cluster)).collect();
         let strikes_any = self.events.iter().any(|event| struck_by(event).is_some());
-        if strikes_any && hit.iter().all(|cluster| baseline.rows_on(&cluster.name).next().is_none()) {
+        if strikes_any && baseline.rows_on(hit.iter().map(|cluster| cluster.name.as_ref())).next().is_none() {
             let help = "`federate plan` shows what is placed where".to_owned();
             return reason(UnmovedReason::NothingPlaced, 0, "nothing is placed there", help);
         }

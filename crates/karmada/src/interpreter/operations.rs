@@ -16,6 +16,8 @@ static POOL: LuaPool = LuaPool::new();
 /// The steps of a call, and of one that reaches the limits of scripts.
 const STEPS_OF_CALL: u64 = 20_000;
 const STEPS_OF_TIMEOUT: u64 = 10_000_000;
+/// The steps of converting a value of a result to JSON and of reading it.
+const STEPS_OF_VALUE: u64 = 40;
 
 type Outcome = Option<Result<Value, InterpreterFailure>>;
 
@@ -36,6 +38,11 @@ impl Script<'_> {
         let answers = POOL.call_function(&ScriptCall { script, function, arguments, results, now });
         let too_long = answers.as_ref().is_err_and(|failure| failure.category == FailureCategory::Timeout);
         work::charge_steps(if too_long { STEPS_OF_TIMEOUT } else { STEPS_OF_CALL });
+        for answer in answers.iter().flatten() {
+            if let ScriptAnswer::Table(Ok(table)) = answer {
+                work::charge_steps(STEPS_OF_VALUE * work::count_values(table));
+            }
+        }
         answers
     }
 
