@@ -164,7 +164,7 @@ impl SyncCommand {
         let telemetry = Arc::new(Telemetry::default());
         let (events, happens) = mpsc::channel();
         start_listeners(addresses, &telemetry, events.clone()).map_err(to_command_error)?;
-        let watched = watch_files(&self.files, state, env, &telemetry, (events, happens), report_invalid);
+        let watched = watch_files(&self.files, state, env, &telemetry, events, &happens, report_invalid);
         Ok(if watched.inspect_err(report_invalid).is_ok() { Exit::Clean } else { Exit::Error })
     }
 

@@ -7,6 +7,7 @@
 
 pub mod counters;
 pub mod environment;
+mod events;
 mod file_watcher;
 pub mod http_server;
 pub mod hub;

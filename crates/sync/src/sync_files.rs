@@ -330,8 +330,9 @@ pub(crate) fn validate_sync(sync: &Sync) -> Vec<(&'static str, String)> {
 
 /// Whether a text can be a key of a Secret.
 fn is_key(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    !text.is_empty() && text.len() <= 253 && text.bytes().all(inner)
+    !text.is_empty()
+        && text.len() <= 253
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 fn is_apply_set(text: &str) -> bool {

@@ -31,8 +31,11 @@ const CONFIG_FILE: &str = "federate.yaml";
 
 impl Source for RecordedClusters {
     fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
-        let file = |name: &str| TreeEntry { name: name.to_owned(), kind: EntryKind::File };
-        Ok(if folder.is_empty() { vec![file(CLUSTERS_FILE), file(CONFIG_FILE)] } else { Vec::new() })
+        if !folder.is_empty() {
+            return Ok(Vec::new());
+        }
+        let files = [CLUSTERS_FILE, CONFIG_FILE];
+        Ok(files.map(|name| TreeEntry { name: name.to_owned(), kind: EntryKind::File }).into())
     }
 
     fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {

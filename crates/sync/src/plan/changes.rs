@@ -76,10 +76,16 @@ impl RenderedObjects {
             return None;
         }
         let namespaces: BTreeSet<_> = some.iter().map(|object| &object.namespace).collect();
-        let decides = |object: &&ObjectRef| {
-            AUTOSCALER_KINDS.contains(&object.kind.as_str()) && namespaces.contains(&object.namespace)
-        };
-        Some(self.objects.keys().filter(decides).chain(some).cloned().collect())
+        Some(
+            self.objects
+                .keys()
+                .filter(|object| {
+                    AUTOSCALER_KINDS.contains(&object.kind.as_str()) && namespaces.contains(&object.namespace)
+                })
+                .chain(some)
+                .cloned()
+                .collect(),
+        )
     }
 }
 
@@ -89,7 +95,8 @@ impl Reconciliation<'_> {
     pub(crate) fn find_changed_objects(
         &self,
         rendered: Option<RenderedObjects>,
-        (session, repo): (&Session, Option<&RepoRef>),
+        session: &Session,
+        repo: Option<&RepoRef>,
         record: &SyncRecord,
     ) -> Option<BTreeSet<ObjectRef>> {
         let former =

@@ -62,13 +62,19 @@ pub struct SessionCache {
     pub(crate) resume: Option<Instant>,
 }
 
+/// A revision that is open: the session over it, and where its files are from.
+#[derive(Clone, Copy)]
+pub(crate) struct RevisionSession<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) repo: Option<&'s RepoRef>,
+}
+
 /// Sessions over former revisions.
 pub(crate) type FormerSessions = BTreeMap<String, (Session, Option<RepoRef>)>;
 
 /// What was carried out last, with all that is known of clusters.
 pub(crate) struct CurrentSession<'c> {
-    pub(crate) session: &'c Session,
-    pub(crate) repo: Option<&'c RepoRef>,
+    pub(crate) revision: RevisionSession<'c>,
     pub(crate) clusters: &'c mut ClusterTracker,
     pub(crate) formers: &'c mut FormerSessions,
 }
@@ -193,17 +199,16 @@ impl SessionCache {
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
     pub(crate) fn take_session(&mut self, opened: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
-        let (common, version) = (self.session_options(), opened.version());
-        let (snapshot, lost) =
-            self.observed.as_ref().map(|observed| (observed.stored.clone(), observed.lost.clone())).unzip();
-        let options = |previous| {
-            let (snapshot, lost) = (snapshot.clone(), lost.clone().flatten());
-            SessionOptions { previous, snapshot, lost, ..common.clone() }
+        let version = opened.version();
+        let options = SessionOptions {
+            snapshot: self.observed.as_ref().map(|observed| observed.stored.clone()),
+            lost: self.observed.as_ref().and_then(|observed| observed.lost.clone()),
+            ..self.session_options()
         };
         let inventory = self.inventory_digest().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
         let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
-            return Session::open(opened.as_source(), options(previous));
+            return Session::open(opened.as_source(), SessionOptions { previous, ..options });
         };
         if before == version {
             session.remember_plan(previous);
@@ -211,7 +216,7 @@ impl SessionCache {
         }
         // The commit before may be gone with the cache that held it.
         let Some(changed) = changed_files(&before, &version, opened.location()) else {
-            return Session::open(opened.as_source(), options(previous));
+            return Session::open(opened.as_source(), SessionOptions { previous, ..options });
         };
         let rendered = accepted.then(|| RenderedObjects::from_session(&session));
         session.remember_plan(previous);
@@ -277,8 +282,7 @@ impl SessionCache {
     pub(crate) fn current_session(&mut self) -> Option<CurrentSession<'_>> {
         let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
         Some(CurrentSession {
-            session: &cached.session,
-            repo: cached.repo.as_ref(),
+            revision: RevisionSession { session: &cached.session, repo: cached.repo.as_ref() },
             clusters: &mut self.clusters,
             formers: &mut self.formers,
         })

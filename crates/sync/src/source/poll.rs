@@ -176,8 +176,11 @@ impl Reconciliation<'_> {
     /// The keys that the Sync itself names, with how messages name each text.
     fn read_signers(&self) -> Result<Option<SecretData>, ReconcileError> {
         let keys = self.env.services.allowed_signers(self.loaded).map_err(credentials_error)?;
-        let named = |(key, text)| (format!("`{key}` in the Secret of `source.verify`"), text);
-        Ok(keys.map(|keys| keys.into_iter().map(named).collect()))
+        Ok(keys.map(|keys| {
+            keys.into_iter()
+                .map(|(key, text)| (format!("`{key}` in the Secret of `source.verify`"), text))
+                .collect()
+        }))
     }
 
     fn poll_folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<SourceState, ReconcileError> {
@@ -199,11 +202,10 @@ impl Reconciliation<'_> {
         if formers.contains_key(revision) {
             return Ok(());
         }
-        let lost = || {
+        let previous = state.read_former(revision)?.ok_or_else(|| {
             let message = format!("the scheduler's memory of the former revision {revision} is lost");
             ReconcileError::new(SyncReason::StateFailed, message)
-        };
-        let previous = state.read_former(revision)?.ok_or_else(lost)?;
+        })?;
         let opened = self.open_planned(state, revision, previous)?;
         formers.insert(revision.to_owned(), opened);
         Ok(())
@@ -216,10 +218,10 @@ impl Reconciliation<'_> {
         revision: &str,
         previous: Plan,
     ) -> Result<(Session, Option<RepoRef>), ReconcileError> {
-        let lost = || {
-            ReconcileError::new(SyncReason::StateFailed, format!("the former revision {revision} is lost"))
+        let SourceAddress::Git(address) = &self.loaded.address else {
+            let message = format!("the former revision {revision} is lost");
+            return Err(ReconcileError::new(SyncReason::StateFailed, message));
         };
-        let SourceAddress::Git(address) = &self.loaded.address else { return Err(lost()) };
         let cache = state.cache();
         let credentials = self.read_credentials()?;
         let remote = self.build_remote(address, &cache, &credentials);
