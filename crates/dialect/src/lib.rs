@@ -68,7 +68,7 @@ pub use failover_rules::FailoverRules;
 pub use fnv::compute_fnv1;
 pub use followers::{UnplacedFollower, UnplacedFollowerReason};
 pub use health::{Health, HealthState};
-pub use hub_reader::HubReader;
+pub use hub_reader::{HubReader, UnreadableObject};
 pub use kind_catalog::{FormerGroup, KindCatalog};
 pub use kind_rules::KindRules;
 pub use lists::SharedLists;

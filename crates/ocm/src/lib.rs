@@ -24,7 +24,7 @@ use federate_dialect::{
     Explanation, FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules,
     ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
     Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind,
-    RolloutRules, ScenarioMoment, Starter, TemplateReads,
+    RolloutRules, ScenarioMoment, Starter, TemplateReads, UnreadableObject,
 };
 
 pub mod agent;
@@ -146,7 +146,7 @@ impl KindCatalog for Ocm {
 }
 
 impl HubReader for Ocm {
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
         Ok(memory::memory_of(hub))
     }
 
