@@ -538,11 +538,11 @@ impl PolicyAdvice for KubeFedPlanner<'_> {
     }
 
     fn carried_templates(&self) -> Vec<CarriedTemplate> {
-        let template = |one: &FederatedObject<'_>| CarriedTemplate {
+        let templates = self.federated.iter().map(|one| CarriedTemplate {
             carrier: one.object.id.clone(),
             pointer: "/spec/template".to_owned(),
             object: one.target.clone(),
-        };
-        self.federated.iter().map(template).collect()
+        });
+        templates.collect()
     }
 }

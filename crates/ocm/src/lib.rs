@@ -93,9 +93,8 @@ impl Dialect for Ocm {
     }
 
     fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
-        let sender =
-            |share: works::WorkShare| PolicyClusters { policy: share.policy, clusters: share.clusters };
-        works::list_shares(row).into_iter().map(sender).collect()
+        let shares = works::list_shares(row).into_iter();
+        shares.map(|share| PolicyClusters { policy: share.policy, clusters: share.clusters }).collect()
     }
 
     fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
@@ -282,11 +281,11 @@ impl PolicyPlanner for OcmPlanner<'_> {
     fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
         let placements = self.placements.iter().map(|placement| placement.object);
         let all = placements.chain(self.bundles.iter().map(|bundle| bundle.object));
-        let subject = |object: &Object| federate_dialect::DecisionSubject {
+        let subjects = all.map(|object| federate_dialect::DecisionSubject {
             object: object.id.clone(),
             reads: TemplateReads::Subject,
-        };
-        all.map(subject).collect()
+        });
+        subjects.collect()
     }
 
     /// Placements look at each other's decisions, so that all are decided together.
