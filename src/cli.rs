@@ -31,6 +31,7 @@ mod drift;
 mod exit;
 mod explain;
 mod filter;
+mod findings_page;
 mod import;
 mod init;
 mod man;

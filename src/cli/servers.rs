@@ -21,7 +21,7 @@ pub(super) use repeat::{RunRecorder, RunRecording};
 /// The commands that only connect to API servers.
 #[derive(Debug, Subcommand)]
 pub(super) enum ServerCommand {
-    Sync(sync::SyncCommand),
+    Sync(Box<sync::SyncCommand>),
     Install(install::InstallCommand),
 }
 

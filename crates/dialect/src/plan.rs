@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -123,6 +124,16 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
+    pub fn read_scheduler_state<M: Default + DeserializeOwned>(&self) -> M {
+        if self.memory.is_empty() { M::default() } else { M::deserialize(&*self.memory).unwrap_or_default() }
+    }
+
+    /// Writes the memory.
+    pub fn write_scheduler_state<M: Serialize>(&mut self, memory: &M) {
+        self.memory = SchedulerState::from_memory(memory);
+    }
+
     /// Returns a placement of `object` on no clusters.
     pub fn new(dialect: &str, object: ObjectRef, policy: Option<ObjectRef>) -> Self {
         Self {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Placement, gojson};
+use crate::gojson;
 
 /// The memory of a placement, as it stands in a plan. Clones share it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,18 +57,6 @@ impl From<Map<String, Value>> for SchedulerState {
     }
 }
 
-impl Placement {
-    /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
-    pub fn read_scheduler_state<M: Default + DeserializeOwned>(&self) -> M {
-        if self.memory.is_empty() { M::default() } else { M::deserialize(&*self.memory).unwrap_or_default() }
-    }
-
-    /// Writes the memory.
-    pub fn write_scheduler_state<M: Serialize>(&mut self, memory: &M) {
-        self.memory = SchedulerState::from_memory(memory);
-    }
-}
-
 /// A short digest of a value, to find out in the next run whether it has changed: 64-bit FNV-1a of its JSON with
 /// sorted keys, in hexadecimal.
 pub fn compute_digest(value: &Value) -> String {
@@ -93,6 +81,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::Placement;
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     #[serde(default)]

@@ -8,9 +8,9 @@
 use federate_dialect::{HubKinds, Placed, Placement, Plan, UnreadableObject};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
-use crate::api::PlacementPolicy;
+use crate::api::{NAME, PLACEMENT_GROUP, PlacementPolicy};
 use crate::memory::{self, PlacementMemory};
-use crate::{KubeFleetBehaviour, NAME, PLACEMENT_GROUP, cluster, updates};
+use crate::{KubeFleetBehaviour, cluster, updates};
 
 pub mod binding;
 mod cycle;

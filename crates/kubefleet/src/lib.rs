@@ -68,7 +68,7 @@ mod validation;
 mod version;
 mod waves;
 
-use api::{PlacementPolicy, PlacementType};
+use api::{NAME, PLACEMENT_GROUP, PlacementPolicy, PlacementType};
 use manifest::{PlacementManifests, SentObject};
 use memory::PlacementMemory;
 use overrides::Overrides;
@@ -81,11 +81,8 @@ use subject::{PlacementSubject, Selections};
 use version::DroppedFields;
 pub use version::{KubeFleetBehaviour, RELEASES};
 
-const NAME: &str = "kubefleet";
-
-/// The API groups of the dialect.
+/// The API group of member clusters.
 const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io";
-const PLACEMENT_GROUP: &str = "placement.kubernetes-fleet.io";
 
 /// The dialect.
 pub struct KubeFleet;

@@ -7,12 +7,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use crate::api::{NAME, PLACEMENT_GROUP};
 use federate_dialect::release::{self, FirstPatches, Release, ReleaseCatalog, UnknownRelease};
 use federate_dialect::stages::StageRules;
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
-
-use super::{NAME, PLACEMENT_GROUP};
 
 /// The releases that are known.
 pub static RELEASES: ReleaseCatalog = ReleaseCatalog {

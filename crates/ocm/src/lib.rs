@@ -55,17 +55,13 @@ mod starter;
 mod validation;
 mod works;
 
+use api::NAME;
 use fleet::Fleet;
 use kinds::{CLUSTER_GROUP, WORK_GROUP};
 use memory::Decisions;
 use schedule::{Hub, PlacementSubject};
 use sets::ClusterSets;
 use works::WorkBundle;
-
-const NAME: &str = "ocm";
-
-/// The API version of placements and their decisions.
-const PLACEMENT_VERSION: &str = "cluster.open-cluster-management.io/v1beta1";
 
 /// The dialect.
 pub struct Ocm;

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::api::PLACEMENT_VERSION;
 use federate_dialect::{Starter, starter_labels};
 use federate_kubernetes::ObjectRef;
 use federate_repo::config::ConfiguredCluster;
-
-use crate::PLACEMENT_VERSION;
 
 /// The inventory object of a cluster.
 fn build_cluster(cluster: &ConfiguredCluster) -> Value {

@@ -29,6 +29,7 @@ pub mod state;
 pub mod supervisor;
 pub mod sync_files;
 pub mod telemetry;
+mod uri;
 mod window;
 mod worker;
 

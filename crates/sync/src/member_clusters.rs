@@ -30,13 +30,11 @@ use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUST
 use federate_sync_api::{AdoptionRule, ApplySpec};
 
 use crate::environment::Environment;
-use crate::member_clusters::deletion::DeletionResult;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{
     ClusterDrift, ClusterTracker, FailureCause, FailureKind, RetryPauses, format_count,
 };
-use crate::reconciliation::ReconcileError;
-use crate::rollout::staged_rollout::HEALTH_CHECK_TIMEOUT;
+use crate::outcome::ReconcileError;
 use crate::sync_files::ValidSync;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
@@ -44,6 +42,8 @@ const MAX_OBJECTS_IN_MEMORY: usize = 3000;
 
 /// How long a cluster may take to answer for the first time. The round of the others does not end before.
 pub(crate) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one look at the health of clusters takes at most.
+pub(crate) const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a round says which clusters are still under way.
 const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(3);
 
@@ -80,6 +80,15 @@ struct MemberOperation<'r> {
     contents: Option<&'r ApplySetContents>,
     dry_run: Option<DryRun>,
     wait: Option<Duration>,
+}
+
+/// What became of a deletion.
+#[derive(Debug, Default)]
+pub(crate) struct DeletionResult {
+    /// The clusters in which something is left, and why.
+    pub(crate) failed: Vec<(String, String)>,
+    /// How many objects were asked to go, and may still exist.
+    pub(crate) terminating: usize,
 }
 
 /// The clusters that were compared, and whether anything was found in each.

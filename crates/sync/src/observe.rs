@@ -5,51 +5,25 @@
 //! planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
 //! something, there is something to carry out, within the limits for deletions.
 
+pub(crate) mod inventory_status;
 pub(crate) mod members_status;
 pub(crate) mod planned_status;
 
-use std::sync::Arc;
-
-use federate_dialect::Dialects;
 use federate_engine::previous;
-use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
+use federate_engine::snapshot::SnapshotInput;
 use federate_live::Error;
-use federate_session::{Session, UnreachableClusters};
+use federate_session::Session;
 use federate_sync_api::InventorySource;
 use federate_sync_api::stage::SyncStage;
 use jiff::Timestamp;
 
 use crate::member_clusters::FIRST_ANSWER_TIMEOUT;
+use crate::observe::inventory_status::InventoryStatus;
 use crate::observe::members_status::MembersStatus;
 use crate::observe::planned_status::PlannedStatus;
 use crate::plan::sessions::{Checkout, SessionCache};
 use crate::reconciliation::{ReconcileError, Reconciliation, cluster_names};
 use crate::state::SyncState;
-
-/// The status of the clusters.
-#[derive(Debug)]
-pub(crate) struct InventoryStatus {
-    /// The inventory objects with their status.
-    pub(crate) stored: Arc<StoredSnapshot>,
-    /// The digest of all status, without times.
-    pub(crate) digest: String,
-    /// The members that cannot be reached, if their control planes act on it (`spec.failover`).
-    pub(crate) lost: Option<UnreachableClusters>,
-    /// The status of members as it was read last; `None` if the hub has it.
-    members: Option<MembersStatus>,
-}
-
-impl InventoryStatus {
-    fn from_planned(dialects: Dialects, status: &PlannedStatus) -> Result<Self, String> {
-        let stored = Arc::new(status.to_stored(dialects)?);
-        Ok(Self {
-            stored,
-            digest: status.compute_digest(),
-            lost: status.unreachable_members(),
-            members: None,
-        })
-    }
-}
 
 impl Reconciliation<'_> {
     /// Reads the status of the clusters, if the repo does not say it.

@@ -30,9 +30,9 @@ use crate::member_clusters::selection::selected_names;
 pub use crate::outcome::SyncOutcome;
 pub(crate) use crate::outcome::{ReconcileError, single_line};
 use crate::page::count_clusters;
-use crate::plan::sessions::{Checkout, RevisionSession, SessionCache};
+use crate::plan::changes::RenderedObjects;
+use crate::plan::sessions::{Checkout, RevisionSession, SessionCache, SourceState};
 use crate::rollout::policies::awaiting_objects;
-use crate::source::poll::SourceState;
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
@@ -350,6 +350,23 @@ impl Reconciliation<'_> {
     /// How clusters are updated in stages, if they are.
     pub(crate) fn staged_rollout(&self) -> Option<(&RolloutSpec, &ApplySpec)> {
         self.spec.rollout.as_ref().filter(|rollout| !rollout.by_placements).zip(self.spec.apply.as_ref())
+    }
+
+    /// The objects that a revision changes in clusters that are all at the revision before; `None` if that is to be
+    /// found out by reading them.
+    pub(crate) fn find_changed_objects(
+        &self,
+        rendered: Option<RenderedObjects>,
+        session: &Session,
+        repo: Option<&RepoRef>,
+        record: &SyncRecord,
+    ) -> Option<BTreeSet<ObjectRef>> {
+        let former =
+            record.accepted.as_ref().filter(|_| record.stage == SyncStage::Idle)?.repository.as_ref();
+        // What others change meanwhile is found by comparisons.
+        let rest = self.looks_for_drift();
+        let same = former == repo.map(RepoRef::to_string).as_ref();
+        rendered.filter(|_| rest && same)?.changed_objects(&RenderedObjects::from_session(session))
     }
 
     /// Renders a revision, checks it and commits it. No cluster is touched.

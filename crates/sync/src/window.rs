@@ -12,9 +12,8 @@ use jiff::Timestamp;
 use crate::member_clusters::MemberClusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{RevisionSession, SessionCache};
+use crate::plan::sessions::{RevisionSession, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
-use crate::source::poll::SourceState;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {

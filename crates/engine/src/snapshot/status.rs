@@ -21,7 +21,9 @@ use super::recorded::add_recorded;
 pub fn apply_status(dialects: Dialects, repo: &mut Repo, stored: &StoredSnapshot) -> Vec<Finding> {
     let seen: BTreeMap<Key<'_>, &ClaimedObject> =
         stored.clusters.iter().map(|claimed| (inventory_key(&claimed.object.id), claimed)).collect();
-    add_recorded(dialects, repo, stored);
+    if add_recorded(dialects, repo, &stored.recorded) {
+        repo.texts.extend(stored.texts.iter().map(|(path, text)| (path.clone(), text.clone())));
+    }
     let mut findings = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     for claimed in repo.claimed.iter_mut().filter(|claimed| claimed.role == Role::Inventory) {

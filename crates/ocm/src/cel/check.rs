@@ -455,7 +455,7 @@ fn any_optional() -> CelType {
 
 /// The overloads of a function with one argument of any of some types.
 fn overloads_of(types: Vec<CelType>, result: CelType) -> Vec<Overload> {
-    types.into_iter().map(|one| (vec![one], result.clone())).collect()
+    types.into_iter().zip(std::iter::repeat(result)).map(|(one, result)| (vec![one], result)).collect()
 }
 
 /// The overloads of a function that is not a member.

@@ -457,8 +457,8 @@ fn find_all(text: &str, pattern: &str, limit: usize) -> Option<CelValue> {
 }
 
 /// An index, or -1 for none.
-fn index_or_none(found: Option<usize>) -> Option<CelValue> {
-    Some(Int(found.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1)))
+fn index_or_none(found: Option<usize>) -> CelValue {
+    Int(found.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))
 }
 
 fn call_on_list(name: &str, items: &[CelValue], rest: &[CelValue]) -> Option<CelValue> {
@@ -466,8 +466,8 @@ fn call_on_list(name: &str, items: &[CelValue], rest: &[CelValue]) -> Option<Cel
         ("size", []) => i64::try_from(items.len()).ok().map(Int),
         ("join", []) => join(items, ""),
         ("join", [Text(separator)]) => join(items, separator),
-        ("indexOf", [item]) => index_or_none(items.iter().position(|one| one.equals(item))),
-        ("lastIndexOf", [item]) => index_or_none(items.iter().rposition(|one| one.equals(item))),
+        ("indexOf", [item]) => Some(index_or_none(items.iter().position(|one| one.equals(item)))),
+        ("lastIndexOf", [item]) => Some(index_or_none(items.iter().rposition(|one| one.equals(item)))),
         ("unwrapOpt", []) => unwrap_all(items),
         ("first", []) => Some(Optional(items.first().cloned().map(Box::new))),
         ("last", []) => Some(Optional(items.last().cloned().map(Box::new))),

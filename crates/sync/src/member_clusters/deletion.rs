@@ -12,6 +12,7 @@ use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::member_clusters::DeletionResult;
 use crate::member_clusters::selection::selected_clusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::SyncOutcome;
@@ -272,13 +273,4 @@ impl Reconciliation<'_> {
         }
         result
     }
-}
-
-/// What became of a deletion.
-#[derive(Debug, Default)]
-pub(crate) struct DeletionResult {
-    /// The clusters in which something is left, and why.
-    pub(crate) failed: Vec<(String, String)>,
-    /// How many objects were asked to go, and may still exist.
-    pub(crate) terminating: usize,
 }

@@ -21,9 +21,9 @@ use federate_sync_api::status::SyncReason;
 
 use crate::environment::Environment;
 use crate::member_clusters::tracker::ClusterTracker;
-use crate::observe::InventoryStatus;
+use crate::observe::inventory_status::InventoryStatus;
+use crate::outcome::ReconcileError;
 use crate::plan::changes::RenderedObjects;
-use crate::reconciliation::ReconcileError;
 
 /// A source that can be read.
 pub(crate) enum Checkout {
@@ -31,6 +31,17 @@ pub(crate) enum Checkout {
     Folder(WorkTree, Option<GitLocation>, String),
     /// A commit.
     Revision(Box<GitRevision>),
+}
+
+/// A source at the revision that it has now.
+pub(crate) struct SourceState {
+    pub(crate) checkout: Checkout,
+    /// The commit, the tag object, or the digest of a folder.
+    pub(crate) tip: String,
+    /// Where the branches are that are committed to, if that is known.
+    pub(crate) branches: Option<BTreeMap<String, String>>,
+    /// The revision, as it is shown to people.
+    pub(crate) name: String,
 }
 
 /// What the session of a Sync was read from.

@@ -24,14 +24,13 @@ use super::policies::{
     PlannedPolicy, digest_resources, group_by_policy, group_by_revision, note_results, objects_by_policy,
     open_clusters,
 };
-use super::staged_rollout::{HEALTH_CHECK_PAUSE, HEALTH_CHECK_TIMEOUT};
-use crate::member_clusters::MemberClusters;
+use super::staged_rollout::HEALTH_CHECK_PAUSE;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{ClusterTracker, format_count};
+use crate::member_clusters::{HEALTH_CHECK_TIMEOUT, MemberClusters};
 use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache};
+use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
-use crate::source::poll::SourceState;
 use crate::state::SyncState;
 
 /// What is carried out.

@@ -18,16 +18,13 @@ use jiff::{SignedDuration, Timestamp};
 use crate::member_clusters::comparison::ComparisonScope;
 use crate::member_clusters::selection::{selected_clusters, selected_names};
 use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
-use crate::member_clusters::{ComparedClusters, MemberClusters};
+use crate::member_clusters::{ComparedClusters, HEALTH_CHECK_TIMEOUT, MemberClusters};
 use crate::outcome::SyncOutcome;
 use crate::page::count_clusters;
-use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache};
+use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation, RenderedRevision};
-use crate::source::poll::SourceState;
 use crate::state::SyncState;
 
-/// How long one look at the health of clusters takes at most.
-pub(crate) const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two looks.
 pub(crate) const HEALTH_CHECK_PAUSE: Duration = Duration::from_secs(2);
 

@@ -24,8 +24,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::notifications::parse_uri;
 use crate::source::credentials::{SecretData, proxy_address, read_text_key};
+use crate::uri::parse_uri;
 
 /// The API of github.com.
 const GITHUB_API: &str = "https://api.github.com";

@@ -1,6 +1,5 @@
 //! The first part of a round: where the source is now, and the revision that was fetched and verified.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +17,7 @@ use federate_sync_api::stage::SyncStage;
 use federate_sync_api::status::SyncReason;
 use federate_sync_api::{SourceRef, SyncSource};
 
-use crate::plan::sessions::{Checkout, FormerSessions, SessionCache};
+use crate::plan::sessions::{Checkout, FormerSessions, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::{
@@ -26,17 +25,6 @@ use crate::source::{
 };
 use crate::state::SyncState;
 use crate::sync_files;
-
-/// A source at the revision that it has now.
-pub(crate) struct SourceState {
-    pub(crate) checkout: Checkout,
-    /// The commit, the tag object, or the digest of a folder.
-    pub(crate) tip: String,
-    /// Where the branches are that are committed to, if that is known.
-    pub(crate) branches: Option<BTreeMap<String, String>>,
-    /// The revision, as it is shown to people.
-    pub(crate) name: String,
-}
 
 impl Reconciliation<'_> {
     /// Polls the source and fetches what is new. `None` if nothing has changed and clusters are not compared.
