@@ -1,8 +1,8 @@
 //! The memory of a placement: what a scheduler must remember beyond clusters and replicas.
 //!
 //! In a plan the memory is a map, so that the engine carries it without looking inside. Each dialect has one
-//! serde type for its memory, and reads and writes it with [`Placement::read_scheduler_state`] and
-//! [`Placement::write_scheduler_state`].
+//! serde type for its memory, and reads and writes it with [`Placement::read_scheduler_state`](crate::Placement::read_scheduler_state) and
+//! [`Placement::write_scheduler_state`](crate::Placement::write_scheduler_state).
 
 use std::ops::Deref;
 use std::sync::Arc;
