@@ -2,6 +2,11 @@
 //!
 //! Results go to standard output, everything else to standard error.
 
+#![cfg_attr(
+    not(feature = "live"),
+    allow(dead_code, reason = "arguments about clusters are parsed, and nothing connects to one")
+)]
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -26,10 +31,9 @@ mod drift;
 mod exit;
 mod explain;
 mod filter;
+mod findings_page;
 mod import;
 mod init;
-#[cfg(feature = "live")]
-mod install;
 mod man;
 mod members;
 mod output;
@@ -40,11 +44,11 @@ mod release;
 mod render;
 mod revision;
 mod selection;
+#[cfg_attr(not(feature = "live"), path = "cli/no_servers.rs")]
+mod servers;
 mod settings;
 mod snapshot;
 mod snapshot_args;
-#[cfg(feature = "live")]
-mod sync;
 mod whatif;
 mod wrapping;
 
@@ -106,10 +110,8 @@ enum Command {
     Drift(drift::DriftCommand),
     Import(import::ImportCommand),
     Snapshot(snapshot::SnapshotCommand),
-    #[cfg(feature = "live")]
-    Sync(sync::SyncCommand),
-    #[cfg(feature = "live")]
-    Install(install::InstallCommand),
+    #[command(flatten)]
+    Servers(servers::ServerCommand),
     Completions(completions::CompletionsCommand),
     Man(man::ManCommand),
 }
@@ -142,10 +144,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Drift(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Snapshot(command) => command.run(),
-        #[cfg(feature = "live")]
-        Command::Sync(command) => command.run(),
-        #[cfg(feature = "live")]
-        Command::Install(command) => command.run(),
+        Command::Servers(command) => servers::run_command(&command),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(Cli::command()),
     };

@@ -13,7 +13,7 @@ use regex::Regex;
 const DIALECTS: [&str; 5] = ["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm"];
 
 /// The names that stand for several types, and why.
-const SHARED_NAMES: [(&str, &str); 16] = [
+const SHARED_NAMES: [(&str, &str); 15] = [
     ("Error", "the error of a module, which names it with the module"),
     ("ClusterSelector", "fields of the APIs of KubeFleet and Open Cluster Management have this type there"),
     ("PlacementSpec", "the APIs of KubeFed and Open Cluster Management call it so"),
@@ -28,11 +28,10 @@ const SHARED_NAMES: [(&str, &str); 16] = [
     ("Rejection", "dialects, which do not know each other: why their schedulers refuse a cluster"),
     ("Destination", "what a session renders for, and where Open Cluster Management puts a work"),
     ("EarlyReads", "the stand-in of a build without `live`"),
-    ("RunOutput", "the stand-in of a build without `live`"),
     ("Surveyed", "the stand-in of a build without `live`"),
-    ("EarlierRun", "the stand-in of a build without `live`"),
     ("RunRecorder", "the stand-in of a build without `live`"),
     ("RunRecording", "the stand-in of a build without `live`"),
+    ("ServerCommand", "the stand-in of a build without `live`"),
 ];
 
 /// The public items of dialects that the program does not call, and why they are there.

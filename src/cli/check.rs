@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use super::filter::FilterArgs;
 use super::settings::{OutputFormat, RepoArgs};
-use super::{CommandError, Exit, completers, print_notice, print_text, print_value, use_color};
+use super::{
+    CommandError, Exit, completers, findings_page, print_notice, print_text, print_value, use_color,
+};
 use federate_apiserver::served_versions::{NEWEST, OLDEST, parse_release};
 use federate_kubernetes::Finding;
-use federate_kubernetes::schema::find_nearest;
 use federate_repo::Repo;
 use federate_report::table::format_count;
 use federate_report::{annotations, findings};
@@ -71,7 +72,7 @@ Examples:
 impl CheckCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
         if let Some(code) = &self.explain {
-            return print_text(&find_explanation(code)?).map(|()| Exit::Clean);
+            return print_text(&findings_page::find_explanation(code)?).map(|()| Exit::Clean);
         }
         let session = self.args.last_session()?;
         self.args.say_cluster_notices(&session)?;
@@ -131,30 +132,6 @@ fn parse_kubernetes_version(text: &str) -> Result<u32, String> {
     parse_release(text).filter(|release| (OLDEST..=NEWEST).contains(release)).ok_or_else(|| {
         format!("expected a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}, such as 1.31")
     })
-}
-
-/// The page of the book about findings.
-const FINDINGS_PAGE: &str = include_str!("../../docs/reference/findings.md");
-
-/// The codes of all findings.
-pub(super) fn finding_codes() -> impl Iterator<Item = &'static str> {
-    FINDINGS_PAGE.lines().filter_map(|line| line.strip_prefix("### "))
-}
-
-/// The section of the page about findings with this code.
-fn find_explanation(code: &str) -> Result<String, CommandError> {
-    let mut lines = FINDINGS_PAGE.lines().skip_while(|line| line.strip_prefix("### ") != Some(code));
-    let Some(heading) = lines.next() else {
-        let codes: Vec<&str> = finding_codes().collect();
-        let near = find_nearest(code, &codes).map(|near| format!("; did you mean `{near}`?"));
-        let near = near.unwrap_or_default();
-        let page = findings::FINDINGS_PAGE_URL;
-        return Err(CommandError::Failed(format!(
-            "no finding has the code `{code}`{near}\n{page} lists all codes"
-        )));
-    };
-    let section: Vec<&str> = lines.take_while(|line| !line.starts_with("##")).collect();
-    Ok(format!("{}\n\n{}\n", heading.trim_start_matches("### "), section.join("\n").trim()))
 }
 
 fn findings_document(repo: &Repo, found: &[Finding]) -> Value {

@@ -12,7 +12,7 @@ use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation};
 
-use super::check;
+use super::findings_page;
 
 /// The names of the clusters.
 pub(super) fn complete_clusters(current: &OsStr) -> Vec<CompletionCandidate> {
@@ -34,7 +34,7 @@ pub(super) fn complete_objects(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The codes of findings.
 pub(super) fn complete_codes(current: &OsStr) -> Vec<CompletionCandidate> {
-    filter_candidates(current, check::finding_codes().map(str::to_owned))
+    filter_candidates(current, findings_page::finding_codes().map(str::to_owned))
 }
 
 /// The branches and tags.

@@ -23,9 +23,7 @@ use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
 use federate_source::git::GitLocation;
 
-mod args;
-#[cfg(feature = "live")]
-mod live;
+pub(super) mod args;
 
 /// The file name that stands for standard input.
 const STDIN: &str = "-";
@@ -86,14 +84,14 @@ pub(super) struct ImportCommand {
     /// Print the objects as YAML without writing files, or a summary as JSON [default: the objects with -f,
     /// the written files with --context]
     #[arg(long, short, value_enum)]
-    output: Option<Show>,
+    pub(super) output: Option<Show>,
 
     /// Print no warnings
     #[arg(long, short)]
-    quiet: bool,
+    pub(super) quiet: bool,
 
     #[command(flatten)]
-    live: args::LiveArgs,
+    pub(super) live: args::LiveArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -108,7 +106,7 @@ Examples:
 
 /// What goes to standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Show {
+pub(super) enum Show {
     /// The files, or the generated objects
     Yaml,
     /// A summary of what was done with each object
@@ -181,13 +179,6 @@ impl ImportCommand {
         }
     }
 
-    #[cfg(not(feature = "live"))]
-    fn import_live(&self, _: &str, _: &Importer) -> Result<Exit, CommandError> {
-        Err(CommandError::Failed(
-            "this binary was built without the feature `live` and cannot connect to clusters".to_owned(),
-        ))
-    }
-
     /// Refuses options that do not apply to the dialect.
     fn validate_options(&self, importer: &Importer) -> Result<(), CommandError> {
         let marks = self.policy.is_some() || self.cluster_policy.is_some() || !self.clusters.is_empty();
@@ -228,13 +219,13 @@ impl ImportCommand {
     }
 
     /// Prints what else adoption needs.
-    fn print_note(&self, importer: &Importer) {
+    pub(super) fn print_note(&self, importer: &Importer) {
         if let Some(note) = importer.note.filter(|_| !self.quiet) {
             print_notice(&format!("note: {note}\n"));
         }
     }
 
-    fn to_import_options(&self) -> ImportOptions {
+    pub(super) fn to_import_options(&self) -> ImportOptions {
         let beside = self.policy.clone().map(PolicyName::Beside);
         let policy = beside.or_else(|| self.cluster_policy.clone().map(PolicyName::OfCluster));
         ImportOptions { policy, clusters: self.clusters.clone(), enable: self.enable, dialects: DIALECTS }
@@ -334,7 +325,7 @@ fn format_row(taken: &ImportedObject) -> Value {
     row
 }
 
-fn add_changes(edits: &[ImportEdit], row: &mut Value) {
+pub(super) fn add_changes(edits: &[ImportEdit], row: &mut Value) {
     row["removed"] = edits.iter().filter(|e| e.value.is_none()).map(|e| json!(e.pointer)).collect();
     row["added"] =
         edits.iter().filter_map(|e| Some(json!({"path": e.pointer, "value": e.value.as_ref()?}))).collect();

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use super::access::AccessArgs;
 use super::diff::digest_key;
 use super::progress as progress_line;
+use super::servers::{EarlyReads, RunRecorder, RunRecording, Surveyed};
 use super::settings::RepoArgs;
 use super::{CommandError, Exit, print_notice, print_text};
 use federate_engine::actions::cluster::PruneOptions;
@@ -18,24 +19,6 @@ use federate_engine::deletions::PruneLimit;
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
 use federate_source::TracedSource;
-
-#[cfg(not(feature = "live"))]
-mod live_stubs;
-#[cfg(feature = "live")]
-mod progress;
-#[cfg(feature = "live")]
-mod repeat;
-#[cfg(feature = "live")]
-mod servers;
-
-#[cfg(feature = "live")]
-use federate_live::EarlyReads;
-#[cfg(feature = "live")]
-use federate_session::Surveyed;
-#[cfg(not(feature = "live"))]
-use live_stubs::{EarlierRun, EarlyReads, RunRecording, Surveyed};
-#[cfg(feature = "live")]
-use repeat::{EarlierRun, RunRecording};
 
 /// Arguments about the `ApplySet` that tracks managed objects.
 #[derive(Debug, Args)]
@@ -130,7 +113,6 @@ pub(super) enum LiveSource<'m> {
 }
 
 /// How API servers are used.
-#[cfg_attr(not(feature = "live"), allow(dead_code, reason = "no command connects to a cluster"))]
 pub(super) struct ServerAccess<'s> {
     pub(super) access: &'s AccessArgs,
     /// Where a dry run is decided; `None` if writes are made.
@@ -150,6 +132,24 @@ pub(super) enum DryRunMode {
     Client,
     /// Dry-run every write on the API servers
     Server,
+}
+
+/// Whether an earlier run read the same.
+pub(super) enum EarlierRun {
+    /// It did, had nothing to do, and printed this.
+    Same {
+        /// On standard output.
+        stdout: String,
+        /// On standard error.
+        stderr: String,
+    },
+    /// It did not, or there is no record of it.
+    Other {
+        /// What has begun to be read.
+        early: Option<EarlyReads>,
+        /// Records this run.
+        recorder: Option<RunRecorder>,
+    },
 }
 
 /// The result of a run.
@@ -185,9 +185,9 @@ impl MemberRun<'_> {
         let opened = self.args.open_repo()?;
         let repo = self.args.repo_ref();
         let (early, recorder) = match self.find_earlier_run(opened.source(), repo.as_ref()) {
-            EarlierRun::Same(output) => {
-                print_notice(&output.stderr);
-                return print_text(&output.stdout).map(|()| ControlFlow::Break(Exit::Clean));
+            EarlierRun::Same { stdout, stderr } => {
+                print_notice(&stderr);
+                return print_text(&stdout).map(|()| ControlFlow::Break(Exit::Clean));
             }
             EarlierRun::Other { early, recorder } => (early, recorder),
         };
@@ -199,8 +199,8 @@ impl MemberRun<'_> {
             LiveSource::Dump if self.remember => {
                 return Err(CommandError::Failed(DUMPS_REMEMBER_NOTHING.to_owned()));
             }
-            LiveSource::Dump => Surveyed::default(),
-            LiveSource::Servers(servers) => self.survey_clusters(servers, &mut session, &inventory)?,
+            LiveSource::Dump => None,
+            LiveSource::Servers(servers) => Some(self.survey_clusters(servers, &mut session, &inventory)?),
         };
         // The API servers list while this plans.
         let early = early.or_else(|| match &self.reader {
@@ -233,7 +233,8 @@ impl MemberRun<'_> {
             Reconciler::new(&session, &options).of_repo(repo).with_moved_apply_set(self.moved.cloned());
         // Like the session, it is freed by the end of the process.
         let reconciler = ManuallyDrop::new(reconciler);
-        let (actions, dry_run) = self.decide_actions(&session, &reconciler, &surveyed, early.as_ref())?;
+        let (actions, dry_run) =
+            self.decide_actions(&session, &reconciler, surveyed.as_ref(), early.as_ref())?;
         let everything = !dry_run && matches!(self.purpose, Purpose::Apply { .. });
         let errors = report::format_errors(&actions, everything);
         print_lines("error", &errors);
@@ -250,7 +251,7 @@ impl MemberRun<'_> {
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,
-        surveyed: &Surveyed,
+        surveyed: Option<&Surveyed>,
         early: Option<&EarlyReads>,
     ) -> Result<(Actions, bool), CommandError> {
         Ok(match &self.reader {
@@ -266,7 +267,7 @@ impl MemberRun<'_> {
                 (reconciler.decide_observed(), true)
             }
             LiveSource::Servers(servers) => {
-                let remember = Some(surveyed).filter(|_| self.remember);
+                let remember = surveyed.filter(|_| self.remember);
                 let without_memory = !self.remember && !self.args.names_memory();
                 let actions =
                     servers.reconcile_clusters(session, reconciler, remember, without_memory, early)?;
@@ -323,7 +324,7 @@ fn stop_message(purpose: Purpose) -> &'static str {
 
 /// Prints errors or warnings to standard error, without control characters: a server's answer must not
 /// control the terminal.
-fn print_lines(word: &str, lines: &[String]) {
+pub(super) fn print_lines(word: &str, lines: &[String]) {
     for line in lines {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         print_notice(&format!("{word}: {line}\n"));

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use federate_control_planes::DIALECTS;
 use federate_dialect::Dialect;
+use federate_dialect::release::UnknownRelease;
 
 /// A control plane release, such as `karmada=1.16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +31,15 @@ impl FromStr for DialectRelease {
             .get(name)
             .and_then(|dialect| Some((dialect.name(), dialect.kinds().releases()?)))
             .ok_or_else(|| format!("unknown control plane `{name}`; releases can be chosen for {known}"))?;
-        Ok(Self { dialect, version: releases.parse_release(version)?.to_string() })
+        Ok(Self {
+            dialect,
+            version: releases.parse_release(version).map_err(|error| error.to_string())?.to_string(),
+        })
     }
 }
 
 /// Parses a known release of Karmada, and returns its full version.
-pub(super) fn parse_karmada(text: &str) -> Result<String, String> {
+pub(super) fn parse_karmada(text: &str) -> Result<String, UnknownRelease> {
     federate_karmada::RELEASES.parse_release(text).map(|release| release.to_string())
 }
 

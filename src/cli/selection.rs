@@ -32,7 +32,6 @@ impl SelectionArgs {
     }
 
     /// Whether a file outside of the repo is read.
-    #[cfg(feature = "live")]
     pub(super) fn names_file(&self) -> bool {
         self.config.as_deref().is_some_and(|config| Path::new(config).is_absolute())
     }

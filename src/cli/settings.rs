@@ -246,7 +246,6 @@ impl RepoArgs {
     }
 
     /// Decides by a state that was just read from control planes.
-    #[cfg(feature = "live")]
     pub(super) fn observe_state(&self, stored: StoredSnapshot) {
         self.snapshot.observe_state(stored);
     }
@@ -262,7 +261,6 @@ impl RepoArgs {
     }
 
     /// Whether an option names files besides the repo.
-    #[cfg(feature = "live")]
     pub(super) fn names_files(&self) -> bool {
         self.previous.is_some()
             || self.observed.is_some()
@@ -368,7 +366,6 @@ impl RepoArgs {
     }
 
     /// Adds to an error about missing access to clusters that the snapshot could not stand in for them.
-    #[cfg(feature = "live")]
     pub(super) fn without_access(&self, why: String) -> String {
         if !self.snapshot.is_given() {
             return why;

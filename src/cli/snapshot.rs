@@ -1,8 +1,5 @@
 //! `federate snapshot`
 
-#[cfg(feature = "live")]
-mod servers;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,29 +42,29 @@ use federate_report::table::format_count;
 pub(super) struct SnapshotCommand {
     /// Dumps of a control plane's objects; `-` is standard input. Members are then read only with --context
     #[arg(short = 'f', long = "file", value_name = "FILE", num_args = 1..)]
-    files: Vec<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
 
     /// The folder to write
     #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
 
     /// Read only the control plane
     #[arg(long, conflicts_with = "contexts")]
-    no_members: bool,
+    pub(super) no_members: bool,
 
     /// Reach these clusters through contexts of the kubeconfig; the name of the context is that of the cluster
     /// unless both are given
     #[arg(long = "context", value_name = "[CLUSTER=]CONTEXT", num_args = 1.., action = clap::ArgAction::Append)]
-    contexts: Vec<String>,
+    pub(super) contexts: Vec<String>,
 
     #[command(flatten)]
-    args: RepoArgs,
+    pub(super) args: RepoArgs,
 
     #[command(flatten)]
-    access: AccessArgs,
+    pub(super) access: AccessArgs,
 
     #[command(flatten)]
-    applyset: ApplySetArgs,
+    pub(super) applyset: ApplySetArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -112,12 +109,6 @@ impl SnapshotCommand {
         captured.objects = objects;
         captured.sources = files.iter().map(|file| file.path.to_string()).collect();
         Ok(found)
-    }
-
-    #[cfg(not(feature = "live"))]
-    fn read_servers(&self, _: &mut SnapshotInput) -> Result<(), CommandError> {
-        let why = "this binary was built without the feature `live` and cannot connect to clusters: give a dump with -f";
-        Err(CommandError::Failed(why.to_owned()))
     }
 
     /// Writes the snapshot, and summarizes it.

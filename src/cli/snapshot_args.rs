@@ -45,7 +45,6 @@ impl SnapshotArgs {
     }
 
     /// Decides by a state that was just read, which is not stored.
-    #[cfg(feature = "live")]
     pub(super) fn observe_state(&self, stored: StoredSnapshot) {
         let _ = self.read.set(Arc::new(stored));
     }

@@ -20,6 +20,17 @@ pub enum HealthState {
     Unknown,
 }
 
+/// Whether a change has arrived at an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It has.
+    Ready,
+    /// More time may help; the reason why it has not.
+    InProgress(String),
+    /// It never will, whatever time it is given; the reason.
+    Failed(String),
+}
+
 impl Health {
     /// Returns a healthy verdict.
     pub fn healthy() -> Self {

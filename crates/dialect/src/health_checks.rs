@@ -17,7 +17,7 @@ use federate_kubernetes::Object;
 use federate_repo::config::HealthCheck;
 use serde_json::Value;
 
-use crate::readiness::Readiness;
+use crate::health::Readiness;
 
 /// The characters of an expression.
 const MAX_LENGTH: usize = 1000;

@@ -4,15 +4,33 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use federate_kubernetes::{Capacity, Connection, Object, ObjectRef};
+use federate_kubernetes::{Capacity, Connection, ConnectionError, Object, ObjectRef};
 
+use crate::release::UnknownRelease;
 use crate::{ClusterObservation, HubKinds, Plan, RecordedKind, Release};
+
+/// An object on the control plane's API server that has not the form of its kind.
+#[derive(Debug, thiserror::Error)]
+#[error("{object} cannot be read: {why}")]
+pub struct UnreadableObject {
+    /// The object.
+    pub object: ObjectRef,
+    /// What is wrong with it.
+    pub why: serde_json::Error,
+}
+
+impl UnreadableObject {
+    /// What is wrong with an object.
+    pub fn new(object: &Object, why: serde_json::Error) -> Self {
+        Self { object: object.id.clone(), why }
+    }
+}
 
 /// Reads what a control plane keeps on its own API server. By default it keeps nothing there.
 pub trait HubReader {
     /// Reads the memory of a plan from the objects of the control plane's own API server. By default there is
     /// none.
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
         let _ = hub;
         Ok(Plan::default())
     }
@@ -25,8 +43,8 @@ pub trait HubReader {
     }
 
     /// The release of the control plane that is installed, by the objects of its installation (such as the image
-    /// tags of its Deployments), or the text that names an unknown release. `None` if the objects do not say.
-    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+    /// tags of its Deployments), or the name of an unknown release. `None` if the objects do not say.
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
         let _ = objects;
         None
     }
@@ -65,8 +83,8 @@ pub trait HubReader {
 
     /// How the control plane connects to the cluster of an inventory object, or why the object does not say
     /// that.
-    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+    fn read_connection(&self, object: &Object) -> Result<Connection, ConnectionError> {
         let _ = object;
-        Err("its inventory contains no connection details".to_owned())
+        Err(ConnectionError::NoDetails("its inventory contains no connection details"))
     }
 }

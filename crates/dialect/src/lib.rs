@@ -68,7 +68,7 @@ pub use failover_rules::FailoverRules;
 pub use fnv::compute_fnv1;
 pub use followers::{UnplacedFollower, UnplacedFollowerReason};
 pub use health::{Health, HealthState};
-pub use hub_reader::HubReader;
+pub use hub_reader::{HubReader, UnreadableObject};
 pub use kind_catalog::{FormerGroup, KindCatalog};
 pub use kind_rules::KindRules;
 pub use lists::SharedLists;
@@ -80,14 +80,14 @@ pub use placed_clusters::{ClusterNames, Placed, PlacedClusters};
 pub use plan::{Placement, Plan, Unschedulable};
 pub use policy_advice::{CarriedTemplate, PolicyAdvice};
 pub use policy_rollout::{
-    ClusterRollout, PolicyClusters, PolicyResources, PolicyRollout, PolicyRollouts, RolloutMoment,
-    RolloutProgress, RolloutStep,
+    ClusterRollout, PolicyClusters, PolicyResources, PolicyRollout, PolicyRollouts, RolloutDriver,
+    RolloutMoment, RolloutProgress, RolloutStep, RolloutSubject,
 };
 pub use previous_plan::{ChangedRows, PreviousPlan, RowKey};
 pub use reads::{ClusterReads, ObjectScope};
 pub use references::ObjectReferences;
 pub use release::Release;
-pub use rollout_rules::{RolloutDriver, RolloutRules, RolloutSubject};
+pub use rollout_rules::RolloutRules;
 pub use scheduler_state::SchedulerState;
 pub use starter::{Starter, labels_to_json as starter_labels};
 

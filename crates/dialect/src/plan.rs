@@ -4,11 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{PlacedClusters, SchedulerState};
-use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_kubernetes::{ClusterName, ObjectRef, work};
+
+/// The steps of reading a value of a memory.
+const STEPS_PER_VALUE: u64 = 6;
 
 /// The API version of [`Plan`] documents.
 pub const API_VERSION: &str = "federate.dev/v1alpha1";
@@ -123,6 +127,20 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
+    pub fn read_scheduler_state<M: Default + DeserializeOwned>(&self) -> M {
+        if self.memory.is_empty() {
+            return M::default();
+        }
+        work::charge_steps(STEPS_PER_VALUE * self.memory.values().map(work::count_values).sum::<u64>());
+        M::deserialize(&*self.memory).unwrap_or_default()
+    }
+
+    /// Writes the memory.
+    pub fn write_scheduler_state<M: Serialize>(&mut self, memory: &M) {
+        self.memory = SchedulerState::from_memory(memory);
+    }
+
     /// Returns a placement of `object` on no clusters.
     pub fn new(dialect: &str, object: ObjectRef, policy: Option<ObjectRef>) -> Self {
         Self {

@@ -11,12 +11,41 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::SchedulerState;
 use crate::rollout::{ClusterUpdate, UpdateState};
-use crate::{RolloutDriver, RolloutSubject, SchedulerState};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The rollouts of policies, by policy as it is shown.
 pub type PolicyRollouts = BTreeMap<String, PolicyRollout>;
+
+/// Who carries a rollout out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RolloutDriver {
+    /// A loop in which only objects count that ask for one rollout, such as update runs.
+    UpdateRuns,
+    /// A loop in which the strategies of policies count as well.
+    Placements,
+    /// A scenario, in which update runs do not begin, and which says itself when resources are available.
+    Scenario,
+}
+
+/// A policy that is rolled out, as a plan has it.
+#[derive(Clone, Copy)]
+pub struct RolloutSubject<'p> {
+    /// The policy.
+    pub policy: &'p ObjectRef,
+    /// The clusters to which it sends its objects, sorted by name.
+    pub clusters: &'p [ClusterName],
+    /// Returns the clusters of another row of the plan, by its object.
+    pub clusters_of: &'p dyn Fn(&ObjectRef) -> Option<Vec<ClusterName>>,
+}
+
+impl RolloutSubject<'_> {
+    /// Whether the policy sends its objects to a cluster.
+    pub fn has_cluster(&self, cluster: &ClusterName) -> bool {
+        self.clusters.binary_search(cluster).is_ok()
+    }
+}
 
 /// What clusters have of a policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -10,19 +10,9 @@
 use federate_kubernetes::Object;
 use serde_json::Value;
 
+pub use crate::health::Readiness;
 use crate::health_checks::HealthChecks;
 use crate::{Health, HealthState};
-
-/// Whether a change has arrived at an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// It has.
-    Ready,
-    /// More time may help; the reason why it has not.
-    InProgress(String),
-    /// It never will, whatever time it is given; the reason.
-    Failed(String),
-}
 
 /// The readiness of an object for someone who waits until a change has arrived: ready only if its control plane, where it has a
 /// rule, and its status both say so. A health check of the repo replaces the rules about the status.

@@ -38,6 +38,29 @@ pub struct Release {
     number: (u16, u16),
 }
 
+/// The name of a release that is not known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not a known release of {product}; known are {}", known.join(", "))]
+pub struct UnknownRelease {
+    /// The name.
+    pub name: String,
+    /// The control plane.
+    pub product: &'static str,
+    /// The releases that are known: minor versions with their newest patch, and names.
+    pub known: Vec<String>,
+}
+
+/// A setting in `federate.yaml` that names no release.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidReleaseSetting {
+    /// It names a release that is not known.
+    #[error(transparent)]
+    Unknown(#[from] UnknownRelease),
+    /// It is a number, a list or a map.
+    #[error("the version must be a string: write it in quotes, such as \"1.16\"")]
+    NotText,
+}
+
 impl Release {
     /// Whether it has a change.
     pub fn includes_change(self, since: FirstPatches) -> bool {
@@ -86,9 +109,9 @@ impl ReleaseCatalog {
     }
 
     /// Reads `1.16`, which is the newest patch of that minor version, `1.16.2`, `v1.16.2`, or a name.
-    pub fn parse_release(&'static self, text: &str) -> Result<Release, String> {
+    pub fn parse_release(&'static self, text: &str) -> Result<Release, UnknownRelease> {
         let named = self.named.iter().find(|(name, _)| *name == text).map(|(_, number)| *number);
-        let number = named.or_else(|| self.parse_number(text)).ok_or_else(|| self.describe_unknown(text))?;
+        let number = named.or_else(|| self.parse_number(text)).ok_or_else(|| self.unknown_release(text))?;
         Ok(Release { catalog: self, number })
     }
 
@@ -102,25 +125,29 @@ impl ReleaseCatalog {
         }
     }
 
-    fn describe_unknown(&self, text: &str) -> String {
+    fn unknown_release(&self, name: &str) -> UnknownRelease {
         let major = self.major;
         let numbered = self.newest.iter().map(|(minor, patch)| match patch {
             0 => format!("{major}.{minor}"),
             _ => format!("{major}.{minor} (up to {major}.{minor}.{patch})"),
         });
         let named = self.named.iter().map(|(name, _)| (*name).to_owned());
-        let known: Vec<String> = numbered.chain(named).collect();
-        format!("`{text}` is not a known release of {}; known are {}", self.product, known.join(", "))
+        let known = numbered.chain(named).collect();
+        UnknownRelease { name: name.to_owned(), product: self.product, known }
     }
 
     /// The release that `federate.yaml` names for a dialect, or the newest; or what is wrong with the name.
-    pub fn resolve_configured(&'static self, config: &Config, dialect: &str) -> Result<Release, String> {
+    pub fn resolve_configured(
+        &'static self,
+        config: &Config,
+        dialect: &str,
+    ) -> Result<Release, InvalidReleaseSetting> {
         let setting = config.dialects.get(dialect).and_then(|settings| settings.get(VERSION_SETTING));
-        let read = setting.map(|value| match value.as_str() {
-            Some(text) => self.parse_release(text),
-            None => Err("the version must be a string: write it in quotes, such as \"1.16\"".to_owned()),
-        });
-        read.unwrap_or_else(|| Ok(self.find_latest()))
+        match setting.map(Value::as_str) {
+            None => Ok(self.find_latest()),
+            Some(None) => Err(InvalidReleaseSetting::NotText),
+            Some(Some(text)) => Ok(self.parse_release(text)?),
+        }
     }
 
     /// The release that a repo names for a dialect, or the newest, with a finding if the name is not known.
@@ -129,7 +156,7 @@ impl ReleaseCatalog {
             Ok(release) => (release, None),
             Err(why) => {
                 let pointer = format!("/dialects/{dialect}/{VERSION_SETTING}");
-                (self.find_latest(), Some(repo.invalid_config(&pointer, why)))
+                (self.find_latest(), Some(repo.invalid_config(&pointer, why.to_string())))
             }
         }
     }
@@ -191,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_refused_with_what_is() {
         for text in ["", "1", "1.14", "1.18", "2.16", "1.16.9", "1.16.x", "1.16.2.1", "Main", "v1"] {
-            let message = RELEASES.parse_release(text).unwrap_err();
+            let message = RELEASES.parse_release(text).unwrap_err().to_string();
             let known = "known are 1.15 (up to 1.15.9), 1.16 (up to 1.16.8), 1.17, main";
             assert!(message.contains(known) && message.contains(&format!("`{text}`")), "{message}");
         }

@@ -1,8 +1,8 @@
 //! The memory of a placement: what a scheduler must remember beyond clusters and replicas.
 //!
 //! In a plan the memory is a map, so that the engine carries it without looking inside. Each dialect has one
-//! serde type for its memory, and reads and writes it with [`Placement::read_scheduler_state`] and
-//! [`Placement::write_scheduler_state`].
+//! serde type for its memory, and reads and writes it with [`Placement::read_scheduler_state`](crate::Placement::read_scheduler_state) and
+//! [`Placement::write_scheduler_state`](crate::Placement::write_scheduler_state).
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,11 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{Placement, gojson};
-use federate_kubernetes::work;
-
-/// The steps of reading a value of a memory.
-const STEPS_PER_VALUE: u64 = 6;
+use crate::gojson;
 
 /// The memory of a placement, as it stands in a plan. Clones share it.
 #[derive(Clone, Debug, Default, Eq, Serialize, Deserialize)]
@@ -67,22 +63,6 @@ impl From<Map<String, Value>> for SchedulerState {
     }
 }
 
-impl Placement {
-    /// Reads the memory as the type of its dialect. A memory of another form counts as empty.
-    pub fn read_scheduler_state<M: Default + DeserializeOwned>(&self) -> M {
-        if self.memory.is_empty() {
-            return M::default();
-        }
-        work::charge_steps(STEPS_PER_VALUE * self.memory.values().map(work::count_values).sum::<u64>());
-        M::deserialize(&*self.memory).unwrap_or_default()
-    }
-
-    /// Writes the memory.
-    pub fn write_scheduler_state<M: Serialize>(&mut self, memory: &M) {
-        self.memory = SchedulerState::from_memory(memory);
-    }
-}
-
 /// A short digest of a value, to find out in the next run whether it has changed: 64-bit FNV-1a of its JSON with
 /// sorted keys, in hexadecimal.
 pub fn compute_digest(value: &Value) -> String {
@@ -107,6 +87,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::Placement;
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     #[serde(default)]

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::change::{diff_paths, hide_secret_values};
 use federate_kubernetes::{ClusterName, ObjectRef};
+pub use ownership::FIELD_MANAGER;
 use ownership::PART_OF_LABEL;
 
 pub mod apply_set;
@@ -48,9 +49,6 @@ pub use decision::{
 pub use field_managers::{FieldManagers, PERSON_MANAGERS, Writer};
 pub use replacement::ReplacedObject;
 pub use repo_ref::RepoRef;
-
-/// The field manager of all applies.
-pub const FIELD_MANAGER: &str = "federate";
 
 /// The kind of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

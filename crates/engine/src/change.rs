@@ -23,6 +23,7 @@ use federate_kubernetes::{Cluster, ClusterName, ObjectRef, work};
 
 mod causes;
 mod credentials;
+mod digest;
 mod keys;
 mod notation;
 mod objects;
@@ -35,13 +36,14 @@ mod sequence;
 
 pub use causes::{CauseRole, ChangeCause, ChangedField, RevisionSide, find_causes};
 pub use credentials::names_credential;
+pub use digest::{DigestKey, MIN_KEY_BYTES};
 pub use notation::{find_pointer, readable_path};
 pub use objects::{ObjectChange, ObjectChangeKind};
 pub use overlay_paths::overlay_paths;
 pub use paths::{PathChange, diff_paths};
 pub use placements::{ClusterShare, Pair, PlacementChange, PlacementChangeKind, ReplicaShift};
 pub use pruning::PrunedObjects;
-pub use secret::{DigestKey, MIN_KEY_BYTES, hide_secret_values, is_hidden, reveal_values};
+pub use secret::{hide_secret_values, is_hidden, reveal_values};
 
 /// One of the two renderings that are compared.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use federate_dialect::{
     ClusterReads, Dialect, Dialects, HostAddresses, PlannerInput, PolicyPlanner, PreviousPlan, SharedLists,
 };
 use federate_kubernetes::pointer;
-use federate_kubernetes::{Cluster, Connection, Finding, LiveObjects, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Connection, ConnectionError, Finding, LiveObjects, Object, ObjectRef};
 use federate_repo::config::AutoscaledReplicas;
 use federate_repo::{Repo, Role};
 
@@ -134,7 +134,7 @@ pub struct InventoryObject {
     /// The dialect of its control plane.
     pub dialect: &'static dyn Dialect,
     /// How to connect to the cluster according to the object, or the reason why the object does not say so.
-    pub connection: Result<Connection, String>,
+    pub connection: Result<Connection, ConnectionError>,
 }
 
 /// Returns the inventory object of each cluster, by cluster name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::actions::Autoscalers;
-use super::actions::cluster::prepare_body;
+use super::actions::controlled_fields::prepare_body;
 use super::encryption::{find_encrypted, refuse_changes, source_text};
 use super::work_limit::{LimitedResults, variants_cost};
 use super::{Engine, PlanResult};

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use federate_dialect::plan::API_VERSION;
-use federate_dialect::{Dialects, Plan};
+use federate_dialect::{Dialects, Plan, UnreadableObject};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Object, names};
 use federate_repo::{Claims, Role};
@@ -109,8 +109,8 @@ pub enum Error {
     Unreadable {
         /// The control plane.
         control_plane: &'static str,
-        /// The reason.
-        why: String,
+        /// The object, and what is wrong with it.
+        why: UnreadableObject,
     },
     /// The name of a cluster cannot be the name of a file.
     #[error("{cluster} ({origin}): {why}")]
@@ -186,7 +186,7 @@ pub fn take_snapshot(
                 plan.versions.insert((*dialect).to_owned(), release.to_string());
                 contents.version = Some(release.to_string());
             }
-            Some(Err(unknown)) => contents.unknown_version = Some(unknown),
+            Some(Err(unknown)) => contents.unknown_version = Some(unknown.to_string()),
             None => {}
         }
     }

@@ -5,22 +5,27 @@
 //! the `token` of `spec.impersonatorSecretRef`. Clusters in `Pull` mode register without a Secret, as a rule.
 
 use federate_kubernetes::Object;
-use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
+use federate_kubernetes::connection::{Authority, Connection, ConnectionError, CredentialKeys, SecretName};
+
+/// The kind of inventory objects.
+const KIND: &str = "Cluster";
 
 /// Reads the connection of a `Cluster`, or says what is missing.
-pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
+pub(super) fn read_connection(object: &Object) -> Result<Connection, ConnectionError> {
     let endpoint = object.text_at(&["spec", "apiEndpoint"]);
     if endpoint.is_empty() {
-        return Err("its Cluster has no spec.apiEndpoint".to_owned());
+        return Err(ConnectionError::MissingField { kind: KIND, field: "spec.apiEndpoint" });
     }
     let Some(secret) = read_secret_name(object, "secretRef") else {
-        let pulls = object.text_at(&["spec", "syncMode"]) == "Pull";
-        let why = if pulls { " (its agent pulls, and lent no credentials)" } else { "" };
-        return Err(format!("its Cluster has no spec.secretRef{why}"));
+        return Err(match object.text_at(&["spec", "syncMode"]) {
+            "Pull" => ConnectionError::PullMode { kind: KIND },
+            _ => ConnectionError::MissingField { kind: KIND, field: "spec.secretRef" },
+        });
     };
     let headers = object.value_at(&["spec", "proxyHeader"]).and_then(serde_json::Value::as_object);
     if headers.is_some_and(|headers| !headers.is_empty()) {
-        return Err("its Cluster has a spec.proxyHeader, and proxies cannot be sent headers".to_owned());
+        let why = "has a spec.proxyHeader, and proxies cannot be sent headers";
+        return Err(ConnectionError::Unsupported { kind: KIND, why });
     }
     let unverified = object.value_at(&["spec", "insecureSkipTLSVerification"]).is_some_and(|v| v == true);
     Ok(Connection {
@@ -64,13 +69,13 @@ mod tests {
             of(json!({"insecureSkipTLSVerification": true})).unwrap().authority,
             Authority::Unverified
         );
-        assert!(of(json!({"proxyHeader": {"a": "b"}})).unwrap_err().contains("proxyHeader"));
+        assert!(of(json!({"proxyHeader": {"a": "b"}})).unwrap_err().to_string().contains("proxyHeader"));
         assert_eq!(of(json!({"proxyURL": "http://p"})).unwrap().proxy.as_deref(), Some("http://p"));
     }
 
     #[test]
     fn what_is_missing_is_named() {
-        let why = |spec: Value| read_connection(&cluster(&spec)).unwrap_err();
+        let why = |spec: Value| read_connection(&cluster(&spec)).unwrap_err().to_string();
         assert!(why(json!({})).contains("apiEndpoint"));
         assert!(why(json!({"apiEndpoint": "a", "syncMode": "Pull"})).contains("its agent pulls"));
         assert!(!why(json!({"apiEndpoint": "a", "secretRef": {"name": "s"}})).contains("agent"));

@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use federate_dialect::{HubKinds, Placed, Placement, Release, Unschedulable, release};
+use federate_dialect::release::UnknownRelease;
+use federate_dialect::{HubKinds, Placed, Placement, Release, UnreadableObject, Unschedulable, release};
 use federate_kubernetes::condition::{self, Condition};
 use federate_kubernetes::selector::null_default;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
@@ -28,11 +29,6 @@ pub(crate) const HUB_KINDS: [HubKinds; 3] = [
     HubKinds { group: "work.karmada.io", kinds: &["ResourceBinding", "ClusterResourceBinding"] },
     HubKinds { group: "operator.karmada.io", kinds: &["Karmada"] },
 ];
-
-/// Why a binding cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{0} cannot be read: {1}")]
-pub struct Error(ObjectRef, serde_json::Error);
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -102,12 +98,13 @@ struct Status {
 
 /// The bindings of a control plane as rows of a plan, sorted by object. Bindings that are being deleted, and those
 /// that exist only because other bindings refer to them, are left out.
-pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, Error> {
+pub fn memory_of(objects: &[Object]) -> Result<Vec<Placement>, UnreadableObject> {
     let mut rows = Vec::new();
     for binding in filter_bindings(objects).filter(|binding| !binding.is_deleting()) {
-        let spec: Spec = read_section(binding, "spec").map_err(|error| Error(binding.id.clone(), error))?;
+        let spec: Spec =
+            read_section(binding, "spec").map_err(|error| UnreadableObject::new(binding, error))?;
         let status: Status =
-            read_section(binding, "status").map_err(|error| Error(binding.id.clone(), error))?;
+            read_section(binding, "status").map_err(|error| UnreadableObject::new(binding, error))?;
         if spec.placement.is_some() {
             rows.push(row_from_binding(binding, spec, &status));
         }
@@ -221,7 +218,7 @@ const COMPONENTS: [(&str, &str); 2] =
 
 /// The release that runs, by the image tags of the installation's Deployments or Pods, or by the `Karmada`
 /// object of the operator. A tag that is not a known release is an error.
-pub(crate) fn read_installed_release(objects: &[&Object]) -> Option<Result<Release, String>> {
+pub(crate) fn read_installed_release(objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
     let running = release::image_tags(objects, COMPONENTS.map(|(image, _)| image));
     let tags = COMPONENTS.iter().zip(running).flat_map(|((_, component), running)| {
         let operated =
@@ -246,7 +243,7 @@ mod tests {
         Object::from_path("apps/v1", "Deployment", "karmada-system/d", body)
     }
 
-    fn release(objects: &[Object]) -> Option<Result<String, String>> {
+    fn release(objects: &[Object]) -> Option<Result<String, UnknownRelease>> {
         read_installed_release(&objects.iter().collect::<Vec<_>>())
             .map(|found| found.map(|release| release.to_string()))
     }
@@ -263,6 +260,6 @@ mod tests {
         assert_eq!(release(&[deployment("nginx:1.16.2")]), None);
         let latest = deployment("karmada/karmada-scheduler:latest");
         assert_eq!(release(&[latest.clone(), manager]), Some(Ok("1.17.1".to_owned())));
-        assert!(release(&[latest]).unwrap().unwrap_err().contains("`latest`"));
+        assert_eq!(release(&[latest]).unwrap().unwrap_err().name, "latest");
     }
 }

@@ -10,14 +10,16 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, LiveObjects, Object, ObjectRef, Taint};
+use federate_kubernetes::{
+    Capacity, Cluster, Connection, ConnectionError, Finding, LiveObjects, Object, ObjectRef, Taint,
+};
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{ClaimedObject, Config, Repo, Role, Template};
 use serde_json::Value;
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
-use federate_dialect::release::{self, ReleaseCatalog};
+use federate_dialect::release::{self, ReleaseCatalog, UnknownRelease};
 use federate_dialect::serving_clusters::ServingClusters;
 use federate_dialect::{
     AuthorAdvice, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys, DecisionSubject,
@@ -25,6 +27,7 @@ use federate_dialect::{
     HubReader, KindCatalog, KindRules, ManifestVariant, MemberManager, MemberReconciler, MemberRules,
     ObjectReferences, OutageRules, OutageStep, Placement, Plan, PlannerInput, PolicyAdvice, PolicyPlanner,
     PreviousPlan, Release, ScenarioMoment, SharedLists, Starter, TemplateReads, UnplacedFollower,
+    UnreadableObject,
 };
 
 mod affinity;
@@ -154,13 +157,12 @@ impl KindCatalog for Karmada {
 }
 
 impl HubReader for Karmada {
-    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
         hub::read_installed_release(objects)
     }
 
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
-        let placements = hub::memory_of(hub).map_err(|error| error.to_string())?;
-        Ok(Plan { placements, ..Plan::default() })
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
+        Ok(Plan { placements: hub::memory_of(hub)?, ..Plan::default() })
     }
 
     fn unread_hub_objects<'a>(&self, hub: &'a [Object]) -> Vec<(&'a ObjectRef, &'static str)> {
@@ -179,7 +181,7 @@ impl HubReader for Karmada {
         &hub::HUB_KINDS
     }
 
-    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+    fn read_connection(&self, object: &Object) -> Result<Connection, ConnectionError> {
         connection::read_connection(object)
     }
 }

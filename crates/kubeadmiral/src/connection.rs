@@ -9,20 +9,20 @@ use super::namespaces::SYSTEM_NAMESPACE;
 use serde_json::Value;
 
 use federate_kubernetes::Object;
-use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
+use federate_kubernetes::connection::{Authority, Connection, ConnectionError, CredentialKeys, SecretName};
 
 /// Reads a `FederatedCluster`, or returns what is missing.
-pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
+pub(super) fn read_connection(object: &Object) -> Result<Connection, ConnectionError> {
     let uses_token = object.value_at(&["spec", "useServiceAccount"]) == Some(&Value::Bool(true));
     let is_insecure = object.value_at(&["spec", "insecure"]) == Some(&Value::Bool(true));
     let token = CredentialKeys::Token("service-account-token-data");
     let certificate =
         CredentialKeys::Certificate { certificate: "client-certificate-data", key: "client-key-data" };
     Ok(Connection {
-        endpoint: read_text(object, &["spec", "apiEndpoint"])?,
+        endpoint: read_text(object, "spec.apiEndpoint")?,
         secret: SecretName {
             namespace: SYSTEM_NAMESPACE.to_owned(),
-            name: read_text(object, &["spec", "secretRef", "name"])?,
+            name: read_text(object, "spec.secretRef.name")?,
         },
         credentials: if uses_token { token } else { certificate },
         authority: if is_insecure {
@@ -35,9 +35,9 @@ pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
     })
 }
 
-fn read_text(object: &Object, path: &[&str]) -> Result<String, String> {
-    match object.text_at(path) {
-        "" => Err(format!("its FederatedCluster has no {}", path.join("."))),
+fn read_text(object: &Object, field: &'static str) -> Result<String, ConnectionError> {
+    match object.text_at(&field.split('.').collect::<Vec<_>>()) {
+        "" => Err(ConnectionError::MissingField { kind: "FederatedCluster", field }),
         text => Ok(text.to_owned()),
     }
 }

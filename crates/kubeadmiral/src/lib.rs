@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Capacity, Cluster, Connection, Finding, LiveObjects, Object, ObjectRef, schema};
+use federate_kubernetes::{
+    Capacity, Cluster, Connection, ConnectionError, Finding, LiveObjects, Object, ObjectRef, schema,
+};
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{ClaimedObject, Config, Repo, Role, Template};
 
@@ -25,7 +27,7 @@ use federate_dialect::{
     DecisionSubject, Dialect, DialectDecisions, Explanation, FailoverRules, HubKinds, HubReader, KindCatalog,
     KindRules, ManifestVariant, MemberManager, MemberReconciler, MemberRules, MigrationOutcome,
     ObjectReferences, ObjectScope, OutageRules, OutageStep, Placement, PlannerInput, PodCounts, PolicyAdvice,
-    PolicyPlanner, PreviousPlan, Starter, TemplateReads, UnplacedFollower, Unschedulable,
+    PolicyPlanner, PreviousPlan, Starter, TemplateReads, UnplacedFollower, UnreadableObject, Unschedulable,
 };
 
 mod advice;
@@ -148,7 +150,7 @@ impl KindCatalog for KubeAdmiral {
 }
 
 impl HubReader for KubeAdmiral {
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, UnreadableObject> {
         Ok(hub::read_plan(hub))
     }
 
@@ -165,7 +167,7 @@ impl HubReader for KubeAdmiral {
         &hub::HUB_KINDS
     }
 
-    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+    fn read_connection(&self, object: &Object) -> Result<Connection, ConnectionError> {
         connection::read_connection(object)
     }
 }

@@ -8,12 +8,16 @@
 use serde_json::Value;
 
 use federate_kubernetes::Object;
-use federate_kubernetes::connection::{Authority, Connection, CredentialKeys, SecretName};
+use federate_kubernetes::connection::{Authority, Connection, ConnectionError, CredentialKeys, SecretName};
+
+/// The kind of inventory objects.
+const KIND: &str = "KubeFedCluster";
 
 /// Reads a `KubeFedCluster`, or returns what is missing.
-pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
-    if object.id.kind != "KubeFedCluster" {
-        return Err("Federation v1's Cluster contains no connection details that federate can use".to_owned());
+pub(super) fn read_connection(object: &Object) -> Result<Connection, ConnectionError> {
+    if object.id.kind != KIND {
+        let why = "Federation v1's Cluster contains no connection details that federate can use";
+        return Err(ConnectionError::NoDetails(why));
     }
     let disabled = object.value_at(&["spec", "disabledTLSValidations"]).and_then(Value::as_array);
     let mut disabled = disabled.into_iter().flatten().filter_map(Value::as_str).peekable();
@@ -22,17 +26,21 @@ pub(super) fn read_connection(object: &Object) -> Result<Connection, String> {
     } else if disabled.any(|validation| validation == "*") {
         Authority::Unverified
     } else {
-        let why = "its KubeFedCluster leaves out a part of the verification (spec.disabledTLSValidations), \
+        let why = "leaves out a part of the verification (spec.disabledTLSValidations), \
                    and here certificates are verified as a whole, or with `*` not at all";
-        return Err(why.to_owned());
+        return Err(ConnectionError::Unsupported { kind: KIND, why });
     };
     Ok(Connection {
         endpoint: read_text(object, &["spec", "apiEndpoint"])
-            .ok_or("its KubeFedCluster has no spec.apiEndpoint")?,
+            .ok_or(ConnectionError::MissingField { kind: KIND, field: "spec.apiEndpoint" })?,
         secret: SecretName {
-            namespace: object.id.namespace.clone().ok_or("its KubeFedCluster has no metadata.namespace")?,
+            namespace: object
+                .id
+                .namespace
+                .clone()
+                .ok_or(ConnectionError::MissingField { kind: KIND, field: "metadata.namespace" })?,
             name: read_text(object, &["spec", "secretRef", "name"])
-                .ok_or("its KubeFedCluster has no spec.secretRef.name")?,
+                .ok_or(ConnectionError::MissingField { kind: KIND, field: "spec.secretRef.name" })?,
         },
         credentials: CredentialKeys::Token("token"),
         authority,

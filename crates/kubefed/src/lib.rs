@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::{GroupKinds, Scope};
-use federate_kubernetes::{Cluster, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Connection, ConnectionError, Finding, Object, ObjectRef};
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{ClaimedObject, DeclaredKind, Repo, Role, Template};
 
@@ -27,6 +27,7 @@ use federate_dialect::{
     DecisionSubject, Dialect, DialectDecisions, Explanation, FormerGroup, HubKinds, HubReader, KindCatalog,
     ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
     Placement, PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, Starter, TemplateReads,
+    UnreadableObject,
 };
 
 mod api;
@@ -170,7 +171,7 @@ impl KindCatalog for KubeFed {
 }
 
 impl HubReader for KubeFed {
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<federate_dialect::Plan, UnreadableObject> {
         Ok(hub::read_plan(hub))
     }
 
@@ -182,7 +183,7 @@ impl HubReader for KubeFed {
         &hub::HUB_KINDS
     }
 
-    fn read_connection(&self, object: &Object) -> Result<Connection, String> {
+    fn read_connection(&self, object: &Object) -> Result<Connection, ConnectionError> {
         connection::read_connection(object)
     }
 }
@@ -537,11 +538,11 @@ impl PolicyAdvice for KubeFedPlanner<'_> {
     }
 
     fn carried_templates(&self) -> Vec<CarriedTemplate> {
-        let template = |one: &FederatedObject<'_>| CarriedTemplate {
+        let templates = self.federated.iter().map(|one| CarriedTemplate {
             carrier: one.object.id.clone(),
             pointer: "/spec/template".to_owned(),
             object: one.target.clone(),
-        };
-        self.federated.iter().map(template).collect()
+        });
+        templates.collect()
     }
 }

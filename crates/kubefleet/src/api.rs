@@ -9,6 +9,12 @@ use serde_json::Value;
 use federate_kubernetes::schema::{Schema, Shape};
 use federate_kubernetes::selector::LabelSelector;
 
+/// The name of the dialect.
+pub(crate) const NAME: &str = "kubefleet";
+
+/// The API group of placements and overrides.
+pub(crate) const PLACEMENT_GROUP: &str = "placement.kubernetes-fleet.io";
+
 mod cluster;
 
 pub(super) use cluster::{GoTime, MemberClusterSpec, MemberClusterStatus, ReportedCondition, ReportedUsage};

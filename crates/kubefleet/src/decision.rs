@@ -17,7 +17,8 @@ use super::rollout::row;
 use super::schedule::{
     ScheduleOutcome, ScheduleRequest, ScheduleRow, ScheduleRows, ScheduleState, Scores, schedule_placement,
 };
-use super::{KubeFleetPlane, NAME, PlacementSubject, shared_objects, updates};
+use super::{KubeFleetPlane, PlacementSubject, shared_objects, updates};
+use crate::api::NAME;
 use federate_dialect::{DialectDecisions, Placed, PlacedClusters, Placement, PreviousPlan, Unschedulable};
 use federate_kubernetes::{Cluster, Finding, ObjectRef, work};
 

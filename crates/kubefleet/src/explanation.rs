@@ -5,7 +5,8 @@ use super::api::PlacementType;
 use super::decision::PlacementDecision;
 use super::hub::HubPlacement;
 use super::schedule::{Rejection, ScheduleRow, Scores};
-use super::{KubeFleetPlane, NAME, PlacementSubject, RELEASES};
+use super::{KubeFleetPlane, PlacementSubject, RELEASES};
+use crate::api::NAME;
 use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 use federate_kubernetes::{Cluster, ObjectRef};
 

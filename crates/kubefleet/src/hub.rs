@@ -5,12 +5,12 @@
 //! meaning. A row belongs to the policy snapshot that it names; rows of older snapshots are obsolete. A binding
 //! that is being deleted does not count.
 
-use federate_dialect::{HubKinds, Placed, Placement, Plan};
+use federate_dialect::{HubKinds, Placed, Placement, Plan, UnreadableObject};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 
-use crate::api::PlacementPolicy;
+use crate::api::{NAME, PLACEMENT_GROUP, PlacementPolicy};
 use crate::memory::{self, PlacementMemory};
-use crate::{KubeFleetBehaviour, NAME, PLACEMENT_GROUP, cluster, updates};
+use crate::{KubeFleetBehaviour, cluster, updates};
 
 pub mod binding;
 mod cycle;
@@ -60,8 +60,8 @@ pub enum Error {
     #[error("{0} has {1} policy snapshots that are marked as the latest, but must have exactly one")]
     Snapshots(ObjectRef, usize),
     /// An object that has not the form of its kind.
-    #[error("{0} cannot be read: {1}")]
-    Unreadable(ObjectRef, serde_json::Error),
+    #[error(transparent)]
+    Unreadable(#[from] UnreadableObject),
 }
 
 impl HubPlacement {
@@ -78,7 +78,7 @@ impl HubPlacement {
         };
         let read =
             PolicySnapshot::from_object(one).and_then(|snapshot| Ok((snapshot.read_policy()?, snapshot)));
-        let (policy, snapshot) = read.map_err(|error| Error::Unreadable(one.id.clone(), error))?;
+        let (policy, snapshot) = read.map_err(|error| UnreadableObject::new(one, error))?;
         Ok(Self {
             name: placement.name.clone(),
             namespace: placement.namespace.clone(),
@@ -165,11 +165,10 @@ fn objects_of_placement<'o>(
 }
 
 /// The placement's bindings, by name.
-pub fn read_bindings(placement: &ObjectRef, objects: &[Object]) -> Result<Vec<HubBinding>, Error> {
+pub fn read_bindings(placement: &ObjectRef, objects: &[Object]) -> Result<Vec<HubBinding>, UnreadableObject> {
     let all = objects_of_placement(placement, objects, ["ClusterResourceBinding", "ResourceBinding"]);
-    let bindings = all.map(|object| {
-        HubBinding::from_object(object).map_err(|error| Error::Unreadable(object.id.clone(), error))
-    });
+    let bindings = all
+        .map(|object| HubBinding::from_object(object).map_err(|error| UnreadableObject::new(object, error)));
     let mut bindings = bindings.collect::<Result<Vec<_>, _>>()?;
     bindings.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(bindings)
@@ -182,7 +181,7 @@ fn policy_snapshots<'o>(placement: &'o ObjectRef, objects: &'o [Object]) -> impl
 /// What the hub remembers of its placements, as rows of a plan: the clusters that each has, with the states and
 /// scores of the bindings, and the policy that they were picked under. Placements that were never scheduled
 /// are left out.
-pub fn read_memory(objects: &[Object]) -> Result<Plan, Error> {
+pub fn read_memory(objects: &[Object]) -> Result<Plan, UnreadableObject> {
     let placements = objects.iter().filter(|object| {
         object.id.group() == PLACEMENT_GROUP
             && matches!(object.id.kind.as_str(), "ClusterResourcePlacement" | "ResourcePlacement")
@@ -206,11 +205,11 @@ fn find_policy_snapshot(
     placement: &ObjectRef,
     objects: &[Object],
     bindings: &[&HubBinding],
-) -> Result<Option<PolicySnapshot>, Error> {
+) -> Result<Option<PolicySnapshot>, UnreadableObject> {
     let mut all = Vec::new();
     for object in policy_snapshots(placement, objects) {
-        let read = PolicySnapshot::from_object(object)
-            .map_err(|error| Error::Unreadable(object.id.clone(), error))?;
+        let read =
+            PolicySnapshot::from_object(object).map_err(|error| UnreadableObject::new(object, error))?;
         all.push(read);
     }
     all.sort_by_key(|snapshot| (snapshot.latest, snapshot.index));

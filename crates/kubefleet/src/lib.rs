@@ -18,20 +18,22 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use federate_kubernetes::kinds::GroupKinds;
-use federate_kubernetes::{Capacity, Cluster, ClusterName, Connection, Finding, Object, ObjectRef};
+use federate_kubernetes::{
+    Capacity, Cluster, ClusterName, Connection, ConnectionError, Finding, Object, ObjectRef,
+};
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{ClaimedObject, Config, ImpliedScope, Repo, Role};
 
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
-use federate_dialect::release::{self, ReleaseCatalog};
+use federate_dialect::release::{self, ReleaseCatalog, UnknownRelease};
 use federate_dialect::{
     AuthorAdvice, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys,
     Dialect, DialectDecisions, Explanation, FormerGroup, Health, HubKinds, HubReader, KindCatalog,
     ManifestVariant, MemberManager, MemberReconciler, MemberRules, NotSent, ObjectReferences, OutageRules,
     OutageStep, Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PolicyRollout,
     PreviousPlan, Release, RenderedManifest, RolloutDriver, RolloutMoment, RolloutRules, RolloutStep,
-    RolloutSubject, Starter, TemplateReads,
+    RolloutSubject, Starter, TemplateReads, UnreadableObject,
 };
 
 mod affinity;
@@ -66,7 +68,7 @@ mod validation;
 mod version;
 mod waves;
 
-use api::{PlacementPolicy, PlacementType};
+use api::{NAME, PLACEMENT_GROUP, PlacementPolicy, PlacementType};
 use manifest::{PlacementManifests, SentObject};
 use memory::PlacementMemory;
 use overrides::Overrides;
@@ -79,11 +81,8 @@ use subject::{PlacementSubject, Selections};
 use version::DroppedFields;
 pub use version::{KubeFleetBehaviour, RELEASES};
 
-const NAME: &str = "kubefleet";
-
-/// The API groups of the dialect.
+/// The API group of member clusters.
 const CLUSTER_GROUP: &str = "cluster.kubernetes-fleet.io";
-const PLACEMENT_GROUP: &str = "placement.kubernetes-fleet.io";
 
 /// The dialect.
 pub struct KubeFleet;
@@ -180,11 +179,11 @@ impl KindCatalog for KubeFleet {
 }
 
 impl HubReader for KubeFleet {
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
-        hub::read_memory(hub).map_err(|error| error.to_string())
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
+        hub::read_memory(hub)
     }
 
-    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, String>> {
+    fn detect_release(&self, objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
         version::installed_release(objects)
     }
 
@@ -204,9 +203,10 @@ impl HubReader for KubeFleet {
         &hub::HUB_KINDS
     }
 
-    fn read_connection(&self, _: &Object) -> Result<Connection, String> {
-        Err("its MemberCluster contains no connection details: an agent in the cluster connects to the hub"
-            .to_owned())
+    fn read_connection(&self, _: &Object) -> Result<Connection, ConnectionError> {
+        let why =
+            "its MemberCluster contains no connection details: an agent in the cluster connects to the hub";
+        Err(ConnectionError::NoDetails(why))
     }
 }
 

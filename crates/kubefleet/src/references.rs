@@ -8,8 +8,8 @@ use federate_dialect::references::{
 use federate_kubernetes::Object;
 use federate_kubernetes::schema::Cursor;
 
-use super::PLACEMENT_GROUP;
 use super::overrides::variables;
+use crate::api::PLACEMENT_GROUP;
 
 /// The references of one object.
 pub(super) fn collect_references(object: &Object) -> ObjectReferences {

@@ -328,7 +328,7 @@ fn find_namespace<'a>(
 /// The scopes of the kinds that a placement or an override selects by name: those of the whole cluster select
 /// cluster-scoped objects only, and those of a namespace the objects in it.
 pub(crate) fn implied_scopes(object: &Object) -> Vec<ImpliedScope> {
-    if object.id.group() != crate::PLACEMENT_GROUP {
+    if object.id.group() != crate::api::PLACEMENT_GROUP {
         return Vec::new();
     }
     let (scope, selectors) = match object.id.kind.as_str() {

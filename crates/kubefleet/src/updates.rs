@@ -8,10 +8,10 @@ use federate_dialect::PreviousPlan;
 use federate_kubernetes::{Finding, Object};
 use serde_json::{Value, json};
 
-use super::NAME;
 use super::api::PlacementPolicy;
 use super::memory::PlacementMemory;
 use super::rollout::api::is_external;
+use crate::api::NAME;
 
 /// The `spec` of a placement as a plan remembers it: without its policy, unless that is another than the one under
 /// which its clusters were picked.

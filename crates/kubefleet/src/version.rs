@@ -7,12 +7,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use federate_dialect::release::{self, FirstPatches, Release, ReleaseCatalog};
+use crate::api::{NAME, PLACEMENT_GROUP};
+use federate_dialect::release::{self, FirstPatches, Release, ReleaseCatalog, UnknownRelease};
 use federate_dialect::stages::StageRules;
 use federate_kubernetes::{Finding, Object};
 use federate_repo::{Config, Repo};
-
-use super::{NAME, PLACEMENT_GROUP};
 
 /// The releases that are known.
 pub static RELEASES: ReleaseCatalog = ReleaseCatalog {
@@ -32,7 +31,7 @@ const AZURE: FirstPatches = &[(4, 0)];
 const MAIN: FirstPatches = &[(4, 1)];
 
 /// The release that runs, by the image tags of the hub agent. A tag that is not a known release is an error.
-pub(super) fn installed_release(objects: &[&Object]) -> Option<Result<Release, String>> {
+pub(super) fn installed_release(objects: &[&Object]) -> Option<Result<Release, UnknownRelease>> {
     let [tags] = release::image_tags(objects, ["hub-agent"]);
     Some(RELEASES.parse_release(tags.first()?))
 }

@@ -18,6 +18,36 @@ pub struct Connection {
     pub proxy: Option<String>,
 }
 
+/// Why an inventory object does not say how its cluster is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionError {
+    /// No object of its kind contains connection details that federate can use; the text says so.
+    #[error("{0}")]
+    NoDetails(&'static str),
+    /// A field has no value.
+    #[error("its {kind} has no {field}")]
+    MissingField {
+        /// The kind of the inventory object.
+        kind: &'static str,
+        /// The path of the field.
+        field: &'static str,
+    },
+    /// The agent in the cluster connects to the control plane, which has no credentials.
+    #[error("its {kind} has no spec.secretRef (its agent pulls, and lent no credentials)")]
+    PullMode {
+        /// The kind of the inventory object.
+        kind: &'static str,
+    },
+    /// The object asks for what federate does not do.
+    #[error("its {kind} {why}")]
+    Unsupported {
+        /// The kind of the inventory object.
+        kind: &'static str,
+        /// What it asks for, and why federate does not do it.
+        why: &'static str,
+    },
+}
+
 /// A Secret on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretName {

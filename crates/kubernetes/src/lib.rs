@@ -27,7 +27,7 @@ pub mod work;
 
 pub use cluster::{Apis, Capacity, Cluster, ClusterName, Liveness, NodeShape, NotReady, Taint};
 pub use condition::Condition;
-pub use connection::Connection;
+pub use connection::{Connection, ConnectionError};
 pub use federate_yaml::pointer;
 pub use finding::{Finding, Severity};
 pub use live_objects::LiveObjects;

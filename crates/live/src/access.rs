@@ -11,11 +11,11 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::cluster_state::parent_path;
 use super::kinds;
-use super::path::ApiPath;
+use super::path::{ApiPath, parent_path};
 use super::request::RepeatableRequest;
-use super::{Access, CLUSTER_TIMEOUT, DesiredState, Error, for_each_cluster, limit_time, target};
+use super::runtime::{CLUSTER_TIMEOUT, for_each_cluster, limit_time};
+use super::{Access, DesiredState, Error, target};
 use federate_apiserver::ResourceKind;
 use federate_engine::actions::ApplySet;
 use federate_engine::actions::apply_set::ApplySetContents;

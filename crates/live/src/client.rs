@@ -19,10 +19,17 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::Error;
 use super::answer::{RequestError, StatusError};
 use super::counts::{AnswerCounts, ServerRole};
 use super::request::RepeatableRequest;
-use super::{Error, Fence, Interrupt};
+
+/// Whether something newer is to be done than to wait for what was applied: another revision, a request, or the end of the
+/// process.
+pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Whether this process may still write to clusters: another one may lead by now.
+pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The size of an event of a watch; what is watched is metadata.
 const MAX_EVENT_BYTES: usize = 8 << 20;

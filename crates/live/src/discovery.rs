@@ -10,10 +10,11 @@ use serde_json::Value;
 
 use super::Error;
 use super::client::{Client, not_json};
-use super::cluster_state::{ListBudget, join_result};
 use super::kinds::{find_definition, untyped_kind};
+use super::lists::ListBudget;
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
+use super::runtime::join_result;
 use federate_apiserver::ResourceKind;
 
 /// The kinds of some names, in their order.

@@ -10,11 +10,12 @@ use http::Method;
 use tokio::task::JoinSet;
 
 use super::client::Client;
-use super::cluster_state::{ClusterState, join_result};
+use super::cluster_state::ClusterState;
 use super::dependencies::{find_blocking, find_live};
 use super::kinds::{manifest_for, object_path};
 use super::object_requests::{APPLY, JSON_PATCH};
 use super::request::RepeatableRequest;
+use super::runtime::join_result;
 use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
 use federate_engine::actions::{ActionKind, FIELD_MANAGER, ObjectDecision, WriteRequest};
 use federate_kubernetes::ObjectRef;

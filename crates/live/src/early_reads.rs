@@ -13,13 +13,14 @@ use sha2::{Digest as _, Sha256};
 use tokio::runtime::Runtime;
 
 use super::client::Client;
-use super::cluster_state::{ListBudget, ListRequest, join_result, list_items, member_selector, parent_path};
 use super::items::ListItem;
 use super::kinds::list_path;
-use super::path::ApiPath;
+use super::lists::{ListBudget, ListRequest, list_items};
+use super::path::{ApiPath, member_selector, parent_path};
 use super::request::RepeatableRequest;
+use super::runtime::{CLUSTER_TIMEOUT, build_runtime, join_result, limit_time};
 use super::target::{self, Connections};
-use super::{Access, CLUSTER_TIMEOUT, Error, build_runtime, limit_time};
+use super::{Access, Error};
 use federate_apiserver::ResourceKind;
 use federate_engine::actions::ApplySet;
 use federate_engine::actions::apply_set::ApplySetContents;

@@ -7,45 +7,19 @@
 
 use std::collections::BTreeSet;
 
-use tokio::task::JoinSet;
-
 use super::client::Client;
-use super::cluster_state::{ClusterState, join_result};
+use super::cluster_state::ClusterState;
 use super::dependencies::{FailedObjects, find_blocking, find_live};
-use super::object_requests::{ObjectRequests, build_requests, send_requests};
+use super::object_requests::{ObjectRequests, build_requests};
 use super::order::{Phase, assign_phase, group_by_phase};
 use super::parent::ApplySetParent;
 use super::send_results::{SendResult, SendResults};
+use super::sender::{ProgressCounter, send_all};
 use super::stored_plan;
 use super::webhooks::AdmissionWebhooks;
-use super::{ApplyOptions, ClusterProgress, Decider, DesiredState, DryRun, Error, ProgressReporter};
+use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
 use federate_engine::actions::{ActionKind, ObjectDecision, WriteRequest};
-use federate_kubernetes::{ClusterName, ObjectRef};
-
-/// Counts the objects that are done, and reports the count.
-pub(super) struct ProgressCounter<'t> {
-    cluster: &'t ClusterName,
-    progress: &'t dyn ProgressReporter,
-    done: usize,
-    of: usize,
-}
-
-impl ProgressCounter<'_> {
-    fn report_progress(&self) {
-        self.progress
-            .report_progress(self.cluster, ClusterProgress::Applying { done: self.done, of: self.of });
-    }
-
-    /// A tally that starts again, for objects that were counted before.
-    pub(super) fn start_again(&self) -> Self {
-        Self { done: 0, ..*self }
-    }
-
-    fn count_one(&mut self) {
-        self.done += 1;
-        self.report_progress();
-    }
-}
+use federate_kubernetes::ObjectRef;
 
 /// Requests about objects, each with its phase.
 type Phased = Vec<(Phase, ObjectRequests)>;
@@ -71,8 +45,7 @@ impl ApplyExecution<'_> {
         *carried = SendResults::from_decisions(self.decisions);
         let (applied, deleted) = self.sort_requests(decider, carried);
         let of = applied.len() + deleted.len();
-        let mut tally =
-            ProgressCounter { cluster: &self.desired.cluster, progress: self.options.progress, done: 0, of };
+        let mut tally = ProgressCounter::new(&self.desired.cluster, self.options.progress, of);
         if of > 0 {
             tally.report_progress();
         }
@@ -199,36 +172,6 @@ fn describe_unknown_kind(object: &ObjectRef) -> String {
         "the cluster does not serve {} {}, and no CustomResourceDefinition of it is rendered",
         object.api_version, object.kind
     )
-}
-
-/// Sends the requests about several objects at once. A cluster that does not answer about one of them is not asked
-/// about the others: each would run into its time limit.
-pub(super) async fn send_all(
-    client: &Client,
-    all: Vec<ObjectRequests>,
-    carried: &mut SendResults,
-    tally: &mut ProgressCounter<'_>,
-) -> Result<(), Error> {
-    // Dropping the set aborts the requests.
-    let mut under_way = JoinSet::new();
-    for steps in all {
-        let client = client.clone();
-        under_way.spawn(async move {
-            let result = send_requests(&client, &steps).await;
-            (steps.object, result)
-        });
-    }
-    while let Some(task) = under_way.join_next().await {
-        tally.count_one();
-        match join_result(task)? {
-            (_, Err(Error::Access(why))) => return Err(Error::Access(why)),
-            (object, Err(Error::Unreachable(why))) => {
-                return Err(Error::Unreachable(format!("{why}; gave up at {object}")));
-            }
-            (object, result) => carried.set_result(object, result.into()),
-        }
-    }
-    Ok(())
 }
 
 /// Whether an object exists after the action.

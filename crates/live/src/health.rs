@@ -11,8 +11,10 @@ use federate_engine::actions::ownership::PART_OF_LABEL;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 use super::client::Client;
-use super::cluster_state::{ListRequest, list_all};
-use super::{Access, Decider, DesiredState, Error, for_each_cluster, items, kinds, limit_time, target};
+use super::cluster_reader::{list_all, read_objects};
+use super::lists::ListRequest;
+use super::runtime::{for_each_cluster, limit_time};
+use super::{Access, Decider, DesiredState, Error, kinds, target};
 
 /// How long a cluster is waited for where `--timeout` does not say it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -70,7 +72,7 @@ async fn read_cluster(
     let namespaces: BTreeSet<String> =
         desired.objects.iter().filter_map(|(object, _)| object.namespace.clone()).collect();
     let items = list_all(client, lists.into_values().collect(), &namespaces, None).await?.items;
-    for mut object in items::read_objects(items, &desired.cluster, None)?.0 {
+    for mut object in read_objects(items, &desired.cluster, None)?.0 {
         read_fields(&mut object.body);
         if let Some(readiness) = health.get_mut(&object.id) {
             *readiness = Some(decider.assess_readiness(&object));

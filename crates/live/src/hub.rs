@@ -65,7 +65,8 @@ pub(super) async fn read_connection(hub: &Client, listed: &InventoryObject) -> R
         )));
     };
     let object = build_object(&kind, body, &id.name.as_str().into());
-    let known = listed.dialect.hub().read_connection(&object).map_err(Error::Access)?;
+    let known = listed.dialect.hub().read_connection(&object);
+    let known = known.map_err(|error| Error::Access(error.to_string()))?;
     match listed.connection.as_ref().ok().and_then(|claimed| find_difference(claimed, &known)) {
         Some(field) => Err(Error::Access(format!(
             "{} {} has another {field} in the repo than on the hub, which decides where credentials are sent; correct \

@@ -4,13 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use super::cluster_state::{ListRequest, list_objects};
+use super::Error;
 use super::discovery;
 use super::items::build_object;
 use super::kinds::object_path;
+use super::lists::{ListRequest, list_objects};
 use super::request::RepeatableRequest;
+use super::runtime::{CLUSTER_TIMEOUT, limit_time};
 use super::target::{self, Access};
-use super::{CLUSTER_TIMEOUT, Error};
 use federate_apiserver::ResourceKind;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
@@ -89,7 +90,7 @@ pub fn fetch_objects(
         .enable_all()
         .build()
         .map_err(|e| Error::Access(e.to_string()))?;
-    runtime.block_on(super::limit_time(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
+    runtime.block_on(limit_time(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
         let client = target::connect_member(&connections, &place.context).await?;
         let cluster: ClusterName = place.context.as_str().into();
         let namespace = place.namespace.clone().unwrap_or_else(|| client.default_namespace());

@@ -13,31 +13,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use federate_dialect::readiness::Readiness;
-use federate_engine::actions::apply_set::ApplySetContents;
 use federate_engine::actions::cluster::ClusterDecisions;
-use federate_engine::actions::listed_object::ListedObject;
-use federate_engine::actions::{
-    Action, ActionKind, ActionOutcome, ApplySet, ObjectDecision, Orphans, RepoRef,
-};
-use federate_kubernetes::{ClusterName, Object, ObjectRef};
+use federate_engine::actions::{Action, ActionKind, ActionOutcome, Orphans};
+use federate_kubernetes::ObjectRef;
 
 mod access;
 mod answer;
 mod client;
+mod cluster_reader;
 mod cluster_state;
 pub mod compression;
 mod counts;
 mod dependencies;
+mod desired_state;
 mod discovery;
 mod dry_run;
 mod early_reads;
+mod error;
 mod execution;
 mod health;
 mod hub;
@@ -45,13 +41,18 @@ pub mod import;
 mod items;
 mod kinds;
 mod kubeconfig;
+mod lists;
 mod object_requests;
+mod options;
 mod order;
 mod parent;
 pub mod path;
 mod proxy;
+mod remembered_plan;
 mod request;
+mod runtime;
 mod send_results;
+mod sender;
 pub mod snapshot;
 mod stored_plan;
 mod survey;
@@ -62,14 +63,21 @@ mod webhooks;
 
 pub use access::{MissingAccess, check_access};
 pub use answer::StatusError;
+pub use client::{Fence, Interrupt};
 pub use cluster_state::ClusterState;
 pub use counts::{AnswerCounts, AnswersByCode, ServerRole};
+pub use desired_state::DesiredState;
 pub use early_reads::{EarlyReads, read_early};
+pub use error::Error;
 pub use health::{ClusterHealth, read_health};
 pub use hub::HubAccess;
 pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
-pub use stored_plan::{RememberedPlan, StoredPlan};
+pub use options::{
+    ApplyOptions, ClusterOutcome, ClusterProgress, Decider, DryRun, ProgressReporter, TextComparison,
+};
+pub use remembered_plan::RememberedPlan;
+pub use stored_plan::StoredPlan;
 pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
 pub use target::Access;
 pub use watch::{MemberWatch, WatchedObjects};
@@ -77,226 +85,15 @@ pub use watch::{MemberWatch, WatchedObjects};
 use client::Client;
 use early_reads::{EarlyCluster, EarlyLists};
 use execution::ApplyExecution;
+use runtime::{CLUSTER_TIMEOUT, for_each_bounded, for_each_cluster, limit_time};
 use send_results::SendResults;
 use target::Connections;
 use wait::AppliedObjects;
 
-/// The number of clusters that are connected to at a time; [`target`] limits how many are worked on.
-const MAX_CONNECTED_CLUSTERS: usize = 256;
 /// The number of times that a cluster is read because another client changed objects after they were decided about.
 const MAX_ATTEMPTS: u32 = 6;
 /// The pause before the second time; it doubles.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-/// The time limit for what is done in a cluster, from its turn on and besides waiting for health, unless
-/// [`Access::timeout`] says otherwise.
-const CLUSTER_TIMEOUT: Duration = Duration::from_mins(10);
-
-/// The objects that are rendered for a cluster.
-#[derive(Clone, Debug)]
-pub struct DesiredState<'j> {
-    /// The cluster.
-    pub cluster: ClusterName,
-    /// The objects.
-    pub objects: Vec<(&'j ObjectRef, &'j Value)>,
-}
-
-impl DesiredState<'_> {
-    /// A cluster of which nothing is desired: it is only read.
-    pub(crate) fn without_objects(cluster: ClusterName) -> Self {
-        Self { cluster, objects: Vec::new() }
-    }
-}
-
-/// Compares a listed object: if it is unchanged, a manifest of it that only says of which `ApplySet` it is a member.
-pub type TextComparison<'d> = Box<dyn Fn(&ObjectRef, &ListedObject<'_>) -> Option<Value> + Sync + 'd>;
-
-/// Decides what to do in clusters. Every method is a function of its arguments.
-pub trait Decider: Sync {
-    /// Prepares to say of listed objects whether they are unchanged by their text; `None` where values are needed. `first`
-    /// has the objects that are read before.
-    fn prepare_comparison<'d>(
-        &'d self,
-        cluster: &ClusterName,
-        first: &[Object],
-    ) -> Option<TextComparison<'d>>;
-
-    /// Decides about every object of a cluster, before the API server is asked.
-    fn decide_cluster(&self, cluster: &ClusterName, state: &ClusterState) -> ClusterDecisions;
-
-    /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or why
-    /// the apply is refused.
-    fn decide_again(
-        &self,
-        decision: &mut ObjectDecision,
-        state: &ClusterState,
-        live: Option<&Value>,
-        answer: Result<Value, String>,
-    );
-
-    /// Completes the decisions after the API server has answered.
-    fn finish_decisions(
-        &self,
-        cluster: &ClusterName,
-        state: &ClusterState,
-        decided: ClusterDecisions,
-    ) -> ClusterDecisions;
-
-    /// The wave in which an object is applied.
-    fn find_wave(&self, object: &ObjectRef) -> u32;
-
-    /// Whether a change has arrived at an object, by its control plane, its status and the health checks of the repo.
-    fn assess_readiness(&self, object: &Object) -> Readiness;
-}
-
-/// Receives the progress of clusters, from several threads.
-pub trait ProgressReporter: Sync {
-    /// Reports that a cluster has reached a step.
-    fn report_progress(&self, cluster: &ClusterName, step: ClusterProgress);
-
-    /// Reports what was done in a cluster, when it is done. Other clusters may still be under way.
-    fn note_outcome(&self, _outcome: &ClusterOutcome) {}
-}
-
-/// The step that a cluster has reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClusterProgress {
-    /// It is being read.
-    Reading,
-    /// Objects are being applied and deleted.
-    Applying {
-        /// How many are done.
-        done: usize,
-        /// How many there are.
-        of: usize,
-    },
-    /// Objects are being waited for.
-    Waiting {
-        /// How many.
-        open: usize,
-    },
-    /// Everything is done.
-    Done,
-    /// Something failed; everything else is done.
-    Failed,
-}
-
-/// How changes are made.
-#[derive(Clone)]
-pub struct ApplyOptions<'h> {
-    /// The `ApplySet` of the managed objects.
-    pub inventory: &'h ApplySet,
-    /// The repo that the objects come from, where it is known.
-    pub repo: Option<&'h RepoRef>,
-    /// The `ApplySet` whose members are adopted. Where it is the same as `inventory`, the set itself moves to this
-    /// repo.
-    pub moved: Option<&'h ApplySet>,
-    /// How far a dry run goes; `None` where changes are made.
-    pub dry_run: Option<DryRun>,
-    /// The plan that the clusters are to remember; `None` where they are to remember none.
-    pub remember: Option<&'h RememberedPlan>,
-    /// Whether the plan was decided without the memory of an earlier run.
-    pub without_memory: bool,
-    /// Whether applies are dry-run on the API servers before anything is written.
-    pub dry_run_first: bool,
-    /// Whether only the desired objects are read, although the `ApplySet` has other members.
-    pub narrow: bool,
-    /// How long to wait until everything is healthy; `None` to not wait.
-    pub wait: Option<Duration>,
-    /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
-    pub interrupt: Option<Interrupt>,
-    /// What is checked before each write.
-    pub fence: Option<Fence>,
-    /// What was begun to be read before it was known what is desired.
-    pub early: Option<&'h EarlyReads>,
-    /// What is known to be in the `ApplySet`, besides what its parent says.
-    pub contents: Option<&'h ApplySetContents>,
-    /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
-    pub ends: bool,
-    /// Receives the progress.
-    pub progress: &'h dyn ProgressReporter,
-}
-
-/// Whether something newer is to be done than to wait for what was applied: another revision, a request, or the end of the
-/// process.
-pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Whether this process may still write to clusters: another one may lead by now.
-pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// How far a dry run goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DryRun {
-    /// Nothing is sent.
-    Client,
-    /// Everything is sent, and nothing stored.
-    Server,
-}
-
-/// The result of a run in one cluster.
-#[derive(Clone, Debug)]
-pub struct ClusterOutcome {
-    /// The cluster.
-    pub cluster: ClusterName,
-    /// Whether the cluster was read; otherwise nothing was decided about it.
-    pub read: bool,
-    /// The actions with their outcomes, sorted by object.
-    pub actions: Vec<Action>,
-    /// Why the cluster as a whole failed.
-    pub error: Option<String>,
-    /// Warnings about the cluster.
-    pub notes: Vec<String>,
-    /// What is left behind in the cluster; `None` if that was not looked at.
-    pub orphans: Option<Orphans>,
-    /// A digest of all that was looked at, if nothing was to be done and [early reads](EarlyReads) covered it. A run with
-    /// the same inputs that reads the same has the same outcome.
-    pub digest: Option<String>,
-}
-
-/// Why something failed.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// It is not known how to reach the cluster, or the cluster does not admit the user.
-    #[error("{0}")]
-    Access(String),
-    /// There is no answer, or none that an API server would give.
-    #[error("it cannot be reached: {0}")]
-    Unreachable(String),
-    /// A time limit has passed.
-    #[error("{0}")]
-    Late(String),
-    /// The API server refuses the request.
-    #[error("{}", .0.message)]
-    Refused(StatusError),
-}
-
-impl Error {
-    /// Adds the number of attempts.
-    fn with_attempts(self, attempts: u32) -> Self {
-        match self {
-            Self::Access(_) | Self::Late(_) => self,
-            Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
-            Self::Refused(refusal) => Self::Refused(StatusError {
-                message: format!("{} ({attempts} attempts)", refusal.message),
-                ..refusal
-            }),
-        }
-    }
-
-    /// The error about a time limit for what is done in a cluster.
-    fn timed_out(time: Duration) -> Self {
-        Self::Late(format!("gave up after {} s (--timeout)", time.as_secs()))
-    }
-
-    fn is_conflict(&self) -> bool {
-        matches!(self, Self::Refused(refusal) if refusal.is_conflict())
-    }
-
-    fn is_absent(&self) -> bool {
-        matches!(self, Self::Refused(refusal) if refusal.is_absent())
-    }
-}
-
 /// Brings clusters to their desired state. The outcomes are in the order of `desired_states`; only what keeps every cluster
 /// from being reached is an error.
 pub fn apply_desired_states(
@@ -313,52 +110,6 @@ pub fn apply_desired_states(
             apply_to_cluster(runtime, connections, desired, decider, options)
         }),
     }
-}
-
-/// Works on all clusters, some at a time.
-fn for_each_cluster<'j, T: Send>(
-    access: &Access,
-    desired_states: &'j [DesiredState<'j>],
-    one: impl Fn(&Runtime, &Arc<Connections>, &'j DesiredState<'j>) -> T + Sync,
-) -> Result<Vec<T>, Error> {
-    let connections = access.open_connections(desired_states.len())?;
-    let runtime = build_runtime()?;
-    let all = for_each_bounded(desired_states, |desired| one(&runtime, &connections, desired));
-    // A credential plugin may still run although its time is over.
-    runtime.shutdown_background();
-    Ok(all)
-}
-
-fn build_runtime() -> Result<Runtime, Error> {
-    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    built.map_err(|error| Error::Access(error.to_string()))
-}
-
-/// Works on all clusters, each in a thread. The results are in the order of the clusters.
-fn for_each_bounded<'j, T: Send>(
-    desired_states: &'j [DesiredState<'j>],
-    one: impl Fn(&'j DesiredState<'j>) -> T + Sync,
-) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let mut all = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..MAX_CONNECTED_CLUSTERS.min(desired_states.len()))
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut done = Vec::new();
-                    loop {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(desired) = desired_states.get(at) else { return done };
-                        done.push((at, one(desired)));
-                    }
-                })
-            })
-            .collect();
-        let joined =
-            workers.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
-        joined.flatten().collect::<Vec<_>>()
-    });
-    all.sort_by_key(|(at, _)| *at);
-    all.into_iter().map(|(_, result)| result).collect()
 }
 
 fn apply_to_cluster(
@@ -409,15 +160,6 @@ fn apply_to_cluster(
     );
     options.progress.note_outcome(&outcome);
     outcome
-}
-
-/// Limits the time of some work.
-async fn limit_time<T>(
-    time: Option<Duration>,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    let Some(time) = time else { return work.await };
-    tokio::time::timeout(time, work).await.unwrap_or_else(|_| Err(Error::timed_out(time)))
 }
 
 /// Records an Event that says what was done, if anything was.
@@ -478,7 +220,7 @@ async fn reconcile_cluster(
     for attempt in 1..=MAX_ATTEMPTS {
         options.progress.report_progress(&desired.cluster, ClusterProgress::Reading);
         let mut state =
-            cluster_state::read_cluster_state(client, desired, options, Some(decider), early.take()).await?;
+            cluster_reader::read_cluster_state(client, desired, options, Some(decider), early.take()).await?;
         outcome.read = true;
         outcome.notes = parent::check_ownership(&state, options)?;
         let apply_sets = outcome.notes.len();

@@ -10,9 +10,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::cluster_state::{ClusterState, parent_path};
+use super::cluster_state::ClusterState;
 use super::object_requests::{APPLY, delete_request};
-use super::path::ApiPath;
+use super::path::{ApiPath, parent_path};
 use super::request::RepeatableRequest;
 use super::stored_plan;
 use super::{ApplyOptions, Error};

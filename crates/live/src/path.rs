@@ -9,6 +9,8 @@
 //! the API machinery).
 
 use super::Error;
+use federate_engine::actions::ApplySet;
+use federate_engine::actions::ownership::PART_OF_LABEL;
 
 /// The path of a resource on an API server, and its query. A segment that is refused makes every request with it fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,6 +126,19 @@ pub fn percent_encoded(text: &str) -> String {
         }
     }
     encoded
+}
+
+/// The path of the parent of an `ApplySet`.
+pub(super) fn parent_path(inventory: &ApplySet) -> ApiPath {
+    ApiPath::of_version("v1").in_namespace(&inventory.namespace).join("configmaps").join(&inventory.name)
+}
+
+/// The selector of the members of `ApplySet`s.
+pub(super) fn member_selector(ids: &[String]) -> String {
+    match ids {
+        [one] => format!("{PART_OF_LABEL}={one}"),
+        several => format!("{PART_OF_LABEL} in ({})", several.join(",")),
+    }
 }
 
 #[cfg(test)]

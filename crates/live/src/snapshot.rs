@@ -11,17 +11,14 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::client::Client;
-use super::cluster_state::{
-    ListBudget, ListRequest, join_result, list_objects, list_reduced, read_cluster_state,
-};
+use super::cluster_reader::read_cluster_state;
 use super::discovery;
 use super::kinds::{list_path, untyped_kind};
+use super::lists::{ListBudget, ListRequest, list_objects, list_reduced};
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
-use super::{
-    Access, ApplyOptions, ClusterProgress, DesiredState, DryRun, Error, ProgressReporter, for_each_cluster,
-    limit_time, target,
-};
+use super::runtime::{for_each_cluster, join_result, limit_time};
+use super::{Access, ApplyOptions, ClusterProgress, DesiredState, DryRun, Error, ProgressReporter, target};
 use federate_apiserver::ResourceKind;
 use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::probe::Healthz;

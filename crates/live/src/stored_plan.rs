@@ -14,45 +14,19 @@
 use http::Method;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::client::Client;
 use super::cluster_state::ClusterState;
 use super::compression::{PART_BYTES, compress_text, decompress_text};
 use super::object_requests::APPLY;
 use super::path::ApiPath;
+use super::remembered_plan::{RememberedPlan, compute_digest};
 use super::request::RepeatableRequest;
 use super::{ApplyOptions, Error};
 use federate_engine::actions::{ApplySet, FIELD_MANAGER};
 
 /// The annotation of the parent with the name of the `ConfigMap` of the plan.
 pub(super) const PLAN_ANNOTATION: &str = "federate.dev/plan";
-
-/// A plan that a cluster remembers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RememberedPlan {
-    /// How often the plan has changed; the highest number is that of the newest plan.
-    pub generation: u64,
-    /// The plan, as a document.
-    pub text: Vec<u8>,
-}
-
-impl RememberedPlan {
-    /// The newest of several plans. Two that were written at the same time have the same generation; the order of their
-    /// digests decides between them, so that everyone decides alike.
-    pub fn find_newest(plans: impl Iterator<Item = Self>) -> Option<Self> {
-        plans.max_by_key(|plan| (plan.generation, compute_digest(&plan.text)))
-    }
-
-    /// The plan that takes the place of this one: the same where its text is the same.
-    #[must_use]
-    pub fn followed_by(newest: Option<&Self>, text: Vec<u8>) -> Self {
-        match newest {
-            Some(newest) if newest.text == text => newest.clone(),
-            newest => Self { generation: newest.map_or(0, |newest| newest.generation) + 1, text },
-        }
-    }
-}
 
 /// What a cluster remembers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,10 +74,6 @@ fn config_map_path(set: &ApplySet, suffix: &str) -> ApiPath {
 
 pub(super) fn config_map_name(set: &ApplySet, suffix: &str) -> String {
     format!("{}.plan{suffix}", set.name)
-}
-
-fn compute_digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 fn plan_bytes(object: &Value) -> Option<Vec<u8>> {

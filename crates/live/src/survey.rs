@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::cluster_state::{ListRequest, list_objects, parent_path};
+use super::lists::{ListRequest, list_objects};
+use super::path::parent_path;
 use super::request::RepeatableRequest;
+use super::runtime::{for_each_cluster, limit_time};
 use super::stored_plan::{self, StoredPlan};
-use super::{Access, DesiredState, Error, for_each_cluster, limit_time, target};
+use super::{Access, DesiredState, Error, target};
 use federate_apiserver::ResourceKind;
 use federate_dialect::{ClusterReads, ObjectScope};
 use federate_engine::actions::ApplySet;

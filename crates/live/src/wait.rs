@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::client::Client;
-use super::cluster_state::{ListRequest, list_all};
+use super::cluster_reader::{list_all, read_objects};
 use super::execution::is_applied;
-use super::items;
+use super::lists::ListRequest;
 use super::{ApplyOptions, ClusterKinds, ClusterProgress, Decider, Error};
 use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
@@ -74,7 +74,7 @@ pub(super) async fn wait_until_healthy(
         let lists: Vec<ListRequest> = lists.collect();
         let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
         let items = list_all(client, lists, &namespaces, None).await?.items;
-        for mut object in items::read_objects(items, cluster, None)?.0 {
+        for mut object in read_objects(items, cluster, None)?.0 {
             read_fields(&mut object.body);
             if !open.contains_key(&object.id) {
                 continue;

@@ -22,8 +22,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::client::{Client, WatchFailure, not_json};
-use super::cluster_state::{ListBudget, PageLimit};
 use super::kinds::{self, list_path};
+use super::lists::{ListBudget, PageLimit};
 use super::path::ApiPath;
 use super::request::{METADATA, METADATA_LIST, RepeatableRequest};
 use super::target::Connections;

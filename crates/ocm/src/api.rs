@@ -9,12 +9,25 @@ use federate_kubernetes::selector::LabelSelector;
 pub(crate) mod cluster;
 pub(crate) mod work;
 
-use crate::fleet::TAINT_EFFECTS;
-
 use Shape::{Any, Filled, Integer, List, OneOf, Text};
+
+/// The name of the dialect.
+pub(crate) const NAME: &str = "ocm";
+
+/// The API version of placements and their decisions.
+pub(crate) const PLACEMENT_VERSION: &str = "cluster.open-cluster-management.io/v1beta1";
 
 /// A whole number of 32 bits.
 pub(crate) const INT32: Shape = Integer(i32::MIN as i64, i32::MAX as i64);
+
+/// The effect of a taint for which a cluster is not selected.
+pub(crate) const NO_SELECT: &str = "NoSelect";
+/// The effect of a taint for which a cluster is not newly selected.
+pub(crate) const NO_SELECT_IF_NEW: &str = "NoSelectIfNew";
+/// The effect of a taint that never matters.
+pub(crate) const PREFER_NO_SELECT: &str = "PreferNoSelect";
+/// The effects of taints.
+pub(crate) const TAINT_EFFECTS: [&str; 3] = [NO_SELECT, PREFER_NO_SELECT, NO_SELECT_IF_NEW];
 
 /// The effects of taints.
 pub(crate) const EFFECTS: Shape = OneOf(&TAINT_EFFECTS);

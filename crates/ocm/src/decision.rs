@@ -12,12 +12,13 @@ use federate_dialect::scheduler_state::compute_digest;
 use federate_dialect::{Placed, Placement, PreviousPlan, Unschedulable};
 use federate_kubernetes::{ClusterName, ObjectRef, work};
 
+use crate::api::NAME;
 use crate::memory::{Decisions, PlacementMemory};
 use crate::report::PlacementReport;
 use crate::schedule::groups::{Grouping, group, record_decisions};
 use crate::schedule::queue::{QueueRun, evaluation_limit, run_queue};
 use crate::schedule::{Evaluation, Failure, PlacementSubject, Rejection, Skipped};
-use crate::{NAME, OcmPlanner, failover};
+use crate::{OcmPlanner, failover};
 
 /// The most passes over all placements after the queue is empty.
 const MAX_PASSES: usize = 10;

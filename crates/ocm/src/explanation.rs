@@ -5,6 +5,8 @@ use federate_dialect::{ClusterVerdict, Explanation, Placement, PreviousPlan};
 
 use federate_kubernetes::ObjectRef;
 
+use crate::OcmPlanner;
+use crate::api::NAME;
 use crate::decision::{HubDecisions, decide_placements, placement_row};
 use crate::fleet::Member;
 use crate::memory::Decisions;
@@ -12,7 +14,6 @@ use crate::report::PlacementReport;
 use crate::schedule::taints::{TolerationClock, find_untolerated};
 use crate::schedule::{Eligibility, PlacementSubject, Rejection};
 use crate::works::{self, Destination, WorkBundle};
-use crate::{NAME, OcmPlanner};
 
 mod rollout;
 

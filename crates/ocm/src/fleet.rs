@@ -13,30 +13,21 @@ use jiff::Timestamp;
 use federate_kubernetes::{Cluster, ClusterName, Labels, Object};
 use federate_repo::{Repo, Role};
 
+use crate::api::NAME;
+use crate::api::PREFER_NO_SELECT;
 use crate::api::cluster::ClusterSpec;
+pub(crate) use crate::api::{NO_SELECT, NO_SELECT_IF_NEW, TAINT_EFFECTS};
 use crate::cel::CelValue;
 use crate::cel::cluster::describe_cluster;
 use crate::cluster::{self, DEFAULT_SET, SET_LABEL};
 use crate::kinds::CLUSTER_GROUP;
-use crate::{NAME, quantity};
+use crate::quantity;
 
 /// The taint of a cluster whose availability is unknown.
 pub(crate) const UNREACHABLE: &str = "cluster.open-cluster-management.io/unreachable";
 
 /// The taint of a cluster that is not available.
 pub(crate) const UNAVAILABLE: &str = "cluster.open-cluster-management.io/unavailable";
-
-/// The effect of a taint for which a cluster is not selected.
-pub(crate) const NO_SELECT: &str = "NoSelect";
-
-/// The effect of a taint for which a cluster is not newly selected.
-pub(crate) const NO_SELECT_IF_NEW: &str = "NoSelectIfNew";
-
-/// The effect of a taint that never matters.
-const PREFER_NO_SELECT: &str = "PreferNoSelect";
-
-/// The effects of taints.
-pub(crate) const TAINT_EFFECTS: [&str; 3] = [NO_SELECT, PREFER_NO_SELECT, NO_SELECT_IF_NEW];
 
 /// A cluster as the hub sees it.
 #[derive(Debug)]

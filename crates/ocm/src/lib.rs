@@ -24,7 +24,7 @@ use federate_dialect::{
     Explanation, FailoverOutcome, FailoverRules, Health, HubKinds, HubReader, KindCatalog, KindRules,
     ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
     Placement, Plan, PlannerInput, PolicyAdvice, PolicyClusters, PolicyPlanner, PreviousPlan, RecordedKind,
-    RolloutRules, ScenarioMoment, Starter, TemplateReads,
+    RolloutRules, ScenarioMoment, Starter, TemplateReads, UnreadableObject,
 };
 
 pub mod agent;
@@ -55,17 +55,13 @@ mod starter;
 mod validation;
 mod works;
 
+use api::NAME;
 use fleet::Fleet;
 use kinds::{CLUSTER_GROUP, WORK_GROUP};
 use memory::Decisions;
 use schedule::{Hub, PlacementSubject};
 use sets::ClusterSets;
 use works::WorkBundle;
-
-const NAME: &str = "ocm";
-
-/// The API version of placements and their decisions.
-const PLACEMENT_VERSION: &str = "cluster.open-cluster-management.io/v1beta1";
 
 /// The dialect.
 pub struct Ocm;
@@ -93,9 +89,8 @@ impl Dialect for Ocm {
     }
 
     fn policies_of(&self, row: &Placement) -> Vec<PolicyClusters> {
-        let sender =
-            |share: works::WorkShare| PolicyClusters { policy: share.policy, clusters: share.clusters };
-        works::list_shares(row).into_iter().map(sender).collect()
+        let shares = works::list_shares(row).into_iter();
+        shares.map(|share| PolicyClusters { policy: share.policy, clusters: share.clusters }).collect()
     }
 
     fn validate_object(&self, claimed: &ClaimedObject, _: &Config) -> Vec<Finding> {
@@ -146,7 +141,7 @@ impl KindCatalog for Ocm {
 }
 
 impl HubReader for Ocm {
-    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, String> {
+    fn read_hub_plan(&self, hub: &[Object]) -> Result<Plan, UnreadableObject> {
         Ok(memory::memory_of(hub))
     }
 
@@ -282,11 +277,11 @@ impl PolicyPlanner for OcmPlanner<'_> {
     fn decision_subjects(&self) -> Vec<federate_dialect::DecisionSubject> {
         let placements = self.placements.iter().map(|placement| placement.object);
         let all = placements.chain(self.bundles.iter().map(|bundle| bundle.object));
-        let subject = |object: &Object| federate_dialect::DecisionSubject {
+        let subjects = all.map(|object| federate_dialect::DecisionSubject {
             object: object.id.clone(),
             reads: TemplateReads::Subject,
-        };
-        all.map(subject).collect()
+        });
+        subjects.collect()
     }
 
     /// Placements look at each other's decisions, so that all are decided together.

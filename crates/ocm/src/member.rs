@@ -180,12 +180,16 @@ fn update_object(step: &ManifestStep, manifest: &Value, owner: &WorkOwner, live:
     }
 }
 
+/// The labels or annotations of an object.
+fn metadata_map(body: &Value, map: &str) -> Map<String, Value> {
+    body["metadata"][map].as_object().cloned().unwrap_or_default()
+}
+
 /// Merges labels or annotations into those of a live object. Returns whether they change.
 fn merge_map(live: &Value, manifest: &Value, map: &str) -> (Map<String, Value>, bool) {
-    let entries = |body: &Value| body["metadata"][map].as_object().cloned().unwrap_or_default();
-    let before = entries(live);
+    let before = metadata_map(live, map);
     let mut merged = before.clone();
-    for (key, value) in entries(manifest) {
+    for (key, value) in metadata_map(manifest, map) {
         match key.strip_suffix('-') {
             Some(removed) => drop(merged.shift_remove(removed)),
             None => drop(merged.insert(key, value)),
@@ -209,6 +213,14 @@ fn merge_owners(step: &ManifestStep, owner: &WorkOwner, live: &Value) -> (Vec<Va
     (merged, is_changed)
 }
 
+/// An object without its metadata and its status.
+fn without_metadata(body: &Value) -> Map<String, Value> {
+    let mut content = body.as_object().cloned().unwrap_or_default();
+    content.shift_remove("metadata");
+    content.shift_remove("status");
+    content
+}
+
 /// Replaces everything but the metadata.
 fn update_generic(
     step: &ManifestStep,
@@ -219,13 +231,8 @@ fn update_generic(
     let (labels, labels_change) = merge_map(live, &manifest, "labels");
     let (annotations, annotations_change) = merge_map(live, &manifest, "annotations");
     let (owners, owners_change) = merge_owners(step, owner, live);
-    let content = |body: &Value| {
-        let mut content = body.as_object().cloned().unwrap_or_default();
-        content.shift_remove("metadata");
-        content.shift_remove("status");
-        Value::Object(content)
-    };
-    if !(labels_change || annotations_change || owners_change) && content(live) == content(&manifest) {
+    let same_metadata = !(labels_change || annotations_change || owners_change);
+    if same_metadata && without_metadata(live) == without_metadata(&manifest) {
         return Vec::new();
     }
     let finalizers = live["metadata"].get("finalizers").cloned();
@@ -242,6 +249,10 @@ fn update_generic(
         manifest.as_object_mut().map(|map| map.shift_remove("status"));
     }
     vec![AgentWrite::Update(manifest)]
+}
+
+fn service_type(body: &Value) -> &str {
+    body["spec"]["type"].as_str().unwrap_or("ClusterIP")
 }
 
 /// Replaces the parts of a kind that are compared.
@@ -273,11 +284,8 @@ fn update_typed(
     set_or_remove(&mut metadata, "ownerReferences", owners.into());
     body["metadata"] = metadata.into();
     if kind == "Service" {
-        let compared = |body: &Value| {
-            let spec = &body["spec"];
-            (spec["selector"].clone(), spec["type"].as_str().unwrap_or("ClusterIP").to_owned())
-        };
-        is_changed |= compared(live) != compared(&manifest);
+        is_changed |= live["spec"]["selector"] != manifest["spec"]["selector"];
+        is_changed |= service_type(live) != service_type(&manifest);
         let address = live["spec"].get("clusterIP").cloned();
         body["spec"] = manifest["spec"].clone();
         if let Some(address) = address {

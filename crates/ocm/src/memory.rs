@@ -12,8 +12,8 @@ use federate_dialect::scheduler_state::or_default;
 use federate_dialect::{Placed, Placement, Plan, PreviousPlan};
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
+use crate::api::{NAME, PLACEMENT_VERSION};
 use crate::kinds::CLUSTER_GROUP;
-use crate::{NAME, PLACEMENT_VERSION};
 
 /// The label that names the placement of decisions.
 pub(crate) const PLACEMENT_LABEL: &str = "cluster.open-cluster-management.io/placement";

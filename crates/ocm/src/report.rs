@@ -156,33 +156,31 @@ impl PlacementReport {
     }
 }
 
+fn unsatisfied_condition(reason: &'static str, message: String) -> PlacementCondition {
+    PlacementCondition { kind: "PlacementSatisfied", is_true: false, reason, message }
+}
+
 fn describe_satisfied(subject: &PlacementSubject<'_>, evaluation: &Evaluation) -> PlacementCondition {
-    let unsatisfied = |reason, message: String| PlacementCondition {
-        kind: "PlacementSatisfied",
-        is_true: false,
-        reason,
-        message,
-    };
     match &subject.eligibility {
         Eligibility::NoBindings => {
             let message = "No valid ManagedClusterSetBindings found in placement namespace";
-            return unsatisfied("NoManagedClusterSetBindings", message.to_owned());
+            return unsatisfied_condition("NoManagedClusterSetBindings", message.to_owned());
         }
         Eligibility::NoIntersection(sets) => {
             let message =
                 format!("None of ManagedClusterSets [{}] is bound to placement namespace", sets.join(","));
-            return unsatisfied("NoIntersection", message);
+            return unsatisfied_condition("NoIntersection", message);
         }
         Eligibility::AllEmpty(sets) => {
             let message =
                 format!("All ManagedClusterSets [{}] have no member ManagedCluster", sets.join(","));
-            return unsatisfied("AllManagedClusterSetsEmpty", message);
+            return unsatisfied_condition("AllManagedClusterSetsEmpty", message);
         }
         Eligibility::Malformed { .. } | Eligibility::Clusters => {}
     }
     if evaluation.selected == 0 {
         let message = "No ManagedCluster matches any of the cluster predicate";
-        return unsatisfied("NoManagedClusterMatched", message.to_owned());
+        return unsatisfied_condition("NoManagedClusterMatched", message.to_owned());
     }
     match evaluation.unscheduled {
         0 => PlacementCondition {
@@ -191,7 +189,10 @@ fn describe_satisfied(subject: &PlacementSubject<'_>, evaluation: &Evaluation) -
             reason: "AllDecisionsScheduled",
             message: "All cluster decisions scheduled".to_owned(),
         },
-        count => unsatisfied("NotAllDecisionsScheduled", format!("{count} cluster decisions unscheduled")),
+        count => unsatisfied_condition(
+            "NotAllDecisionsScheduled",
+            format!("{count} cluster decisions unscheduled"),
+        ),
     }
 }
 

@@ -174,9 +174,9 @@ fn describe_value_mistakes(value: &str) -> String {
 
 /// Whether a text consists of the characters of a name, whatever its length.
 fn is_name(text: &str) -> bool {
-    let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    is_edge(text.bytes().next())
-        && is_edge(text.bytes().last())
+    !text.is_empty()
+        && !text.starts_with(['-', '_', '.'])
+        && !text.ends_with(['-', '_', '.'])
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 

@@ -73,11 +73,10 @@ fn check_cluster(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
 
 /// Whether a name can be that of a namespace.
 fn is_namespace_name(name: &str) -> bool {
-    let is_edge =
-        |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     name.len() <= 63
-        && is_edge(name.bytes().next())
-        && is_edge(name.bytes().last())
+        && !name.is_empty()
+        && !name.starts_with('-')
+        && !name.ends_with('-')
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
@@ -136,12 +135,11 @@ fn check_placement(refusals: &mut Refusals<'_>, spec: &Cursor<'_>) {
     check_amount(refusals, &groups.field("clustersPerDecisionGroup"));
     for group in groups.field("decisionGroups").items() {
         let name = group.field("groupName");
-        let is_alphanumeric = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-        let chars = || name.as_text().chars();
-        let is_name = (2..=63).contains(&name.as_text().len())
-            && is_alphanumeric(chars().next())
-            && is_alphanumeric(chars().next_back())
-            && chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        let text = name.as_text();
+        let is_name = (2..=63).contains(&text.len())
+            && !text.starts_with(['-', '_', '.'])
+            && !text.ends_with(['-', '_', '.'])
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
         if name.is_present() && !is_name {
             let message = format!("`{}` is not a name of a decision group", name.as_text());
             refusals.add_error(&name, message, "use 2 to 63 letters, digits, `-`, `_` and `.`");
@@ -155,17 +153,19 @@ fn is_duration(text: &str) -> bool {
     digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Whether a text is a positive number without leading zeros.
+fn is_positive_number(text: &str) -> bool {
+    !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Checks a number of clusters, or a percentage. The definition does not check numbers.
 fn check_amount(refusals: &mut Refusals<'_>, amount: &Cursor<'_>) {
-    let is_number = |text: &str| {
-        !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
-    };
     let is_amount = match amount.value() {
         serde_json::Value::Null => true,
         serde_json::Value::Number(number) => number.is_i64(),
         serde_json::Value::String(text) => match text.strip_suffix('%') {
-            Some(number) => is_number(number) && (number == "100" || number.len() <= 2),
-            None => is_number(text),
+            Some(number) => is_positive_number(number) && (number == "100" || number.len() <= 2),
+            None => is_positive_number(text),
         },
         _ => false,
     };

@@ -17,8 +17,9 @@ use federate_kubernetes::selector::invalid_value;
 use federate_kubernetes::{Cluster, ClusterName, Finding, Object, ObjectRef, finding, work};
 
 use crate::api::work::{PlacementReference, ReplicaSetSpec, WorkSpec};
+use crate::api::{NAME, PLACEMENT_VERSION};
 use crate::decision::HubDecisions;
-use crate::{NAME, OcmPlanner, PLACEMENT_VERSION, agent, member};
+use crate::{OcmPlanner, agent, member};
 
 /// The steps of a cluster of a work.
 const STEPS_PER_CLUSTER: u64 = 20;

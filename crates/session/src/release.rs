@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
+use federate_dialect::release::UnknownRelease;
 use federate_dialect::{Dialect, Dialects, release};
 use federate_kubernetes::{Finding, Object, Severity};
 use federate_repo::Repo;
@@ -34,7 +35,7 @@ pub(crate) fn find_installed_releases(
     (releases, findings)
 }
 
-fn unknown_release(dialect: &str, unknown: &str) -> Finding {
+fn unknown_release(dialect: &str, unknown: &UnknownRelease) -> Finding {
     let message = format!(
         "the repo contains an installation of {dialect} whose release is not known, so the rules of the newest \
          release decide: {unknown}"

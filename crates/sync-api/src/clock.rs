@@ -49,7 +49,7 @@ mod tests {
         let step = |record: &mut SyncRecord, now: Timestamp| {
             record.follow_clock(now);
             let progress = record.rollout.as_mut().unwrap();
-            progress.advance_rollout((&rollout, &stages), &mut record.clusters, &BTreeSet::new(), now)
+            progress.advance_rollout(&rollout, &stages, &mut record.clusters, &BTreeSet::new(), now)
         };
         // The clock is years ahead while the cluster is updated and becomes healthy.
         let ahead: Timestamp = "2099-01-01T00:00:00Z".parse().unwrap();

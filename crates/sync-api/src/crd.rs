@@ -11,9 +11,7 @@ use crate::status::SyncStatus;
 
 /// The `CustomResourceDefinition`.
 pub fn build_crd() -> Value {
-    let column = |name: &str, path: &str| json!({"name": name, "type": "string", "jsonPath": path});
-    let condition = |field: &str| format!(".status.conditions[?(@.type==\"Ready\")].{field}");
-    let mut revision = column("Revision", ".status.lastAppliedRevision");
+    let mut revision = printer_column("Revision", ".status.lastAppliedRevision");
     revision["priority"] = 1.into();
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -29,9 +27,9 @@ pub fn build_crd() -> Value {
                 "storage": true,
                 "subresources": {"status": {}},
                 "additionalPrinterColumns": [
-                    column("URL", ".spec.source.url"),
-                    column("Ready", &condition("status")),
-                    column("Status", &condition("message")),
+                    printer_column("URL", ".spec.source.url"),
+                    printer_column("Ready", ".status.conditions[?(@.type==\"Ready\")].status"),
+                    printer_column("Status", ".status.conditions[?(@.type==\"Ready\")].message"),
                     revision,
                     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
                 ],
@@ -56,6 +54,16 @@ pub fn build_crd() -> Value {
     })
 }
 
+/// A column of text.
+fn printer_column(name: &str, path: &str) -> Value {
+    json!({"name": name, "type": "string", "jsonPath": path})
+}
+
+/// A rule in CEL, with the message for objects that break it.
+fn validation_rule(rule: &str, message: &str) -> Value {
+    json!({"rule": rule, "message": message})
+}
+
 /// The schema of the status. Its default tells kstatus that no round has seen the object yet.
 fn status_schema() -> Value {
     let mut status = structural_schema::<SyncStatus>();
@@ -66,36 +74,38 @@ fn status_schema() -> Value {
 /// The schema of the spec, with the rules that go beyond single fields.
 fn spec_schema() -> Value {
     let mut spec = structural_schema::<SyncSpec>();
-    let rule = |rule: &str, message: &str| json!({"rule": rule, "message": message});
     spec["x-kubernetes-validations"] = json!([
-        rule(
+        validation_rule(
             "has(self.commit) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
             "there is nothing to do: name commit, apply or both"
         ),
-        rule("!has(self.rollout) || has(self.apply)", "a rollout is about clusters: name apply, too"),
-        rule(
+        validation_rule(
+            "!has(self.rollout) || has(self.apply)",
+            "a rollout is about clusters: name apply, too"
+        ),
+        validation_rule(
             "!has(self.windows) || has(self.apply) || !has(self.commit)",
             "windows are about clusters: name apply, too"
         ),
-        rule(
+        validation_rule(
             "!has(self.clusters) || !has(self.commit)",
             "a branch has what every cluster gets: leave out clusters or commit"
         ),
-        rule(
+        validation_rule(
             "!has(self.clusters) || has(self.clusters.names) || has(self.clusters.labelSelector)",
             "clusters: name clusters, or select them by labels"
         ),
-        rule(
+        validation_rule(
             "!has(self.failover) || !self.failover || (has(self.inventory) && self.inventory == 'members')",
             "failover needs the status of members: set inventory: members"
         ),
-        rule(
+        validation_rule(
             "!has(self.commit) || !has(self.commit.push) || self.commit.push",
             "commit: a branch that is not pushed would only be in the cache"
         ),
-        rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
+        validation_rule("!(has(self.kubeConfig) && has(self.hub))", "name either kubeConfig or hub"),
         // federate also refuses what depends on the operator's flags.
-        rule(
+        validation_rule(
             "!has(self.hub) || has(self.serviceAccountName) || (has(self.withoutImpersonation) && self.withoutImpersonation)",
             "hub leads to members with the control plane's Secrets: name serviceAccountName, as which they are read and used"
         ),
@@ -104,8 +114,8 @@ fn spec_schema() -> Value {
     properties["dependsOn"]["maxItems"] = 100.into();
     properties["windows"]["maxItems"] = 50.into();
     properties["timeout"]["x-kubernetes-validations"] =
-        json!([rule("duration(self) <= duration('1h')", "timeout may be 1h at most")]);
-    properties["rollout"]["x-kubernetes-validations"] = json!([rule(
+        json!([validation_rule("duration(self) <= duration('1h')", "timeout may be 1h at most")]);
+    properties["rollout"]["x-kubernetes-validations"] = json!([validation_rule(
         "[has(self.stages) && size(self.stages) > 0, has(self.stagedRolloutStrategyName), has(self.byPlacements) && self.byPlacements].filter(named, named).size() == 1",
         "name exactly one of stages, stagedRolloutStrategyName and byPlacements"
     )]);
@@ -117,16 +127,16 @@ fn spec_schema() -> Value {
         source["properties"][field]["maxLength"] = longest.into();
     }
     source["x-kubernetes-validations"] = json!([
-        rule(
+        validation_rule(
             "self.url.matches('^(https|ssh)://') || self.url.matches('^http://(localhost|127[.][0-9.]+|[[]::1[]])([:/]|$)') || self.url.matches('^[^/:]+:($|[^:/]|/[^/])')",
             "url must be an address of https or ssh, not a path"
         ),
-        rule(
+        validation_rule(
             "!has(self.path) || !(self.path.startsWith('/') || self.path.matches('(^|/)[.][.](/|$)'))",
             "path must lie in the repository"
         ),
     ]);
-    spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([rule(
+    spec["properties"]["source"]["properties"]["ref"]["x-kubernetes-validations"] = json!([validation_rule(
         "[has(self.branch), has(self.tag), has(self.semver), has(self.name), has(self.commit)].filter(named, named).size() == 1",
         "name exactly one of branch, tag, semver, name and commit"
     )]);
@@ -178,9 +188,12 @@ fn make_structural(schema: &mut Value) {
 }
 
 fn enum_values(cases: &[Value]) -> Option<Vec<Value>> {
-    let word = |case: &Value| {
-        let one = case["enum"].as_array().filter(|words| words.len() == 1).and_then(|words| words.first());
-        case.get("const").or(one).filter(|word| word.is_string()).cloned()
-    };
-    cases.iter().map(word).collect()
+    cases
+        .iter()
+        .map(|case| {
+            let one =
+                case["enum"].as_array().filter(|words| words.len() == 1).and_then(|words| words.first());
+            case.get("const").or(one).filter(|word| word.is_string()).cloned()
+        })
+        .collect()
 }

@@ -13,10 +13,10 @@ pub struct Interval(pub Duration);
 impl<'de> Deserialize<'de> for Interval {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let wrong =
-            || de::Error::custom(format!("`{text}` is not a length of time: write 30s, 10m or 1h30m"));
-        let length: SignedDuration = text.parse().map_err(|_| wrong())?;
-        Duration::try_from(length).ok().filter(|length| !length.is_zero()).map(Self).ok_or_else(wrong)
+        let length = text.parse::<SignedDuration>().ok().and_then(|length| Duration::try_from(length).ok());
+        length.filter(|length| !length.is_zero()).map(Self).ok_or_else(|| {
+            de::Error::custom(format!("`{text}` is not a length of time: write 30s, 10m or 1h30m"))
+        })
     }
 }
 

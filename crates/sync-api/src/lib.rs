@@ -20,10 +20,10 @@ mod window;
 
 pub use crd::build_crd;
 pub use interval::Interval;
-pub use source::{SourceRef, SourceVerification, SyncSource, VerificationMode};
+pub use source::{SecretRef, SourceRef, SourceVerification, SyncSource, VerificationMode};
 pub use sync::{
     AdoptionRule, ApplySpec, ClusterSelection, CommitSpec, DeletionPolicy, DriftMode, DriftSpec,
     HubInventory, InventorySource, KubeConfig, NamespacedName, Notification, NotificationType, SecretKeyRef,
-    SecretRef, Sync, SyncApiVersion, SyncDependency, SyncKind, SyncMetadata, SyncSpec,
+    Sync, SyncApiVersion, SyncDependency, SyncKind, SyncMetadata, SyncSpec,
 };
 pub use window::{MaintenanceWindow, WindowState, find_window_state};

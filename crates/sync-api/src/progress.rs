@@ -148,7 +148,8 @@ impl RolloutState {
     /// The next step. Clusters and stages that start with it are noted.
     pub fn advance_rollout(
         &mut self,
-        (rollout, stages): (&RolloutSpec, &[Clusters]),
+        rollout: &RolloutSpec,
+        stages: &[Clusters],
         clusters: &mut ClusterRevisions,
         approvals: &BTreeSet<String>,
         now: Timestamp,
@@ -284,7 +285,8 @@ mod tests {
 
         fn next(&mut self) -> NextRolloutStep {
             self.progress.advance_rollout(
-                (&rollout(), &stages()),
+                &rollout(),
+                &stages(),
                 &mut self.clusters,
                 &self.approvals,
                 self.now,

@@ -102,10 +102,11 @@ pub struct AcceptedRevision {
 impl AcceptedRevision {
     /// Whether neither the source nor the branches have moved, as far as that is known.
     pub fn is_for(&self, tip: &str, branches: Option<&BTreeMap<String, String>>) -> bool {
-        let stays = |(branch, commit): (&String, &String)| {
-            branches.is_none_or(|branches| branches.get(branch) == Some(commit))
-        };
-        self.tip == tip && self.branches.iter().all(stays)
+        self.tip == tip
+            && self
+                .branches
+                .iter()
+                .all(|(branch, commit)| branches.is_none_or(|branches| branches.get(branch) == Some(commit)))
     }
 }
 

@@ -13,7 +13,7 @@ use federate_dialect::stages::{
     self as staged, ClusterAmount, StageRules, UpdateRunFailure, UpdateStage as Clusters,
 };
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
-use federate_kubernetes::{Cluster, Object, ObjectRef};
+use federate_kubernetes::{Cluster, Object};
 use federate_repo::Repo;
 
 use crate::Interval;
@@ -94,14 +94,17 @@ pub struct SelectorExpression {
 impl ClusterLabelSelector {
     /// The selector as Kubernetes evaluates it.
     pub fn to_label_selector(&self) -> LabelSelector {
-        let requirement = |one: &SelectorExpression| SelectorRequirement {
-            key: one.key.clone(),
-            operator: one.operator.clone(),
-            values: one.values.clone(),
-        };
         LabelSelector {
             match_labels: self.match_labels.clone().into_iter().collect(),
-            match_expressions: self.match_expressions.iter().map(requirement).collect(),
+            match_expressions: self
+                .match_expressions
+                .iter()
+                .map(|one| SelectorRequirement {
+                    key: one.key.clone(),
+                    operator: one.operator.clone(),
+                    values: one.values.clone(),
+                })
+                .collect(),
         }
     }
 }
@@ -134,10 +137,11 @@ impl RolloutSpec {
     /// The rollout with its stages, which may be in the repo.
     pub fn resolve_stages(&self, repo: &Repo) -> Result<Self, String> {
         let Some(name) = &self.staged_rollout_strategy_name else { return Ok(self.clone()) };
-        let is_strategy = |id: &ObjectRef| id.kind == "ClusterStagedUpdateStrategy" && id.name == *name;
-        let found = repo.claimed.iter().find(|claimed| is_strategy(&claimed.object.id));
+        let mut claimed = repo.claimed.iter().map(|claimed| &claimed.object);
+        let found =
+            claimed.find(|object| object.id.kind == "ClusterStagedUpdateStrategy" && object.id.name == *name);
         let found = found.ok_or_else(|| format!("the repo has no ClusterStagedUpdateStrategy `{name}`"))?;
-        let spec = found.object.body.get("spec").cloned().unwrap_or_default();
+        let spec = found.body.get("spec").cloned().unwrap_or_default();
         let rollout: Self = serde_json::from_value(spec)
             .map_err(|error| format!("the ClusterStagedUpdateStrategy `{name}`: {error}"))?;
         rollout.validate().map(|()| rollout)
@@ -174,8 +178,7 @@ impl RolloutSpec {
             (None, false) => {}
         }
         for (at, stage) in self.stages.iter().enumerate() {
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-            if stage.name.is_empty() || !stage.name.chars().all(plain) {
+            if stage.name.is_empty() || !stage.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
                 return Err(format!(
                     "`{}` is not the name of a stage: use letters, digits and `-`",
                     stage.name

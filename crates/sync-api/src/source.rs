@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::SecretRef;
+/// The names of objects.
+pub(crate) const DNS_SUBDOMAIN_PATTERN: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -103,4 +105,13 @@ impl SourceRef {
     pub fn display_name(&self) -> &str {
         self.named_references().next().map_or("HEAD", String::as_str)
     }
+}
+
+/// A Secret in the namespace of the Sync.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretRef {
+    /// Its name.
+    #[schemars(regex(pattern = DNS_SUBDOMAIN_PATTERN), length(max = 253))]
+    pub name: String,
 }

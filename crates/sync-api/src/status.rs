@@ -354,10 +354,10 @@ impl SyncStatus {
             reason: reason.name().to_owned(),
             message: message.to_owned(),
         };
-        let same = |last: &HistoryEntry| {
+        let same = self.history.first().filter(|last| {
             (&last.revision, &last.reason, &last.message) == (&entry.revision, &entry.reason, &entry.message)
-        };
-        if !self.history.first().is_some_and(same) {
+        });
+        if same.is_none() {
             self.history.insert(0, entry);
             self.shorten_history();
         }

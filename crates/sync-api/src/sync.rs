@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use federate_kubernetes::Cluster;
+use federate_kubernetes::object::field_text;
 use federate_repo::config::{self, DriftIgnoreRule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::rollout::{ClusterLabelSelector, RolloutSpec};
+use crate::source::{DNS_SUBDOMAIN_PATTERN, SecretRef};
 use crate::status::SyncStatus;
 use crate::{Interval, MaintenanceWindow, SyncSource};
 
-/// The names of objects.
-const DNS_SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 /// Namespace and name of an object.
 const APPLY_SET_PATTERN: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -208,15 +208,6 @@ pub enum NotificationType {
     Github,
     /// Statuses of commits in a project of GitLab.
     Gitlab,
-}
-
-/// A Secret in the namespace of the Sync.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct SecretRef {
-    /// Its name.
-    #[schemars(regex(pattern = DNS_SUBDOMAIN_PATTERN), length(max = 253))]
-    pub name: String,
 }
 
 /// A kubeconfig in a Secret.
@@ -414,25 +405,31 @@ impl ClusterSelection {
 impl SyncMetadata {
     /// Reads the metadata of an object.
     pub fn from_value(metadata: &Value) -> Self {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let annotation = |name: &str| text(&metadata["annotations"][format!("federate.dev/{name}")]);
-        let list = |name: &str| -> BTreeSet<String> {
-            let text = annotation(name).unwrap_or_default();
-            text.split([',', ' ']).filter(|token| !token.is_empty()).map(str::to_owned).collect()
-        };
+        let annotations = &metadata["annotations"];
         Self {
-            uid: text(&metadata["uid"]).unwrap_or_default(),
+            uid: field_text(metadata, "uid").to_owned(),
             generation: metadata["generation"].as_i64().unwrap_or(1),
-            created: text(&metadata["creationTimestamp"]).unwrap_or_default(),
-            requested_at: annotation("requestedAt"),
-            approve: list("approve"),
-            forget: list("forget"),
-            ignore_windows: annotation("ignoreWindows"),
-            rollback: annotation("rollback"),
-            abort: annotation("abort"),
+            created: field_text(metadata, "creationTimestamp").to_owned(),
+            requested_at: own_annotation(annotations, "requestedAt"),
+            approve: own_annotation_words(annotations, "approve"),
+            forget: own_annotation_words(annotations, "forget"),
+            ignore_windows: own_annotation(annotations, "ignoreWindows"),
+            rollback: own_annotation(annotations, "rollback"),
+            abort: own_annotation(annotations, "abort"),
             deleting: metadata["deletionTimestamp"].is_string(),
         }
     }
+}
+
+/// An annotation of federate's own domain.
+fn own_annotation(annotations: &Value, name: &str) -> Option<String> {
+    annotations[format!("federate.dev/{name}")].as_str().map(str::to_owned)
+}
+
+/// The words of an annotation of federate's own domain.
+fn own_annotation_words(annotations: &Value, name: &str) -> BTreeSet<String> {
+    let text = own_annotation(annotations, name).unwrap_or_default();
+    text.split([',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 impl NamespacedName {

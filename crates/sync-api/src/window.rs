@@ -81,11 +81,10 @@ impl MaintenanceWindow {
 
     fn find_zone(&self) -> Result<TimeZone, (&'static str, String)> {
         let Some(name) = &self.time_zone else { return Ok(TimeZone::UTC) };
-        let unknown = || {
+        let zone = find_time_zone(name).and_then(|rules| TimeZone::tzif(name, rules).ok());
+        zone.ok_or_else(|| {
             ("timeZone", format!("`{name}` is not a time zone: write its IANA name, such as Europe/Berlin"))
-        };
-        let rules = find_time_zone(name).ok_or_else(unknown)?;
-        TimeZone::tzif(name, rules).map_err(|_| unknown())
+        })
     }
 
     /// The state of this window at a time. One that is invalid is never open.
@@ -133,9 +132,9 @@ impl<'s> Openings<'s> {
     /// The openings of a day, the last one first. Those that a change of the clock skips move behind it, and of those that
     /// come twice, the first counts.
     fn openings_of(&self, date: Date) -> Vec<Timestamp> {
-        let number = |number: i8| u32::try_from(number).unwrap_or_default();
-        let weekday = number(date.weekday().to_sunday_zero_offset());
-        if !self.schedule.has_day(number(date.month()), number(date.day()), weekday) {
+        let day = [date.month(), date.day(), date.weekday().to_sunday_zero_offset()];
+        let [month, day, weekday] = day.map(|number| u32::try_from(number).unwrap_or_default());
+        if !self.schedule.has_day(month, day, weekday) {
             return Vec::new();
         }
         let times = self.schedule.times_of_day().filter_map(|(hour, minute)| {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use notify::{Event as FileEvent, RecommendedWatcher, RecursiveMode, Watcher};
 
-use crate::supervisor::LoopEvent;
+use crate::events::LoopEvent;
 
 /// Reports files that change. Without help from the operating system, they are read at the interval.
 pub(crate) struct FileWatcher {

@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
-use crate::supervisor::LoopEvent;
+use crate::events::LoopEvent;
 use crate::telemetry::Telemetry;
 
 /// How large the body of a webhook may be.
@@ -99,14 +99,17 @@ pub fn start_listeners(
 ) -> std::io::Result<()> {
     // Health is answered while a page is made.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let bind = |(address, service): (SocketAddr, Service)| {
-        let bound = runtime.block_on(TcpListener::bind(address));
-        let bound =
-            bound.map_err(|e| std::io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
-        let (telemetry, events) = (telemetry.clone(), events.clone());
-        Ok((bound, Listener { service, telemetry, events }))
-    };
-    let listeners: std::io::Result<Vec<_>> = addresses.into_services().into_iter().map(bind).collect();
+    let listeners: std::io::Result<Vec<_>> = addresses
+        .into_services()
+        .into_iter()
+        .map(|(address, service)| {
+            let bound = runtime.block_on(TcpListener::bind(address));
+            let bound = bound
+                .map_err(|e| std::io::Error::new(e.kind(), format!("cannot listen on {address}: {e}")))?;
+            let (telemetry, events) = (telemetry.clone(), events.clone());
+            Ok((bound, Listener { service, telemetry, events }))
+        })
+        .collect();
     let listeners = listeners?;
     let (mut terminate, mut interrupt) = {
         let _inside = runtime.enter();
@@ -306,18 +309,17 @@ impl Webhook<'_> {
     /// Whether the sender knows the token. Digests are compared, in constant time.
     pub fn is_genuine(&self, token: &str) -> bool {
         let key = token.as_bytes();
-        let header = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok());
-        let signed = |signature: &str| {
+        let signature = self.find_header("x-hub-signature-256").or_else(|| self.find_header("x-signature"));
+        if let Some(signature) = signature {
             let digest = signature.strip_prefix("sha256=").and_then(from_hex);
-            compute_hmac(key, self.body)
+            return compute_hmac(key, self.body)
                 .zip(digest)
-                .is_some_and(|(mac, digest)| mac.verify_slice(&digest).is_ok())
-        };
-        if let Some(signature) = header("x-hub-signature-256").or_else(|| header("x-signature")) {
-            return signed(signature);
+                .is_some_and(|(mac, digest)| mac.verify_slice(&digest).is_ok());
         }
-        if let Some(signatures) = header("webhook-signature") {
-            let (Some(id), Some(time)) = (header("webhook-id"), header("webhook-timestamp")) else {
+        if let Some(signatures) = self.find_header("webhook-signature") {
+            let (Some(id), Some(time)) =
+                (self.find_header("webhook-id"), self.find_header("webhook-timestamp"))
+            else {
                 return false;
             };
             let text = [id.as_bytes(), b".", time.as_bytes(), b".", self.body].concat();
@@ -327,10 +329,14 @@ impl Webhook<'_> {
             return digests
                 .any(|digest| compute_hmac(key, &text).is_some_and(|mac| mac.verify_slice(&digest).is_ok()));
         }
-        header("x-gitlab-token").is_some_and(|sent| {
+        self.find_header("x-gitlab-token").is_some_and(|sent| {
             let sent = compute_hmac(key, sent.as_bytes()).map(|mac| mac.finalize().into_bytes());
             compute_hmac(key, key).zip(sent).is_some_and(|(mac, sent)| mac.verify_slice(&sent).is_ok())
         })
+    }
+
+    fn find_header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// Whether the path is that of a Sync.

@@ -15,6 +15,7 @@ mod tenancy;
 mod watcher;
 
 pub use client::{Error, HubClient};
+pub(crate) use events::EventType;
 pub use events::{SyncEvent, SyncEventList};
 pub use leader::{Leader, LeaderOptions};
 pub use objects::read_sync;

@@ -195,11 +195,10 @@ pub fn read_tree(
 impl SyncTree {
     /// Whether every object is there and healthy.
     pub fn is_healthy(&self) -> bool {
-        let is_current = |cluster: &TreeCluster| {
+        self.clusters.iter().all(|cluster| {
             cluster.error.is_none()
                 && cluster.objects.iter().all(|object| object.health == TreeHealth::Current)
-        };
-        self.clusters.iter().all(is_current)
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod counters;
 pub mod environment;
+mod events;
 mod file_watcher;
 pub mod http_server;
 pub mod hub;
@@ -28,6 +29,7 @@ pub mod state;
 pub mod supervisor;
 pub mod sync_files;
 pub mod telemetry;
+mod uri;
 mod window;
 mod worker;
 

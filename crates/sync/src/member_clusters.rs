@@ -26,19 +26,15 @@ use federate_live::{
 };
 use federate_report::actions::format_errors;
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
-use federate_sync_api::status::{
-    ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncReason, SyncStatus,
-};
+use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncStatus};
 use federate_sync_api::{AdoptionRule, ApplySpec};
 
 use crate::environment::Environment;
-use crate::member_clusters::deletion::DeletionResult;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{
-    ClusterDrift, ClusterTracker, FailureCause, FailureKind, format_count,
+    ClusterDrift, ClusterTracker, FailureCause, FailureKind, RetryPauses, format_count,
 };
-use crate::reconciliation::ReconcileError;
-use crate::rollout::staged_rollout::HEALTH_CHECK_TIMEOUT;
+use crate::outcome::ReconcileError;
 use crate::sync_files::ValidSync;
 
 /// About how many objects of clusters are in memory at a time; an object takes some 30 kB.
@@ -46,6 +42,8 @@ const MAX_OBJECTS_IN_MEMORY: usize = 3000;
 
 /// How long a cluster may take to answer for the first time. The round of the others does not end before.
 pub(crate) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one look at the health of clusters takes at most.
+pub(crate) const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a round says which clusters are still under way.
 const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(3);
 
@@ -84,6 +82,15 @@ struct MemberOperation<'r> {
     wait: Option<Duration>,
 }
 
+/// What became of a deletion.
+#[derive(Debug, Default)]
+pub(crate) struct DeletionResult {
+    /// The clusters in which something is left, and why.
+    pub(crate) failed: Vec<(String, String)>,
+    /// How many objects were asked to go, and may still exist.
+    pub(crate) terminating: usize,
+}
+
 /// The clusters that were compared, and whether anything was found in each.
 pub(crate) type ComparedClusters = BTreeMap<String, bool>;
 
@@ -98,8 +105,8 @@ impl MemberClusters<'_> {
     ) -> Result<String, ReconcileError> {
         let wait = self.loaded.sync.spec.health_timeout(apply);
         let spec = &self.loaded.sync.spec;
-        let all = || selected_names(spec, self.session).map(str::to_owned).collect();
-        self.update_clusters(apply, only.unwrap_or(&all()), wait, backoffs);
+        let all = selected_names(spec, self.session).map(str::to_owned).collect();
+        self.update_clusters(apply, only.unwrap_or(&all), wait, backoffs);
         self.update_status(backoffs, status)?;
         Ok(format_count(selected_names(spec, self.session).count(), "cluster"))
     }
@@ -148,21 +155,23 @@ impl MemberClusters<'_> {
         for action in &actions.actions {
             self.env.counters.count_drift(&self.loaded.sync.metadata.full_name(), action);
         }
-        let found = |name: &String| actions.actions.iter().any(|action| *action.cluster == **name);
-        let compared = clusters.iter().map(|name| (name.clone(), found(name))).collect();
-        // What drifted in a cluster that cannot be read is not known any more, and has not gone.
-        for cluster in clusters.iter().filter(|name| was_read(&actions, name)) {
-            let stays = |action: &&Action| {
-                !correct || matches!(action.action, ActionKind::Skip | ActionKind::Conflict)
-            };
+        let mut compared = ComparedClusters::new();
+        for cluster in &clusters {
             let here = actions.actions.iter().filter(|action| *action.cluster == **cluster);
-            let left: Vec<&Action> = here.filter(stays).collect();
+            let differs = here.clone().next().is_some();
+            compared.insert(cluster.clone(), differs);
+            // What drifted in a cluster that cannot be read is not known any more, and has not gone.
+            if !was_read(&actions, cluster) {
+                continue;
+            }
+            let left: Vec<&Action> = here
+                .filter(|action| !correct || matches!(action.action, ActionKind::Skip | ActionKind::Conflict))
+                .collect();
             let drifted = left.first().map(|first| ClusterDrift {
                 objects: left.len(),
                 first: describe_drift(first),
                 changed: find_change_time(first).map(str::to_owned),
             });
-            let differs = found(cluster);
             if drifted.is_some() || !self.partial {
                 backoffs.note_drift(cluster, drifted);
             }
@@ -191,8 +200,8 @@ impl MemberClusters<'_> {
 
     /// Reads how the objects in some clusters are.
     pub(crate) fn read_health(&self, clusters: &[String]) -> Result<Vec<ClusterHealth>, ReconcileError> {
-        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
-        let mut reached = self.env.services.member_access(self.loaded, self.session).map_err(failed)?;
+        let mut reached =
+            self.env.services.member_access(self.loaded, self.session).map_err(ReconcileError::failed)?;
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let options = ReconcileOptions {
             purpose: Purpose::Drift { full: false, correct: false },
@@ -205,7 +214,7 @@ impl MemberClusters<'_> {
             key: &self.env.digest_key,
         };
         let reconciler = Reconciler::new(self.session, &options);
-        reconciler.read_health(&reached.access).map_err(|error| failed(error.to_string()))
+        reconciler.read_health(&reached.access).map_err(|error| ReconcileError::failed(error.to_string()))
     }
 
     /// Compares the clusters that are due at the interval, and looks at whether the others can be reached: a watch says nothing
@@ -266,12 +275,15 @@ impl MemberClusters<'_> {
             MemberOperation { verb: "deleted", set, contents: Some(contents), dry_run: None, wait: None };
         let actions =
             self.reconcile_clusters(Purpose::Remove, clusters, &what, &ClusterTracker::default())?;
-        let is_deleted = |action: &&Action| {
-            (action.action == ActionKind::Delete && action.outcome == ActionOutcome::Done)
-                || action.reason.as_deref() == Some(BEING_DELETED)
-        };
         let mut result = DeletionResult {
-            terminating: actions.actions.iter().filter(is_deleted).count(),
+            terminating: actions
+                .actions
+                .iter()
+                .filter(|action| {
+                    (action.action == ActionKind::Delete && action.outcome == ActionOutcome::Done)
+                        || action.reason.as_deref() == Some(BEING_DELETED)
+                })
+                .count(),
             failed: Vec::new(),
         };
         let lines = format_errors(&actions, false);
@@ -315,10 +327,9 @@ impl MemberClusters<'_> {
 
     /// Notes that a cluster cannot be reached.
     fn record_unreachable(&self, cluster: &str, why: &str, backoffs: &mut ClusterTracker) {
-        let spec = &self.loaded.sync.spec;
         tracing::error!(sync = self.loaded.sync.metadata.full_name(), cluster, "{why}");
         let cause = FailureCause { kind: FailureKind::Unreachable, message: why.to_owned() };
-        backoffs.record_attempt(cluster, Some(cause), (spec.retry_interval(), spec.interval.0));
+        backoffs.record_attempt(cluster, Some(cause), RetryPauses::from_spec(&self.loaded.sync.spec));
     }
 
     fn reconcile_clusters(
@@ -364,8 +375,8 @@ impl MemberClusters<'_> {
             no_take_over: false,
             key: &self.env.digest_key,
         };
-        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
-        let mut reached = self.env.services.member_access(self.loaded, self.session).map_err(failed)?;
+        let access = self.env.services.member_access(self.loaded, self.session);
+        let mut reached = access.map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
         reached.access.at_once = Some(self.at_once());
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
@@ -393,7 +404,7 @@ impl MemberClusters<'_> {
             });
             reconciler.reconcile_servers(&reached.access, &options)
         });
-        actions.map_err(|error| ReconcileError::new(SyncReason::ReconciliationFailed, error.to_string()))
+        actions.map_err(|error| ReconcileError::failed(error.to_string()))
     }
 
     /// How many clusters are worked on at a time.
@@ -429,19 +440,18 @@ impl MemberClusters<'_> {
             if self.partial && message.is_none() {
                 continue;
             }
-            let cause = |message| FailureCause { kind, message: self.with_other_sync(message) };
             backoffs.record_attempt(
                 &cluster.name,
-                message.map(cause),
-                (spec.retry_interval(), spec.interval.0),
+                message.map(|message| FailureCause { kind, message: self.with_other_sync(message) }),
+                RetryPauses::from_spec(spec),
             );
         }
     }
 
     /// A message with the Sync whose `ApplySet` it names, if another one has it.
     fn with_other_sync(&self, message: String) -> String {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        let set = message.split(|c| !is_part(c)).find(|word| word.starts_with("applyset-"));
+        let mut words = message.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
+        let set = words.find(|word| word.starts_with("applyset-"));
         match set.and_then(|set| self.env.services.sync_of(set)) {
             Some(other) => format!("{message} (the ApplySet of the Sync {other})"),
             None => message,
@@ -455,15 +465,15 @@ impl MemberClusters<'_> {
         status: &mut SyncStatus,
     ) -> Result<(), ReconcileError> {
         let failing: Vec<_> = backoffs.failure_causes().collect();
-        let of_kind = |kind: FailureKind| failing.iter().filter(|(_, cause)| cause.kind == kind).count();
         let modified = backoffs.count_modified();
         let total = self.cluster_count;
         status.clusters = Some(ClusterCounts {
             ready: total.saturating_sub(failing.len() + modified),
             modified,
-            out_of_sync: of_kind(FailureKind::Skipped),
-            not_ready: of_kind(FailureKind::Unhealthy),
-            err_applied: of_kind(FailureKind::Failed) + of_kind(FailureKind::Unreachable),
+            out_of_sync: backoffs.count_failing(FailureKind::Skipped),
+            not_ready: backoffs.count_failing(FailureKind::Unhealthy),
+            err_applied: backoffs.count_failing(FailureKind::Failed)
+                + backoffs.count_failing(FailureKind::Unreachable),
             ..ClusterCounts::default()
         });
         backoffs.count_orphans(&mut status.orphans);
@@ -528,8 +538,11 @@ impl ProgressReporter for MemberProgress<'_> {
     }
 
     fn note_outcome(&self, outcome: &ClusterOutcome) {
-        let changed = |action: &&Action| action.action != ActionKind::Unchanged;
-        outcome.actions.iter().filter(changed).for_each(|action| self.log_action(action));
+        outcome
+            .actions
+            .iter()
+            .filter(|action| action.action != ActionKind::Unchanged)
+            .for_each(|action| self.log_action(action));
         if let Some(error) = &outcome.error {
             tracing::error!(sync = self.sync, cluster = %outcome.cluster, "{error}");
         }
@@ -559,14 +572,17 @@ impl MemberProgress<'_> {
     /// The first clusters, with what is done in each; `None` if there are none.
     fn describe_clusters(&self) -> Option<String> {
         let clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
-        let describe = |(name, step): (&ClusterName, &ClusterProgress)| match step {
-            ClusterProgress::Applying { done, of } => format!("{name} (applying, {done} of {of})"),
-            ClusterProgress::Waiting { open } => {
-                format!("{name} (waiting for {})", format_count(*open, "object"))
-            }
-            _ => format!("{name} (reading)"),
-        };
-        let shown: Vec<String> = clusters.iter().take(MAX_FAILING_CLUSTERS).map(describe).collect();
+        let shown: Vec<String> = clusters
+            .iter()
+            .take(MAX_FAILING_CLUSTERS)
+            .map(|(name, step)| match step {
+                ClusterProgress::Applying { done, of } => format!("{name} (applying, {done} of {of})"),
+                ClusterProgress::Waiting { open } => {
+                    format!("{name} (waiting for {})", format_count(*open, "object"))
+                }
+                _ => format!("{name} (reading)"),
+            })
+            .collect();
         let more = clusters.len() - shown.len();
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         (!shown.is_empty()).then(|| shown.join(", ") + &more)

@@ -275,18 +275,17 @@ impl Metrics {
     }
 
     fn show_status(&self, name: &str, status: &SyncStatus) {
-        let gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        self.unschedulable.get_or_create(&label_sync(name)).set(gauge(status.unschedulable));
+        self.unschedulable.get_or_create(&label_sync(name)).set(gauge_value(status.unschedulable));
         if let Some(revision) = &status.last_applied_revision {
             self.set_revision(name, revision);
         }
-        self.moved.get_or_create(&label_sync(name)).set(gauge(status.replicas_moved));
+        self.moved.get_or_create(&label_sync(name)).set(gauge_value(status.replicas_moved));
         for (kind, count) in count_orphans(&status.orphans) {
-            self.orphans.get_or_create(&label_sync_with(name, "kind", kind)).set(gauge(count));
+            self.orphans.get_or_create(&label_sync_with(name, "kind", kind)).set(gauge_value(count));
         }
         if let Some(counts) = status.clusters {
             for (state, count) in counts.state_counts() {
-                self.clusters.get_or_create(&label_sync_with(name, "state", state)).set(gauge(count));
+                self.clusters.get_or_create(&label_sync_with(name, "state", state)).set(gauge_value(count));
             }
         }
     }
@@ -322,6 +321,11 @@ fn label_sync(name: &str) -> Labels {
 
 fn label_sync_with(name: &str, key: &'static str, value: &str) -> Labels {
     vec![("sync", name.to_owned()), (key, value.to_owned())]
+}
+
+/// A count as a gauge shows it.
+fn gauge_value(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// What is left behind, by kind.

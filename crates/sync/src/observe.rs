@@ -5,53 +5,25 @@
 //! planned by, unless only lost clusters keep it from being done. If it has changed, everything is planned again, with the scheduler's memory. Only if that moves
 //! something, there is something to carry out, within the limits for deletions.
 
+pub(crate) mod inventory_status;
 pub(crate) mod members_status;
 pub(crate) mod planned_status;
 
-use std::sync::Arc;
-
-use federate_dialect::Dialects;
 use federate_engine::previous;
-use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
+use federate_engine::snapshot::SnapshotInput;
 use federate_live::Error;
-use federate_session::{Session, UnreachableClusters};
+use federate_session::Session;
 use federate_sync_api::InventorySource;
-use federate_sync_api::record::AcceptedRevision;
 use federate_sync_api::stage::SyncStage;
-use federate_sync_api::status::SyncReason;
 use jiff::Timestamp;
 
 use crate::member_clusters::FIRST_ANSWER_TIMEOUT;
+use crate::observe::inventory_status::InventoryStatus;
 use crate::observe::members_status::MembersStatus;
 use crate::observe::planned_status::PlannedStatus;
 use crate::plan::sessions::{Checkout, SessionCache};
 use crate::reconciliation::{ReconcileError, Reconciliation, cluster_names};
 use crate::state::SyncState;
-
-/// The status of the clusters.
-#[derive(Debug)]
-pub(crate) struct InventoryStatus {
-    /// The inventory objects with their status.
-    pub(crate) stored: Arc<StoredSnapshot>,
-    /// The digest of all status, without times.
-    pub(crate) digest: String,
-    /// The members that cannot be reached, if their control planes act on it (`spec.failover`).
-    pub(crate) lost: Option<UnreachableClusters>,
-    /// The status of members as it was read last; `None` if the hub has it.
-    members: Option<MembersStatus>,
-}
-
-impl InventoryStatus {
-    fn from_planned(dialects: Dialects, status: &PlannedStatus) -> Result<Self, String> {
-        let stored = Arc::new(status.to_stored(dialects)?);
-        Ok(Self {
-            stored,
-            digest: status.compute_digest(),
-            lost: status.unreachable_members(),
-            members: None,
-        })
-    }
-}
 
 impl Reconciliation<'_> {
     /// Reads the status of the clusters, if the repo does not say it.
@@ -66,15 +38,17 @@ impl Reconciliation<'_> {
             return Ok(());
         }
         let open = state.record.accepted.as_ref().filter(|_| state.record.stage != SyncStage::Idle);
-        let is_lost = |name: &String| {
-            sessions.unreachable_members().is_some_and(|lost| lost.contains_key(name.as_str()))
-        };
-        let waits = |accepted: &AcceptedRevision| {
-            accepted.inventory.as_ref() == sessions.inventory_digest()
-                && !accepted.pending.as_ref().is_some_and(|pending| pending.iter().all(is_lost))
-        };
-        if open.is_some_and(waits) {
-            return Ok(());
+        let planned = open.filter(|accepted| accepted.inventory.as_ref() == sessions.inventory_digest());
+        if let Some(accepted) = planned {
+            // A revision that only lost clusters lack is planned again without them.
+            let lost = sessions.unreachable_members();
+            let pending = accepted.pending.as_ref();
+            let waits_for_lost = pending.is_some_and(|pending| {
+                pending.iter().all(|name| lost.is_some_and(|lost| lost.contains_key(name.as_str())))
+            });
+            if !waits_for_lost {
+                return Ok(());
+            }
         }
         if sessions.find_session(opened).is_none() {
             let session = sessions.take_session(opened, state.read_plan()?.as_ref());
@@ -130,29 +104,31 @@ impl Reconciliation<'_> {
         session: &Session,
         mut members: MembersStatus,
     ) -> Result<InventoryStatus, ReconcileError> {
-        let failed = |why: String| ReconcileError::new(SyncReason::ReconciliationFailed, why);
-        let mut reached = self.env.services.member_access(self.loaded, session).map_err(failed)?;
+        let mut reached =
+            self.env.services.member_access(self.loaded, session).map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
         // All other clusters wait for one that does not answer.
         reached.access.timeout = Some(self.spec.timeout());
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let now = Timestamp::now();
-        let of_clusters = |error: Error| failed(format!("the status of the clusters: {error}"));
         if self.spec.inventory == InventorySource::Hub {
             let hub = reached.access.hub.clone().ok_or_else(|| {
-                failed(
+                ReconcileError::failed(
                     "`inventory: hub` needs the control plane: set `hub: {}`, or --hub-context for Syncs in files"
                         .to_owned(),
                 )
             })?;
-            let captured = session.status_on_hub(&reached.access, &hub.context).map_err(of_clusters)?;
+            let captured = session
+                .status_on_hub(&reached.access, &hub.context)
+                .map_err(|error| unreadable_status(&error))?;
             return InventoryStatus::from_planned(
                 session.dialects(),
                 &PlannedStatus::from_captured(&captured, None),
             )
-            .map_err(failed);
+            .map_err(ReconcileError::failed);
         }
-        let read = session.status_of_members(&reached.access, now).map_err(of_clusters)?;
+        let read =
+            session.status_of_members(&reached.access, now).map_err(|error| unreadable_status(&error))?;
         for (cluster, why) in &read.failed {
             tracing::warn!(
                 sync = self.name(),
@@ -166,7 +142,12 @@ impl Reconciliation<'_> {
         let lost = self.spec.failover.then(|| members.unreachable_seconds(now));
         let captured = SnapshotInput { objects, kubernetes, ..SnapshotInput::default() };
         let status = PlannedStatus::from_captured(&captured, lost.as_ref());
-        let observed = InventoryStatus::from_planned(session.dialects(), &status).map_err(failed)?;
+        let observed =
+            InventoryStatus::from_planned(session.dialects(), &status).map_err(ReconcileError::failed)?;
         Ok(InventoryStatus { members: Some(members), ..observed })
     }
+}
+
+fn unreadable_status(error: &Error) -> ReconcileError {
+    ReconcileError::failed(format!("the status of the clusters: {error}"))
 }

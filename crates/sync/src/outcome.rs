@@ -66,6 +66,11 @@ impl ReconcileError {
     pub(crate) fn into_outcome(self) -> SyncOutcome {
         SyncOutcome { reason: self.reason, message: single_line(&self.message), drift: None }
     }
+
+    /// The round failed for a reason that is not one of the revision.
+    pub(crate) fn failed(message: String) -> Self {
+        Self::new(SyncReason::ReconciliationFailed, message)
+    }
 }
 
 impl From<StateError> for ReconcileError {

@@ -144,41 +144,38 @@ impl StatusPage {
 /// The clusters that are not ready, or in which something is left behind, by name.
 fn collect_clusters(record: &SyncRecord, backoffs: &ClusterTracker) -> Vec<ClusterDetails> {
     let mut all: BTreeMap<String, ClusterDetails> = BTreeMap::new();
-    let mut of = |name: &str, change: &dyn Fn(&mut ClusterDetails)| {
-        let cluster = all.entry(name.to_owned()).or_insert_with(|| ClusterDetails {
-            name: name.to_owned(),
-            state: "ready",
-            ..ClusterDetails::default()
-        });
-        change(cluster);
-    };
     for (name, state, revision) in rollout_states(record) {
         let known = record.clusters.get(&name);
         let why = known.and_then(|known| known.failed.clone().or_else(|| known.unhealthy.clone()));
-        of(&name, &|cluster| {
-            (cluster.state, cluster.revision) = (state, revision.clone());
-            cluster.message.clone_from(&why);
-        });
+        let cluster = cluster_entry(&mut all, &name);
+        (cluster.state, cluster.revision, cluster.message) = (state, revision, why);
     }
     for (name, drifted) in backoffs.drifted_clusters() {
-        of(name, &|cluster| {
-            (cluster.state, cluster.drifted) = ("modified", Some(drifted.objects));
-            cluster.drift = Some(drifted.first.clone());
-        });
+        let cluster = cluster_entry(&mut all, name);
+        (cluster.state, cluster.drifted) = ("modified", Some(drifted.objects));
+        cluster.drift = Some(drifted.first.clone());
     }
     for (name, orphans) in backoffs.orphans_by_cluster().filter(|(_, orphans)| orphans.objects > 0) {
-        of(name, &|cluster| cluster.orphans = Some(orphans.objects));
+        cluster_entry(&mut all, name).orphans = Some(orphans.objects);
     }
     let (now, instant) = (Timestamp::now(), Instant::now());
     for (name, failing) in backoffs.failing_clusters() {
-        of(name, &|cluster| {
-            cluster.state = failing.cause.kind.state_name();
-            cluster.message = Some(failing.cause.message.clone());
-            cluster.failures = Some(failing.failures);
-            cluster.retry_at = now.checked_add(failing.due.saturating_duration_since(instant)).ok();
-        });
+        let cluster = cluster_entry(&mut all, name);
+        cluster.state = failing.cause.kind.state_name();
+        cluster.message = Some(failing.cause.message.clone());
+        cluster.failures = Some(failing.failures);
+        cluster.retry_at = now.checked_add(failing.due.saturating_duration_since(instant)).ok();
     }
     all.into_values().collect()
+}
+
+/// The entry of a cluster, which is ready unless more is known.
+fn cluster_entry<'d>(all: &'d mut BTreeMap<String, ClusterDetails>, name: &str) -> &'d mut ClusterDetails {
+    all.entry(name.to_owned()).or_insert_with(|| ClusterDetails {
+        name: name.to_owned(),
+        state: "ready",
+        ..ClusterDetails::default()
+    })
 }
 
 /// The states of clusters that are not ready, by name. Each cluster has one.
@@ -195,15 +192,18 @@ pub(crate) fn count_clusters(record: &mut SyncRecord, backoffs: &ClusterTracker)
     record.status.drift = backoffs.summarize_drift();
     let Some(counts) = &mut record.status.clusters else { return };
     let total: usize = counts.state_counts().iter().map(|(_, count)| count).sum();
-    let of = |state: &str| states.values().filter(|known| **known == state).count();
+    let mut by_state: BTreeMap<&str, usize> = BTreeMap::new();
+    for state in states.values() {
+        *by_state.entry(state).or_default() += 1;
+    }
     *counts = ClusterCounts {
         ready: total.saturating_sub(states.len()),
-        not_ready: of("notReady"),
-        modified: of("modified"),
-        out_of_sync: of("outOfSync"),
-        err_applied: of("errApplied"),
-        wait_applied: of("waitApplied"),
-        pending: of("pending"),
+        not_ready: by_state.remove("notReady").unwrap_or(0),
+        modified: by_state.remove("modified").unwrap_or(0),
+        out_of_sync: by_state.remove("outOfSync").unwrap_or(0),
+        err_applied: by_state.remove("errApplied").unwrap_or(0),
+        wait_applied: by_state.remove("waitApplied").unwrap_or(0),
+        pending: by_state.remove("pending").unwrap_or(0),
     };
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use federate_dialect::Plan;
 use federate_engine::deletions::PruneLimit;
-use federate_publish::branch::{self, GitRemote as Pushed};
+use federate_publish::branch::GitRemote as Pushed;
 use federate_report::findings;
 use federate_session::{CommitOutcome, CommittedSession, Destination, Session, commit};
 use federate_source::git::GitLocation;
@@ -116,17 +116,18 @@ impl Reconciliation<'_> {
             keep_going: false,
             prune_limit: limit,
         };
-        let open = |on_branch: Option<&Plan>| {
-            let session =
-                Self::render_session(sessions, opened, on_branch.or(kept), Some(limit), self.destination())?;
-            Ok((session, opened.read_provenance(place)))
-        };
-        let retrying = |error: &branch::Error| tracing::info!(sync = self.name(), %error, "committing again");
-        let CommittedSession { session, outcome } =
-            run.commit_rendering(open, retrying).map_err(|error| match error {
-                commit::Error::Open(stop) => stop,
-                error => ReconcileError::new(SyncReason::ReconciliationFailed, error.to_string()),
-            })?;
+        let committed = run.commit_rendering(
+            |on_branch: Option<&Plan>| {
+                let plan = on_branch.or(kept);
+                let session = Self::render_session(sessions, opened, plan, Some(limit), self.destination())?;
+                Ok((session, opened.read_provenance(place)))
+            },
+            |error| tracing::info!(sync = self.name(), %error, "committing again"),
+        );
+        let CommittedSession { session, outcome } = committed.map_err(|error| match error {
+            commit::Error::Open(stop) => stop,
+            error => ReconcileError::failed(error.to_string()),
+        })?;
         let branches = match outcome {
             CommitOutcome::Done(branches) => branches,
             CommitOutcome::Errors => Vec::new(),
@@ -143,10 +144,10 @@ impl Reconciliation<'_> {
             let (name, commit) = (&branch.branch, branch.commit.as_deref());
             tracing::info!(sync = self.name(), branch = name, commit, changes = branch.summary, "committed");
         }
-        let at = |branch: commit::CommittedBranch| {
+        let branches = branches.into_iter().filter_map(|branch| {
             Some(BranchStatus { commit: branch.commit.or(branch.base)?, branch: branch.branch })
-        };
-        Ok((session, branches.into_iter().filter_map(at).collect()))
+        });
+        Ok((session, branches.collect()))
     }
 }
 
@@ -157,13 +158,14 @@ fn prune_limit(percent: Option<u8>) -> PruneLimit {
 
 /// Removes the branches of the cache: only those of the remote count.
 fn forget_branches(place: &GitLocation) -> Result<(), ReconcileError> {
-    let forget = || {
-        let repository = git2::Repository::open_bare(&place.git_dir)?;
-        for branch in repository.references_glob("refs/heads/*")? {
-            branch?.delete()?;
-        }
-        Ok(())
-    };
-    forget()
-        .map_err(|error: git2::Error| ReconcileError::new(SyncReason::GitOperationFailed, error.message()))
+    delete_branches(place)
+        .map_err(|error| ReconcileError::new(SyncReason::GitOperationFailed, error.message()))
+}
+
+fn delete_branches(place: &GitLocation) -> Result<(), git2::Error> {
+    let repository = git2::Repository::open_bare(&place.git_dir)?;
+    for branch in repository.references_glob("refs/heads/*")? {
+        branch?.delete()?;
+    }
+    Ok(())
 }

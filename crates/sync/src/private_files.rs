@@ -81,9 +81,8 @@ fn remove_unused_folders(parent: &Path, user: u32) {
     for entry in entries.filter_map(Result::ok) {
         let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(FOLDER_PREFIX));
         // The folder for temporary files is shared: others may have made links there.
-        let own = || entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
         if named
-            && own()
+            && entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user)
             && File::open(entry.path().join(LOCK_FILE)).is_ok_and(|lock| lock.try_lock().is_ok())
         {
             let _ = fs::remove_dir_all(entry.path());

@@ -16,7 +16,7 @@ use federate_kubernetes::ObjectRef;
 use federate_live::Interrupt;
 use federate_repo::normalize_path;
 use federate_session::Session;
-use federate_sync_api::progress::{RolloutState, short_revision};
+use federate_sync_api::progress::short_revision;
 use federate_sync_api::record::AcceptedRevision;
 use federate_sync_api::record::SyncRecord;
 use federate_sync_api::rollout::RolloutSpec;
@@ -30,9 +30,9 @@ use crate::member_clusters::selection::selected_names;
 pub use crate::outcome::SyncOutcome;
 pub(crate) use crate::outcome::{ReconcileError, single_line};
 use crate::page::count_clusters;
-use crate::plan::sessions::{Checkout, SessionCache};
+use crate::plan::changes::RenderedObjects;
+use crate::plan::sessions::{Checkout, RevisionSession, SessionCache, SourceState};
 use crate::rollout::policies::awaiting_objects;
-use crate::source::poll::SourceState;
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
@@ -188,8 +188,6 @@ impl Reconciliation<'_> {
         let meta = sync.meta.as_ref();
         let ignored = meta.and_then(|meta| meta.ignore_windows.as_deref());
         let aborted = meta.and_then(|meta| meta.abort.as_deref());
-        let is_aborted =
-            |progress: &RolloutState| progress.aborted || aborted == Some(short_revision(&progress.target));
         StageInputs {
             event,
             is_deleting: sync.is_deleting(),
@@ -199,7 +197,9 @@ impl Reconciliation<'_> {
             is_blocked: false,
             window_is_open: self.window.is_none_or(|window| window.is_open),
             ignores_windows: ignored == Some(short_revision(find_commit(revision))),
-            is_aborted: record.rollout.as_ref().is_some_and(is_aborted),
+            is_aborted: record.rollout.as_ref().is_some_and(|progress| {
+                progress.aborted || aborted == Some(short_revision(&progress.target))
+            }),
         }
     }
 
@@ -352,6 +352,23 @@ impl Reconciliation<'_> {
         self.spec.rollout.as_ref().filter(|rollout| !rollout.by_placements).zip(self.spec.apply.as_ref())
     }
 
+    /// The objects that a revision changes in clusters that are all at the revision before; `None` if that is to be
+    /// found out by reading them.
+    pub(crate) fn find_changed_objects(
+        &self,
+        rendered: Option<RenderedObjects>,
+        session: &Session,
+        repo: Option<&RepoRef>,
+        record: &SyncRecord,
+    ) -> Option<BTreeSet<ObjectRef>> {
+        let former =
+            record.accepted.as_ref().filter(|_| record.stage == SyncStage::Idle)?.repository.as_ref();
+        // What others change meanwhile is found by comparisons.
+        let rest = self.looks_for_drift();
+        let same = former == repo.map(RepoRef::to_string).as_ref();
+        rendered.filter(|_| rest && same)?.changed_objects(&RenderedObjects::from_session(session))
+    }
+
     /// Renders a revision, checks it and commits it. No cluster is touched.
     fn render(
         &self,
@@ -381,7 +398,7 @@ impl Reconciliation<'_> {
         }
         let repo = self.find_repo(opened);
         let changed =
-            self.find_changed_objects(sessions.before.take(), (&session, repo.as_ref()), &state.record);
+            self.find_changed_objects(sessions.before.take(), &session, repo.as_ref(), &state.record);
         Ok(RenderedRevision { session, branches, kept, changed })
     }
 
@@ -401,7 +418,7 @@ impl Reconciliation<'_> {
         self.note_inventory(state, session);
         let before = state.record.accepted.clone();
         let former = before.as_ref().map(|before| before.tip.as_str());
-        self.start_policies(state, session, (kept, former), tip);
+        self.start_policies(state, session, kept, former, tip);
         let keeps = self.staged_rollout().is_some() || !state.record.policies.is_empty();
         if let Some(former) = former.filter(|former| keeps && former != tip) {
             state.keep_former(former)?;
@@ -455,14 +472,14 @@ impl Reconciliation<'_> {
             Some(RenderedRevision { session, changed, .. }) => (session, changed),
             None => (self.accepted_session(state, sessions, opened)?, None),
         };
+        let revision = RevisionSession { session: &session, repo: repo.as_ref() };
         let rolled_out = match effect {
-            RoundEffect::RollOut => self.roll_out(state, sessions, (&session, repo.clone()), name),
+            RoundEffect::RollOut => self.roll_out(state, sessions, revision, name),
             RoundEffect::RollOutPolicies => {
                 if !is_new {
-                    self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
+                    self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 }
-                let revision = (&session, repo.clone(), changed.as_ref());
-                self.roll_out_policies(state, sessions, revision, (tip, name))
+                self.roll_out_policies(state, sessions, revision, changed.as_ref(), polled)
             }
             _ => {
                 let members = MemberClusters {
@@ -471,7 +488,7 @@ impl Reconciliation<'_> {
                 };
                 let applied = match effect {
                     RoundEffect::Retry => self.retry_clusters(state, sessions, &members, name),
-                    _ => self.apply(state, sessions, members, (tip, name)),
+                    _ => self.apply(state, sessions, members, polled),
                 };
                 sessions.put_accepted(opened, session, repo);
                 let event = match &applied {
@@ -492,7 +509,7 @@ impl Reconciliation<'_> {
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         members: MemberClusters<'_>,
-        (tip, name): (&str, &str),
+        SourceState { tip, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         let committed =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));

@@ -105,15 +105,17 @@ impl SyncRegistry {
                     entry.waker.send(Wake::Now);
                 }
             }
-            let start = |(name, loaded): (String, ValidSync)| {
-                let (waker, wakes) = wake_channel();
-                entries.insert(
-                    name.clone(),
-                    RegisteredSync { waker: waker.clone(), ready: false, desired: Some(loaded) },
-                );
-                (name, (waker, wakes))
-            };
-            desired.into_iter().map(start).collect()
+            desired
+                .into_iter()
+                .map(|(name, loaded)| {
+                    let (waker, wakes) = wake_channel();
+                    entries.insert(
+                        name.clone(),
+                        RegisteredSync { waker: waker.clone(), ready: false, desired: Some(loaded) },
+                    );
+                    (name, (waker, wakes))
+                })
+                .collect()
         })
     }
 
@@ -158,14 +160,11 @@ impl SyncRegistry {
             if std::mem::replace(&mut entry.ready, ready) == ready || !ready {
                 return;
             }
-            let waits = |entry: &&RegisteredSync| {
-                entry
-                    .desired
-                    .as_ref()
-                    .is_some_and(|loaded| loaded.sync.dependency_full_names().any(|on| on == name))
-            };
-            for other in entries.values().filter(waits) {
-                other.waker.send(Wake::Now);
+            for other in entries.values() {
+                let desired = other.desired.as_ref();
+                if desired.is_some_and(|loaded| loaded.sync.dependency_full_names().any(|on| on == name)) {
+                    other.waker.send(Wake::Now);
+                }
             }
         });
     }

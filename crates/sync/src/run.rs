@@ -58,9 +58,10 @@ pub(crate) fn reconcile_in_order(
     let mut done: Vec<SyncResult> = Vec::new();
     let mut open: Vec<&ValidSync> = syncs.iter().collect();
     while !open.is_empty() {
-        let is_over = |on: &String| done.iter().any(|done| done.name == *on);
         // Syncs that depend on each other, or on one that does not exist, come last and are not ready.
-        let turn = open.iter().position(|next| next.sync.dependency_full_names().all(|on| is_over(&on)));
+        let turn = open.iter().position(|next| {
+            next.sync.dependency_full_names().all(|on| done.iter().any(|done| done.name == on))
+        });
         let next = open.remove(turn.unwrap_or(0));
         let rolled_back = next.rolled_back();
         let next = rolled_back.as_ref().unwrap_or(next);

@@ -296,8 +296,9 @@ impl SourceRemote<'_> {
         let mut resolved = place.resolve_revision(&repository, &self.fetched_reference())?;
         reference.display_name().clone_into(&mut resolved.rev);
         self.verify_signature(&place, &resolved, allowed_signers)?;
-        let left_out = |before| git::builds_on(&repository, before, resolved.commit) == Some(false);
-        let rewritten = self.is_branch() && before.is_some_and(left_out);
+        let rewritten = self.is_branch()
+            && before
+                .is_some_and(|before| git::builds_on(&repository, before, resolved.commit) == Some(false));
         let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
         // The source may have moved since it was asked.
         let tip = self.fetched_tip(&repository).unwrap_or_else(|| tip.to_owned());

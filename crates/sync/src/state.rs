@@ -60,6 +60,12 @@ pub enum Error {
     Server(String),
 }
 
+impl Error {
+    fn io(path: &Path, why: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), why }
+    }
+}
+
 /// The state folder, held by this process.
 #[derive(Debug)]
 pub struct StateFolder {
@@ -126,16 +132,15 @@ struct FileStore {
 impl StateFolder {
     /// Opens the folder for this process, and creates it if necessary.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let failed = |why| Error::Io { path: path.to_owned(), why };
-        fs::create_dir_all(path).map_err(failed)?;
-        let path = fs::canonicalize(path).map_err(failed)?;
+        fs::create_dir_all(path).map_err(|why| Error::io(path, why))?;
+        let path = fs::canonicalize(path).map_err(|why| Error::io(path, why))?;
         let lock =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path.join("lock"));
-        let lock = lock.map_err(failed)?;
+        let lock = lock.map_err(|why| Error::io(&path, why))?;
         match lock.try_lock() {
             Ok(()) => Ok(Self { path, _lock: lock }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked(path)),
-            Err(TryLockError::Error(why)) => Err(failed(why)),
+            Err(TryLockError::Error(why)) => Err(Error::io(&path, why)),
         }
     }
 }
@@ -144,11 +149,10 @@ impl StateStore for StateFolder {
     fn open_state<'s>(&'s self, loaded: &ValidSync) -> Result<SyncState<'s>, Error> {
         let sync = &loaded.sync;
         let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);
-        let failed = |why| Error::Io { path: folder.clone(), why };
-        fs::create_dir_all(&folder).map_err(failed)?;
-        for entry in fs::read_dir(&folder).map_err(failed)?.flatten() {
+        fs::create_dir_all(&folder).map_err(|why| Error::io(&folder, why))?;
+        for entry in fs::read_dir(&folder).map_err(|why| Error::io(&folder, why))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
-                fs::remove_file(entry.path()).map_err(failed)?;
+                fs::remove_file(entry.path()).map_err(|why| Error::io(&folder, why))?;
             }
         }
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
@@ -174,16 +178,16 @@ impl<'s> SyncState<'s> {
     /// The scheduler's memory; `None` before the first round.
     pub fn read_plan(&self) -> Result<Option<Plan>, Error> {
         let Some(bytes) = self.store.read_plan()? else { return Ok(None) };
-        let wrong = |why: String| Error::Memory { place: self.store.plan_location(), why };
-        previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
+        previous::read_own(&bytes)
+            .map(Some)
+            .map_err(|error| Error::Memory { place: self.store.plan_location(), why: error.to_string() })
     }
 
     /// The plan of a former revision that clusters may still have.
     pub fn read_former(&self, revision: &str) -> Result<Option<Plan>, Error> {
         let Some(bytes) = self.store.read_former(revision)? else { return Ok(None) };
         let place = format!("{}, revision {revision}", self.store.plan_location());
-        let wrong = |why: String| Error::Memory { place, why };
-        previous::read_own(&bytes).map(Some).map_err(|error| wrong(error.to_string()))
+        previous::read_own(&bytes).map(Some).map_err(|error| Error::Memory { place, why: error.to_string() })
     }
 
     /// Keeps the scheduler's memory as the plan of a former revision.
@@ -248,12 +252,11 @@ impl StateBackend for FileStore {
     }
 
     fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
-        let failed = |why| Error::Io { path: self.folder.clone(), why };
-        for entry in fs::read_dir(&self.folder).map_err(failed)?.flatten() {
+        for entry in fs::read_dir(&self.folder).map_err(|why| Error::io(&self.folder, why))?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let former = name.strip_prefix(FORMER_PREFIX).and_then(|rest| rest.strip_suffix(".yaml"));
             if former.is_some_and(|former| !but.contains(former)) {
-                fs::remove_file(entry.path()).map_err(failed)?;
+                fs::remove_file(entry.path()).map_err(|why| Error::io(&self.folder, why))?;
             }
         }
         Ok(())
@@ -289,14 +292,16 @@ impl FileStore {
 
     fn replace_file(&self, name: &str, contents: &[u8]) -> Result<(), Error> {
         let path = self.folder.join(name);
-        let write = || {
-            let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(&self.folder)?;
-            file.write_all(contents)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
-            // The new name is durable when the folder is synced, too.
-            File::open(&self.folder)?.sync_all()
-        };
-        write().map_err(|why| Error::Io { path: path.clone(), why })
+        write_durably(&self.folder, &path, contents).map_err(|why| Error::io(&path, why))
     }
+}
+
+/// Replaces a file of a folder in one step.
+fn write_durably(folder: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY_PREFIX).tempfile_in(folder)?;
+    file.write_all(contents)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    // The new name is durable when the folder is synced, too.
+    File::open(folder)?.sync_all()
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 
 use crate::environment::Environment;
+pub use crate::events::LoopEvent;
 use crate::file_watcher::FileWatcher;
 use crate::hub::{self, HubClient, HubStateStore, SyncObjects};
 use crate::registry::SyncRegistry;
@@ -14,19 +15,6 @@ use crate::sync_files::{self, InvalidFiles, ValidSync};
 use crate::telemetry::Telemetry;
 use crate::worker::{SyncWorkers, WorkerContext};
 
-/// An event outside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoopEvent {
-    /// The process is to end.
-    End,
-    /// The files with the Syncs may have changed.
-    Files,
-    /// The Sync objects may have changed.
-    Objects,
-    /// The source of a Sync may have changed.
-    Source(String),
-}
-
 /// Runs the Syncs of some files until the process is to end. `invalid` is called if files that have changed are
 /// invalid; the Syncs then go on as before.
 pub fn watch_files(
@@ -34,7 +22,8 @@ pub fn watch_files(
     state: &StateFolder,
     env: &Environment<'_>,
     telemetry: &Telemetry,
-    (events, happens): (Sender<LoopEvent>, Receiver<LoopEvent>),
+    events: Sender<LoopEvent>,
+    happens: &Receiver<LoopEvent>,
     invalid: impl Fn(&InvalidFiles),
 ) -> Result<(), InvalidFiles> {
     let first = sync_files::read_files(files)?;
@@ -71,7 +60,8 @@ pub fn watch_files(
 /// Runs the Sync objects of an API server until the process is to end.
 pub fn watch_objects(
     objects: &SyncObjects,
-    (hub, states): (&HubClient, &HubStateStore),
+    hub: &HubClient,
+    states: &HubStateStore,
     env: &Environment<'_>,
     telemetry: &Telemetry,
     happens: &Receiver<LoopEvent>,

@@ -11,10 +11,12 @@ use federate_kubernetes::object::Origin;
 use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, BranchLayout};
 use federate_repo::{Repo, normalize_path};
-use federate_sync_api::{CommitSpec, DriftMode, InventorySource, SourceRef, Sync};
+use federate_sync_api::{
+    CommitSpec, DriftMode, InventorySource, Notification, NotificationType, SourceRef, Sync,
+};
 
-use crate::notifications;
 use crate::source::{self, SourceAddress};
+use crate::uri::parse_uri;
 
 /// The code of every finding here.
 const FINDING_CODE: &str = "invalid-sync";
@@ -303,10 +305,7 @@ pub(crate) fn validate_sync(sync: &Sync) -> Vec<(&'static str, String)> {
         }
     }
     wrong.extend(
-        spec.notifications
-            .iter()
-            .filter_map(notifications::validate_notification)
-            .map(|why| ("/spec/notifications", why)),
+        spec.notifications.iter().filter_map(validate_notification).map(|why| ("/spec/notifications", why)),
     );
     if let Some(commit) = &spec.commit
         && let Err(error) = parse_layout(commit)
@@ -328,10 +327,21 @@ pub(crate) fn validate_sync(sync: &Sync) -> Vec<(&'static str, String)> {
     wrong
 }
 
+/// What is wrong with a notification by itself.
+fn validate_notification(notification: &Notification) -> Option<String> {
+    let Notification { r#type, address, secret_ref } = notification;
+    let needs_token = !matches!(r#type, NotificationType::Generic | NotificationType::Slack);
+    if secret_ref.is_none() && (needs_token || address.is_none()) {
+        return Some("name a Secret with the `token` (and the `address`) in `secretRef`".to_owned());
+    }
+    address.as_ref().and_then(|address| parse_uri(address).err())
+}
+
 /// Whether a text can be a key of a Secret.
 fn is_key(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    !text.is_empty() && text.len() <= 253 && text.bytes().all(inner)
+    !text.is_empty()
+        && text.len() <= 253
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }
 
 fn is_apply_set(text: &str) -> bool {

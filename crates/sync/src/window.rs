@@ -12,9 +12,8 @@ use jiff::Timestamp;
 use crate::member_clusters::MemberClusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::SyncOutcome;
-use crate::plan::sessions::SessionCache;
+use crate::plan::sessions::{RevisionSession, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
-use crate::source::poll::SourceState;
 use crate::state::SyncState;
 
 impl Reconciliation<'_> {
@@ -86,12 +85,11 @@ impl Reconciliation<'_> {
         note_waiting(state, name);
         let session = self.accepted_session(state, sessions, opened)?;
         let repo = self.find_repo(opened);
+        let revision = RevisionSession { session: &session, repo: repo.as_ref() };
         let ended = match stage {
-            SyncStage::RollingOut => {
-                self.await_window_between_steps(state, sessions, (&session, repo.clone()), name)
-            }
+            SyncStage::RollingOut => self.await_window_between_steps(state, sessions, revision, name),
             SyncStage::RollingOutPolicies => {
-                self.start_policies(state, &session, (Some(session.plan()), Some(tip)), tip);
+                self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 Ok(SyncOutcome::for_progress(format!("rolling out {name}: it {}", self.describe_wait())))
             }
             _ => {

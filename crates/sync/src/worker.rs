@@ -16,7 +16,7 @@ use federate_sync_api::status::SyncReason;
 
 use crate::SessionCache;
 use crate::environment::Environment;
-use crate::hub::{self, HubClient};
+use crate::hub::{self, EventType, HubClient};
 use crate::member_clusters::change_queue::ChangedClusters;
 use crate::member_clusters::comparison;
 use crate::member_clusters::tracker;
@@ -149,18 +149,16 @@ impl SyncWorker<'_> {
             run::log_outcome(&self.name, outcome.as_ref());
             if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
                 hub.report_outcome(loaded, outcome, revision.as_deref());
-                let reason = (outcome.reason, outcome.message.as_str());
-                notifications::send_notifications(
-                    loaded,
-                    self.shared.env.services,
-                    reason,
-                    revision.as_deref(),
-                );
+                let services = self.shared.env.services;
+                let (reason, text) = (outcome.reason, outcome.message.as_str());
+                notifications::send_notifications(loaded, services, reason, text, revision.as_deref());
             }
         }
         let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);
         let now = outcome.as_ref().and_then(|outcome| outcome.drift.as_ref());
-        self.report_drift(loaded, (before.as_ref(), now), memory.sessions.clusters.drift_time());
+        if before.as_ref() != now {
+            self.report_drift(loaded, now.map(String::as_str), memory.sessions.clusters.drift_time());
+        }
         self.report_fights(loaded, memory);
         metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
         page.update_sync(loaded, record.as_ref(), &memory.sessions.clusters);
@@ -194,7 +192,7 @@ impl SyncWorker<'_> {
         let wanted = !is_idle(loaded) && spec.apply.is_some() && spec.looks_for_drift();
         if let Some(current) = memory.sessions.current_session().filter(|_| wanted) {
             let env = self.shared.env;
-            if memory.watches.ensure_watching(loaded, current.session, env) {
+            if memory.watches.ensure_watching(loaded, current.revision.session, env) {
                 current.clusters.forget_clean();
             } else if current.clusters.take_relist_due() {
                 memory.watches.relist_objects();
@@ -250,26 +248,22 @@ impl SyncWorker<'_> {
                 tracing::warn!(sync = self.name, "{drift}");
             }
             let changed = memory.sessions.clusters.drift_time();
-            self.report_drift(loaded, (before.as_ref(), outcome.drift.as_ref()), changed);
+            if outcome.drift != before {
+                self.report_drift(loaded, outcome.drift.as_deref(), changed);
+            }
         }
         self.report_fights(loaded, memory);
     }
 
-    /// Writes an Event if other objects drifted than before.
-    fn report_drift(
-        &self,
-        loaded: &ValidSync,
-        (before, now): (Option<&String>, Option<&String>),
-        changed: Option<&str>,
-    ) {
-        let Some(hub) = self.shared.hub.filter(|_| before != now) else { return };
-        match now {
-            Some(drift) => {
-                let changed = changed.map(|time| format!("; changed at {time}")).unwrap_or_default();
-                hub.report_event(loaded, ("DriftDetected", true), &format!("{drift}{changed}"), None);
-            }
-            None => hub.report_event(loaded, ("DriftResolved", false), "no object drifts any more", None),
-        }
+    /// Writes an Event about what drifts now.
+    fn report_drift(&self, loaded: &ValidSync, drift: Option<&str>, changed: Option<&str>) {
+        let Some(hub) = self.shared.hub else { return };
+        let Some(drift) = drift else {
+            let message = "no object drifts any more";
+            return hub.report_event(loaded, EventType::Normal, "DriftResolved", message, None);
+        };
+        let changed = changed.map(|time| format!("; changed at {time}")).unwrap_or_default();
+        hub.report_event(loaded, EventType::Warning, "DriftDetected", &format!("{drift}{changed}"), None);
     }
 
     /// Reports fights, and has their clusters compared again when they are put back the next time.
@@ -279,7 +273,7 @@ impl SyncWorker<'_> {
             self.shared.telemetry.metrics.count_contention(&self.name, &fight.cluster);
             memory.watches.with_changes(|changed| changed.schedule_at(&fight.cluster, fight.until));
             if let Some(hub) = self.shared.hub {
-                hub.report_event(loaded, ("Fight", true), &fight.message, None);
+                hub.report_event(loaded, EventType::Warning, "Fight", &fight.message, None);
             }
         }
     }
@@ -394,7 +388,7 @@ impl SyncWorker<'_> {
             join_names(&clusters, 20)
         );
         tracing::error!(sync = self.name, "{message}");
-        hub.report_event(loaded, ("ObjectsLeftBehind", true), &message, None);
+        hub.report_event(loaded, EventType::Warning, "ObjectsLeftBehind", &message, None);
         SyncOutcome::for_success(&message)
     }
 
@@ -421,7 +415,7 @@ impl SyncWorker<'_> {
         );
         tracing::warn!(sync = self.name, "{message}");
         if let Some(hub) = self.shared.hub {
-            hub.report_event(loaded, ("ClusterLeft", true), &message, None);
+            hub.report_event(loaded, EventType::Warning, "ClusterLeft", &message, None);
         }
         if let Some(inventory) = &mut state.record.status.inventory {
             inventory.note_reported();

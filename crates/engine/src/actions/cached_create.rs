@@ -4,9 +4,21 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
-use super::comparison::UnchangedText;
 use super::decision::{DecisionInput, DecisionSettings};
 use federate_apiserver::{ApiError, apply_object};
+
+/// The owned fields of an unchanged object, as text.
+#[derive(Clone, Debug)]
+pub(super) struct UnchangedText {
+    /// The field set of federate.
+    pub(super) fields: String,
+    /// The part of it that is about metadata.
+    pub(super) of_metadata: Map<String, Value>,
+    /// The owned fields of the metadata.
+    pub(super) metadata: Vec<(String, String)>,
+    /// All other owned fields of the object.
+    pub(super) owned: Vec<(String, String)>,
+}
 
 /// The body that is applied, and the result of creating the object: computed once for all clusters.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::autoscalers::Autoscalers;
 use super::cached_create::CachedCreate;
-use super::controlled_fields::{remove_controlled, remove_placeholders};
+use super::controlled_fields::prepare_body;
 use super::decision::{
     DecisionInput, DecisionSettings, ObjectDecision, WriteRequest, decide_object, with_fields,
 };
@@ -20,7 +20,6 @@ use crate::deletions::PruneLimit;
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::ResourceKind;
 use federate_apiserver::managed_fields::read_fields;
-use federate_apiserver::values::text_below;
 use federate_dialect::{ClusterNames, Placement};
 use federate_kubernetes::{Cluster, LiveObjects, Object, ObjectRef};
 
@@ -61,21 +60,6 @@ impl DesiredObject {
         };
         let (object, clusters) = (manifest.object.clone(), manifest.clusters.clone());
         Some(Self { object, clusters, body, cached_create: CachedCreate::default() })
-    }
-}
-
-/// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
-/// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
-pub(crate) fn prepare_body(body: &mut Value) {
-    remove_controlled(body);
-    remove_placeholders(body);
-    let texts = body.get("stringData").and_then(Value::as_object);
-    // The API server refuses values that are not text.
-    if text_below(body, "kind") == "Secret"
-        && text_below(body, "apiVersion") == "v1"
-        && texts.is_some_and(|t| t.values().all(Value::is_string))
-    {
-        federate_apiserver::encode_string_data(body);
     }
 }
 

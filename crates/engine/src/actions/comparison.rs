@@ -10,25 +10,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::autoscalers::{Autoscalers, SCALE_SUBRESOURCE};
+use super::cached_create::UnchangedText;
 use super::cluster::{DecisionContext, DesiredObject};
 use super::decision::DecisionSettings;
 use super::listed_object::ListedObject;
 use super::owned_fields::{FieldsV1, is_same_value, same_fields, same_object};
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Object, ObjectRef};
-
-/// The owned fields of an unchanged object, as text.
-#[derive(Clone, Debug)]
-pub(super) struct UnchangedText {
-    /// The field set of federate.
-    fields: String,
-    /// The part of it that is about metadata.
-    of_metadata: FieldsV1,
-    /// The owned fields of the metadata.
-    metadata: Vec<(String, String)>,
-    /// All other owned fields of the object.
-    owned: Vec<(String, String)>,
-}
 
 /// Whether objects of a kind must be read whole before others are compared: decisions about others depend on them.
 pub fn is_read_first(group: &str, kind: &str) -> bool {

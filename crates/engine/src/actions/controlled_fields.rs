@@ -190,7 +190,7 @@ fn is_any_set(object: &Value, map: &str, keys: &[&str]) -> bool {
 }
 
 /// Removes placeholders of certificates from a rendered object, in which another client fills them in.
-pub(super) fn remove_placeholders(body: &mut Value) {
+fn remove_placeholders(body: &mut Value) {
     let kind = text_below(body, "kind");
     let group = text_below(body, "apiVersion").split_once('/').map_or("", |(group, _)| group);
     let field = CA_BUNDLES.iter().find(|field| (field.0, field.1) == (group, kind));
@@ -223,6 +223,21 @@ fn remove_field(object: &mut Value, parents: &[&str], last: &str, is: &dyn Fn(&V
     remove_field(child, rest, last, is);
     if had && child.as_object().is_some_and(Map::is_empty) {
         map.shift_remove(*first);
+    }
+}
+
+/// Prepares a rendered object for sending. `stringData` of a Secret is sent as `data`: the server records no owner
+/// for keys that come from `stringData`, so that a key would stay after it is no longer rendered.
+pub(crate) fn prepare_body(body: &mut Value) {
+    remove_controlled(body);
+    remove_placeholders(body);
+    let texts = body.get("stringData").and_then(Value::as_object);
+    // The API server refuses values that are not text.
+    if text_below(body, "kind") == "Secret"
+        && text_below(body, "apiVersion") == "v1"
+        && texts.is_some_and(|t| t.values().all(Value::is_string))
+    {
+        federate_apiserver::encode_string_data(body);
     }
 }
 

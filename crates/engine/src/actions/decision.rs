@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::autoscalers::Autoscalers;
 use super::cached_create::CachedCreate;
-use super::cluster::prepare_body;
-use super::controlled_fields::remove_controlled_of;
+use super::controlled_fields::{prepare_body, remove_controlled_of};
 use super::correction::{SeparateApply, apply_separately};
 use super::drift::{is_below, is_ignored, split_maps};
 use super::field_managers::{FieldManagers, Handover};

@@ -5,10 +5,12 @@
 
 use serde_json::Value;
 
-use super::FIELD_MANAGER;
 use federate_apiserver::managed_fields::{ManagedFieldsOperation, ManagerEntry};
 use federate_apiserver::values::text_below;
 use federate_kubernetes::object::value_at;
+
+/// The field manager of all applies.
+pub const FIELD_MANAGER: &str = "federate";
 
 /// The label that names the `ApplySet` of an object.
 pub const PART_OF_LABEL: &str = "applyset.kubernetes.io/part-of";

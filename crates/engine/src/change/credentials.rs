@@ -8,8 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use super::DigestKey;
-use super::secret::ValuePlace;
+use super::digest::{DigestKey, ValuePlace, is_digest_text};
 use federate_kubernetes::kinds;
 use federate_kubernetes::object::field_text;
 
@@ -150,7 +149,7 @@ impl Hiding<'_> {
     /// Replaces what follows the name of a credential in a text, and passwords in addresses.
     fn hide_text(&mut self, value: &mut Value) {
         let Value::String(text) = value else { return };
-        if super::secret::is_digest_text(text) {
+        if is_digest_text(text) {
             return;
         }
         let lines = text.split_inclusive('\n').map(|line| self.hide_in_line(line));
@@ -188,7 +187,7 @@ impl Hiding<'_> {
             Value::Object(map) => map.values_mut().for_each(|value| self.hide_all(name, value)),
             Value::Array(items) => items.iter_mut().for_each(|item| self.hide_all(name, item)),
             Value::String(text) => {
-                if !text.is_empty() && !super::secret::is_digest_text(text) {
+                if !text.is_empty() && !is_digest_text(text) {
                     self.any = true;
                     *value = self.key.digest_text(&self.object.at_entry(name), text).into();
                 }
@@ -228,7 +227,7 @@ fn credential_in(line: &str) -> Option<(&str, &str)> {
         // `tokens:` with nothing after it, and a digest, hold nothing.
         let is_empty =
             value.trim_matches(['"', '\'', ',', ';', ' ', '\r', '{', '[', '|', '>', '-']).is_empty();
-        if is_name && !is_empty && !value.starts_with("//") && !super::secret::is_digest_text(value) {
+        if is_name && !is_empty && !value.starts_with("//") && !is_digest_text(value) {
             return Some((name, value));
         }
     }
@@ -241,8 +240,7 @@ fn password_in(line: &str) -> Option<(&str, &str, &str)> {
     let host = user + line.get(user..)?.find('@')?;
     let password = user + line.get(user..host)?.find(':')? + 1;
     let found = line.get(password..host)?;
-    let is_plain =
-        !found.is_empty() && !found.contains(['/', ' ', '"']) && !super::secret::is_digest_text(found);
+    let is_plain = !found.is_empty() && !found.contains(['/', ' ', '"']) && !is_digest_text(found);
     is_plain.then_some((line.get(..password)?, found, line.get(host..)?))
 }
 

@@ -11,8 +11,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::digest::DigestKey;
 use super::placements::PlacementChange;
-use super::secret::{self, DigestKey};
+use super::secret;
 use super::{PathChange, diff_paths, sequence};
 use crate::Manifest;
 use crate::actions::restart::restarts_pods;

@@ -9,7 +9,7 @@ use federate_dialect::{Dialects, RecordSource, RecordedKind};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::{ClaimedObject, Repo, Role};
 
-use super::{RECORDED_FOLDER, StoredSnapshot, without_server_fields, write_yaml};
+use super::{RECORDED_FOLDER, without_server_fields, write_yaml};
 
 /// The dialect that records objects of this kind.
 fn find_recorded(dialects: Dialects, id: &ObjectRef) -> Option<(&'static str, RecordedKind)> {
@@ -49,8 +49,9 @@ pub(super) fn claim_recorded(
     })
 }
 
-/// Adds the recorded objects of a snapshot to a repo, or puts them in the place of those of the repo.
-pub(super) fn add_recorded(dialects: Dialects, repo: &mut Repo, stored: &StoredSnapshot) {
+/// Adds the recorded objects of a snapshot to a repo, or puts them in the place of those of the repo. Returns whether there are
+/// any.
+pub(super) fn add_recorded(dialects: Dialects, repo: &mut Repo, recorded: &[ClaimedObject]) -> bool {
     let kind_of = |id: &ObjectRef| (id.group().to_owned(), id.kind.clone());
     let kept: BTreeSet<(String, String)> =
         repo.claimed.iter().map(|claimed| kind_of(&claimed.object.id)).collect();
@@ -60,13 +61,13 @@ pub(super) fn add_recorded(dialects: Dialects, repo: &mut Repo, stored: &StoredS
     let counts = |claimed: &&ClaimedObject| {
         is_measured(&claimed.object.id) || !kept.contains(&kind_of(&claimed.object.id))
     };
-    let added: Vec<ClaimedObject> = stored.recorded.iter().filter(counts).cloned().collect();
+    let added: Vec<ClaimedObject> = recorded.iter().filter(counts).cloned().collect();
     if added.is_empty() {
-        return;
+        return false;
     }
     let replaced: BTreeSet<&ObjectRef> = added.iter().map(|claimed| &claimed.object.id).collect();
     repo.claimed.retain(|claimed| !replaced.contains(&claimed.object.id));
     repo.claimed.extend(added.iter().cloned());
     repo.claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-    repo.texts.extend(stored.texts.iter().map(|(path, text)| (path.clone(), text.clone())));
+    true
 }

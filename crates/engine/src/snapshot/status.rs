@@ -21,7 +21,9 @@ use super::recorded::add_recorded;
 pub fn apply_status(dialects: Dialects, repo: &mut Repo, stored: &StoredSnapshot) -> Vec<Finding> {
     let seen: BTreeMap<Key<'_>, &ClaimedObject> =
         stored.clusters.iter().map(|claimed| (inventory_key(&claimed.object.id), claimed)).collect();
-    add_recorded(dialects, repo, stored);
+    if add_recorded(dialects, repo, &stored.recorded) {
+        repo.texts.extend(stored.texts.iter().map(|(path, text)| (path.clone(), text.clone())));
+    }
     let mut findings = Vec::new();
     let mut known: BTreeSet<String> = BTreeSet::new();
     for claimed in repo.claimed.iter_mut().filter(|claimed| claimed.role == Role::Inventory) {
@@ -49,18 +51,22 @@ fn inventory_key(id: &ObjectRef) -> Key<'_> {
     (id.group(), &id.kind, &id.name)
 }
 
+fn read_taints(body: &Value) -> Vec<Value> {
+    body.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// Whether a control plane sets a taint.
+fn is_own_taint(dialects: Dialects, taint: &Value) -> bool {
+    let domain = taint["key"].as_str().and_then(|key| key.split_once('/')).map(|(domain, _)| domain);
+    domain.is_some_and(|domain| dialects.is_own_domain(domain))
+}
+
 /// Sets the status, the deletion and the taints of an inventory object to those observed.
 fn overlay_status(dialects: Dialects, body: &mut Value, observed: &Value) {
-    let taints =
-        |value: &Value| value.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
     let stated = body.pointer("/spec/taints").is_some_and(|taints| !taints.is_null());
-    let own = |taint: &Value| {
-        let domain = taint["key"].as_str().and_then(|key| key.split_once('/')).map(|(domain, _)| domain);
-        domain.is_some_and(|domain| dialects.is_own_domain(domain))
-    };
-    let mut all = taints(body);
-    for taint in taints(observed) {
-        if (!stated || own(&taint))
+    let mut all = read_taints(body);
+    for taint in read_taints(observed) {
+        if (!stated || is_own_taint(dialects, &taint))
             && !all.iter().any(|t| (&t["key"], &t["effect"]) == (&taint["key"], &taint["effect"]))
         {
             all.push(taint);

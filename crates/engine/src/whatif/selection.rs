@@ -60,13 +60,8 @@ impl std::fmt::Display for ClusterMatcher {
 /// Returns the labels of a cluster with those of its location, once for each of its zones.
 fn labels_by_zone(cluster: &Cluster) -> Vec<Labels> {
     let mut labels = cluster.labels.clone();
-    let put = |labels: &mut Labels, key: &str, value: &str| {
-        if !value.is_empty() {
-            labels.entry(key.to_owned()).or_insert_with(|| value.to_owned());
-        }
-    };
-    put(&mut labels, "region", &cluster.region);
-    put(&mut labels, "provider", &cluster.provider);
+    add_location(&mut labels, "region", &cluster.region);
+    add_location(&mut labels, "provider", &cluster.provider);
     if cluster.zones.is_empty() {
         return vec![labels];
     }
@@ -75,10 +70,16 @@ fn labels_by_zone(cluster: &Cluster) -> Vec<Labels> {
         .iter()
         .map(|zone| {
             let mut labels = labels.clone();
-            put(&mut labels, "zone", zone);
+            add_location(&mut labels, "zone", zone);
             labels
         })
         .collect()
+}
+
+fn add_location(labels: &mut Labels, key: &str, value: &str) {
+    if !value.is_empty() {
+        labels.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    }
 }
 
 /// A failure domain.

@@ -9,7 +9,7 @@ fn of(text: &str) -> KarmadaBehaviour {
 #[test]
 fn the_newest_is_what_is_not_released_yet() {
     assert_eq!(RELEASES.find_latest().to_string(), "1.19.0");
-    let message = RELEASES.parse_release("1.12").unwrap_err();
+    let message = RELEASES.parse_release("1.12").unwrap_err().to_string();
     assert!(message.contains("1.13 (up to 1.13.10), ") && message.ends_with(", 1.19"), "{message}");
 }
 

@@ -47,7 +47,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::PLACEMENT_GROUP;
+    use crate::api::PLACEMENT_GROUP;
 
     fn object(kind: &str, name: &str, body: Value) -> Object {
         Object::from_path(&format!("{PLACEMENT_GROUP}/v1"), kind, name, body)

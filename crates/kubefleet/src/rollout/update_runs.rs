@@ -10,7 +10,8 @@ use federate_kubernetes::{Cluster, Finding, Object};
 use federate_repo::{Repo, Role};
 
 use super::api::is_external;
-use crate::{KubeFleetBehaviour, NAME};
+use crate::KubeFleetBehaviour;
+use crate::api::NAME;
 
 /// A namespace, which cluster-scoped objects do not have, and a name in it.
 type ScopedName<'a> = (Option<&'a str>, &'a str);

@@ -131,7 +131,7 @@ impl<'a> HubIndex<'a> {
 
     /// Whether the API server serves a kind in a version. What is not known is served.
     pub(super) fn serves_version(&self, group: &str, kind: &str, version: &str) -> bool {
-        if group == crate::PLACEMENT_GROUP && envelope::is_kind(kind) {
+        if group == crate::api::PLACEMENT_GROUP && envelope::is_kind(kind) {
             return self.behaviour.serves_version(group, kind, version);
         }
         kinds::is_version_served(group, kind, version)
@@ -179,7 +179,7 @@ impl<'a> HubIndex<'a> {
 
 /// Whether a kind is one of the namespaced kinds of update runs.
 fn is_of_update_run(group: &str, kind: &str) -> bool {
-    group == crate::PLACEMENT_GROUP
+    group == crate::api::PLACEMENT_GROUP
         && matches!(kind, "StagedUpdateRun" | "StagedUpdateStrategy" | "ApprovalRequest")
 }
 

@@ -453,35 +453,41 @@ fn any_optional() -> CelType {
     Optional(Box::new(Dyn))
 }
 
+/// The overloads of a function with one argument of any of some types.
+fn overloads_of(types: Vec<CelType>, result: CelType) -> Vec<Overload> {
+    types.into_iter().zip(std::iter::repeat(result)).map(|(one, result)| (vec![one], result)).collect()
+}
+
 /// The overloads of a function that is not a member.
 fn list_globals(name: &str, variable: CelVariable) -> Vec<Overload> {
-    let from = |types: Vec<CelType>, result: CelType| {
-        types.into_iter().map(|one| (vec![one], result.clone())).collect()
-    };
     match name {
-        "size" => from(vec![Text, Bytes, any_list(), Map(Box::new(Dyn), Box::new(Dyn))], Int),
-        "type" => from(vec![Dyn], CelType::Type),
-        "dyn" => from(vec![Dyn], Dyn),
-        "int" => from(vec![Int, Uint, Double, Text, Time, Span], Int),
-        "uint" => from(vec![Uint, Int, Double, Text], Uint),
-        "double" => from(vec![Double, Int, Uint, Text], Double),
-        "string" => from(vec![Text, Bool, Int, Uint, Double, Bytes, Time, Span, ADDRESS, NETWORK], Text),
-        "bool" => from(vec![Bool, Text], Bool),
-        "bytes" => from(vec![Bytes, Text], Bytes),
-        "timestamp" => from(vec![Time, Text, Int], Time),
-        "duration" => from(vec![Span, Text, Int], Span),
+        "size" => overloads_of(vec![Text, Bytes, any_list(), Map(Box::new(Dyn), Box::new(Dyn))], Int),
+        "type" => overloads_of(vec![Dyn], CelType::Type),
+        "dyn" => overloads_of(vec![Dyn], Dyn),
+        "int" => overloads_of(vec![Int, Uint, Double, Text, Time, Span], Int),
+        "uint" => overloads_of(vec![Uint, Int, Double, Text], Uint),
+        "double" => overloads_of(vec![Double, Int, Uint, Text], Double),
+        "string" => {
+            overloads_of(vec![Text, Bool, Int, Uint, Double, Bytes, Time, Span, ADDRESS, NETWORK], Text)
+        }
+        "bool" => overloads_of(vec![Bool, Text], Bool),
+        "bytes" => overloads_of(vec![Bytes, Text], Bytes),
+        "timestamp" => overloads_of(vec![Time, Text, Int], Time),
+        "duration" => overloads_of(vec![Span, Text, Int], Span),
         "matches" => vec![(vec![Text, Text], Bool)],
-        "quantity" => from(vec![Text], QUANTITY),
-        "semver" => from(vec![Text], VERSION),
-        "ip" => from(vec![Text], ADDRESS),
-        "cidr" => from(vec![Text], NETWORK),
-        "url" => from(vec![Text], URL),
-        "isQuantity" | "isSemver" | "isIP" | "isCIDR" | "isURL" | "ip.isCanonical" => from(vec![Text], Bool),
-        "strings.quote" => from(vec![Text], Text),
-        "optional.of" | "optional.ofNonZeroValue" => from(vec![Dyn], any_optional()),
+        "quantity" => overloads_of(vec![Text], QUANTITY),
+        "semver" => overloads_of(vec![Text], VERSION),
+        "ip" => overloads_of(vec![Text], ADDRESS),
+        "cidr" => overloads_of(vec![Text], NETWORK),
+        "url" => overloads_of(vec![Text], URL),
+        "isQuantity" | "isSemver" | "isIP" | "isCIDR" | "isURL" | "ip.isCanonical" => {
+            overloads_of(vec![Text], Bool)
+        }
+        "strings.quote" => overloads_of(vec![Text], Text),
+        "optional.of" | "optional.ofNonZeroValue" => overloads_of(vec![Dyn], any_optional()),
         "optional.none" => vec![(Vec::new(), any_optional())],
-        "optional.unwrap" => from(vec![List(Box::new(any_optional()))], any_list()),
-        "hasConditions" if variable == CelVariable::Object => from(vec![Dyn], Bool),
+        "optional.unwrap" => overloads_of(vec![List(Box::new(any_optional()))], any_list()),
+        "hasConditions" if variable == CelVariable::Object => overloads_of(vec![Dyn], Bool),
         _ => Vec::new(),
     }
 }

@@ -456,15 +456,18 @@ fn find_all(text: &str, pattern: &str, limit: usize) -> Option<CelValue> {
     Some(CelValue::list(found))
 }
 
+/// An index, or -1 for none.
+fn index_or_none(found: Option<usize>) -> CelValue {
+    Int(found.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1))
+}
+
 fn call_on_list(name: &str, items: &[CelValue], rest: &[CelValue]) -> Option<CelValue> {
-    let position =
-        |found: Option<usize>| Some(Int(found.and_then(|at| i64::try_from(at).ok()).unwrap_or(-1)));
     match (name, rest) {
         ("size", []) => i64::try_from(items.len()).ok().map(Int),
         ("join", []) => join(items, ""),
         ("join", [Text(separator)]) => join(items, separator),
-        ("indexOf", [item]) => position(items.iter().position(|one| one.equals(item))),
-        ("lastIndexOf", [item]) => position(items.iter().rposition(|one| one.equals(item))),
+        ("indexOf", [item]) => Some(index_or_none(items.iter().position(|one| one.equals(item)))),
+        ("lastIndexOf", [item]) => Some(index_or_none(items.iter().rposition(|one| one.equals(item)))),
         ("unwrapOpt", []) => unwrap_all(items),
         ("first", []) => Some(Optional(items.first().cloned().map(Box::new))),
         ("last", []) => Some(Optional(items.last().cloned().map(Box::new))),
@@ -506,6 +509,15 @@ fn join(items: &[CelValue], separator: &str) -> Option<CelValue> {
     Some(CelValue::text(texts?.join(separator)))
 }
 
+/// What can be added to a quantity.
+fn read_summand(value: &CelValue) -> Option<Quantity> {
+    match value {
+        CelValue::Quantity(quantity, _) => Some(*quantity),
+        Int(number) => Some(Quantity::from_int(*number)),
+        _ => None,
+    }
+}
+
 fn call_on_quantity(
     name: &str,
     quantity: Quantity,
@@ -519,17 +531,12 @@ fn call_on_quantity(
         CelValue::Quantity(other, _) => Some(quantity.cmp(other)),
         _ => None,
     };
-    let other = |value: &CelValue| match value {
-        CelValue::Quantity(other, _) => Some(*other),
-        Int(other) => Some(Quantity::from_int(*other)),
-        _ => None,
-    };
     match (name, rest) {
         ("compareTo", [value]) => compare(value).map(|order| Int(order as i64)),
         ("isLessThan", [value]) => compare(value).map(|order| Bool(order.is_lt())),
         ("isGreaterThan", [value]) => compare(value).map(|order| Bool(order.is_gt())),
-        ("add", [value]) => Some(CelValue::Quantity(quantity + other(value)?, None)),
-        ("sub", [value]) => Some(CelValue::Quantity(quantity - other(value)?, None)),
+        ("add", [value]) => Some(CelValue::Quantity(quantity + read_summand(value)?, None)),
+        ("sub", [value]) => Some(CelValue::Quantity(quantity - read_summand(value)?, None)),
         ("sign", []) => Some(Int(quantity.as_nanos().signum().try_into().ok()?)),
         ("isInteger", []) => Some(Bool(whole.is_some())),
         ("asInteger", []) => whole.map(Int),

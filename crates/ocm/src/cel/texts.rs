@@ -15,35 +15,28 @@ impl Version {
     /// Parses a version; a leading `v` is an error.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
-        let is_identifier = |part: &str| {
-            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        };
         if build.is_some_and(|build| !build.split('.').all(is_identifier)) {
             return None;
         }
         let (core, pre) = text.split_once('-').map_or((text, None), |(core, pre)| (core, Some(pre)));
-        let number = |part: &str| {
-            let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            let is_padded = part.len() > 1 && part.starts_with('0');
-            if is_number && !is_padded { part.parse().ok() } else { None }
-        };
         let parts: Vec<&str> = core.split('.').collect();
         let [major, minor, patch] = *parts.as_slice() else { return None };
         let pre_release: Vec<String> =
             pre.into_iter().flat_map(|pre| pre.split('.')).map(str::to_owned).collect();
-        let is_valid = |part: &String| {
-            let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
-            is_identifier(part) && (!is_number || number(part).is_some())
-        };
-        if !pre_release.iter().all(is_valid) {
+        if !pre_release.iter().all(|part| is_pre_release(part)) {
             return None;
         }
-        Some(Self { numbers: [number(major)?, number(minor)?, number(patch)?], pre_release })
+        let numbers = [parse_number(major)?, parse_number(minor)?, parse_number(patch)?];
+        Some(Self { numbers, pre_release })
     }
 
     /// The order of versions.
     pub(super) fn compare(&self, other: &Self) -> Ordering {
-        let by_pre_release = || match (self.pre_release.is_empty(), other.pre_release.is_empty()) {
+        self.numbers.cmp(&other.numbers).then_with(|| self.compare_pre_release(other))
+    }
+
+    fn compare_pre_release(&self, other: &Self) -> Ordering {
+        match (self.pre_release.is_empty(), other.pre_release.is_empty()) {
             (true, true) => Ordering::Equal,
             (true, false) => Ordering::Greater,
             (false, true) => Ordering::Less,
@@ -53,9 +46,25 @@ impl Version {
                 let first = orders.find(|order| *order != Ordering::Equal);
                 first.unwrap_or_else(|| self.pre_release.len().cmp(&other.pre_release.len()))
             }
-        };
-        self.numbers.cmp(&other.numbers).then_with(by_pre_release)
+        }
     }
+}
+
+fn is_identifier(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+/// Whether a part of a pre-release is an identifier. A number in it has no leading zeros.
+fn is_pre_release(part: &str) -> bool {
+    let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+    is_identifier(part) && (!is_number || parse_number(part).is_some())
+}
+
+/// Parses a number without leading zeros.
+fn parse_number(part: &str) -> Option<u64> {
+    let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_padded = part.len() > 1 && part.starts_with('0');
+    if is_number && !is_padded { part.parse().ok() } else { None }
 }
 
 fn compare_identifiers(a: &str, b: &str) -> Ordering {
@@ -103,15 +112,9 @@ pub(super) fn find_last(text: &str, part: &str, up_to: Option<i64>) -> Option<i6
 
 /// The parts of a text between separators, at most `limit` if that is not negative.
 pub(super) fn split(text: &str, separator: &str, limit: i64) -> Vec<String> {
-    let parts = |text: &str| -> Vec<String> {
-        if separator.is_empty() {
-            text.chars().map(String::from).collect()
-        } else {
-            text.split(separator).map(str::to_owned).collect()
-        }
-    };
     match usize::try_from(limit) {
-        Err(_) => parts(text),
+        Err(_) if separator.is_empty() => text.chars().map(String::from).collect(),
+        Err(_) => text.split(separator).map(str::to_owned).collect(),
         Ok(0) => Vec::new(),
         Ok(limit) if separator.is_empty() => {
             let chars: Vec<char> = text.chars().collect();

@@ -13,13 +13,14 @@ use federate_dialect::rollout::{
 use federate_kubernetes::{ClusterName, Object, finding, work};
 use federate_repo::Role;
 
+use crate::OcmPlanner;
+use crate::api::NAME;
 use crate::api::work::PlacementReference;
 use crate::decision::HubDecisions;
 use crate::rollout::RolloutSettings;
 use crate::rollout::works::{list_works, read_updates};
 use crate::schedule::groups::DecisionGroup;
 use crate::works::{Destination, WorkBundle, placement_id};
-use crate::{NAME, OcmPlanner};
 
 /// The most names in one sentence.
 const MAX_NAMES: usize = 8;

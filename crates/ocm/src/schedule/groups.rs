@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use federate_kubernetes::{ClusterName, ObjectRef};
 
-use crate::PLACEMENT_VERSION;
-use crate::api::GroupStrategy;
+use crate::api::{GroupStrategy, PLACEMENT_VERSION};
 use crate::fleet::Fleet;
 use crate::memory::{GROUP_INDEX_LABEL, GROUP_NAME_LABEL, PLACEMENT_LABEL};
 use crate::selector::CompiledSelector;

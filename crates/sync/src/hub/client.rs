@@ -121,6 +121,12 @@ pub struct HubClient {
     answers: Arc<AnswerCounts>,
 }
 
+/// The path of a Sync object.
+pub(super) fn sync_path(metadata: &NamespacedName) -> ApiPath {
+    let syncs = ApiPath::of_version("federate.dev/v1alpha1").in_namespace(&metadata.namespace).join("syncs");
+    syncs.join(&metadata.name)
+}
+
 impl HubClient {
     /// Connects by a context of a kubeconfig, or from the pod that this runs in. Answers are counted.
     pub fn connect(
@@ -129,15 +135,16 @@ impl HubClient {
         tally: &MetricCounters,
     ) -> Result<Self, Error> {
         let answers = tally.answers();
-        let access = |error: &dyn std::fmt::Display| Error::Access(error.to_string());
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
-            .map_err(|error| access(&error))?;
+            .map_err(|error| Error::Access(error.to_string()))?;
         let client = runtime.block_on(async {
             let mut config = match (kubeconfig, context) {
-                (None, None) => kube::Config::infer().await.map_err(|error| access(&error))?,
+                (None, None) => {
+                    kube::Config::infer().await.map_err(|error| Error::Access(error.to_string()))?
+                }
                 (path, context) => {
                     let read = path.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
                     // The parser's message quotes the line, with the credentials on it.
@@ -145,16 +152,16 @@ impl HubClient {
                     let options =
                         KubeConfigOptions { context: context.map(str::to_owned), ..Default::default() };
                     let config = kube::Config::from_custom_kubeconfig(read, &options).await;
-                    config.map_err(|error| access(&error))?
+                    config.map_err(|error| Error::Access(error.to_string()))?
                 }
             };
             config.connect_timeout = Some(Duration::from_secs(10));
-            let count = move |answer: Result<Response<_>, _>| {
+            let builder = kube::client::ClientBuilder::try_from(config).map_err(Error::from)?;
+            let counter = MapResultLayer::new(move |answer: Result<Response<_>, _>| {
                 answers.count_answer(ServerRole::Hub, answer.as_ref().ok().map(Response::status));
                 answer
-            };
-            let builder = kube::client::ClientBuilder::try_from(config).map_err(Error::from)?;
-            Ok::<_, Error>(builder.with_layer(&MapResultLayer::new(count)).build())
+            });
+            Ok::<_, Error>(builder.with_layer(&counter).build())
         })?;
         Ok(Self {
             runtime,
@@ -244,9 +251,9 @@ impl HubClient {
             let mut version = version.to_owned();
             let events = self.client.request_events::<Value>(request).await?;
             let mut events = std::pin::pin!(events);
-            let next = || tokio::time::Instant::now() + WATCH_TIMEOUT + REQUEST_TIMEOUT;
+            let silence = WATCH_TIMEOUT + REQUEST_TIMEOUT;
             // A server that is gone without a word ends the watch, too.
-            while let Ok(event) = tokio::time::timeout_at(next(), events.try_next()).await {
+            while let Ok(event) = tokio::time::timeout(silence, events.try_next()).await {
                 let (object, gone) = match event? {
                     None => return Ok(version),
                     Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => (object, false),

@@ -7,8 +7,7 @@ use federate_sync_api::{NamespacedName, Sync};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::client::{JSON, JSON_PATCH};
-use super::store::sync_path;
+use super::client::{JSON, JSON_PATCH, sync_path};
 use super::{Error, HubClient};
 
 /// The finalizer of Sync objects.

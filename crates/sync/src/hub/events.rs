@@ -1,5 +1,6 @@
 //! Events on Sync objects: how rounds end, drift, and fights, for `kubectl describe` and `kubectl events`.
 
+use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
 use federate_sync_api::NamespacedName;
 use federate_sync_api::status::SyncReason;
@@ -22,6 +23,22 @@ struct EventSubject<'e> {
     sync: &'e NamespacedName,
     uid: &'e str,
     revision: Option<&'e str>,
+}
+
+/// What a client makes of an Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventType {
+    Normal,
+    Warning,
+}
+
+impl EventType {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
 }
 
 /// The Events of a Sync.
@@ -53,13 +70,12 @@ impl SyncEvent {
     /// Reads an Event; `None` if it is about something else.
     fn from_object(event: &Value, sync: &NamespacedName) -> Option<Self> {
         let about = &event["involvedObject"];
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (about["kind"] == "Sync" && about["name"] == sync.name.as_str()).then(|| Self {
-            time: text(&event["lastTimestamp"]),
-            r#type: text(&event["type"]),
-            reason: text(&event["reason"]),
-            revision: text(&event["metadata"]["annotations"]["federate.dev/revision"]),
-            message: text(&event["message"]),
+            time: field_text(event, "lastTimestamp").to_owned(),
+            r#type: field_text(event, "type").to_owned(),
+            reason: field_text(event, "reason").to_owned(),
+            revision: field_text(&event["metadata"]["annotations"], "federate.dev/revision").to_owned(),
+            message: field_text(event, "message").to_owned(),
         })
     }
 }
@@ -96,39 +112,40 @@ impl HubClient {
 
     /// Writes an Event about how a round ended.
     pub(crate) fn report_outcome(&self, loaded: &ValidSync, outcome: &SyncOutcome, revision: Option<&str>) {
-        let reason = (outcome.reason.name(), !outcome.is_ready() && !outcome.is_waiting());
-        self.report_event(loaded, reason, &outcome.message, revision);
+        let is_normal = outcome.is_ready() || outcome.is_waiting();
+        let kind = if is_normal { EventType::Normal } else { EventType::Warning };
+        self.report_event(loaded, kind, outcome.reason.name(), &outcome.message, revision);
     }
 
-    /// Writes an Event with a reason, which may be a warning. A failure to write it is logged, and changes nothing else.
+    /// Writes an Event. A failure to write it is logged, and changes nothing else.
     pub(crate) fn report_event(
         &self,
         loaded: &ValidSync,
-        (reason, warning): (&str, bool),
+        kind: EventType,
+        reason: &str,
         message: &str,
         revision: Option<&str>,
     ) {
         let uid = loaded.sync.meta.as_ref().map(|meta| meta.uid.as_str()).unwrap_or_default();
         let about = EventSubject { sync: &loaded.sync.metadata, uid, revision };
-        self.write_event(&about, (reason, warning), message);
+        self.write_event(&about, kind, reason, message);
     }
 
     /// Writes an Event about an object that cannot be carried out.
     pub(crate) fn report_invalid(&self, invalid: &InvalidSync) {
         let about = EventSubject { sync: &invalid.metadata, uid: &invalid.uid, revision: None };
-        self.write_event(&about, (SyncReason::InvalidSpec.name(), true), &invalid.message);
+        self.write_event(&about, EventType::Warning, SyncReason::InvalidSpec.name(), &invalid.message);
     }
 
     /// Writes an Event in the namespace of the Sync. If that is being deleted, the Event is about the Lease of this process.
-    fn write_event(&self, about: &EventSubject<'_>, (reason, warning): (&str, bool), message: &str) {
+    fn write_event(&self, about: &EventSubject<'_>, kind: EventType, reason: &str, message: &str) {
         let EventSubject { sync, uid, revision } = about;
         let message: String = message.chars().take(MAX_MESSAGE_LENGTH).collect();
-        let kind = if warning { "Warning" } else { "Normal" };
         let subject = json!({
             "apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.name,
             "namespace": sync.namespace, "uid": uid,
         });
-        let mut written = self.post_event(&subject, (kind, reason), &message, *revision);
+        let mut written = self.post_event(&subject, kind, reason, &message, *revision);
         if let (Err(error), Some(lease)) = (&written, self.lease.get())
             && is_refused_by_termination(error)
         {
@@ -137,7 +154,7 @@ impl HubClient {
                 "namespace": lease.namespace,
             });
             let message = format!("{}: {message}", sync.full_name());
-            written = self.post_event(&subject, (kind, reason), &message, *revision);
+            written = self.post_event(&subject, kind, reason, &message, *revision);
         }
         if let Err(error) = written {
             tracing::warn!(%error, "an Event could not be written");
@@ -148,7 +165,8 @@ impl HubClient {
     fn post_event(
         &self,
         subject: &Value,
-        (kind, reason): (&str, &str),
+        kind: EventType,
+        reason: &str,
         message: &str,
         revision: Option<&str>,
     ) -> Result<(), Error> {
@@ -167,7 +185,7 @@ impl HubClient {
             "involvedObject": subject,
             "reason": reason,
             "message": message,
-            "type": kind,
+            "type": kind.name(),
             "firstTimestamp": time,
             "lastTimestamp": time,
             "count": 1,

@@ -2,6 +2,7 @@
 //!
 //! Facts: server-side apply of the Kubernetes API.
 
+use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
 use http::Method;
 use serde_json::Value;
@@ -26,18 +27,17 @@ const RESOURCES: [(&str, &str); 10] = [
 impl HubClient {
     /// Applies an object of an installation. Returns its kind and name.
     pub fn install_object(&self, object: &Value) -> Result<String, Error> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+        let (kind, name) = (field_text(object, "kind"), field_text(&object["metadata"], "name"));
         let resource = RESOURCES.iter().find(|(known, _)| *known == kind);
         let (_, resource) =
             resource.ok_or_else(|| Error::Access(format!("the kind {kind} is not installed")))?;
-        let version = text(&object["apiVersion"]);
-        let group = ApiPath::of_version(&version);
+        let version = field_text(object, "apiVersion");
+        let group = ApiPath::of_version(version);
         let place = match object["metadata"]["namespace"].as_str() {
             Some(namespace) => group.in_namespace(namespace),
             None => group,
         };
-        let path = place.join(resource).join(&name);
+        let path = place.join(resource).join(name);
         let path = path.with_query("fieldManager", "federate-install").with_query("force", "true");
         self.send_request(&Method::PATCH, &path, APPLY_PATCH, Some(object))?;
         Ok(format!("{kind} {name}"))

@@ -84,8 +84,8 @@ impl Leader {
         end: &dyn Fn() -> bool,
         lost: impl FnOnce() + Send + 'static,
     ) -> Option<Self> {
-        let store = || LeaseStore::new(hub.clone(), &options.namespace, &options.name);
-        let mut attempts = LeaseAttempts::new(store(), &options);
+        let store = LeaseStore::new(hub.clone(), &options.namespace, &options.name);
+        let mut attempts = LeaseAttempts::new(store.clone(), &options);
         let mut waiting = false;
         let at = loop {
             let begun = Instant::now();
@@ -113,7 +113,7 @@ impl Leader {
         let (namespace, name) = (options.namespace.clone(), options.name.clone());
         hub.lease.get_or_init(|| NamespacedName { namespace, name });
         let state = Arc::new(LeaderState { renewed: Mutex::new(at), ended: AtomicBool::new(false) });
-        let leader = Self { store: store(), options: options.clone(), state: state.clone() };
+        let leader = Self { store, options: options.clone(), state: state.clone() };
         thread::spawn(move || renew_until_lost(&mut attempts, &options, &state, lost));
         Some(leader)
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
 use http::Method;
 use jiff::Timestamp;
@@ -68,6 +69,7 @@ impl LeaseObservation {
 }
 
 /// One Lease on an API server.
+#[derive(Clone)]
 pub(crate) struct LeaseStore {
     hub: Arc<HubClient>,
     namespace: String,
@@ -132,13 +134,12 @@ impl LeaseStore {
 }
 
 fn parse_lease(lease: &Value) -> Lease {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let spec = &lease["spec"];
     Lease {
-        holder: text(&spec["holderIdentity"]),
+        holder: field_text(spec, "holderIdentity").to_owned(),
         seconds: spec["leaseDurationSeconds"].as_u64().unwrap_or(1),
         acquired: spec["acquireTime"].as_str().map(str::to_owned),
         transitions: spec["leaseTransitions"].as_i64().unwrap_or_default(),
-        version: text(&lease["metadata"]["resourceVersion"]),
+        version: field_text(&lease["metadata"], "resourceVersion").to_owned(),
     }
 }

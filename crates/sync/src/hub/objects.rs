@@ -50,24 +50,26 @@ pub fn read_sync(object: &Value, tenancy: &Tenancy) -> Result<ValidSync, String>
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
     }
-    let said = |pointer: &str, message: &str| {
-        format!("{}: {message}", pointer.trim_start_matches('/').replace('/', "."))
-    };
-    let sync = Sync::parse(object).map_err(|(pointer, message)| said(&pointer, &message))?;
+    let sync = Sync::parse(object).map_err(|(pointer, message)| with_field(&pointer, &message))?;
     if let Some((pointer, message)) = validate_sync(&sync).into_iter().next() {
-        return Err(said(pointer, &message));
+        return Err(with_field(pointer, &message));
     }
-    tenancy.check_sync(&sync).map_err(|(pointer, message)| said(pointer, &message))?;
+    tenancy.check_sync(&sync).map_err(|(pointer, message)| with_field(pointer, &message))?;
     if !is_remote(&sync.spec.source.url) {
         // The files of the pod hold data of other tenants, and plain http and git reach every service of its network.
         return Err("spec.source.url: it must be an address of https or ssh, not a path".to_owned());
     }
     let address = SourceAddress::from_source(&sync.spec.source, Path::new("/"))
-        .map_err(|message| said("/spec/source/url", &message))?;
+        .map_err(|message| with_field("/spec/source/url", &message))?;
     if sync.spec.commit.as_ref().is_some_and(|commit| commit.push == Some(false)) {
         return Err("spec.commit.push: a branch that is not pushed would only be in the cache".to_owned());
     }
     Ok(ValidSync::new(sync, address))
+}
+
+/// A message with the field that it is about.
+fn with_field(pointer: &str, message: &str) -> String {
+    format!("{}: {message}", pointer.trim_start_matches('/').replace('/', "."))
 }
 
 /// Whether an address leads out of the pod, encrypted. Only a server of the pod itself is reached without encryption.

@@ -7,9 +7,8 @@ use federate_sync_api::status::{RolloutStatus, SyncStatus, find_commit};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::client::not_served;
+use super::client::{not_served, sync_path};
 use super::objects::load_object;
-use super::store::sync_path;
 use super::{Error, HubClient, Tenancy};
 use crate::sync_files::ValidSync;
 
@@ -96,10 +95,9 @@ impl HubClient {
                 "{name} is suspended, and is not reconciled: run `federate sync resume` first"
             )));
         }
-        let annotation = |name: &str, value: &str| json!({"metadata": {"annotations": {name: value}}});
         let rollout = status.rollout;
         let patch: Value = match request {
-            SyncOperation::Reconcile(time) => annotation("federate.dev/requestedAt", time),
+            SyncOperation::Reconcile(time) => annotate("federate.dev/requestedAt", time),
             SyncOperation::Suspend => json!({"spec": {"suspend": true}}),
             SyncOperation::ReconcileIgnoringWindows(time) => {
                 let waiting = status.window.and_then(|window| window.waiting);
@@ -118,7 +116,7 @@ impl HubClient {
                 "metadata": {"annotations": {"federate.dev/rollback": null}}, "spec": {"suspend": false},
             }),
             SyncOperation::Approve => match rollout.and_then(|rollout| rollout.approval) {
-                Some(token) => annotation("federate.dev/approve", &token),
+                Some(token) => annotate("federate.dev/approve", &token),
                 None => return Ok(Err(format!("{} waits for no approval", sync.full_name()))),
             },
             SyncOperation::Abort => match rollout {
@@ -128,11 +126,16 @@ impl HubClient {
                         sync.full_name()
                     )));
                 }
-                Some(rollout) => annotation("federate.dev/abort", short_revision(&rollout.revision)),
+                Some(rollout) => annotate("federate.dev/abort", short_revision(&rollout.revision)),
                 None => return Ok(Err(format!("{} has no rollout under way", sync.full_name()))),
             },
         };
         self.send_request(&Method::PATCH, &sync_path(sync), MERGE_PATCH, Some(&patch))?;
         Ok(Ok(()))
     }
+}
+
+/// A patch that sets an annotation.
+fn annotate(name: &str, value: &str) -> Value {
+    json!({"metadata": {"annotations": {name: value}}})
 }

@@ -8,6 +8,7 @@ use k8s_openapi::ByteString;
 use federate_live::path::ApiPath;
 use federate_live::{Access, HubAccess as Inventory, Kubeconfig};
 use federate_session::Session;
+use federate_sync_api::SecretRef;
 
 use super::{HubClient, Tenancy};
 use crate::environment::MemberAccess;
@@ -33,12 +34,11 @@ impl HubClient {
     ) -> Result<SecretData, String> {
         let namespace = &loaded.sync.metadata.namespace;
         let user = tenancy.user_for(&loaded.sync);
-        let of_secret = |why: String| format!("the Secret {namespace}/{name} {why}");
         let path = ApiPath::of_version("v1").in_namespace(namespace).join("secrets").join(name);
         let found = self
             .find_object_as(user.as_ref(), &path)
-            .map_err(|error| of_secret(format!("cannot be read: {error}")))?;
-        let found = found.ok_or_else(|| of_secret("does not exist".to_owned()))?;
+            .map_err(|error| format!("the Secret {namespace}/{name} cannot be read: {error}"))?
+            .ok_or_else(|| format!("the Secret {namespace}/{name} does not exist"))?;
         let data: BTreeMap<String, ByteString> =
             serde_json::from_value(found["data"].clone()).unwrap_or_default();
         Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
@@ -51,11 +51,8 @@ impl HubClient {
         tenancy: &Tenancy,
     ) -> Result<GitCredentials, String> {
         let source = &loaded.sync.spec.source;
-        let read = |named: &Option<federate_sync_api::SecretRef>| {
-            named.as_ref().map(|secret| self.read_secret(loaded, &secret.name, tenancy)).transpose()
-        };
-        let proxy = read(&source.proxy_secret_ref)?;
-        let mut secret = read(&source.secret_ref)?;
+        let proxy = self.read_named_secret(loaded, source.proxy_secret_ref.as_ref(), tenancy)?;
+        let mut secret = self.read_named_secret(loaded, source.secret_ref.as_ref(), tenancy)?;
         if let Some(keys) = secret.as_ref().filter(|keys| github_app::is_app(keys)) {
             secret = Some(self.app_credentials(&source.url, keys, proxy.as_ref())?);
         }
@@ -70,6 +67,15 @@ impl HubClient {
     ) -> Result<Option<SecretData>, String> {
         let verify = loaded.sync.spec.source.verify.as_ref();
         let secret = verify.and_then(|verify| verify.secret_ref.as_ref());
+        self.read_named_secret(loaded, secret, tenancy)
+    }
+
+    fn read_named_secret(
+        &self,
+        loaded: &ValidSync,
+        secret: Option<&SecretRef>,
+        tenancy: &Tenancy,
+    ) -> Result<Option<SecretData>, String> {
         secret.map(|secret| self.read_secret(loaded, &secret.name, tenancy)).transpose()
     }
 
@@ -122,9 +128,9 @@ impl HubClient {
             let text = text.ok_or_else(|| {
                 format!("the Secret {}/{} has no key `value`", sync.metadata.namespace, secret.name)
             })?;
-            let of_secret =
-                |error| format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name);
-            base.given = Some(Kubeconfig::self_contained(text).map_err(of_secret)?);
+            base.given = Some(Kubeconfig::self_contained(text).map_err(|error| {
+                format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name)
+            })?);
         }
         if sync.spec.hub.is_some() {
             let context = if let Some(context) = context {
@@ -145,9 +151,11 @@ impl HubClient {
 
 /// A kubeconfig for the cluster that this runs in.
 fn build_pod_kubeconfig() -> Result<String, String> {
-    let variable =
-        |name: &str| std::env::var(name).map_err(|_| "`spec.hub` needs a pod, or --context".to_owned());
-    let (host, port) = (variable("KUBERNETES_SERVICE_HOST")?, variable("KUBERNETES_SERVICE_PORT")?);
+    let (Ok(host), Ok(port)) =
+        (std::env::var("KUBERNETES_SERVICE_HOST"), std::env::var("KUBERNETES_SERVICE_PORT"))
+    else {
+        return Err("`spec.hub` needs a pod, or --context".to_owned());
+    };
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let config = serde_json::json!({
         "apiVersion": "v1", "kind": "Config", "current-context": POD_CONTEXT,

@@ -12,7 +12,7 @@ use federate_sync_api::{NamespacedName, Sync, SyncApiVersion, SyncKind, SyncMeta
 use http::Method;
 use serde_json::{Value, json};
 
-use super::client::JSON_PATCH;
+use super::client::{JSON_PATCH, sync_path};
 use super::plan_store::{PlanStore, PlanStoreError};
 use super::{Error, HubClient, InvalidSync, Tenancy, read_sync, remove_finalizer};
 use crate::state::{Error as StateError, StateBackend, StateStore, SyncState};
@@ -37,12 +37,6 @@ impl From<Error> for StateError {
     fn from(error: Error) -> Self {
         Self::Server(error.to_string())
     }
-}
-
-/// The path of a Sync object.
-pub(super) fn sync_path(metadata: &NamespacedName) -> ApiPath {
-    let syncs = ApiPath::of_version("federate.dev/v1alpha1").in_namespace(&metadata.namespace).join("syncs");
-    syncs.join(&metadata.name)
 }
 
 impl HubStateStore {

@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use federate_engine::actions::ApplySet;
+use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
 use serde_json::Value;
 
 use super::client::not_served;
 use super::{Error, HubClient, InvalidSync, Tenancy, load_object};
-use crate::supervisor::LoopEvent;
+use crate::events::LoopEvent;
 use crate::sync_files::ValidSync;
 
 /// The pause after a failure; it doubles.
@@ -71,11 +72,10 @@ impl SyncObjects {
 
     /// The Sync that has an `ApplySet`, by its id.
     pub fn sync_of(&self, set: &str) -> Option<String> {
-        let has_it = |loaded: &ValidSync| {
+        let found = self.load_all().into_iter().flatten().find(|loaded| {
             let (namespace, name) = loaded.sync.apply_set();
             ApplySet { namespace, name }.compute_id() == set
-        };
-        let found = self.load_all().into_iter().flatten().find(has_it);
+        });
         found.map(|loaded| loaded.sync.metadata.full_name())
     }
 
@@ -165,6 +165,6 @@ impl SyncObjects {
 }
 
 fn full_name(object: &Value) -> String {
-    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
-    format!("{}/{}", text("namespace"), text("name"))
+    let metadata = &object["metadata"];
+    format!("{}/{}", field_text(metadata, "namespace"), field_text(metadata, "name"))
 }

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
-use federate_session::Session;
 use federate_sync_api::inventory::AppliedCluster;
 
 use crate::environment::Environment;
@@ -16,10 +14,17 @@ use crate::member_clusters::{ComparedClusters, MemberClusters};
 use crate::outcome::SyncOutcome;
 use crate::page::count_clusters;
 use crate::plan::changes::RenderedObjects;
-use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, SessionCache};
+use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, RevisionSession, SessionCache};
 use crate::reconciliation::{ReconcileError, Reconciliation, unchanged_outcome};
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
+
+/// What is compared; `None` for all.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ComparisonScope<'c> {
+    pub(crate) clusters: Option<&'c BTreeSet<String>>,
+    pub(crate) objects: Option<&'c BTreeSet<ObjectRef>>,
+}
 
 /// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
 /// what drifted in all clusters; `None` if nothing was carried out that is still in memory.
@@ -35,7 +40,7 @@ pub(crate) fn compare_due_clusters(
         return None;
     }
     let current = cache.current_session()?;
-    let rendered = RenderedObjects::from_session(current.session);
+    let rendered = RenderedObjects::from_session(current.revision.session);
     let staged = state.record.rollout.is_some() || !state.record.policies.is_empty();
     let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
     for (cluster, objects) in due {
@@ -46,10 +51,10 @@ pub(crate) fn compare_due_clusters(
     }
     let mut compared = ComparedClusters::new();
     for (objects, clusters) in &groups {
-        let known = (&mut *current.formers, &mut *current.clusters);
-        let which = (Some(clusters), objects.as_ref());
+        let scope = ComparisonScope { clusters: Some(clusters), objects: objects.as_ref() };
         // A cluster that fails is retried by the next round, which says so.
-        let found = round.compare_revisions(state, (current.session, current.repo), known, which);
+        let found =
+            round.compare_revisions(state, current.revision, current.formers, current.clusters, scope);
         compared.extend(found.unwrap_or_default());
     }
     let drift = round.describe_drift(state, cache);
@@ -121,13 +126,13 @@ impl Reconciliation<'_> {
         sessions: &mut SessionCache,
         only: Option<&BTreeSet<String>>,
     ) {
-        if let Some(CurrentSession { session, repo, clusters, formers }) = sessions.current_session() {
-            return self.compare_applied(state, (session, repo), (formers, clusters), only);
+        if let Some(CurrentSession { revision, clusters, formers }) = sessions.current_session() {
+            return self.compare_applied(state, revision, formers, clusters, only);
         }
         let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
         if let Some((session, repo)) = sessions.formers.remove(&tip) {
-            let known = (&mut sessions.formers, &mut sessions.clusters);
-            self.compare_applied(state, (&session, repo.as_ref()), known, only);
+            let revision = RevisionSession { session: &session, repo: repo.as_ref() };
+            self.compare_applied(state, revision, &mut sessions.formers, &mut sessions.clusters, only);
             sessions.formers.insert(tip, (session, repo));
         }
     }
@@ -137,8 +142,9 @@ impl Reconciliation<'_> {
     fn compare_applied(
         &self,
         state: &mut SyncState<'_>,
-        current: (&Session, Option<&RepoRef>),
-        (formers, tracker): (&mut FormerSessions, &mut ClusterTracker),
+        current: RevisionSession<'_>,
+        formers: &mut FormerSessions,
+        tracker: &mut ClusterTracker,
         only: Option<&BTreeSet<String>>,
     ) {
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
@@ -146,12 +152,12 @@ impl Reconciliation<'_> {
         let applied = state.record.status.inventory.as_ref().filter(|_| self.spec.apply.is_some());
         let applied: Option<BTreeSet<String>> =
             applied.map(|inventory| inventory.present_clusters().map(|one| one.name.clone()).collect());
-        let names = selected_names(self.spec, current.0).filter(|name| {
+        let names = selected_names(self.spec, current.session).filter(|name| {
             !pending.contains(*name)
                 && only.is_none_or(|only| only.contains(*name))
                 && applied.as_ref().is_none_or(|applied| applied.contains(*name))
         });
-        let members = self.member_clusters(current.0, current.1.cloned(), state);
+        let members = self.member_clusters(current.session, current.repo.cloned(), state);
         let open = if only.is_none() {
             let (open, watched) = tracker.take_open(names);
             members.check_reachability(&watched, tracker);
@@ -160,7 +166,8 @@ impl Reconciliation<'_> {
             names.map(str::to_owned).collect()
         };
         // Clusters that fail are in the tracker.
-        let _ = self.compare_revisions(state, current, (formers, &mut *tracker), (Some(&open), None));
+        let scope = ComparisonScope { clusters: Some(&open), objects: None };
+        let _ = self.compare_revisions(state, current, formers, tracker, scope);
         let _ = members.update_status(tracker, &mut state.record.status);
     }
 
@@ -188,10 +195,10 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        current: (&Session, Option<&RepoRef>),
+        current: RevisionSession<'_>,
     ) {
         if self.looks_for_drift() && sessions.clusters.take_comparison_due(self.spec.interval.0) {
-            self.compare_applied(state, current, (&mut sessions.formers, &mut sessions.clusters), None);
+            self.compare_applied(state, current, &mut sessions.formers, &mut sessions.clusters, None);
         }
     }
 
@@ -212,8 +219,8 @@ impl Reconciliation<'_> {
         let members = self.member_clusters(&session, repo.clone(), state);
         sessions.clusters.take_comparison_due(Duration::ZERO);
         let (open, compared) = members.drift_in_turn(&mut sessions.clusters, &mut state.record.status);
-        let known = (&mut sessions.formers, &mut sessions.clusters);
-        let compared = compared.and(self.compare_policies(state, known, Some(&open)));
+        let (formers, clusters) = (&mut sessions.formers, &mut sessions.clusters);
+        let compared = compared.and(self.compare_policies(state, formers, clusters, Some(&open)));
         sessions.put_accepted(opened, session, repo);
         compared?;
         Ok(unchanged_outcome(state))

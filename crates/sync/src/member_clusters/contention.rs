@@ -53,10 +53,10 @@ impl ContentionTracker {
             let end = object.hold.as_ref().map_or(object.last, |(until, _)| *until);
             now.saturating_duration_since(end) < CONTENTION_EXPIRY
         });
-        let done = |action: &&Action| {
-            action.outcome == ActionOutcome::Done && action.action != ActionKind::Unchanged
-        };
-        for action in actions.iter().filter(done) {
+        for action in actions
+            .iter()
+            .filter(|action| action.outcome == ActionOutcome::Done && action.action != ActionKind::Unchanged)
+        {
             self.note_correction(action, max_hold, now);
         }
     }

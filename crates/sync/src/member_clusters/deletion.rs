@@ -12,6 +12,7 @@ use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::member_clusters::DeletionResult;
 use crate::member_clusters::selection::selected_clusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::SyncOutcome;
@@ -31,8 +32,11 @@ const CONFIG_FILE: &str = "federate.yaml";
 
 impl Source for RecordedClusters {
     fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
-        let file = |name: &str| TreeEntry { name: name.to_owned(), kind: EntryKind::File };
-        Ok(if folder.is_empty() { vec![file(CLUSTERS_FILE), file(CONFIG_FILE)] } else { Vec::new() })
+        if !folder.is_empty() {
+            return Ok(Vec::new());
+        }
+        let files = [CLUSTERS_FILE, CONFIG_FILE];
+        Ok(files.map(|name| TreeEntry { name: name.to_owned(), kind: EntryKind::File }).into())
     }
 
     fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
@@ -269,13 +273,4 @@ impl Reconciliation<'_> {
         }
         result
     }
-}
-
-/// What became of a deletion.
-#[derive(Debug, Default)]
-pub(crate) struct DeletionResult {
-    /// The clusters in which something is left, and why.
-    pub(crate) failed: Vec<(String, String)>,
-    /// How many objects were asked to go, and may still exist.
-    pub(crate) terminating: usize,
 }

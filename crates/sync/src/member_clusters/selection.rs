@@ -9,9 +9,10 @@ pub(crate) fn selected_clusters<'s>(
     spec: &'s SyncSpec,
     session: &'s Session,
 ) -> impl Iterator<Item = &'s Cluster> {
-    let selects =
-        |cluster: &&Cluster| spec.clusters.as_ref().is_none_or(|some| some.selects_cluster(cluster));
-    session.clusters().iter().filter(selects)
+    session
+        .clusters()
+        .iter()
+        .filter(|cluster| spec.clusters.as_ref().is_none_or(|some| some.selects_cluster(cluster)))
 }
 
 /// The names of the clusters of a session that a Sync works on.

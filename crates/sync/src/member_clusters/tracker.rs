@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_engine::actions::Orphans;
+use federate_sync_api::SyncSpec;
 use federate_sync_api::status::{DriftStatus, OrphanCounts, SyncReason};
 use serde::{Deserialize, Serialize};
 
@@ -86,24 +87,34 @@ impl FailureKind {
     }
 }
 
+/// How long failures of a cluster are waited after.
+#[derive(Clone, Copy)]
+pub(crate) struct RetryPauses {
+    /// After the first failure; each further one takes twice as long.
+    pub(crate) first: Duration,
+    /// At most.
+    pub(crate) max: Duration,
+}
+
+impl RetryPauses {
+    /// Those that a Sync asks for.
+    pub(crate) fn from_spec(spec: &SyncSpec) -> Self {
+        Self { first: spec.retry_interval(), max: spec.interval.0 }
+    }
+}
+
 impl ClusterTracker {
     /// Whether a cluster may be tried now.
     pub(crate) fn is_due(&self, cluster: &str, now: Instant) -> bool {
         self.failing.get(cluster).is_none_or(|failing| failing.due <= now)
     }
 
-    /// Notes whether a cluster fails. The first failure is retried after `retry`, and each further one after twice as
-    /// long, up to `most`.
-    pub(crate) fn record_attempt(
-        &mut self,
-        cluster: &str,
-        cause: Option<FailureCause>,
-        (retry, max_pause): (Duration, Duration),
-    ) {
+    /// Notes whether a cluster fails, and when it is retried.
+    pub(crate) fn record_attempt(&mut self, cluster: &str, cause: Option<FailureCause>, pauses: RetryPauses) {
         let Some(cause) = cause else { return drop(self.failing.remove(cluster)) };
         self.clean.remove(cluster);
         let failures = self.failing.get(cluster).map_or(0, |failing| failing.failures) + 1;
-        let due = Instant::now() + compute_backoff(retry, max_pause, failures);
+        let due = Instant::now() + compute_backoff(pauses.first, pauses.max, failures);
         self.failing.insert(cluster.to_owned(), ClusterFailure { failures, due, cause });
     }
 
@@ -124,10 +135,15 @@ impl ClusterTracker {
         self.orphans.iter().map(|(cluster, orphans)| (cluster, *orphans))
     }
 
+    /// Counts the clusters that fail in one way.
+    pub(crate) fn count_failing(&self, kind: FailureKind) -> usize {
+        self.failing.values().filter(|failing| failing.cause.kind == kind).count()
+    }
+
     /// Counts what is left behind in all clusters.
     pub(crate) fn count_orphans(&self, counts: &mut OrphanCounts) {
-        let sum = |number: fn(&Orphans) -> usize| self.orphans.values().map(number).sum();
-        (counts.objects, counts.apply_sets) = (sum(|of| of.objects), sum(|of| of.apply_sets));
+        counts.objects = self.orphans.values().map(|orphans| orphans.objects).sum();
+        counts.apply_sets = self.orphans.values().map(|orphans| orphans.apply_sets).sum();
     }
 
     /// Notes what drifted in a cluster; `None` if nothing did.
@@ -310,10 +326,14 @@ mod tests {
         let begun = Instant::now();
         assert_eq!(backoffs.due_after(begun), (false, None));
         let cause = || Some(FailureCause { kind: FailureKind::Failed, message: "no".to_owned() });
-        backoffs.record_attempt("m1", cause(), (Duration::ZERO, Duration::ZERO));
+        backoffs.record_attempt("m1", cause(), RetryPauses { first: Duration::ZERO, max: Duration::ZERO });
         let late = Instant::now() + Duration::from_secs(1);
         assert_eq!(backoffs.due_after(late), (true, None), "it was due, and was not tried");
-        backoffs.record_attempt("m2", cause(), (Duration::from_mins(1), Duration::from_mins(1)));
+        backoffs.record_attempt(
+            "m2",
+            cause(),
+            RetryPauses { first: Duration::from_mins(1), max: Duration::from_mins(1) },
+        );
         let (missed, due) = backoffs.due_after(late);
         assert!(missed && due.is_some_and(|due| due > late));
         assert!(!backoffs.due_after(begun).0);
@@ -324,13 +344,13 @@ mod tests {
         let mut backoffs = ClusterTracker::default();
         let now = Instant::now();
         let cause = || Some(FailureCause { kind: FailureKind::Failed, message: "no".to_owned() });
-        let times = (Duration::from_secs(10), Duration::from_mins(1));
-        backoffs.record_attempt("m1", cause(), times);
+        let pauses = RetryPauses { first: Duration::from_secs(10), max: Duration::from_mins(1) };
+        backoffs.record_attempt("m1", cause(), pauses);
         assert!(!backoffs.is_due("m1", now) && backoffs.is_due("m2", now));
         assert!(backoffs.is_due("m1", now + Duration::from_secs(11)));
-        backoffs.record_attempt("m1", cause(), times);
+        backoffs.record_attempt("m1", cause(), pauses);
         assert!(!backoffs.is_due("m1", now + Duration::from_secs(19)));
-        backoffs.record_attempt("m1", None, times);
+        backoffs.record_attempt("m1", None, pauses);
         assert!(backoffs.is_due("m1", now) && backoffs.next_due().is_none());
     }
 

@@ -67,10 +67,8 @@ impl MemberWatches {
         env: &Environment<'_>,
     ) -> bool {
         let (set, watched) = (loaded.sync.apply_set(), watched_objects(&loaded.sync.spec, session));
-        let same = |now: &CurrentWatch| {
-            now.set == set && now.watched == watched && now.started.elapsed() < MAX_WATCH_AGE
-        };
-        if self.current.as_ref().is_some_and(same) {
+        let current = self.current.as_ref().filter(|now| now.set == set && now.watched == watched);
+        if current.is_some_and(|now| now.started.elapsed() < MAX_WATCH_AGE) {
             return false;
         }
         self.current = None;
@@ -84,16 +82,21 @@ impl MemberWatches {
         };
         let inventory = ApplySet { namespace: set.0.clone(), name: set.1.clone() };
         let (changed, waker) = (self.changed.clone(), self.waker.clone());
-        let note = move |cluster: &ClusterName, object: Option<ObjectRef>| {
-            changed.lock().unwrap_or_else(PoisonError::into_inner).note_change(
-                cluster,
-                object,
-                Instant::now(),
-            );
-            // The thread of the Sync may have ended.
-            waker.send(Wake::Changed);
-        };
-        match MemberWatch::start(&access.access, &inventory, watched.clone(), Arc::new(note)) {
+        let started = MemberWatch::start(
+            &access.access,
+            &inventory,
+            watched.clone(),
+            Arc::new(move |cluster: &ClusterName, object: Option<ObjectRef>| {
+                changed.lock().unwrap_or_else(PoisonError::into_inner).note_change(
+                    cluster,
+                    object,
+                    Instant::now(),
+                );
+                // The thread of the Sync may have ended.
+                waker.send(Wake::Changed);
+            }),
+        );
+        match started {
             Ok(watch) => {
                 self.current = Some(CurrentWatch { set, watched, started: Instant::now(), watch });
             }
@@ -118,10 +121,14 @@ fn watched_objects(spec: &SyncSpec, session: &Session) -> Vec<WatchedObjects> {
     }
     let known: BTreeSet<&ClusterName> =
         selected_clusters(spec, session).map(|cluster| &cluster.name).collect();
-    let one = |(cluster, places): (&ClusterName, Places<'_>)| {
-        // Objects of a place are as good as each other; the first by name would change with each new object.
-        let objects = places.into_values().map(|object| ObjectRef { name: String::new(), ..object.clone() });
-        WatchedObjects { cluster: cluster.clone(), objects: objects.collect() }
-    };
-    objects.into_iter().filter(|(cluster, _)| known.contains(cluster)).map(one).collect()
+    objects
+        .into_iter()
+        .filter(|(cluster, _)| known.contains(cluster))
+        .map(|(cluster, places)| {
+            // Objects of a place are as good as each other; the first by name would change with each new object.
+            let objects =
+                places.into_values().map(|object| ObjectRef { name: String::new(), ..object.clone() });
+            WatchedObjects { cluster: cluster.clone(), objects: objects.collect() }
+        })
+        .collect()
 }

@@ -62,9 +62,14 @@ impl PlannedStatus {
 
     /// The status as a session takes it.
     pub(crate) fn to_stored(&self, dialects: Dialects) -> Result<StoredSnapshot, String> {
-        let object = |body: &Value| Object::from_manifest(body.clone(), "status of the clusters");
-        let captured =
-            SnapshotInput { objects: self.objects.iter().map(object).collect(), ..SnapshotInput::default() };
+        let captured = SnapshotInput {
+            objects: self
+                .objects
+                .iter()
+                .map(|body| Object::from_manifest(body.clone(), "status of the clusters"))
+                .collect(),
+            ..SnapshotInput::default()
+        };
         let stored = StoredSnapshot::from_input(dialects, &captured).map_err(|error| error.to_string())?;
         Ok(StoredSnapshot { kubernetes: self.kubernetes.clone(), ..stored })
     }

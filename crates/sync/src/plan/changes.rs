@@ -7,13 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_dialect::ClusterNames;
-use federate_engine::actions::RepoRef;
 use federate_kubernetes::ObjectRef;
 use federate_session::Session;
-use federate_sync_api::record::SyncRecord;
-use federate_sync_api::stage::SyncStage;
-
-use crate::reconciliation::Reconciliation;
 
 /// More objects than this are not looked at one by one.
 const MAX_CHANGED_OBJECTS: usize = 50;
@@ -76,28 +71,16 @@ impl RenderedObjects {
             return None;
         }
         let namespaces: BTreeSet<_> = some.iter().map(|object| &object.namespace).collect();
-        let decides = |object: &&ObjectRef| {
-            AUTOSCALER_KINDS.contains(&object.kind.as_str()) && namespaces.contains(&object.namespace)
-        };
-        Some(self.objects.keys().filter(decides).chain(some).cloned().collect())
-    }
-}
-
-impl Reconciliation<'_> {
-    /// The objects that a revision changes in clusters that are all at the revision before; `None` if that is to be
-    /// found out by reading them.
-    pub(crate) fn find_changed_objects(
-        &self,
-        rendered: Option<RenderedObjects>,
-        (session, repo): (&Session, Option<&RepoRef>),
-        record: &SyncRecord,
-    ) -> Option<BTreeSet<ObjectRef>> {
-        let former =
-            record.accepted.as_ref().filter(|_| record.stage == SyncStage::Idle)?.repository.as_ref();
-        // What others change meanwhile is found by comparisons.
-        let rest = self.looks_for_drift();
-        let same = former == repo.map(RepoRef::to_string).as_ref();
-        rendered.filter(|_| rest && same)?.changed_objects(&RenderedObjects::from_session(session))
+        Some(
+            self.objects
+                .keys()
+                .filter(|object| {
+                    AUTOSCALER_KINDS.contains(&object.kind.as_str()) && namespaces.contains(&object.namespace)
+                })
+                .chain(some)
+                .cloned()
+                .collect(),
+        )
     }
 }
 

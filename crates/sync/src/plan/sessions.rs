@@ -21,9 +21,9 @@ use federate_sync_api::status::SyncReason;
 
 use crate::environment::Environment;
 use crate::member_clusters::tracker::ClusterTracker;
-use crate::observe::InventoryStatus;
+use crate::observe::inventory_status::InventoryStatus;
+use crate::outcome::ReconcileError;
 use crate::plan::changes::RenderedObjects;
-use crate::reconciliation::ReconcileError;
 
 /// A source that can be read.
 pub(crate) enum Checkout {
@@ -31,6 +31,17 @@ pub(crate) enum Checkout {
     Folder(WorkTree, Option<GitLocation>, String),
     /// A commit.
     Revision(Box<GitRevision>),
+}
+
+/// A source at the revision that it has now.
+pub(crate) struct SourceState {
+    pub(crate) checkout: Checkout,
+    /// The commit, the tag object, or the digest of a folder.
+    pub(crate) tip: String,
+    /// Where the branches are that are committed to, if that is known.
+    pub(crate) branches: Option<BTreeMap<String, String>>,
+    /// The revision, as it is shown to people.
+    pub(crate) name: String,
 }
 
 /// What the session of a Sync was read from.
@@ -62,13 +73,19 @@ pub struct SessionCache {
     pub(crate) resume: Option<Instant>,
 }
 
+/// A revision that is open: the session over it, and where its files are from.
+#[derive(Clone, Copy)]
+pub(crate) struct RevisionSession<'s> {
+    pub(crate) session: &'s Session,
+    pub(crate) repo: Option<&'s RepoRef>,
+}
+
 /// Sessions over former revisions.
 pub(crate) type FormerSessions = BTreeMap<String, (Session, Option<RepoRef>)>;
 
 /// What was carried out last, with all that is known of clusters.
 pub(crate) struct CurrentSession<'c> {
-    pub(crate) session: &'c Session,
-    pub(crate) repo: Option<&'c RepoRef>,
+    pub(crate) revision: RevisionSession<'c>,
     pub(crate) clusters: &'c mut ClusterTracker,
     pub(crate) formers: &'c mut FormerSessions,
 }
@@ -193,17 +210,16 @@ impl SessionCache {
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
     pub(crate) fn take_session(&mut self, opened: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
-        let (common, version) = (self.session_options(), opened.version());
-        let (snapshot, lost) =
-            self.observed.as_ref().map(|observed| (observed.stored.clone(), observed.lost.clone())).unzip();
-        let options = |previous| {
-            let (snapshot, lost) = (snapshot.clone(), lost.clone().flatten());
-            SessionOptions { previous, snapshot, lost, ..common.clone() }
+        let version = opened.version();
+        let options = SessionOptions {
+            snapshot: self.observed.as_ref().map(|observed| observed.stored.clone()),
+            lost: self.observed.as_ref().and_then(|observed| observed.lost.clone()),
+            ..self.session_options()
         };
         let inventory = self.inventory_digest().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
         let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
-            return Session::open(opened.as_source(), options(previous));
+            return Session::open(opened.as_source(), SessionOptions { previous, ..options });
         };
         if before == version {
             session.remember_plan(previous);
@@ -211,7 +227,7 @@ impl SessionCache {
         }
         // The commit before may be gone with the cache that held it.
         let Some(changed) = changed_files(&before, &version, opened.location()) else {
-            return Session::open(opened.as_source(), options(previous));
+            return Session::open(opened.as_source(), SessionOptions { previous, ..options });
         };
         let rendered = accepted.then(|| RenderedObjects::from_session(&session));
         session.remember_plan(previous);
@@ -277,8 +293,7 @@ impl SessionCache {
     pub(crate) fn current_session(&mut self) -> Option<CurrentSession<'_>> {
         let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
         Some(CurrentSession {
-            session: &cached.session,
-            repo: cached.repo.as_ref(),
+            revision: RevisionSession { session: &cached.session, repo: cached.repo.as_ref() },
             clusters: &mut self.clusters,
             formers: &mut self.formers,
         })

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{ClusterRollout, Plan, PolicyResources, PolicyRollout, PolicyRollouts};
-use federate_engine::actions::{Action, ActionKind, ActionOutcome, Actions};
+use federate_engine::actions::{ActionKind, ActionOutcome, Actions};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_session::{AwaitingObjects, Session};
 use federate_sync_api::record::compute_digest;
@@ -50,12 +50,14 @@ pub(crate) fn group_by_revision(
             }
         }
     }
-    let group = |((key, revision), clusters): ((&String, &String), _)| {
-        let objects = policies.get(key).and_then(|rollout| rollout.objects.get(revision));
-        let objects = objects.into_iter().flatten().cloned().collect();
-        RevisionGroup { policy: key.clone(), revision: revision.clone(), clusters, objects }
-    };
-    groups.into_iter().map(group).collect()
+    groups
+        .into_iter()
+        .map(|((key, revision), clusters)| {
+            let objects = policies.get(key).and_then(|rollout| rollout.objects.get(revision));
+            let objects = objects.into_iter().flatten().cloned().collect();
+            RevisionGroup { policy: key.clone(), revision: revision.clone(), clusters, objects }
+        })
+        .collect()
 }
 
 /// Notes what became of resources that were released, in each cluster in which something was done. `sent` are the objects
@@ -93,13 +95,13 @@ pub(crate) fn note_results(
                 };
                 is_wrong && objects.contains(&action.object)
             });
-            let why = |action: &Action| {
-                let why = action.error.as_ref().or(action.reason.as_ref());
-                format!("{}: {}", action.object, why.map_or("not tried", String::as_str))
-            };
             let unhealthy = wrong.clone().all(|action| action.unhealthy);
-            let failed =
-                report.error.clone().or_else(|| wrong.clone().find(|action| !action.unhealthy).map(why));
+            let failed = report.error.clone().or_else(|| {
+                wrong.clone().find(|action| !action.unhealthy).map(|action| {
+                    let why = action.error.as_ref().or(action.reason.as_ref());
+                    format!("{}: {}", action.object, why.map_or("not tried", String::as_str))
+                })
+            });
             let is_done = failed.is_none() && wrong.next().is_none();
             let Some(cluster) = rollout.clusters.get_mut(&name) else { continue };
             let before = cluster.clone();
@@ -159,14 +161,13 @@ pub(crate) fn awaiting_objects(session: &Session, policies: &PolicyRollouts, tip
     if policies.is_empty() {
         return awaiting;
     }
-    let waits = |cluster: Option<&ClusterRollout>| {
-        cluster.is_none_or(|cluster| !cluster.leaving && cluster.revision != tip)
-    };
     for row in &session.plan().placements {
         let Some(dialect) = session.dialects().get(&row.dialect) else { continue };
         for sender in dialect.policies_of(row) {
             let Some(rollout) = policies.get(&sender.policy.to_string()) else { continue };
-            let clusters = sender.clusters.into_iter().filter(|name| waits(rollout.clusters.get(name)));
+            let clusters = sender.clusters.into_iter().filter(|name| {
+                rollout.clusters.get(name).is_none_or(|cluster| awaits_revision(cluster, tip))
+            });
             let clusters: Vec<ClusterName> = clusters.collect();
             if !clusters.is_empty() {
                 awaiting.entry(row.object.clone()).or_default().extend(clusters);
@@ -174,13 +175,23 @@ pub(crate) fn awaiting_objects(session: &Session, policies: &PolicyRollouts, tip
         }
     }
     for rollout in policies.values() {
-        for (name, cluster) in rollout.clusters.iter().filter(|(_, cluster)| waits(Some(cluster))) {
+        for (name, cluster) in rollout.clusters.iter().filter(|(_, cluster)| awaits_revision(cluster, tip)) {
             for object in rollout.objects.get(&cluster.revision).into_iter().flatten() {
                 awaiting.entry(object.clone()).or_default().insert(name.clone());
             }
         }
     }
     awaiting
+}
+
+fn awaits_revision(cluster: &ClusterRollout, tip: &str) -> bool {
+    !cluster.leaving && cluster.revision != tip
+}
+
+fn short_digest<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> String {
+    let mut digest = compute_digest(texts);
+    digest.truncate(DIGEST_LENGTH);
+    digest
 }
 
 /// The digests of what a session renders for policies.
@@ -209,18 +220,13 @@ pub(crate) fn digest_resources(
             }
         }
     }
-    let short = |texts: &mut dyn Iterator<Item = &[u8]>| {
-        let mut all = compute_digest(texts);
-        all.truncate(DIGEST_LENGTH);
-        all
-    };
     let resources = parts.into_iter().map(|(key, clusters)| {
         let clusters: BTreeMap<ClusterName, String> = clusters
             .into_iter()
-            .map(|(name, texts)| (name, short(&mut texts.iter().map(String::as_bytes))))
+            .map(|(name, texts)| (name, short_digest(texts.iter().map(String::as_bytes))))
             .collect();
         let pairs = clusters.iter().flat_map(|(name, digest)| [name.as_bytes(), digest.as_bytes()]);
-        let digest = short(&mut pairs.into_iter());
+        let digest = short_digest(pairs);
         (key, PolicyResources { digest, clusters })
     });
     resources.collect()

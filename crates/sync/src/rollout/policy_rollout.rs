@@ -24,12 +24,12 @@ use super::policies::{
     PlannedPolicy, digest_resources, group_by_policy, group_by_revision, note_results, objects_by_policy,
     open_clusters,
 };
-use super::staged_rollout::{HEALTH_CHECK_PAUSE, HEALTH_CHECK_TIMEOUT};
-use crate::member_clusters::MemberClusters;
+use super::staged_rollout::HEALTH_CHECK_PAUSE;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{ClusterTracker, format_count};
+use crate::member_clusters::{HEALTH_CHECK_TIMEOUT, MemberClusters};
 use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{FormerSessions, SessionCache};
+use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::state::SyncState;
 
@@ -79,7 +79,8 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         session: &Session,
-        (kept, former): (Option<&Plan>, Option<&str>),
+        kept: Option<&Plan>,
+        former: Option<&str>,
         tip: &str,
     ) {
         let Some((_, driver)) = self.by_policies() else { return state.record.policies.clear() };
@@ -135,13 +136,14 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        (session, repo, changed): (&Session, Option<RepoRef>, Option<&BTreeSet<ObjectRef>>),
-        (tip, name): (&str, &str),
+        RevisionSession { session, repo }: RevisionSession<'_>,
+        changed: Option<&BTreeSet<ObjectRef>>,
+        SourceState { tip, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         let Some((apply, driver)) = self.by_policies() else {
             return Ok(SyncOutcome::for_success("there is nothing to roll out"));
         };
-        let target = &PolicyRolloutTarget { apply, session, repo, tip, name, changed };
+        let target = &PolicyRolloutTarget { apply, session, repo: repo.cloned(), tip, name, changed };
         let resources = digest_resources(target.session, &state.record.policies);
         let planned = group_by_policy(target.session, target.session.plan());
         let begun = Instant::now();
@@ -216,9 +218,12 @@ impl Reconciliation<'_> {
     ) -> Result<bool, ReconcileError> {
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
         let is_first = pending.is_none();
-        let all = || selected_names(self.spec, target.session).map(str::to_owned).collect();
         let open = open_clusters(&state.record.policies);
-        let clusters: BTreeSet<String> = pending.unwrap_or_else(all).union(&open).cloned().collect();
+        let clusters: BTreeSet<String> = pending
+            .unwrap_or_else(|| selected_names(self.spec, target.session).map(str::to_owned).collect())
+            .union(&open)
+            .cloned()
+            .collect();
         let now = Instant::now();
         if !clusters.iter().any(|name| sessions.clusters.is_due(name, now)) {
             return Ok(false);
@@ -226,7 +231,7 @@ impl Reconciliation<'_> {
         self.must_lead()?;
         // Clusters that have failed may lack more.
         let target = &PolicyRolloutTarget { changed: target.changed.filter(|_| is_first), ..target.clone() };
-        let changed = self.send_to(state, sessions, target, (&clusters, &open))?;
+        let changed = self.send_to(state, sessions, target, &clusters, &open)?;
         // What was released becomes healthy in its own time.
         for name in &open {
             if sessions.clusters.is_unhealthy(name) {
@@ -249,7 +254,8 @@ impl Reconciliation<'_> {
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         target: &PolicyRolloutTarget<'_>,
-        (clusters, open): (&BTreeSet<String>, &BTreeSet<String>),
+        clusters: &BTreeSet<String>,
+        open: &BTreeSet<String>,
     ) -> Result<bool, ReconcileError> {
         let mut changed = self.send_formers(state, sessions, target)?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
@@ -285,9 +291,10 @@ impl Reconciliation<'_> {
         sessions: &mut SessionCache,
         target: &PolicyRolloutTarget<'_>,
     ) -> Result<bool, ReconcileError> {
-        let is_open = |cluster: &ClusterRollout| cluster.is_open() && !cluster.leaving;
         let mut changed = false;
-        for group in group_by_revision(&state.record.policies, target.tip, is_open) {
+        for group in group_by_revision(&state.record.policies, target.tip, |cluster| {
+            cluster.is_open() && !cluster.leaving
+        }) {
             self.open_former(state, &mut sessions.formers, &group.revision)?;
             let Some((session, repo)) = sessions.formers.get(&group.revision) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
@@ -315,14 +322,16 @@ impl Reconciliation<'_> {
         target: &PolicyRolloutTarget<'_>,
         steps: &[RolloutStep],
     ) -> Result<SyncOutcome, ReconcileError> {
-        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+        self.compare_in_turn(
+            state,
+            sessions,
+            RevisionSession { session: target.session, repo: target.repo.as_ref() },
+        );
         let members = self.member_clusters(target.session, target.repo.clone(), state);
         let ended = members.update_status(&sessions.clusters, &mut state.record.status);
-        let shown =
-            |step: &&RolloutStep| !matches!(step.progress, RolloutProgress::Done | RolloutProgress::Idle);
         let first = steps
             .iter()
-            .filter(shown)
+            .filter(|step| !matches!(step.progress, RolloutProgress::Done | RolloutProgress::Idle))
             .max_by_key(|step| matches!(step.progress, RolloutProgress::Approval(_)));
         state.record.status.rollout = first.map(|step| RolloutStatus {
             revision: step.revision.clone(),
@@ -334,7 +343,14 @@ impl Reconciliation<'_> {
                 _ => None,
             },
         });
-        let said = |step: &RolloutStep| match &step.progress {
+        if let Some(halted) = steps.iter().find(|step| step.progress == RolloutProgress::Halted) {
+            return Err(ReconcileError::new(
+                SyncReason::RolloutHalted,
+                format!("the rollout is halted: {}", halted.message),
+            ));
+        }
+        ended?;
+        let messages: Vec<String> = steps.iter().filter_map(|step| match &step.progress {
             RolloutProgress::Done => None,
             RolloutProgress::Approval(token) => {
                 let name = &self.loaded.sync.metadata.name;
@@ -344,15 +360,7 @@ impl Reconciliation<'_> {
                 ))
             }
             _ => Some(step.message.clone()),
-        };
-        if let Some(halted) = steps.iter().find(|step| step.progress == RolloutProgress::Halted) {
-            return Err(ReconcileError::new(
-                SyncReason::RolloutHalted,
-                format!("the rollout is halted: {}", halted.message),
-            ));
-        }
-        ended?;
-        let messages: Vec<String> = steps.iter().filter_map(said).collect();
+        }).collect();
         if first.is_none() {
             let clusters = format_count(selected_names(self.spec, target.session).count(), "cluster");
             let all = [vec![format!("applied {} to {clusters}", target.name)], messages].concat();
@@ -379,7 +387,8 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_policies(
         &self,
         state: &mut SyncState<'_>,
-        (formers, backoffs): (&mut FormerSessions, &mut ClusterTracker),
+        formers: &mut FormerSessions,
+        backoffs: &mut ClusterTracker,
         only: Option<&BTreeSet<String>>,
     ) -> Result<(), ReconcileError> {
         let Some(tip) = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()) else {

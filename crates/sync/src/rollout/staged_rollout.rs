@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use federate_dialect::stages::UpdateStage;
 use federate_engine::actions::RepoRef;
-use federate_kubernetes::{Cluster, ObjectRef};
+use federate_kubernetes::Cluster;
 use federate_session::Session;
 use federate_sync_api::ApplySpec;
 use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};
@@ -15,18 +15,16 @@ use federate_sync_api::stage::{RoundEvent, StageInputs};
 use federate_sync_api::status::{RolloutStatus, SyncReason};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::member_clusters::comparison::ComparisonScope;
 use crate::member_clusters::selection::{selected_clusters, selected_names};
 use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
-use crate::member_clusters::{ComparedClusters, MemberClusters};
+use crate::member_clusters::{ComparedClusters, HEALTH_CHECK_TIMEOUT, MemberClusters};
 use crate::outcome::SyncOutcome;
 use crate::page::count_clusters;
-use crate::plan::sessions::{FormerSessions, SessionCache};
+use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation, RenderedRevision};
-use crate::source::poll::SourceState;
 use crate::state::SyncState;
 
-/// How long one look at the health of clusters takes at most.
-pub(crate) const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause between two looks.
 pub(crate) const HEALTH_CHECK_PAUSE: Duration = Duration::from_secs(2);
 
@@ -42,28 +40,34 @@ pub(crate) struct RolloutTarget<'t> {
     progress: RolloutState,
 }
 
+impl RolloutTarget<'_> {
+    fn revision(&self) -> RevisionSession<'_> {
+        RevisionSession { session: self.session, repo: self.repo.as_ref() }
+    }
+}
+
 impl Reconciliation<'_> {
     /// What is rolled out: the stages with their clusters, and how far it is.
     fn find_target<'t>(
         &'t self,
         state: &mut SyncState<'_>,
-        (session, repo): (&'t Session, Option<RepoRef>),
+        revision: RevisionSession<'t>,
         name: &'t str,
     ) -> Result<RolloutTarget<'t>, ReconcileError> {
-        let invalid = |why: String| ReconcileError::new(SyncReason::BuildFailed, format!("rollout: {why}"));
         let Some((rollout, apply)) = self.staged_rollout() else {
-            return Err(invalid("the Sync has no stages".to_owned()));
+            return Err(invalid_rollout("the Sync has no stages"));
         };
-        let rollout = rollout.resolve_stages(session.repo()).map_err(invalid)?;
+        let rollout = rollout.resolve_stages(revision.session.repo()).map_err(|why| invalid_rollout(&why))?;
+        let RevisionSession { session, repo } = revision;
         let clusters: Vec<&Cluster> = selected_clusters(self.spec, session).collect();
-        let stages = rollout.clusters_by_stage(&clusters).map_err(|why| invalid(why.to_string()))?;
+        let stages = rollout.clusters_by_stage(&clusters).map_err(|why| invalid_rollout(&why.to_string()))?;
         let known: BTreeSet<&str> = clusters.iter().map(|cluster| cluster.name.as_ref()).collect();
         state.record.clusters.retain(|name, _| known.contains(name.as_str()));
         for name in known {
             state.record.clusters.entry(name.to_owned()).or_default();
         }
         let progress = state.record.rollout.clone().unwrap_or_default();
-        Ok(RolloutTarget { rollout, stages, apply, session, repo, name, progress })
+        Ok(RolloutTarget { rollout, stages, apply, session, repo: repo.cloned(), name, progress })
     }
 
     /// Takes as many steps of the rollout as can be taken now.
@@ -71,7 +75,7 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        revision: (&Session, Option<RepoRef>),
+        revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let target = &self.find_target(state, revision, name)?;
@@ -81,7 +85,8 @@ impl Reconciliation<'_> {
         loop {
             let (mut next, mut clusters) = (progress.clone(), state.record.clusters.clone());
             let step = next.advance_rollout(
-                (&target.rollout, &target.stages),
+                &target.rollout,
+                &target.stages,
                 &mut clusters,
                 &approvals,
                 Timestamp::now(),
@@ -92,7 +97,7 @@ impl Reconciliation<'_> {
             {
                 // The next round finds out why, and goes on if it may.
                 sessions.resume = Some(Instant::now());
-                return Ok(self.pending_outcome(state, sessions, target, (stage, None), ""));
+                return Ok(self.pending_outcome(state, sessions, target, stage, None, ""));
             }
             (progress, state.record.clusters) = (next, clusters);
             state.record.rollout = Some(progress.clone());
@@ -114,7 +119,7 @@ impl Reconciliation<'_> {
                     if !healthy {
                         sessions.resume = Some(Instant::now() + HEALTH_CHECK_PAUSE);
                         let what = describe_unhealthy(&state.record.clusters);
-                        return Ok(self.pending_outcome(state, sessions, target, (&stage, None), &what));
+                        return Ok(self.pending_outcome(state, sessions, target, &stage, None, &what));
                     }
                 }
                 NextRolloutStep::Approval { stage, token } => {
@@ -122,13 +127,13 @@ impl Reconciliation<'_> {
                     let what = format!(
                         " waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
                     );
-                    return Ok(self.pending_outcome(state, sessions, target, (&stage, Some(token)), &what));
+                    return Ok(self.pending_outcome(state, sessions, target, &stage, Some(token), &what));
                 }
                 NextRolloutStep::Until { stage, time } => {
                     let wait = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
                     sessions.resume = Some(Instant::now() + wait);
                     let what = format!(" waits until {time:.0}");
-                    return Ok(self.pending_outcome(state, sessions, target, (&stage, None), &what));
+                    return Ok(self.pending_outcome(state, sessions, target, &stage, None, &what));
                 }
             }
         }
@@ -152,7 +157,7 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        revision: (&Session, Option<RepoRef>),
+        revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let target = self.find_target(state, revision, name)?;
@@ -168,7 +173,8 @@ impl Reconciliation<'_> {
             state,
             sessions,
             &target,
-            (&stage, None),
+            &stage,
+            None,
             &format!(" {}", self.describe_wait()),
         ))
     }
@@ -217,10 +223,11 @@ impl Reconciliation<'_> {
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         target: &RolloutTarget<'_>,
-        (stage, approval): (&str, Option<String>),
+        stage: &str,
+        approval: Option<String>,
         what: &str,
     ) -> SyncOutcome {
-        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+        self.compare_in_turn(state, sessions, target.revision());
         let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
         let updated = clusters.values().filter(|cluster| cluster.revision.as_ref() == revision).count();
         state.record.status.rollout = Some(RolloutStatus {
@@ -250,7 +257,8 @@ impl Reconciliation<'_> {
             None => self.accepted_session(state, sessions, opened)?,
         };
         let repo = self.find_repo(opened);
-        let ended = self.abort_rollout(state, sessions, (&session, repo.clone()), name);
+        let revision = RevisionSession { session: &session, repo: repo.as_ref() };
+        let ended = self.abort_rollout(state, sessions, revision, name);
         sessions.put_accepted(opened, session, repo);
         ended
     }
@@ -259,7 +267,7 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        revision: (&Session, Option<RepoRef>),
+        revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let mut target = self.find_target(state, revision, name)?;
@@ -304,7 +312,7 @@ impl Reconciliation<'_> {
         }
         state.record.status.rollout = None;
         check_not_halted(&state.record.clusters, "abort", target.name)?;
-        self.compare_in_turn(state, sessions, (target.session, target.repo.as_ref()));
+        self.compare_in_turn(state, sessions, target.revision());
         let message = format!(
             "the rollout of {} was aborted, and clusters are at their former revisions: push another revision",
             target.name
@@ -316,14 +324,15 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_revisions(
         &self,
         state: &mut SyncState<'_>,
-        (session, repo): (&Session, Option<&RepoRef>),
-        (formers, backoffs): (&mut FormerSessions, &mut ClusterTracker),
-        (only, objects): (Option<&BTreeSet<String>>, Option<&BTreeSet<ObjectRef>>),
+        RevisionSession { session, repo }: RevisionSession<'_>,
+        formers: &mut FormerSessions,
+        backoffs: &mut ClusterTracker,
+        scope: ComparisonScope<'_>,
     ) -> Result<ComparedClusters, ReconcileError> {
         let mut groups: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
         let target = state.record.rollout.as_ref().map(|progress| progress.target.clone());
         for cluster in selected_names(self.spec, session).map(str::to_owned) {
-            if only.is_some_and(|only| !only.contains(&cluster)) {
+            if scope.clusters.is_some_and(|only| !only.contains(&cluster)) {
                 continue;
             }
             let has = state.record.clusters.get(&cluster).cloned().unwrap_or_default();
@@ -350,17 +359,21 @@ impl Reconciliation<'_> {
                 }
             };
             let members =
-                MemberClusters { only_objects: objects, ..self.member_clusters(session, repo, state) };
+                MemberClusters { only_objects: scope.objects, ..self.member_clusters(session, repo, state) };
             match members.compare_clusters(Some(&clusters), backoffs, &mut state.record.status) {
                 Ok(more) => compared.extend(more),
                 Err(error) => ended = Err(error),
             }
         }
-        if objects.is_none() {
-            ended = ended.and(self.compare_policies(state, (formers, backoffs), only));
+        if scope.objects.is_none() {
+            ended = ended.and(self.compare_policies(state, formers, backoffs, scope.clusters));
         }
         ended.map(|()| compared)
     }
+}
+
+fn invalid_rollout(why: &str) -> ReconcileError {
+    ReconcileError::new(SyncReason::BuildFailed, format!("rollout: {why}"))
 }
 
 /// A message about health of which one look says how long it took. The same state has the same message.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use federate_kubernetes::Cluster;
 use federate_session::Session;
 use federate_sync_api::progress::{ClusterRevision, ClusterRevisions, RolloutState};
 use federate_sync_api::record::AcceptedRevision;
@@ -35,11 +34,11 @@ impl Reconciliation<'_> {
         let done = before.filter(|_| state.record.stage == SyncStage::Idle);
         let is_rendered = done.is_some_and(|before| before.rendering.as_ref() == Some(&rendering));
         // Stages are for revisions: what the status of the clusters moves, happens everywhere at once.
-        let is_there = |cluster: &Cluster| {
+        let is_everywhere = selected_clusters(self.spec, session).all(|cluster| {
             let known = state.record.clusters.get(cluster.name.as_ref());
             known.is_some_and(|known| known.revision.as_deref() == Some(tip) && !known.stale)
-        };
-        if is_rendered || (running.is_none() && selected_clusters(self.spec, session).all(is_there)) {
+        });
+        if is_rendered || (running.is_none() && is_everywhere) {
             return Ok(Some(rendering));
         }
         if let Some(before) = before.filter(|_| running.is_none() && state.record.clusters.is_empty()) {

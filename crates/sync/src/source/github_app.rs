@@ -24,8 +24,8 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::notifications::parse_uri;
 use crate::source::credentials::{SecretData, proxy_address, read_text_key};
+use crate::uri::parse_uri;
 
 /// The API of github.com.
 const GITHUB_API: &str = "https://api.github.com";
@@ -73,9 +73,10 @@ impl InstallationTokens {
         let now = Timestamp::now();
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         // If more is left than a token lasts, the clock was set back.
-        let left = |known: &InstallationToken| known.expires_at.duration_since(now);
-        let valid = known
-            .filter(|known| left(known) > RENEWAL_MARGIN && left(known) <= TOKEN_LIFETIME + RENEWAL_MARGIN);
+        let valid = known.filter(|known| {
+            let left = known.expires_at.duration_since(now);
+            left > RENEWAL_MARGIN && left <= TOKEN_LIFETIME + RENEWAL_MARGIN
+        });
         let token = match valid {
             Some(token) => token,
             None => request_token(keys, proxy, now).await.map_err(|why| format!("the GitHub App: {why}"))?,
@@ -93,15 +94,18 @@ impl InstallationTokens {
     }
 }
 
+fn require_key(keys: &SecretData, key: &str) -> Result<String, String> {
+    read_text_key(keys, key)?.ok_or_else(|| format!("the Secret has no key `{key}`"))
+}
+
 /// Asks GitHub for a token.
 async fn request_token(
     keys: &SecretData,
     proxy: Option<&SecretData>,
     now: Timestamp,
 ) -> Result<InstallationToken, String> {
-    let needed =
-        |key: &str| read_text_key(keys, key)?.ok_or_else(|| format!("the Secret has no key `{key}`"));
-    let (app, installation) = (needed("githubAppID")?, needed("githubAppInstallationID")?);
+    let app = require_key(keys, "githubAppID")?;
+    let installation = require_key(keys, "githubAppInstallationID")?;
     if !installation.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("`githubAppInstallationID` is not a number".to_owned());
     }
@@ -155,13 +159,12 @@ fn build_client(base: &Uri, keys: &SecretData, proxy: Option<&SecretData>) -> Re
 
 /// A JWT of an App.
 fn sign_jwt(app: &str, key: &[u8], now: i64) -> Result<String, String> {
-    let wrong = || "`githubAppPrivateKey` is not an RSA key in PEM".to_owned();
-    let pair = match PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong())? {
-        PrivateKeyDer::Pkcs1(key) => RsaKeyPair::from_der(key.secret_pkcs1_der()),
-        PrivateKeyDer::Pkcs8(key) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()),
-        _ => return Err(wrong()),
+    let pair = match PrivateKeyDer::from_pem_slice(key) {
+        Ok(PrivateKeyDer::Pkcs1(key)) => RsaKeyPair::from_der(key.secret_pkcs1_der()).ok(),
+        Ok(PrivateKeyDer::Pkcs8(key)) => RsaKeyPair::from_pkcs8(key.secret_pkcs8_der()).ok(),
+        _ => None,
     };
-    let pair = pair.map_err(|_| wrong())?;
+    let pair = pair.ok_or("`githubAppPrivateKey` is not an RSA key in PEM")?;
     let header = json!({"alg": "RS256", "typ": "JWT"}).to_string();
     let claims =
         json!({"iat": now - CLOCK_SKEW_SECONDS, "exp": now + JWT_LIFETIME_SECONDS, "iss": app}).to_string();

@@ -1,6 +1,5 @@
 //! The first part of a round: where the source is now, and the revision that was fetched and verified.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +17,7 @@ use federate_sync_api::stage::SyncStage;
 use federate_sync_api::status::SyncReason;
 use federate_sync_api::{SourceRef, SyncSource};
 
-use crate::plan::sessions::{Checkout, FormerSessions, SessionCache};
+use crate::plan::sessions::{Checkout, FormerSessions, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::{
@@ -26,17 +25,6 @@ use crate::source::{
 };
 use crate::state::SyncState;
 use crate::sync_files;
-
-/// A source at the revision that it has now.
-pub(crate) struct SourceState {
-    pub(crate) checkout: Checkout,
-    /// The commit, the tag object, or the digest of a folder.
-    pub(crate) tip: String,
-    /// Where the branches are that are committed to, if that is known.
-    pub(crate) branches: Option<BTreeMap<String, String>>,
-    /// The revision, as it is shown to people.
-    pub(crate) name: String,
-}
 
 impl Reconciliation<'_> {
     /// Polls the source and fetches what is new. `None` if nothing has changed and clusters are not compared.
@@ -176,8 +164,11 @@ impl Reconciliation<'_> {
     /// The keys that the Sync itself names, with how messages name each text.
     fn read_signers(&self) -> Result<Option<SecretData>, ReconcileError> {
         let keys = self.env.services.allowed_signers(self.loaded).map_err(credentials_error)?;
-        let named = |(key, text)| (format!("`{key}` in the Secret of `source.verify`"), text);
-        Ok(keys.map(|keys| keys.into_iter().map(named).collect()))
+        Ok(keys.map(|keys| {
+            keys.into_iter()
+                .map(|(key, text)| (format!("`{key}` in the Secret of `source.verify`"), text))
+                .collect()
+        }))
     }
 
     fn poll_folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<SourceState, ReconcileError> {
@@ -199,11 +190,10 @@ impl Reconciliation<'_> {
         if formers.contains_key(revision) {
             return Ok(());
         }
-        let lost = || {
+        let previous = state.read_former(revision)?.ok_or_else(|| {
             let message = format!("the scheduler's memory of the former revision {revision} is lost");
             ReconcileError::new(SyncReason::StateFailed, message)
-        };
-        let previous = state.read_former(revision)?.ok_or_else(lost)?;
+        })?;
         let opened = self.open_planned(state, revision, previous)?;
         formers.insert(revision.to_owned(), opened);
         Ok(())
@@ -216,10 +206,10 @@ impl Reconciliation<'_> {
         revision: &str,
         previous: Plan,
     ) -> Result<(Session, Option<RepoRef>), ReconcileError> {
-        let lost = || {
-            ReconcileError::new(SyncReason::StateFailed, format!("the former revision {revision} is lost"))
+        let SourceAddress::Git(address) = &self.loaded.address else {
+            let message = format!("the former revision {revision} is lost");
+            return Err(ReconcileError::new(SyncReason::StateFailed, message));
         };
-        let SourceAddress::Git(address) = &self.loaded.address else { return Err(lost()) };
         let cache = state.cache();
         let credentials = self.read_credentials()?;
         let remote = self.build_remote(address, &cache, &credentials);

@@ -22,13 +22,12 @@ enum Identifier {
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> Ordering {
-        let pre = || match (self.pre.is_empty(), other.pre.is_empty()) {
+        self.numbers.cmp(&other.numbers).then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
             (true, true) => Ordering::Equal,
             (true, false) => Ordering::Greater,
             (false, true) => Ordering::Less,
             (false, false) => self.pre.cmp(&other.pre),
-        };
-        self.numbers.cmp(&other.numbers).then_with(pre)
+        })
     }
 }
 
@@ -61,8 +60,7 @@ impl PartialVersion {
             given += 1;
         }
         for part in pre.into_iter().flat_map(|pre| pre.split('.')) {
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-            if part.is_empty() || !part.chars().all(plain) {
+            if part.is_empty() || !part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
                 return None;
             }
             version.pre.push(
@@ -116,27 +114,24 @@ impl VersionRange {
         let all = Self { from: None, before: None, not: None, pre };
         let from = Some(version.clone());
         // The smallest version that is larger.
-        let next = || match given {
-            3 => {
-                let mut next = version.clone();
-                if next.pre.is_empty() {
-                    next.numbers[2] += 1;
-                    next.pre.push(Identifier::Number(0));
-                } else {
-                    next.pre.push(Identifier::Number(0));
-                }
-                Some(next)
+        let next = if given == 3 {
+            let mut next = version.clone();
+            if next.pre.is_empty() {
+                next.numbers[2] += 1;
             }
-            _ => partial.first_after(given),
+            next.pre.push(Identifier::Number(0));
+            Some(next)
+        } else {
+            partial.first_after(given)
         };
         Some(match operator {
             ">=" => Self { from, ..all },
             "<" => Self { before: from, ..all },
             ">" if given == 0 => Self { before: Some(Version { numbers: [0; 3], pre: Vec::new() }), ..all },
-            ">" => Self { from: next(), ..all },
-            "<=" => Self { before: next(), ..all },
+            ">" => Self { from: next, ..all },
+            "<=" => Self { before: next, ..all },
             "!=" if given == 3 => Self { not: from, ..all },
-            "" | "=" => Self { from, before: next(), ..all },
+            "" | "=" => Self { from, before: next, ..all },
             "~" => Self { from, before: partial.first_after(given.min(2)), ..all },
             "^" => {
                 let first = version.numbers.iter().take(given).position(|number| *number > 0);
@@ -159,15 +154,15 @@ impl VersionConstraint {
 
     /// The newest of some tags that is in the range.
     pub(crate) fn find_newest<'t>(&self, tags: impl Iterator<Item = &'t str>) -> Option<&'t str> {
-        let version = |tag: &'t str| {
+        let versions = tags.filter_map(|tag| {
             let PartialVersion { version, given } =
                 PartialVersion::parse(tag).filter(|partial| partial.given > 0)?;
             (given == 3 || version.pre.is_empty()).then_some((version, tag))
-        };
-        let fits = |(version, _): &(Version, &str)| {
+        });
+        let fitting = versions.filter(|(version, _)| {
             self.0.iter().any(|ranges| ranges.iter().all(|range| range.contains(version)))
-        };
-        tags.filter_map(version).filter(fits).max().map(|(_, tag)| tag)
+        });
+        fitting.max().map(|(_, tag)| tag)
     }
 }
 

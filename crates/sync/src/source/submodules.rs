@@ -47,15 +47,15 @@ impl SourceRemote<'_> {
         let mut open = vec![first];
         while let Some(next) = open.pop() {
             for (path, address) in list_submodules(repository, &next)? {
-                let refuse = |why: String| Error::Submodule { path: path.clone(), why };
                 let Some(commit) = find_gitlink(repository, next.commit, &path) else { continue };
-                let address = resolve_address(&next.address, &address).map_err(refuse)?;
+                let address = resolve_address(&next.address, &address)
+                    .map_err(|why| Error::Submodule { path: path.clone(), why })?;
                 if next.depth == MAX_DEPTH || (!commits.contains(&commit) && commits.len() == MAX_SUBMODULES)
                 {
                     let why = format!(
                         "more than {MAX_SUBMODULES} submodules, or {MAX_DEPTH} in each other, are not read"
                     );
-                    return Err(refuse(why));
+                    return Err(Error::Submodule { path, why });
                 }
                 self.fetch_submodule(repository, &address, commit)?;
                 commits.insert(commit);
@@ -86,23 +86,26 @@ fn list_submodules(
 ) -> Result<BTreeMap<String, String>, Error> {
     let Some(tree) = find_tree(repository, open.commit) else { return Ok(BTreeMap::new()) };
     let Ok(entry) = tree.get_path(Path::new(".gitmodules")) else { return Ok(BTreeMap::new()) };
-    let refuse = |why: &str| Error::Submodule { path: ".gitmodules".to_owned(), why: why.to_owned() };
     let (size, _) = repository
         .odb()
         .and_then(|odb| odb.read_header(entry.id()))
-        .map_err(|error| refuse(error.message()))?;
+        .map_err(|error| unreadable_gitmodules(error.message()))?;
     if size > MAX_GITMODULES_BYTES {
-        return Err(refuse("the file is too large"));
+        return Err(unreadable_gitmodules("the file is too large"));
     }
-    let blob = repository.find_blob(entry.id()).map_err(|error| refuse(error.message()))?;
-    let text = std::str::from_utf8(blob.content()).map_err(|_| refuse("the file is not UTF-8"))?;
+    let blob = repository.find_blob(entry.id()).map_err(|error| unreadable_gitmodules(error.message()))?;
+    let text =
+        std::str::from_utf8(blob.content()).map_err(|_| unreadable_gitmodules("the file is not UTF-8"))?;
     let mut modules = parse_gitmodules(text);
-    let below = |path: &str| {
+    modules.retain(|path, _| {
         open.folder.is_empty()
             || path.strip_prefix(&open.folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    modules.retain(|path, _| below(path));
+    });
     Ok(modules)
+}
+
+fn unreadable_gitmodules(why: &str) -> Error {
+    Error::Submodule { path: ".gitmodules".to_owned(), why: why.to_owned() }
 }
 
 fn find_tree(repository: &Repository, commit: Oid) -> Option<Tree<'_>> {
@@ -164,9 +167,8 @@ fn resolve_address(base: &str, written: &str) -> Result<String, String> {
             }
         },
     };
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-~+".contains(c);
     if path.trim_matches('/').is_empty()
-        || !path.chars().all(plain)
+        || !path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-~+".contains(c))
         || path.split('/').any(|part| part.starts_with('-') || part == "..")
     {
         return Err("its address is not a plain path on the server of the source".to_owned());
@@ -195,13 +197,13 @@ fn split_address(address: &str) -> Option<(&str, &str)> {
 
 /// Whether two servers are the same, whatever credentials the first is named with.
 fn is_same_server(server: &str, other: &str) -> bool {
-    let plain = |server: &str| match server.split_once("://") {
+    match server.split_once("://") {
         Some((scheme, rest)) if scheme != "ssh" => {
-            format!("{scheme}://{}", rest.rsplit_once('@').map_or(rest, |(_, host)| host))
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://{host}").eq_ignore_ascii_case(other)
         }
-        _ => server.to_owned(),
-    };
-    plain(server).eq_ignore_ascii_case(other)
+        _ => server.eq_ignore_ascii_case(other),
+    }
 }
 
 #[cfg(test)]

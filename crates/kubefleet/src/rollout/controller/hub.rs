@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 
 use super::RolloutController;
 use super::memory::{RolloutMemory, RunMemory};
-use crate::NAME;
-use crate::api::{PlacementPolicy, PlacementType};
+use crate::api::{NAME, PlacementPolicy, PlacementType};
 use crate::hub::PARENT_LABEL;
 use crate::hub::snapshot::LATEST_LABEL;
 use crate::rollout::run::HubObjects;

@@ -13,7 +13,7 @@ use super::hub::{approval_token, open_requests};
 use super::memory::{RolloutMemory, RunMemory, fixed_fields};
 use super::report::RunReport;
 use super::{RolloutController, format_cluster_count};
-use crate::NAME;
+use crate::api::NAME;
 use crate::rollout::run::status::RunStatus;
 use crate::rollout::run::{self, HubObjects, RunRequeue, RunWrite};
 use crate::version::{ResourceSnapshots, RunState};

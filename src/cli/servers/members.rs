@@ -1,8 +1,8 @@
 //! The steps of `apply` and `drift` that reach member clusters.
 
 use super::progress;
-use super::{DryRunMode, MemberRun, ServerAccess, print_lines};
 use crate::cli::CommandError;
+use crate::cli::members::{DryRunMode, MemberRun, ServerAccess, print_lines};
 use crate::cli::progress as progress_line;
 use federate_engine::actions::{Actions, ApplySet};
 use federate_live::EarlyReads;
@@ -10,7 +10,7 @@ use federate_session::{Reconciler, ServerOptions, Session, Surveyed};
 
 impl MemberRun<'_> {
     /// Reads what the plan is made from and only the clusters know.
-    pub(super) fn survey_clusters(
+    pub(in crate::cli) fn survey_clusters(
         &self,
         servers: &ServerAccess<'_>,
         session: &mut Session,
@@ -35,7 +35,7 @@ impl MemberRun<'_> {
 
     /// Begins to read the clusters, where nothing else is read first. What keeps them from being read is reported after
     /// errors in the repo.
-    pub(super) fn read_early(
+    pub(in crate::cli) fn read_early(
         &self,
         servers: &ServerAccess<'_>,
         session: &Session,
@@ -49,7 +49,7 @@ impl MemberRun<'_> {
 }
 
 impl ServerAccess<'_> {
-    pub(super) fn reconcile_clusters(
+    pub(in crate::cli) fn reconcile_clusters(
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,

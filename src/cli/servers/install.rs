@@ -5,19 +5,18 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::Value;
 
-use super::exit::CommandError;
-use super::{Exit, print_notice, print_unchanged};
+use crate::cli::{CommandError, Exit, print_notice, print_unchanged};
 use federate_sync::counters::MetricCounters;
 use federate_sync::hub::HubClient;
 
 /// The manifests, in the order in which they are applied.
 const MANIFESTS: [&str; 6] = [
-    include_str!("../../deploy/sync/namespace.yaml"),
-    include_str!("../../deploy/crds/syncs.federate.dev.yaml"),
-    include_str!("../../deploy/sync/rbac.yaml"),
-    include_str!("../../deploy/sync/networkpolicy.yaml"),
-    include_str!("../../deploy/sync/deployment.yaml"),
-    include_str!("../../deploy/sync/pdb.yaml"),
+    include_str!("../../../deploy/sync/namespace.yaml"),
+    include_str!("../../../deploy/crds/syncs.federate.dev.yaml"),
+    include_str!("../../../deploy/sync/rbac.yaml"),
+    include_str!("../../../deploy/sync/networkpolicy.yaml"),
+    include_str!("../../../deploy/sync/deployment.yaml"),
+    include_str!("../../../deploy/sync/pdb.yaml"),
 ];
 
 /// Install `federate sync` in a cluster
@@ -26,7 +25,7 @@ const MANIFESTS: [&str; 6] = [
 /// `kubectl apply -k deploy/sync`. With --export, prints them.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub(super) struct InstallCommand {
+pub(in crate::cli) struct InstallCommand {
     /// Print the manifests and change nothing
     #[arg(long, conflicts_with_all = ["context", "kubeconfig"])]
     export: bool,

@@ -6,10 +6,9 @@ use std::{env, fs};
 
 use sha2::{Digest as _, Sha256};
 
-use super::{LiveSource, MemberRun, ServerAccess};
+use crate::cli::members::{EarlierRun, LiveSource, MemberRun, ServerAccess};
 use crate::cli::{cache_folder, use_color};
 use federate_engine::actions::{Actions, ApplySet, RepoRef};
-use federate_live::EarlyReads;
 use federate_publish::cache::file_name;
 use federate_repo::Source;
 use federate_session::{RunOutput, RunRecord, Session};
@@ -19,27 +18,14 @@ use federate_source::SourceTrace;
 const INPUT_VARIABLES: [&str; 5] =
     ["FEDERATE_DIGEST_KEY", "HOME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
-/// Whether an earlier run read the same.
-pub(super) enum EarlierRun {
-    /// It did, had nothing to do, and printed this.
-    Same(RunOutput),
-    /// It did not, or there is no record of it.
-    Other {
-        /// What has begun to be read.
-        early: Option<EarlyReads>,
-        /// Records this run.
-        recorder: Option<RunRecorder>,
-    },
-}
-
 /// Where a run is recorded.
-pub(super) struct RunRecorder {
+pub(in crate::cli) struct RunRecorder {
     path: PathBuf,
     inputs: String,
 }
 
 /// A run that had nothing to do, before its result is printed.
-pub(super) struct RunRecording {
+pub(in crate::cli) struct RunRecording {
     recorder: RunRecorder,
     record: RunRecord,
     stderr: String,
@@ -48,7 +34,7 @@ pub(super) struct RunRecording {
 impl MemberRun<'_> {
     /// Reads the repo and the clusters as far as an earlier run with the same arguments has read them, if it had nothing
     /// to do, and compares.
-    pub(super) fn find_earlier_run(&self, source: &dyn Source, repo: Option<&RepoRef>) -> EarlierRun {
+    pub(in crate::cli) fn find_earlier_run(&self, source: &dyn Source, repo: Option<&RepoRef>) -> EarlierRun {
         let recorder = self.run_recorder(repo);
         let (Some(found), LiveSource::Servers(servers)) = (&recorder, &self.reader) else {
             return EarlierRun::Other { early: None, recorder };
@@ -57,7 +43,10 @@ impl MemberRun<'_> {
             RunRecord::read_matching(&found.path, &found.inputs).filter(|record| record.is_of(source));
         let early = stored.as_ref().and_then(|record| record.read_early(servers.access.without_repo()));
         match (stored, &early) {
-            (Some(record), Some(reads)) if record.is_same(reads) => EarlierRun::Same(record.output),
+            (Some(record), Some(reads)) if record.is_same(reads) => {
+                let RunOutput { stdout, stderr } = record.output;
+                EarlierRun::Same { stdout, stderr }
+            }
             _ => EarlierRun::Other { early, recorder },
         }
     }
@@ -93,7 +82,7 @@ impl MemberRun<'_> {
 
 impl RunRecorder {
     /// Prepares a record of the run; `None` if it had something to do, or looked at what is not recorded.
-    pub(super) fn prepare_recording(
+    pub(in crate::cli) fn prepare_recording(
         self,
         session: &Session,
         files: SourceTrace,
@@ -108,7 +97,7 @@ impl RunRecorder {
 
 impl RunRecording {
     /// Keeps the record. Without it, a run takes longer.
-    pub(super) fn store_record(self, stdout: &str) {
+    pub(in crate::cli) fn store_record(self, stdout: &str) {
         let RunRecorder { path, inputs } = self.recorder;
         let output = RunOutput { stdout: stdout.to_owned(), stderr: self.stderr };
         let _ = self.record.write_file(&path, inputs, output);

@@ -6,7 +6,6 @@ use serde::Serialize;
 use super::get::{StateArgs, find_status};
 use super::table::format_columns;
 use super::target::SyncTarget;
-use super::to_command_error;
 use crate::cli::settings::OutputFormat;
 use crate::cli::{CommandError, Exit, print_text, print_value};
 use federate_sync_api::status::{HistoryEntry, SyncReason, SyncStatus, find_commit};
@@ -91,11 +90,6 @@ pub(super) fn find_rollback(status: &SyncStatus, requested: Option<&str>) -> Res
              commit must be named by its full hash"
         )),
     }
-}
-
-/// The error about a Sync that has no status.
-pub(super) fn no_status(name: &str) -> CommandError {
-    to_command_error(format!("there is no status of {name}"))
 }
 
 #[cfg(test)]

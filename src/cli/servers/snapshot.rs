@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::SnapshotCommand;
+use crate::cli::snapshot::SnapshotCommand;
 use crate::cli::{CommandError, print_notice};
 use federate_control_planes::DIALECTS;
 use federate_dialect::HubKinds;
@@ -18,7 +18,7 @@ use federate_session::{Session, set_status};
 
 impl SnapshotCommand {
     /// Reads the hub, if one is given, and the members.
-    pub(super) fn read_servers(&self, captured: &mut SnapshotInput) -> Result<(), CommandError> {
+    pub(in crate::cli) fn read_servers(&self, captured: &mut SnapshotInput) -> Result<(), CommandError> {
         let now = self.args.now().unwrap_or_else(Timestamp::now);
         captured.taken = Some(now);
         if let Some(context) = self.access.hub_context() {

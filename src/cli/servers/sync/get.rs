@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use jiff::Timestamp;
 
-use super::history::no_status;
 use super::table::{format_age, format_columns};
 use super::target::{HubArgs, SyncTarget};
 use super::to_command_error;
@@ -151,7 +150,8 @@ pub(super) fn find_status(
         let record = read_folder(folder)?.into_iter().find(|record| {
             record.metadata.name.name == target.name && record.metadata.name.namespace == namespace
         });
-        let record = record.ok_or_else(|| no_status(&format!("{namespace}/{}", target.name)))?;
+        let record = record
+            .ok_or_else(|| to_command_error(format!("there is no status of {namespace}/{}", target.name)))?;
         return Ok((record.metadata.name, record.status));
     }
     let (hub, sync) = target.connect_hub()?;

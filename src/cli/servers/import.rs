@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::args::LiveArgs;
-use super::{ImportCommand, Show, add_changes};
 use crate::cli::diff::digest_key;
+use crate::cli::import::args::LiveArgs;
+use crate::cli::import::{ImportCommand, Show, add_changes};
 use crate::cli::output::check_output;
 use crate::cli::settings::{OutputFormat, exit_for_findings};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_unchanged, print_value, use_color};
@@ -26,7 +26,11 @@ use federate_source::WorkTree;
 use federate_source::git::GitLocation;
 
 impl ImportCommand {
-    pub(super) fn import_live(&self, context: &str, importer: &Importer) -> Result<Exit, CommandError> {
+    pub(in crate::cli) fn import_live(
+        &self,
+        context: &str,
+        importer: &Importer,
+    ) -> Result<Exit, CommandError> {
         let args = &self.live;
         let scopes = parse_scopes(&args.objects)?;
         args.validate_scopes(&scopes)?;

@@ -17,10 +17,10 @@ use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-use super::access::AccessArgs;
-use super::diff::digest_key;
-use super::settings::{OutputFormat, shared_builder};
-use super::{CommandError, Exit, print_notice, print_text, print_value, use_color};
+use crate::cli::access::AccessArgs;
+use crate::cli::diff::digest_key;
+use crate::cli::settings::{OutputFormat, shared_builder};
+use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, use_color};
 use federate_control_planes::DIALECTS;
 use federate_engine::StepAllowance;
 use federate_report::findings;
@@ -55,7 +55,7 @@ use federate_sync::telemetry::Telemetry;
 /// Exit codes with --once: 0 everything is in sync · 1 clusters differ or a rollout is not over · 2 error
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
-pub(super) struct SyncCommand {
+pub(in crate::cli) struct SyncCommand {
     #[command(subcommand)]
     request: Option<requests::SyncRequest>,
 
@@ -164,7 +164,7 @@ impl SyncCommand {
         let telemetry = Arc::new(Telemetry::default());
         let (events, happens) = mpsc::channel();
         start_listeners(addresses, &telemetry, events.clone()).map_err(to_command_error)?;
-        let watched = watch_files(&self.files, state, env, &telemetry, (events, happens), report_invalid);
+        let watched = watch_files(&self.files, state, env, &telemetry, events, &happens, report_invalid);
         Ok(if watched.inspect_err(report_invalid).is_ok() { Exit::Clean } else { Exit::Error })
     }
 

@@ -207,7 +207,7 @@ impl SyncCommand {
         }
         let objects = args.follow_objects(&hub, &events)?;
         let _ = services.objects.set(objects.clone());
-        watch_objects(&objects, (&hub, &states), &env, &telemetry, &happens);
+        watch_objects(&objects, &hub, &states, &env, &telemetry, &happens);
         if let Some(leader) = services.leader.get() {
             leader.release_lease();
         }

@@ -1,0 +1,315 @@
+//! Reads the objects of a cluster that a run is about, in few requests: one list per kind, by the label of the
+//! ApplySet, and one list per kind and namespace for desired objects that are not among them.
+//!
+//! Where it is known which objects differ, only these are read ([`ApplyOptions::narrow`]).
+//!
+//! A user who may not list a kind in all namespaces lists it in each namespace of the run, and one who may not list at
+//! all gets each object. An object that may not be read even so is named, and nothing is decided about it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use rayon::prelude::*;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::client::{Client, not_json};
+use super::cluster_state::ClusterState;
+use super::early_reads::{EarlyLists, PendingRead};
+use super::items::{ListItem, UnreadObjects, build_object};
+use super::kinds::{self, ClusterKinds, ScopeCorrections, object_path};
+use super::lists::{ListBudget, ListRequest, list_items};
+use super::path::{ApiPath, member_selector, parent_path};
+use super::request::RepeatableRequest;
+use super::runtime::join_result;
+use super::{ApplyOptions, Decider, DesiredState, Error};
+use federate_apiserver::ResourceKind;
+use federate_apiserver::lists::read_item;
+use federate_engine::actions::ApplySet;
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::comparison::is_read_first;
+use federate_engine::actions::listed_object::ListedObject;
+use federate_engine::actions::ownership::is_member;
+use federate_kubernetes::{ClusterName, LiveObjects, Object, ObjectRef};
+
+/// An object, whatever its version.
+type ObjectKey<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
+
+fn object_key(object: &ObjectRef) -> ObjectKey<'_> {
+    (object.group(), &object.kind, object.namespace.as_deref(), &object.name)
+}
+
+/// Reads a cluster. With a decider, objects that are unchanged by their text are not read further.
+pub(super) async fn read_cluster_state(
+    client: &Client,
+    desired: &DesiredState<'_>,
+    options: &ApplyOptions<'_>,
+    decider: Option<&dyn Decider>,
+    early: Option<EarlyLists>,
+) -> Result<ClusterState, Error> {
+    let sets =
+        options.moved.into_iter().filter(|moved| *moved != options.inventory).chain([options.inventory]);
+    let sets: Vec<&ApplySet> = sets.collect();
+    // Reads begin early only where nothing moves.
+    let mut early = early.filter(|_| sets.len() == 1);
+    let mut parents: Vec<Option<Value>> = early.iter_mut().map(|early| early.parent.take()).collect();
+    for set in sets.iter().skip(parents.len()) {
+        parents.push(client.request_optional(&RepeatableRequest::get(parent_path(set))).await?);
+    }
+    let members = parents
+        .iter()
+        .flatten()
+        .map(ApplySetContents::from_parent)
+        .fold(ApplySetContents::default(), |all, one| all.merged_with(&one));
+    let members = options.contents.map_or_else(|| members.clone(), |more| members.merged_with(more));
+    let parent = parents.pop().flatten();
+    if options.narrow {
+        return read_desired(client, desired, options, parent).await;
+    }
+    let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
+    let kinds = kinds::find_kinds(client, desired, &members).await?;
+    let ids: Vec<String> = sets.iter().map(|set| set.compute_id()).collect();
+    let selector = member_selector(&ids);
+    let versions: BTreeMap<ObjectKey<'_>, &str> =
+        desired.objects.iter().map(|(object, _)| (object_key(object), object.api_version.as_str())).collect();
+
+    let lists: Vec<ListRequest> = kinds
+        .served_kinds()
+        .map(|kind| ListRequest { kind: kind.clone(), namespace: None, selector: Some(selector.clone()) })
+        .collect();
+    let digests = early.as_ref().and_then(|early| early.digests_of(&lists));
+    let places = collect_namespaces(desired, options.inventory, &members);
+    let ListedItems { items, partial } = list_all(client, lists, &places, early).await?;
+    let (mut objects, unread) = read_objects(items, &desired.cluster, decider)?;
+    ScopeCorrections::new(desired, &kinds).rename_objects(&mut objects);
+    objects.retain(|object| {
+        versions.get(&object_key(&object.id)).is_none_or(|version| *version == object.id.api_version)
+    });
+    objects.sort_by(|a, b| object_key(&a.id).cmp(&object_key(&b.id)));
+    // Objects that are not desired are read once, in any version.
+    objects.dedup_by(|a, b| object_key(&a.id) == object_key(&b.id));
+    let members = objects.iter().filter(|object| ids.iter().any(|id| is_member(&object.body, id)));
+    let members = members.map(|object| object.id.clone()).collect();
+
+    let (more, unreadable) = read_missing(client, desired, &kinds, &objects).await?;
+    let covered = !partial && more.is_empty() && unreadable.is_empty();
+    let digest = digests.filter(|_| covered).and_then(|digests| digests.combine_digests());
+    objects.extend(more);
+    let mut live = LiveObjects::default();
+    live.insert(desired.cluster.clone(), objects);
+    let moved = parents.pop().flatten();
+    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, unread, digest })
+}
+
+/// Reads only the desired objects. Which other members there are is unknown.
+async fn read_desired(
+    client: &Client,
+    desired: &DesiredState<'_>,
+    options: &ApplyOptions<'_>,
+    parent: Option<Value>,
+) -> Result<ClusterState, Error> {
+    if !parent.as_ref().is_some_and(|parent| options.inventory.is_parent(parent)) {
+        // Someone has deleted it: everything must be applied again.
+        return Err(Error::Access(format!("the parent of the ApplySet {} is gone", options.inventory)));
+    }
+    let kinds = kinds::find_kinds(client, desired, &ApplySetContents::default()).await?;
+    let (objects, unreadable) = read_missing(client, desired, &kinds, &[]).await?;
+    let mut live = LiveObjects::default();
+    live.insert(desired.cluster.clone(), objects);
+    Ok(ClusterState {
+        live,
+        kinds,
+        parent,
+        moved: None,
+        others: Vec::new(),
+        members: Vec::new(),
+        partial: true,
+        unreadable,
+        unread: UnreadObjects::default(),
+        digest: None,
+    })
+}
+
+/// The parents of all `ApplySet`s of a cluster; none where they may not be listed.
+async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
+    let call = RepeatableRequest::get(ApiPath::of_version("v1").join("configmaps"))
+        .with_query("labelSelector", "applyset.kubernetes.io/id");
+    let list = match client.request_optional(&call).await {
+        Err(Error::Refused(refusal)) if refusal.code == 403 => None,
+        list => list?,
+    };
+    let items = list.and_then(|mut list| list.get_mut("items").map(Value::take));
+    Ok(match items {
+        Some(Value::Array(items)) => items,
+        _ => Vec::new(),
+    })
+}
+
+/// The namespaces that a run is about.
+fn collect_namespaces(
+    desired: &DesiredState<'_>,
+    inventory: &ApplySet,
+    members: &ApplySetContents,
+) -> BTreeSet<String> {
+    let wanted = desired.objects.iter().filter_map(|(object, _)| object.namespace.clone());
+    wanted.chain(members.namespaces.iter().cloned()).chain([inventory.namespace.clone()]).collect()
+}
+
+/// The desired objects that the lists did not have, `found` being sorted: a single object of a kind and namespace is read by its name,
+/// several by a list.
+async fn read_missing(
+    client: &Client,
+    desired: &DesiredState<'_>,
+    kinds: &ClusterKinds,
+    found: &[Object],
+) -> Result<(Vec<Object>, BTreeMap<ObjectRef, String>), Error> {
+    let mut places: BTreeMap<(&str, &str, Option<&str>), Vec<&ObjectRef>> = BTreeMap::new();
+    for (object, _) in &desired.objects {
+        let is_found = found.binary_search_by(|other| object_key(&other.id).cmp(&object_key(object))).is_ok();
+        if !is_found && kinds.is_served(object) {
+            let place = (object.api_version.as_str(), object.kind.as_str(), object.namespace.as_deref());
+            places.entry(place).or_default().push(object);
+        }
+    }
+    let (mut lists, mut gets) = (Vec::new(), Vec::new());
+    for wanted in places.into_values() {
+        let Some(kind) = wanted.first().and_then(|first| kinds.find_kind(first)) else { continue };
+        match wanted.as_slice() {
+            [one] => gets.push((kind.clone(), *one)),
+            several => {
+                let namespace = several.first().and_then(|object| object.namespace.clone());
+                lists.push((ListRequest { kind: kind.clone(), namespace, selector: None }, wanted));
+            }
+        }
+    }
+    let mut all = Vec::new();
+    let answers = try_lists(client, lists.iter().map(|(list, _)| list), None).await?;
+    for ((list, wanted), answer) in lists.iter().zip(answers) {
+        match answer {
+            Some(items) => all.extend(read_objects(items, &desired.cluster, None)?.0),
+            None => gets.extend(wanted.iter().map(|object| (list.kind.clone(), *object))),
+        }
+    }
+    let wanted: BTreeSet<&ObjectRef> = desired.objects.iter().map(|(object, _)| *object).collect();
+    let rescoped = ScopeCorrections::new(desired, kinds);
+    rescoped.rename_objects(&mut all);
+    all.retain(|object| wanted.contains(&object.id));
+    let under_way = gets.into_iter().map(|(kind, wanted)| {
+        let (client, call) = (client.clone(), RepeatableRequest::get(object_path(&kind, wanted)));
+        (kind, wanted, tokio::spawn(async move { client.request_optional(&call).await }))
+    });
+    let under_way: Vec<(ResourceKind, &ObjectRef, JoinHandle<_>)> = under_way.collect();
+    let mut unreadable = BTreeMap::new();
+    for (kind, wanted, get) in under_way {
+        match join_result(get.await)? {
+            Err(Error::Refused(refusal)) if refusal.code == 403 => {
+                unreadable.insert(wanted.clone(), format!("it may not be read: {}", refusal.message));
+            }
+            found => all.extend(found?.map(|body| build_object(&kind, body, &desired.cluster))),
+        }
+    }
+    rescoped.rename_objects(&mut all);
+    Ok((all, unreadable))
+}
+
+/// The items of several lists that may be read.
+#[derive(Debug, Default)]
+pub(super) struct ListedItems {
+    pub(super) items: Vec<ListItem>,
+    /// Whether a list was refused.
+    pub(super) partial: bool,
+}
+
+/// The items of several lists of all namespaces, some of which began early. One that is refused is repeated for each of
+/// `namespaces`.
+pub(super) async fn list_all(
+    client: &Client,
+    mut lists: Vec<ListRequest>,
+    namespaces: &BTreeSet<String>,
+    mut early: Option<EarlyLists>,
+) -> Result<ListedItems, Error> {
+    let mut all = ListedItems::default();
+    while !lists.is_empty() {
+        let mut narrower = Vec::new();
+        let answers = try_lists(client, lists.iter(), early.take()).await?;
+        for (list, answer) in lists.iter().zip(answers) {
+            match answer {
+                Some(items) => all.items.extend(items),
+                None if list.kind.namespaced && list.namespace.is_none() => narrower.extend(
+                    namespaces
+                        .iter()
+                        .map(|namespace| ListRequest { namespace: Some(namespace.clone()), ..list.clone() }),
+                ),
+                None => all.partial = true,
+            }
+        }
+        lists = narrower;
+    }
+    Ok(all)
+}
+
+/// The items of each of several lists; `None` for one that may not be read.
+async fn try_lists(
+    client: &Client,
+    lists: impl Iterator<Item = &ListRequest>,
+    mut early: Option<EarlyLists>,
+) -> Result<Vec<Option<Vec<ListItem>>>, Error> {
+    let budget = ListBudget::of_cluster();
+    let under_way = lists.map(|list| {
+        let begun = early.as_mut().and_then(|early| early.take_list(list));
+        let (client, list, budget) = (client.clone(), list.clone(), budget.clone());
+        begun.unwrap_or_else(|| {
+            let read = tokio::spawn(async move { list_items(&client, &list, &budget).await });
+            Box::pin(async move { join_result(read.await)? })
+        })
+    });
+    let under_way: Vec<PendingRead<Vec<ListItem>>> = under_way.collect();
+    let mut all = Vec::new();
+    for reading in under_way {
+        all.push(match reading.await {
+            Err(Error::Refused(refusal)) if refusal.code == 403 => None,
+            items => Some(items?),
+        });
+    }
+    Ok(all)
+}
+
+fn read_whole(items: &[ListItem], cluster: &ClusterName) -> Result<Vec<Object>, Error> {
+    let objects = items.par_iter().map(|(kind, text)| Ok(build_object(kind, read_item(text)?, cluster)));
+    objects.collect::<serde_json::Result<_>>().map_err(|_| not_json())
+}
+
+/// The objects of some lists. Without a decider, all of them are read.
+pub(super) fn read_objects(
+    items: Vec<ListItem>,
+    cluster: &ClusterName,
+    decider: Option<&dyn Decider>,
+) -> Result<(Vec<Object>, UnreadObjects), Error> {
+    let Some(decider) = decider else {
+        return Ok((read_whole(&items, cluster)?, UnreadObjects::default()));
+    };
+    let (first, rest): (Vec<ListItem>, Vec<ListItem>) =
+        items.into_iter().partition(|(kind, _)| is_read_first(&kind.group, &kind.kind));
+    let mut objects = read_whole(&first, cluster)?;
+    let Some(unchanged) = decider.prepare_comparison(cluster, &objects) else {
+        objects.extend(read_whole(&rest, cluster)?);
+        return Ok((objects, UnreadObjects::default()));
+    };
+    let compared = rest.into_par_iter().map(|(kind, text)| {
+        let head = ListedObject::from_json(&text).ok().and_then(|listed| {
+            let id = listed.object_ref(kind.api_version(), kind.kind.clone());
+            unchanged(&id, &listed).map(|head| (head, id))
+        });
+        match head {
+            Some((head, id)) => Ok((Object::with_identity(id, head, cluster.clone()), Some(text))),
+            None => Ok((build_object(&kind, read_item(&text)?, cluster), None)),
+        }
+    });
+    let compared: serde_json::Result<Vec<(Object, Option<Bytes>)>> = compared.collect();
+    let mut unread = UnreadObjects::default();
+    for (object, text) in compared.map_err(|_| not_json())? {
+        unread.0.extend(text.map(|text| (object.id.clone(), text)));
+        objects.push(object);
+    }
+    Ok((objects, unread))
+}

@@ -1,0 +1,154 @@
+//! What callers of a run pass, and what it returns: the decisions, the options, the progress and the outcomes.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::client::{Fence, Interrupt};
+use super::cluster_state::ClusterState;
+use super::early_reads::EarlyReads;
+use super::remembered_plan::RememberedPlan;
+use federate_dialect::readiness::Readiness;
+use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::cluster::ClusterDecisions;
+use federate_engine::actions::listed_object::ListedObject;
+use federate_engine::actions::{Action, ApplySet, ObjectDecision, Orphans, RepoRef};
+use federate_kubernetes::{ClusterName, Object, ObjectRef};
+
+/// Compares a listed object: if it is unchanged, a manifest of it that only says of which `ApplySet` it is a member.
+pub type TextComparison<'d> = Box<dyn Fn(&ObjectRef, &ListedObject<'_>) -> Option<Value> + Sync + 'd>;
+
+/// Decides what to do in clusters. Every method is a function of its arguments.
+pub trait Decider: Sync {
+    /// Prepares to say of listed objects whether they are unchanged by their text; `None` where values are needed. `first`
+    /// has the objects that are read before.
+    fn prepare_comparison<'d>(
+        &'d self,
+        cluster: &ClusterName,
+        first: &[Object],
+    ) -> Option<TextComparison<'d>>;
+
+    /// Decides about every object of a cluster, before the API server is asked.
+    fn decide_cluster(&self, cluster: &ClusterName, state: &ClusterState) -> ClusterDecisions;
+
+    /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or why
+    /// the apply is refused.
+    fn decide_again(
+        &self,
+        decision: &mut ObjectDecision,
+        state: &ClusterState,
+        live: Option<&Value>,
+        answer: Result<Value, String>,
+    );
+
+    /// Completes the decisions after the API server has answered.
+    fn finish_decisions(
+        &self,
+        cluster: &ClusterName,
+        state: &ClusterState,
+        decided: ClusterDecisions,
+    ) -> ClusterDecisions;
+
+    /// The wave in which an object is applied.
+    fn find_wave(&self, object: &ObjectRef) -> u32;
+
+    /// Whether a change has arrived at an object, by its control plane, its status and the health checks of the repo.
+    fn assess_readiness(&self, object: &Object) -> Readiness;
+}
+
+/// Receives the progress of clusters, from several threads.
+pub trait ProgressReporter: Sync {
+    /// Reports that a cluster has reached a step.
+    fn report_progress(&self, cluster: &ClusterName, step: ClusterProgress);
+
+    /// Reports what was done in a cluster, when it is done. Other clusters may still be under way.
+    fn note_outcome(&self, _outcome: &ClusterOutcome) {}
+}
+
+/// The step that a cluster has reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClusterProgress {
+    /// It is being read.
+    Reading,
+    /// Objects are being applied and deleted.
+    Applying {
+        /// How many are done.
+        done: usize,
+        /// How many there are.
+        of: usize,
+    },
+    /// Objects are being waited for.
+    Waiting {
+        /// How many.
+        open: usize,
+    },
+    /// Everything is done.
+    Done,
+    /// Something failed; everything else is done.
+    Failed,
+}
+
+/// How changes are made.
+#[derive(Clone)]
+pub struct ApplyOptions<'h> {
+    /// The `ApplySet` of the managed objects.
+    pub inventory: &'h ApplySet,
+    /// The repo that the objects come from, where it is known.
+    pub repo: Option<&'h RepoRef>,
+    /// The `ApplySet` whose members are adopted. Where it is the same as `inventory`, the set itself moves to this
+    /// repo.
+    pub moved: Option<&'h ApplySet>,
+    /// How far a dry run goes; `None` where changes are made.
+    pub dry_run: Option<DryRun>,
+    /// The plan that the clusters are to remember; `None` where they are to remember none.
+    pub remember: Option<&'h RememberedPlan>,
+    /// Whether the plan was decided without the memory of an earlier run.
+    pub without_memory: bool,
+    /// Whether applies are dry-run on the API servers before anything is written.
+    pub dry_run_first: bool,
+    /// Whether only the desired objects are read, although the `ApplySet` has other members.
+    pub narrow: bool,
+    /// How long to wait until everything is healthy; `None` to not wait.
+    pub wait: Option<Duration>,
+    /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.
+    pub interrupt: Option<Interrupt>,
+    /// What is checked before each write.
+    pub fence: Option<Fence>,
+    /// What was begun to be read before it was known what is desired.
+    pub early: Option<&'h EarlyReads>,
+    /// What is known to be in the `ApplySet`, besides what its parent says.
+    pub contents: Option<&'h ApplySetContents>,
+    /// Whether the `ApplySet` ends: its parent is deleted when it has no members any more.
+    pub ends: bool,
+    /// Receives the progress.
+    pub progress: &'h dyn ProgressReporter,
+}
+
+/// How far a dry run goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DryRun {
+    /// Nothing is sent.
+    Client,
+    /// Everything is sent, and nothing stored.
+    Server,
+}
+
+/// The result of a run in one cluster.
+#[derive(Clone, Debug)]
+pub struct ClusterOutcome {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Whether the cluster was read; otherwise nothing was decided about it.
+    pub read: bool,
+    /// The actions with their outcomes, sorted by object.
+    pub actions: Vec<Action>,
+    /// Why the cluster as a whole failed.
+    pub error: Option<String>,
+    /// Warnings about the cluster.
+    pub notes: Vec<String>,
+    /// What is left behind in the cluster; `None` if that was not looked at.
+    pub orphans: Option<Orphans>,
+    /// A digest of all that was looked at, if nothing was to be done and [early reads](EarlyReads) covered it. A run with
+    /// the same inputs that reads the same has the same outcome.
+    pub digest: Option<String>,
+}

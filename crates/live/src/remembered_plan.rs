@@ -1,0 +1,33 @@
+//! The plan of an apply, as clusters remember it.
+
+use sha2::{Digest, Sha256};
+
+/// A plan that a cluster remembers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RememberedPlan {
+    /// How often the plan has changed; the highest number is that of the newest plan.
+    pub generation: u64,
+    /// The plan, as a document.
+    pub text: Vec<u8>,
+}
+
+impl RememberedPlan {
+    /// The newest of several plans. Two that were written at the same time have the same generation; the order of their
+    /// digests decides between them, so that everyone decides alike.
+    pub fn find_newest(plans: impl Iterator<Item = Self>) -> Option<Self> {
+        plans.max_by_key(|plan| (plan.generation, compute_digest(&plan.text)))
+    }
+
+    /// The plan that takes the place of this one: the same where its text is the same.
+    #[must_use]
+    pub fn followed_by(newest: Option<&Self>, text: Vec<u8>) -> Self {
+        match newest {
+            Some(newest) if newest.text == text => newest.clone(),
+            newest => Self { generation: newest.map_or(0, |newest| newest.generation) + 1, text },
+        }
+    }
+}
+
+pub(super) fn compute_digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}

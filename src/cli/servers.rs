@@ -1,0 +1,34 @@
+//! The commands and the steps of commands that connect to API servers.
+//!
+//! A binary without the feature `live` has `no_servers.rs` in the place of this module.
+
+mod access;
+mod import;
+mod install;
+mod members;
+mod progress;
+mod repeat;
+mod snapshot;
+mod sync;
+
+use clap::Subcommand;
+
+use super::{CommandError, Exit};
+pub(super) use federate_live::EarlyReads;
+pub(super) use federate_session::Surveyed;
+pub(super) use repeat::{RunRecorder, RunRecording};
+
+/// The commands that only connect to API servers.
+#[derive(Debug, Subcommand)]
+pub(super) enum ServerCommand {
+    Sync(Box<sync::SyncCommand>),
+    Install(install::InstallCommand),
+}
+
+/// Runs a command that connects to API servers.
+pub(super) fn run_command(command: &ServerCommand) -> Result<Exit, CommandError> {
+    match command {
+        ServerCommand::Sync(command) => command.run(),
+        ServerCommand::Install(command) => command.run(),
+    }
+}
