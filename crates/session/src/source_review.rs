@@ -15,6 +15,7 @@ use federate_repo::{BuildRoot, BuildTool, Duplicate, Role};
 
 use crate::Session;
 use crate::candidates::CandidatePlacement;
+use crate::source_proposals::ChosenKustomization;
 
 /// The code of the finding about objects that would be placed and that another tool builds.
 pub(crate) const NOT_BUILT_CODE: &str = "not-built";
@@ -229,14 +230,14 @@ impl Session {
 }
 
 /// The objects that the repo has as templates, to tell what was built and committed.
-struct Provided<'r> {
+pub(crate) struct Provided<'r> {
     objects: BTreeSet<(&'r str, &'r str, Option<&'r str>, &'r str)>,
     /// The names of charts whose output is in the repo.
     charts: BTreeSet<String>,
 }
 
 impl<'r> Provided<'r> {
-    fn new(session: &'r Session) -> Self {
+    pub(crate) fn new(session: &'r Session) -> Self {
         let repo = session.repo();
         let templates = repo.templates.iter().map(|template| &template.object);
         let mut charts = BTreeSet::new();
@@ -252,6 +253,11 @@ impl<'r> Provided<'r> {
             charts.extend(labels.filter_map(|label| Some(label.rsplit_once('-')?.0.to_owned())));
         }
         Self { objects: templates.map(unversioned_identity).collect(), charts }
+    }
+
+    /// Whether the output of a chart with this name is in the repo.
+    pub(crate) fn has_chart(&self, name: &str) -> bool {
+        self.charts.contains(name)
     }
 
     /// Whether the repo has an object that a build gives.
@@ -294,7 +300,7 @@ struct BuildReview<'r> {
 
 impl<'r> BuildReview<'r> {
     fn new(build: &'r BuildRoot, provided: &Provided<'_>, clusters: &'r BTreeSet<&'r str>) -> Self {
-        let is_provided = build.tool == BuildTool::Helm && provided.charts.contains(&build.name);
+        let is_provided = build.tool == BuildTool::Helm && provided.has_chart(&build.name);
         let all = build.objects.iter().chain(&build.unlisted);
         let objects = all.filter(|object| !is_provided && !provided.has_object(build, object)).collect();
         Self { build, objects, placed: Vec::new(), is_provided, clusters }
@@ -387,19 +393,12 @@ impl<'r> BuildReview<'r> {
 
     /// The folders that build the same objects, as the `sources` that name one of them.
     fn propose_sources(&self) -> String {
-        let folders = &self.build.alternatives;
-        let first = folders.first().map_or("", String::as_str);
-        let (above, _) = first.rsplit_once('/').unwrap_or(("", first));
-        let names_clusters = folders.iter().all(|folder| {
-            let (parent, last) = folder.rsplit_once('/').unwrap_or(("", folder));
-            parent == above && self.clusters.contains(last)
-        });
-        if names_clusters {
-            let pattern =
-                if above.is_empty() { "{cluster}".to_owned() } else { format!("{above}/{{cluster}}") };
-            return format!("`sources: [{{kustomize: {first}, perCluster: \"{pattern}\"}}]`");
+        let chosen = ChosenKustomization::from_folders(&self.build.alternatives, self.clusters);
+        let folder = &chosen.folder;
+        match &chosen.overlays {
+            Some(pattern) => format!("`sources: [{{kustomize: {folder}, perCluster: \"{pattern}\"}}]`"),
+            None => format!("`sources: [{{kustomize: {folder}}}]`, and list the others in .federateignore"),
         }
-        format!("`sources: [{{kustomize: {first}}}]`, and list the others in .federateignore")
     }
 
     /// What builds the objects, and that federate does not.
