@@ -26,6 +26,7 @@ mod apply;
 mod drift;
 mod dry_run;
 mod fights;
+mod hooks;
 mod hostile_members;
 mod hub;
 mod import;

@@ -40,6 +40,7 @@ mod dry_run;
 mod early_reads;
 mod execution;
 mod health;
+mod hooks;
 mod hub;
 pub mod import;
 mod items;
