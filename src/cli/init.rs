@@ -253,9 +253,10 @@ impl InitCommand {
                 "the clusters: set their labels and regions".to_owned()
             };
             if lists_clusters && !has_config {
-                let what = match proposed.entries().is_empty() {
-                    true => what,
-                    false => format!("{what}; and {SOURCES_WRITTEN}"),
+                let what = if proposed.entries().is_empty() {
+                    what
+                } else {
+                    format!("{what}; and {SOURCES_WRITTEN}")
                 };
                 let text = files::format_config(&drafted.clusters, proposed.entries());
                 new.push(NewFile { path: config.clone(), what, text });

@@ -29,7 +29,7 @@ fn path_of(name: &str) -> String {
 
 /// Ends a Job as soon as it exists, and returns whether the Deployment existed by then.
 fn end_job(sandbox: &Sandbox, name: &str, condition: &str) -> bool {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     while !sandbox.has("m1", &path_of(name)) {
         assert!(Instant::now() < end, "{name}");
         thread::sleep(Duration::from_millis(20));

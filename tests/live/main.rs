@@ -46,6 +46,7 @@ mod sets;
 mod snapshot;
 mod snapshot_hubs;
 mod snapshot_recorded;
+mod sops;
 mod sync;
 mod sync_app;
 mod sync_commands;

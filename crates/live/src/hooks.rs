@@ -15,7 +15,7 @@ use federate_dialect::readiness::Readiness;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// How long hooks may take without `--wait`, as with Helm.
-const HOOK_TIMEOUT: Duration = Duration::from_secs(300);
+const HOOK_TIMEOUT: Duration = Duration::from_mins(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Waits until hooks have ended. Returns one that has not or that failed, with the reason.

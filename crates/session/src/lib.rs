@@ -28,6 +28,7 @@ mod check;
 mod clusters;
 pub mod commit;
 mod comparison;
+mod decryption;
 mod excluding_source;
 mod explanation;
 mod facts;

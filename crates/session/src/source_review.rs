@@ -57,6 +57,7 @@ impl Session {
             findings.extend(self.review_duplicates());
             findings.extend(self.review_encrypted());
             findings.extend(self.review_names());
+            findings.extend(self.review_describing());
             SourceReview { findings, concerned: self.concerned_policies() }
         })
     }
@@ -167,6 +168,25 @@ impl Session {
         findings
     }
 
+    /// Objects of Flux and Argo CD that describe sources, although a policy selects them: what they describe would be both built here
+    /// and applied by the controller where they are placed.
+    fn review_describing(&self) -> Vec<Finding> {
+        let objects: Vec<&Object> = self.repo().describing.iter().collect();
+        let placed = self.place_candidates(&objects);
+        let selected =
+            objects.iter().zip(placed).filter_map(|(object, placed)| Some((*object, placed?.policy?)));
+        selected
+            .map(|(object, policy)| {
+                let message = format!(
+                    "{policy} selects {}, which `sources` in federate.yaml builds: its controller would apply the same objects again",
+                    object.id
+                );
+                Finding::error("placed-source", object, message)
+                    .with_help("let the policy select what is built, or remove the object from `sources`")
+            })
+            .collect()
+    }
+
     fn review_duplicates(&self) -> Vec<Finding> {
         let duplicates = &self.repo().duplicates;
         let different: Vec<&Object> = duplicates.iter().flat_map(|duplicate| &duplicate.different).collect();
@@ -211,17 +231,17 @@ impl Session {
         let encrypted = encrypted.filter(|object| is_encrypted(&object.body));
         let placed: Vec<&Object> =
             encrypted.filter(|object| self.placed_in(self.plan(), &object.id).is_some()).collect();
-        if let Some(first) = placed.first() {
+        if let Some(first) = placed.first().filter(|_| !self.decrypts()) {
             let names = list_objects(placed.iter().map(|object| &object.id));
             let (are, they, them) =
                 if placed.len() == 1 { ("is", "it is", "it") } else { ("are", "they are", "them") };
             let message = format!(
-                "{names} {are} encrypted by SOPS, and federate does not decrypt: `render` and `commit` copy {them} as {they} \
-                 written, and `apply` and `sync` to clusters refuse {them}"
+                "{names} {are} encrypted by SOPS: `render` and `commit` copy {them} as {they} \
+                 written, and `apply` and `sync` to clusters refuse {them} without `--decrypt sops`"
             );
             let finding = Finding::warning(SOPS_CODE, first, message).with_help(
-                "let the reader of the rendered files decrypt (Flux with `spec.decryption`), or use a SealedSecret or an \
-                 ExternalSecret",
+                "let the reader of the rendered files decrypt (Flux with `spec.decryption`), decrypt for clusters (`--decrypt sops`), \
+                 or use a SealedSecret or an ExternalSecret",
             );
             findings.push(Finding { object: None, ..finding });
         }
