@@ -1,4 +1,5 @@
-# Builds the binary, then keeps only the binary, git, and the programs with which git connects and verifies signatures.
+# Builds the binary, then keeps only the binary, git, the programs with which git connects and verifies signatures, and helm and
+# kubectl, which build charts and kustomizations.
 FROM rust:1.95-slim-bookworm@sha256:d7482085ff5b415f84dba5647ae71606650bdef00db7aeb69f4b3d170c3e4082 AS build
 # The binary names the crates that it was built from; docs/security.md says how to read them.
 RUN cargo install cargo-auditable --version 0.7.7 --locked
@@ -11,6 +12,14 @@ RUN sed -i '/^\[\[\(bench\|example\|test\)]]/,/^$/d' Cargo.toml \
     && cargo auditable build --profile dist --locked --bin federate \
     && strip target/dist/federate
 
+FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251 AS build-programs
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates curl \
+    && rm -rf /var/lib/apt/lists/*
+COPY action /action
+RUN /action/programs.sh /programs
+
 FROM debian:bookworm-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251
 LABEL org.opencontainers.image.title="federate" \
       org.opencontainers.image.description="Renders per-cluster Kubernetes manifests by running the multi-cluster scheduler offline" \
@@ -21,6 +30,7 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates git gpg openssh-client \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 65532 --create-home federate
+COPY --from=build-programs /programs/ /usr/local/bin/
 COPY --from=build /src/target/dist/federate /usr/local/bin/federate
 USER 65532:65532
 WORKDIR /repo

@@ -4,12 +4,15 @@
 #
 #   install.sh find     looks in the PATH, then downloads; asks for a build with the output `build`
 #   install.sh build    builds from source, unless a cache has the result
+#   install.sh programs puts the pinned helm and kubectl into the PATH
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=action/lib/log.sh
 . "$here/lib/log.sh"
 # shellcheck source=action/lib/install.sh
 . "$here/lib/install.sh"
+# shellcheck source=action/lib/programs.sh
+. "$here/lib/programs.sh"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 output_file=${GITHUB_OUTPUT:-$scratch/output}
@@ -20,5 +23,6 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$s
 case ${1:-} in
   find) find_binary ;;
   build) build_binary ;;
-  *) fail "install.sh needs \`find\` or \`build\`" ;;
+  programs) install_programs ;;
+  *) fail "install.sh needs \`find\`, \`build\` or \`programs\`" ;;
 esac

@@ -25,6 +25,7 @@ mod commit;
 mod completers;
 mod completions;
 mod crash;
+mod decryption;
 mod deletions;
 mod diff;
 mod drift;

@@ -5,7 +5,7 @@ root=${here%/*}
 
 # Images by digest; actions of others by commit.
 for file in "$root/Dockerfile" "$root/deploy/release/Dockerfile"; do
-  ! grep '^FROM ' "$file" | grep -v '^FROM [a-z]*:[^ ]*@sha256:[0-9a-f]\{64\}\( AS build\)\?$' >"$work/moving" ||
+  ! grep '^FROM ' "$file" | grep -v '^FROM [a-z]*:[^ ]*@sha256:[0-9a-f]\{64\}\( AS build[a-z-]*\)\?$' >"$work/moving" ||
     wrong "${file#"$root/"} has an image that is not named by its digest" moving
   grep -q 'ca-certificates git gpg openssh-client' "$file" || wrong "${file#"$root/"} lacks what signatures need" log
 done

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::{AccessArgs, parse_duration};
+use super::decryption::DecryptionArgs;
 use super::members::{
     ApplySetArgs, DryRunMode, LiveSource, MemberRun, PruneArgs, ServerAccess, parse_applyset,
 };
@@ -89,6 +90,9 @@ pub(super) struct ApplyCommand {
 
     #[command(flatten)]
     prune: PruneArgs,
+
+    #[command(flatten)]
+    decryption: DecryptionArgs,
 }
 
 /// When to adopt objects that already exist.
@@ -129,6 +133,7 @@ impl ApplyCommand {
             moved: self.move_from.as_ref(),
             remember: self.remember,
             prune: &self.prune,
+            decryption: Some(&self.decryption),
             purpose: Purpose::Apply {
                 adopt: self.adopt.map(Adopt::to_adoption_rule),
                 force: self.force,

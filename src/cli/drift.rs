@@ -100,6 +100,7 @@ impl DriftCommand {
             moved: None,
             remember: self.remember,
             prune: &self.prune,
+            decryption: None,
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
             no_take_over: self.no_take_over,
             results: matches!(self.output, Output::Json | Output::Yaml),

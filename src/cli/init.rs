@@ -10,6 +10,7 @@ use clap::builder::PossibleValuesParser;
 
 use super::output::check_output;
 use super::selection::SelectionArgs;
+use super::settings::shared_builder;
 use super::{CommandError, Exit, print_text, print_unchanged};
 use federate_control_planes::DIALECTS;
 use federate_dialect::Starter;
@@ -23,8 +24,10 @@ use federate_source::WorkTree;
 mod files;
 mod forge;
 mod gitops_tools;
+mod sources;
 
 use forge::ForgeChoice;
+use sources::ProposedSources;
 
 /// Add what a folder of manifests needs: clusters, a policy and a CI workflow
 ///
@@ -32,7 +35,8 @@ use forge::ForgeChoice;
 ///
 /// The inventory has the clusters that the policies and overrides name, and one for what else they select by: labels,
 /// regions, zones, providers. If they say nothing about clusters, --cluster names them. Without a policy, init writes one that
-/// places every object on every cluster. The CI workflow previews changes and publishes the manifests: GitHub's, or
+/// places every object on every cluster. Charts, and kustomizations of which one must be chosen, are listed under `sources` in
+/// federate.yaml; where that file exists, the lines are printed. The CI workflow previews changes and publishes the manifests: GitHub's, or
 /// GitLab's if that is where the repository is.
 ///
 /// Without --dialect, the dialect is that of the objects in the folder; if there are none, the clusters are listed in
@@ -105,14 +109,21 @@ impl InitCommand {
         if !situation.has_clusters && drafted.clusters.is_empty() {
             return Err(self.no_clusters_named(&session));
         }
-        let templates: Vec<&ObjectRef> =
-            session.repo().templates.iter().map(|template| &template.object.id).collect();
+        let proposed = ProposedSources::new(&session, &drafted.clusters);
+        // What charts seem to give is to be placed, too.
+        let templates: Vec<&ObjectRef> = session
+            .repo()
+            .templates
+            .iter()
+            .map(|template| &template.object.id)
+            .chain(proposed.objects())
+            .collect();
         let starter = DIALECTS.get(situation.dialect.as_deref().unwrap_or("karmada"));
         let starter = starter
             .map(|dialect| dialect.advice().build_starter(&drafted.clusters, &templates))
             .unwrap_or_default();
         let ci = forge::draft_workflow(&self.repo, self.ci);
-        let mut new = self.repo_files(&situation, &drafted, &starter)?;
+        let mut new = self.repo_files(&situation, &drafted, &starter, &proposed)?;
         let in_repo = new.len();
         new.extend(ci.files);
         let mut out = String::new();
@@ -129,6 +140,7 @@ impl InitCommand {
             out.push_str("the folder has clusters, policies and a workflow: nothing to write\n");
         }
         let mut notes = Self::inventory_notes(&drafted);
+        notes.extend(proposed.list_notes(new.iter().any(|file| is_config(&file.path))));
         notes.extend(ci.notes);
         notes.extend(gitops_tools::collect_notes(&self.repo, new.get(..in_repo).unwrap_or_default()));
         if !self.dry_run {
@@ -154,7 +166,8 @@ impl InitCommand {
     fn open_session(&self) -> Result<Session, CommandError> {
         let tree = WorkTree::open(&self.repo).map_err(|e| CommandError::Failed(e.message))?;
         let read = self.selection.read_options(&self.repo, &tree, None)?;
-        Ok(Session::open(&tree, SessionOptions { read, ..SessionOptions::new(DIALECTS) }))
+        let builder = Some(shared_builder());
+        Ok(Session::open(&tree, SessionOptions { read, builder, ..SessionOptions::new(DIALECTS) }))
     }
 
     fn read_situation<'s>(&self, session: &'s Session) -> Result<Situation<'s>, CommandError> {
@@ -221,8 +234,17 @@ impl InitCommand {
         situation: &Situation<'_>,
         drafted: &DraftedInventory,
         starter: &Starter,
+        proposed: &ProposedSources<'_>,
     ) -> Result<Vec<NewFile>, CommandError> {
         let mut new = Vec::new();
+        let config = self.repo.join(federate_repo::config::DEFAULT_FILE_NAME);
+        let has_config = situation.session.repo().config_path.is_some() || config.exists();
+        let config = if self.repo == Path::new(".") {
+            PathBuf::from(federate_repo::config::DEFAULT_FILE_NAME)
+        } else {
+            config
+        };
+        let lists_clusters = !situation.has_clusters && situation.dialect.is_none();
         if !situation.has_clusters {
             let from_policies = drafted.clusters.iter().any(|cluster| !self.clusters.contains(&cluster.name));
             let what = if from_policies {
@@ -230,19 +252,22 @@ impl InitCommand {
             } else {
                 "the clusters: set their labels and regions".to_owned()
             };
-            let config = self.repo.join(federate_repo::config::DEFAULT_FILE_NAME);
-            let is_plain = self.repo == Path::new(".");
-            if situation.dialect.is_none()
-                && situation.session.repo().config_path.is_none()
-                && !config.exists()
-            {
-                let path =
-                    if is_plain { PathBuf::from(federate_repo::config::DEFAULT_FILE_NAME) } else { config };
-                new.push(NewFile { path, what, text: files::format_config(&drafted.clusters) });
+            if lists_clusters && !has_config {
+                let what = if proposed.entries().is_empty() {
+                    what
+                } else {
+                    format!("{what}; and {SOURCES_WRITTEN}")
+                };
+                let text = files::format_config(&drafted.clusters, proposed.entries());
+                new.push(NewFile { path: config.clone(), what, text });
             } else {
                 let path = self.free_path(&["clusters.yaml", "inventory.yaml", "federate-clusters.yaml"])?;
                 new.push(NewFile { path, what, text: files::format_yaml(&starter.inventory) });
             }
+        }
+        if !has_config && !lists_clusters && !proposed.entries().is_empty() {
+            let text = files::format_config(&[], proposed.entries());
+            new.push(NewFile { path: config, what: SOURCES_WRITTEN.to_owned(), text });
         }
         if let Some(policy) = starter.policy.as_ref().filter(|_| !situation.has_policies) {
             let what = "a policy that places every object on every cluster".to_owned();
@@ -332,6 +357,14 @@ impl InitCommand {
         steps.push(format!("federate render{repo} --out out    # the manifests of each cluster"));
         format!("\nNext:\n  {}\n", steps.join("\n  "))
     }
+}
+
+/// What `sources` in a new `federate.yaml` are, for the user.
+const SOURCES_WRITTEN: &str = "what kustomize and Helm build: set releases, namespaces and values";
+
+/// Whether a file is the configuration.
+fn is_config(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == federate_repo::config::DEFAULT_FILE_NAME)
 }
 
 /// How many objects that are placed nowhere are named.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::access::AccessArgs;
+use super::decryption::DecryptionArgs;
 use super::diff::digest_key;
 use super::progress as progress_line;
 use super::servers::{EarlyReads, RunRecorder, RunRecording, Surveyed};
@@ -96,6 +97,8 @@ pub(super) struct MemberRun<'m> {
     /// Whether the plan is read from the clusters, and kept there by an apply.
     pub(super) remember: bool,
     pub(super) prune: &'m PruneArgs,
+    /// What decrypts objects, where the command may decrypt.
+    pub(super) decryption: Option<&'m DecryptionArgs>,
     pub(super) purpose: Purpose,
     /// Whether fields that people have added stay.
     pub(super) no_take_over: bool,
@@ -194,6 +197,9 @@ impl MemberRun<'_> {
         let traced = TracedSource::new(opened.source());
         let mut session = self.args.last_session_of(&traced)?;
         session.keep_values();
+        if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
+            session.decrypt_with(decryptor);
+        }
         let inventory = self.inventory.choose_applyset(repo.as_ref(), &self.args.selected_paths());
         let surveyed = match &self.reader {
             LiveSource::Dump if self.remember => {

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::sandbox::{Ran, Sandbox, WEB};
 
 /// Two clusters that serve every API.
-const CLUSTERS: &str = "apiVersion: cluster.karmada.io/v1alpha1
+pub(crate) const CLUSTERS: &str = "apiVersion: cluster.karmada.io/v1alpha1
 kind: Cluster
 metadata: {name: m1, labels: {env: prod}}
 spec: {region: eu}
@@ -20,7 +20,7 @@ spec: {region: us}
 ";
 
 /// A policy that places everything that the tests build.
-const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
+pub(crate) const POLICY: &str = "apiVersion: policy.karmada.io/v1alpha1
 kind: ClusterPropagationPolicy
 metadata: {name: all}
 spec:
@@ -34,7 +34,7 @@ spec:
   placement: {}
 ";
 
-const CHART: &str = "apiVersion: v2\nname: api\nversion: 1.0.0\n";
+pub(crate) const CHART: &str = "apiVersion: v2\nname: api\nversion: 1.0.0\n";
 
 /// A template of a chart with a value.
 const MAP: &str = "apiVersion: v1
@@ -47,21 +47,21 @@ data:
 ";
 
 /// The path of a program on this machine.
-fn find_program(names: &[&str]) -> Option<PathBuf> {
+pub(crate) fn find_program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     names.iter().find_map(|name| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file()))
 }
 
 /// The programs for tests.
-struct Tools {
-    kustomize: Option<PathBuf>,
-    helm: Option<PathBuf>,
+pub(crate) struct Tools {
+    pub(crate) kustomize: Option<PathBuf>,
+    pub(crate) helm: Option<PathBuf>,
 }
 
 impl Tools {
     /// `None`, with a message, where one is missing that a test needs.
-    fn find(kustomize: bool, helm: bool) -> Option<Self> {
+    pub(crate) fn find(kustomize: bool, helm: bool) -> Option<Self> {
         let tools =
             Self { kustomize: find_program(&["kustomize", "kubectl"]), helm: find_program(&["helm"]) };
         let missing = (kustomize && tools.kustomize.is_none()) || (helm && tools.helm.is_none());
@@ -76,7 +76,12 @@ impl Tools {
     }
 
     /// Runs federate with these programs and a cache of its own.
-    fn run(&self, repo: &Sandbox, line: &str) -> Ran {
+    pub(crate) fn run(&self, repo: &Sandbox, line: &str) -> Ran {
+        Ran::of(self.command(repo, line).output().unwrap(), &repo.path("."))
+    }
+
+    /// The command with these programs and a cache of its own.
+    pub(crate) fn command(&self, repo: &Sandbox, line: &str) -> Command {
         let mut command = repo.command(line);
         for (name, path) in [("FEDERATE_KUSTOMIZE", &self.kustomize), ("FEDERATE_HELM", &self.helm)] {
             if let Some(path) = path {
@@ -84,16 +89,16 @@ impl Tools {
             }
         }
         command.env("FEDERATE_CACHE_DIR", repo.path(".cache"));
-        Ran::of(command.output().unwrap(), &repo.path("."))
+        command
     }
 
     /// How many builds the cache has.
-    fn count_builds(repo: &Sandbox) -> usize {
+    pub(crate) fn count_builds(repo: &Sandbox) -> usize {
         std::fs::read_dir(repo.path(".cache/builds")).map_or(0, Iterator::count)
     }
 }
 
-fn clusters_repo() -> Sandbox {
+pub(crate) fn clusters_repo() -> Sandbox {
     Sandbox::new().file("clusters.yaml", CLUSTERS).file("policy.yaml", POLICY)
 }
 
@@ -106,7 +111,7 @@ fn chart_repo(sources: &str) -> Sandbox {
 }
 
 /// The objects in a stream of documents, by kind and name, without what federate adds.
-fn objects(text: &str) -> BTreeMap<String, serde_json::Value> {
+pub(crate) fn objects(text: &str) -> BTreeMap<String, serde_json::Value> {
     let documents = federate_yaml::read_stream(text.as_bytes()).documents.into_iter();
     documents
         .map(|document| document.value)
@@ -120,7 +125,7 @@ fn objects(text: &str) -> BTreeMap<String, serde_json::Value> {
 }
 
 /// The objects that a cluster receives.
-fn rendered(repo: &Sandbox, cluster: &str) -> BTreeMap<String, serde_json::Value> {
+pub(crate) fn rendered(repo: &Sandbox, cluster: &str) -> BTreeMap<String, serde_json::Value> {
     let files = repo.files(&format!("out/{cluster}"));
     files.iter().flat_map(|file| objects(&repo.read(&format!("out/{cluster}/{file}")))).collect()
 }
@@ -352,10 +357,12 @@ fn hostile_charts_meet_limits() {
     let output = "{{ $x := repeat 1000000 \"x\" }}{{ range until 200 }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"c{{ . }}\"}\ndata: {a: {{ $x }}}\n{{ end }}\n";
     let recursion = "{{ define \"a\" }}{{ include \"a\" . }}{{ end }}{{ include \"a\" . }}\n";
     let read = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ .Files.Get \"link\" | quote }}}\n";
+    let loops = "{{ range untilStep 0 100000000 1 }}{{ end }}\n";
     let memory = "{{ $x := repeat 1000000000 \"xxxxxxxx\" }}{{ len $x }}\n";
     for (template, expected) in [
         (output, "error[build-limit]: the chart `api` cannot be built: `helm`"),
         (recursion, "cannot be built"),
+        (loops, "cannot be built"),
         (memory, "cannot be built"),
         (read, ""),
     ] {

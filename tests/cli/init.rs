@@ -326,3 +326,65 @@ spec: {project: default, source: {repoURL: https://example.com/a.git, path: apps
     let out = sandbox.run("init --cluster a").code(0).out;
     assert!(out.contains("kustomize builds the folder of kustomization.yaml"), "{out}");
 }
+
+/// A chart with values for a cluster, and two overlays of one base.
+fn unbuilt_repo() -> Sandbox {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {size: {{ .Values.size | quote }}}\n";
+    let overlay = "resources: [../../base]\n";
+    Sandbox::new()
+        .file("charts/api/Chart.yaml", "apiVersion: v2\nname: api\nversion: 1.0.0\n")
+        .file("charts/api/templates/map.yaml", map)
+        .file("charts/api/values.yaml", "size: small\n")
+        .file("charts/api/values-eu-1.yaml", "size: large\n")
+        .file("apps/web/base/kustomization.yaml", "resources: [web.yaml]\n")
+        .file("apps/web/base/web.yaml", WEB)
+        .file("apps/web/clusters/eu-1/kustomization.yaml", overlay)
+        .file("apps/web/clusters/us-1/kustomization.yaml", overlay)
+}
+
+#[test]
+fn charts_and_overlays_become_sources() {
+    let repo = unbuilt_repo();
+    let ran = repo.run("init --cluster eu-1 us-1").code(0).out;
+    assert!(
+        ran.contains("wrote federate.yaml: the clusters: set their labels and regions; and what kustomize"),
+        "{ran}"
+    );
+    let config = repo.read("federate.yaml");
+    let sources = "sources:
+- chart: charts/api
+  release: api
+  namespace: default
+  perCluster:
+  - values:
+    - charts/api/values-{cluster}.yaml?
+- kustomize: apps/web/clusters/eu-1
+  perCluster: apps/web/clusters/{cluster}
+";
+    assert!(config.ends_with(sources), "{config}");
+    let policy = repo.read("policy.yaml");
+    assert!(policy.contains("kind: ConfigMap") && policy.contains("kind: Deployment"), "{policy}");
+    let plan = repo.run("plan").err;
+    assert_eq!(plan.matches("missing-program").count(), 2, "{plan}");
+}
+
+#[test]
+fn sources_are_printed_where_the_configuration_exists() {
+    let repo = unbuilt_repo();
+    let config = "clusters: [{name: m1}]\n";
+    repo.write("federate.yaml", config);
+    let ran = repo.run("init").code(0).out;
+    assert!(ran.contains("note: federate.yaml exists and lacks these sources"), "{ran}");
+    assert!(
+        ran.contains("- chart: charts/api\n") && ran.contains("- kustomize: apps/web/clusters/eu-1\n"),
+        "{ran}"
+    );
+    assert!(ran.contains("note: apps/web/clusters/us-1 builds what a listed kustomization builds"), "{ran}");
+    assert_eq!(repo.read("federate.yaml"), config);
+    // With the sources that are printed, nothing is left to propose.
+    let lines = ran.split("when it lists them:\n").nth(1).unwrap().split("\nnote: ").next().unwrap();
+    let sources = lines.split("sources:\n").nth(1).unwrap();
+    repo.write("federate.yaml", format!("{config}sources:\n{sources}\n"));
+    repo.write(".federateignore", "apps/web/clusters/us-1/\n");
+    assert!(!repo.run("init").code(0).out.contains("lacks these sources"));
+}

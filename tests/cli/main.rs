@@ -14,10 +14,12 @@ mod sandbox;
 
 mod adoption;
 mod builds;
+mod built_output;
 mod check;
 mod clusters;
 mod commit;
 mod deletions;
+mod described_sources;
 mod dialects;
 mod diff;
 mod disk;

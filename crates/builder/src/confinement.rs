@@ -62,7 +62,7 @@ mod system {
     use std::ffi::OsString;
     use std::fs;
     use std::os::unix::process::ExitStatusExt as _;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::process::Command;
 
     use landlock::{
@@ -143,7 +143,12 @@ mod system {
                 rules = rules.add_rule(PathBeneath::new(opened, reads))?;
             }
         }
-        for (path, access) in [(folder, all), (Path::new("/dev/null"), AccessFs::from_file(abi))] {
+        // Set by federate for programs that need keys of PGP, and never otherwise.
+        let keys = std::env::var_os("GNUPGHOME").map(PathBuf::from);
+        let keys = keys.iter().map(|folder| (folder.as_path(), all));
+        for (path, access) in
+            [(folder, all), (Path::new("/dev/null"), AccessFs::from_file(abi))].into_iter().chain(keys)
+        {
             if let Ok(opened) = PathFd::new(path) {
                 rules = rules.add_rule(PathBeneath::new(opened, access))?;
             }

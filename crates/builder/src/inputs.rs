@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use federate_repo::Source;
-use federate_repo::build::{BuildError, BuildJob, BuildWarning, is_packaged_chart};
+use federate_repo::build::{BuildError, BuildJob, BuildWarning, ChartJob, FileGeneration, is_packaged_chart};
 use federate_repo::normalize_path;
 use federate_repo::source::EntryKind;
 use federate_yaml::Positions;
@@ -42,18 +42,29 @@ pub(crate) struct BuildInputs {
 /// What the inputs of a job depend on: jobs with the same key have the same inputs.
 pub(crate) fn key_of(job: &BuildJob) -> (Tool, &str, Vec<String>) {
     let values = match job {
-        BuildJob::Kustomization { .. } => Vec::new(),
-        BuildJob::Chart(chart) => chart.values.clone(),
+        BuildJob::Kustomization(job) => vec![job.edits.clone(), format!("{:?}", job.generation)],
+        BuildJob::Chart(chart) => {
+            let own = if chart.replaces_values { "without" } else { "with" };
+            std::iter::once(own.to_owned()).chain(chart.values.iter().cloned()).collect()
+        }
     };
     (Tool::of_job(job), job.path(), values)
 }
 
 impl BuildInputs {
+    /// One file.
+    pub(crate) fn from_file(path: &str, bytes: &[u8]) -> Self {
+        Self { files: [(path.to_owned(), bytes.to_vec())].into(), ..Self::default() }
+    }
+
     /// Reads the files of a job.
     pub(crate) fn read_job(source: &dyn Source, job: &BuildJob) -> Result<Self, BuildError> {
         let mut reader = Reader { source, inputs: Self::default(), visited: BTreeSet::new() };
         match job {
-            BuildJob::Kustomization { folder, .. } => {
+            BuildJob::Kustomization(job) => {
+                let folder = job.folder.as_str();
+                reader.generate_kustomization(folder, job.generation)?;
+                reader.edit_kustomization(folder, &job.edits)?;
                 reader.add_kustomization(folder, None)?;
                 reader.ask_for_origins(folder);
             }
@@ -62,6 +73,7 @@ impl BuildInputs {
                 for path in &chart.values {
                     reader.add_file(path, None)?;
                 }
+                reader.leave_out_values(chart)?;
             }
         }
         let mut inputs = reader.inputs;
@@ -110,6 +122,109 @@ fn refuse_build(place: Option<&Reference>, why: String, help: Option<String>) ->
 }
 
 impl Reader<'_> {
+    /// Whether a path is that of a file, of the repo or generated.
+    fn has_file(&self, path: &str) -> bool {
+        self.inputs.files.contains_key(path) || matches!(self.kind_of(path), Some(EntryKind::File))
+    }
+
+    /// Leaves the chart's own values out, where others stand in place of them.
+    fn leave_out_values(&mut self, chart: &ChartJob) -> Result<(), BuildError> {
+        let own = format!("{}/values.yaml", chart.path);
+        if !chart.replaces_values || chart.values.contains(&own) {
+            return Ok(());
+        }
+        if is_packaged_chart(&chart.path) {
+            let why = "the values files stand in place of those of the chart, which is packaged".to_owned();
+            return Err(refuse_build(None, why, Some("unpack the chart in the repo".to_owned())));
+        }
+        self.inputs.files.remove(&own);
+        Ok(())
+    }
+
+    /// Adds a kustomization that lists the files of a folder without one.
+    fn generate_kustomization(&mut self, folder: &str, generation: FileGeneration) -> Result<(), BuildError> {
+        if generation == FileGeneration::Never || self.has_kustomization(folder) {
+            return Ok(());
+        }
+        let mut resources = Vec::new();
+        self.list_resources(folder, "", generation, &mut resources)?;
+        let kustomization = json!({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": resources});
+        let [name, ..] = KUSTOMIZATION_NAMES;
+        let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        self.add_bytes(path, kustomization.to_string().into_bytes())
+    }
+
+    fn has_kustomization(&self, folder: &str) -> bool {
+        KUSTOMIZATION_NAMES.iter().any(|name| {
+            let path = if folder.is_empty() { (*name).to_owned() } else { format!("{folder}/{name}") };
+            matches!(self.kind_of(&path), Some(EntryKind::File))
+        })
+    }
+
+    /// Lists the resources of a generated kustomization, relative to its folder.
+    fn list_resources(
+        &self,
+        root: &str,
+        below: &str,
+        generation: FileGeneration,
+        resources: &mut Vec<String>,
+    ) -> Result<(), BuildError> {
+        let folder = [root, below].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+        let entries = self.source.list_folder(&folder);
+        let mut entries =
+            entries.map_err(|why| refuse_build(None, format!("`{folder}` cannot be listed: {why}"), None))?;
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let extensions: &[&str] = match generation {
+            FileGeneration::Tree => &["yaml", "yml"],
+            _ => &["yaml", "yml", "json"],
+        };
+        for entry in entries.into_iter().filter(|entry| !entry.name.starts_with('.')) {
+            let path = if below.is_empty() { entry.name.clone() } else { format!("{below}/{}", entry.name) };
+            match entry.kind {
+                EntryKind::File => {
+                    let extension = entry.name.rsplit_once('.').map_or("", |(_, extension)| extension);
+                    resources.extend(extensions.contains(&extension).then_some(path));
+                }
+                EntryKind::Folder
+                    if generation == FileGeneration::Tree
+                        && self.has_kustomization(&format!("{folder}/{}", entry.name)) =>
+                {
+                    resources.push(path);
+                }
+                EntryKind::Folder if generation != FileGeneration::Files => {
+                    self.list_resources(root, &path, generation, resources)?;
+                }
+                _ => {}
+            }
+            if resources.len() > MAX_FILES {
+                return Err(refuse_build(None, format!("`{root}` has more than {MAX_FILES} files"), None));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds fields to the kustomization of a folder.
+    fn edit_kustomization(&mut self, folder: &str, edits: &str) -> Result<(), BuildError> {
+        let Ok(Value::Object(edits)) = serde_json::from_str::<Value>(edits) else { return Ok(()) };
+        let paths = KUSTOMIZATION_NAMES
+            .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
+        let Some(path) = paths.iter().find(|path| self.has_file(path)) else { return Ok(()) };
+        self.add_file(path, None)?;
+        let text = self.inputs.files.get(path).cloned().unwrap_or_default();
+        let stream = federate_yaml::read_stream(&text);
+        let mut value =
+            stream.documents.into_iter().next().map(|document| document.value).unwrap_or_default();
+        if value.is_null() {
+            value = json!({});
+        }
+        let Some(fields) = value.as_object_mut().filter(|_| stream.errors.is_empty()) else { return Ok(()) };
+        for (key, edit) in edits {
+            edit_field(fields, &key, edit);
+        }
+        self.inputs.files.insert(path.clone(), value.to_string().into_bytes());
+        Ok(())
+    }
+
     /// The kind of entry at a path; `None` if there is none.
     fn kind_of(&self, path: &str) -> Option<EntryKind> {
         if path.is_empty() { Some(EntryKind::Folder) } else { federate_repo::find_entry(self.source, path) }
@@ -214,8 +329,7 @@ impl Reader<'_> {
         }
         let paths = KUSTOMIZATION_NAMES
             .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
-        let found: Vec<&String> =
-            paths.iter().filter(|path| matches!(self.kind_of(path), Some(EntryKind::File))).collect();
+        let found: Vec<&String> = paths.iter().filter(|path| self.has_file(path)).collect();
         let Some(first) = found.first() else {
             let folder = if folder.is_empty() { "." } else { folder };
             let help = "a kustomization is a file `kustomization.yaml`".to_owned();
@@ -387,6 +501,24 @@ impl KustomizationFile<'_, '_> {
         written
             .filter(|(_, text)| text.contains('\n') || text.contains(": ") || text.starts_with('{'))
             .collect()
+    }
+}
+
+/// Adds a value to a field of a kustomization: items of lists by their names or at the end, fields of maps by their keys.
+fn edit_field(fields: &mut Map<String, Value>, key: &str, edit: Value) {
+    match (fields.get_mut(key), edit) {
+        (Some(Value::Array(items)), Value::Array(added)) => {
+            let is_named = matches!(key, "images" | "replicas");
+            for item in added {
+                let same = items.iter_mut().find(|known| is_named && known.get("name") == item.get("name"));
+                match same {
+                    Some(known) => *known = item,
+                    None => items.push(item),
+                }
+            }
+        }
+        (Some(Value::Object(map)), Value::Object(added)) => map.extend(added),
+        (_, edit) => drop(fields.insert(key.to_owned(), edit)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use federate_repo::build::{BuildError, BuildJob};
+use federate_repo::build::{BuildError, BuildJob, KustomizationJob};
 
 use crate::process::{BuildFolder, ProcessError};
 use crate::program::Program;
@@ -10,12 +10,11 @@ use crate::program::Program;
 pub(crate) fn list_arguments(
     program: &Program,
     folder: &BuildFolder,
-    path: &str,
-    is_unrestricted: bool,
+    job: &KustomizationJob,
 ) -> Vec<OsString> {
     let command = if program.is_kubectl { "kustomize" } else { "build" };
-    let mut args: Vec<OsString> = vec![command.into(), folder.path_of(path).into()];
-    if is_unrestricted {
+    let mut args: Vec<OsString> = vec![command.into(), folder.path_of(&job.folder).into()];
+    if job.is_unrestricted {
         args.push("--load-restrictor=LoadRestrictionsNone".into());
     }
     args

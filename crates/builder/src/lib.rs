@@ -22,9 +22,11 @@ mod kustomization;
 mod nondeterminism;
 mod process;
 mod program;
+mod sops;
 
 pub use cache::BuildCache;
 pub use program::{Program, ProgramPaths, Tool};
+pub use sops::{DecryptionKeys, SopsDecryptor};
 
 use inputs::BuildInputs;
 
@@ -86,14 +88,12 @@ impl ProgramBuilder {
             error_of_run(&format!("the files cannot be copied to a temporary folder: {why}"))
         })?;
         let args = match job {
-            BuildJob::Kustomization { folder: path, is_unrestricted } => {
-                kustomization::list_arguments(program, &folder, path, *is_unrestricted)
-            }
+            BuildJob::Kustomization(job) => kustomization::list_arguments(program, &folder, job),
             BuildJob::Chart(chart) => chart::list_arguments(&folder, chart, inputs)
                 .map_err(|why| error_of_run(&format!("the values cannot be written: {why}")))?,
         };
-        folder.run_program(self.confiner.as_deref(), program, &args).map_err(|error| match job {
-            BuildJob::Kustomization { .. } => kustomization::explain_error(program, job, &error),
+        folder.run_program(self.confiner.as_deref(), program, &args, &[]).map_err(|error| match job {
+            BuildJob::Kustomization(_) => kustomization::explain_error(program, job, &error),
             BuildJob::Chart(chart) => chart::explain_error(program, chart, &error),
         })
     }

@@ -108,12 +108,13 @@ impl BuildFolder {
         Ok(path)
     }
 
-    /// Runs a program, confined if there is a `confiner`. Returns what it writes.
+    /// Runs a program, confined if there is a `confiner`, with further variables. Returns what it writes.
     pub(crate) fn run_program(
         &self,
         confiner: Option<&Path>,
         program: &Program,
         args: &[OsString],
+        variables: &[(&'static str, OsString)],
     ) -> Result<Vec<u8>, ProcessError> {
         let mut command = match confiner {
             Some(confiner) => {
@@ -123,7 +124,8 @@ impl BuildFolder {
             }
             None => Command::new(&program.path),
         };
-        command.args(args).env_clear().envs(self.list_variables()).current_dir(self.real.join("files"));
+        command.args(args).env_clear().envs(self.list_variables());
+        command.envs(variables.iter().cloned()).current_dir(self.real.join("files"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let child = command.spawn().map_err(|e| ProcessError::Start(e.to_string()))?;
         let ended = wait_for(child)?;

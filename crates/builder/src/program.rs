@@ -18,12 +18,14 @@ pub enum Tool {
     Kustomize,
     /// `helm`.
     Helm,
+    /// `sops`.
+    Sops,
 }
 
 impl Tool {
     pub(crate) fn of_job(job: &BuildJob) -> Self {
         match job {
-            BuildJob::Kustomization { .. } => Self::Kustomize,
+            BuildJob::Kustomization(_) => Self::Kustomize,
             BuildJob::Chart(_) => Self::Helm,
         }
     }
@@ -36,6 +38,8 @@ pub struct ProgramPaths {
     pub kustomize: Option<OsString>,
     /// `helm`; empty for none.
     pub helm: Option<OsString>,
+    /// `sops`; empty for none.
+    pub sops: Option<OsString>,
     /// The folders in which the others are searched.
     pub folders: Vec<PathBuf>,
 }
@@ -52,7 +56,7 @@ pub struct Program {
 }
 
 impl ProgramPaths {
-    /// Those that the environment names: `FEDERATE_KUSTOMIZE`, `FEDERATE_HELM` and `PATH`.
+    /// Those that the environment names: `FEDERATE_KUSTOMIZE`, `FEDERATE_HELM`, `FEDERATE_SOPS` and `PATH`.
     pub fn from_environment() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
         // A relative folder would be one of the repo.
@@ -60,19 +64,27 @@ impl ProgramPaths {
         Self {
             kustomize: std::env::var_os("FEDERATE_KUSTOMIZE"),
             helm: std::env::var_os("FEDERATE_HELM"),
+            sops: std::env::var_os("FEDERATE_SOPS"),
             folders,
         }
+    }
+
+    /// The path of a program in the folders.
+    pub(crate) fn find_in_folders(&self, name: &str) -> Option<PathBuf> {
+        let candidates = self.folders.iter().map(|folder| folder.join(name));
+        candidates.into_iter().find_map(|path| Program::open_executable(&path)).map(|program| program.path)
     }
 
     pub(crate) fn find_program(&self, tool: Tool) -> Result<Program, BuildError> {
         let (names, given, variable): (&[&str], _, _) = match tool {
             Tool::Kustomize => (&["kustomize", "kubectl"], &self.kustomize, "FEDERATE_KUSTOMIZE"),
             Tool::Helm => (&["helm"], &self.helm, "FEDERATE_HELM"),
+            Tool::Sops => (&["sops"], &self.sops, "FEDERATE_SOPS"),
         };
         if let Some(given) = given {
             if given.is_empty() {
                 return Err(missing_program(
-                    &format!("{variable} is empty, so federate builds nothing with it"),
+                    &format!("{variable} is empty, so federate runs no such program"),
                     tool,
                 ));
             }
@@ -100,6 +112,9 @@ fn missing_program(why: &str, tool: Tool) -> BuildError {
             "install `kustomize` or `kubectl`, or name it in the environment variable FEDERATE_KUSTOMIZE"
         }
         Tool::Helm => "install `helm`, or name it in the environment variable FEDERATE_HELM",
+        Tool::Sops => {
+            "install `sops`, or name it with `--decrypt sops=PATH` or in the environment variable FEDERATE_SOPS"
+        }
     };
     BuildError { code: "missing-program", why: why.to_owned(), help: Some(help.to_owned()), place: None }
 }

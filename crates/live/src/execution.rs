@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use super::client::Client;
 use super::cluster_state::ClusterState;
 use super::dependencies::{FailedObjects, find_blocking, find_live};
+use super::hooks::wait_for_hooks;
 use super::object_requests::{ObjectRequests, build_requests};
 use super::order::{Phase, assign_phase, group_by_phase};
 use super::parent::ApplySetParent;
@@ -20,6 +21,7 @@ use super::webhooks::AdmissionWebhooks;
 use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
 use federate_engine::actions::{ActionKind, ObjectDecision, WriteRequest};
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::hooks::Hook;
 
 /// Requests about objects, each with its phase.
 type Phased = Vec<(Phase, ObjectRequests)>;
@@ -72,10 +74,22 @@ impl ApplyExecution<'_> {
             decisions: self.decisions,
             options: self.options,
         };
+        let mut failed_hook: Option<String> = None;
         for (phase, steps) in waves {
+            if let Some(why) = &failed_hook {
+                for steps in steps {
+                    carried.set_result(steps.object, SendResult::Held(why.clone()));
+                }
+                continue;
+            }
             let steps =
                 if phase == Phase::Webhooks { gates.select_ready(steps, carried).await? } else { steps };
+            let hooks: Vec<ObjectRef> = match phase {
+                Phase::EarlyHooks(..) => steps.iter().map(|steps| steps.object.clone()).collect(),
+                _ => Vec::new(),
+            };
             send_all(self.client, steps, carried, &mut tally).await?;
+            failed_hook = self.await_hooks(decider, hooks, carried).await?;
         }
         let deleted = gates.retry_blocked(deleted, carried, &mut tally).await?;
         self.delete_objects(deleted, carried, &mut tally).await?;
@@ -85,13 +99,38 @@ impl ApplyExecution<'_> {
         Ok(())
     }
 
+    /// Waits until hooks that run before the other objects have ended. Returns why what follows is not applied, if one
+    /// fails.
+    async fn await_hooks(
+        &self,
+        decider: &dyn Decider,
+        hooks: Vec<ObjectRef>,
+        carried: &mut SendResults,
+    ) -> Result<Option<String>, Error> {
+        let undone = hooks.iter().find(|hook| carried.undone_objects().any(|undone| undone == *hook));
+        if let Some(hook) = undone {
+            return Ok(Some(format!(
+                "not applied, because the hook {hook}, which runs before it, could not be applied"
+            )));
+        }
+        let ended = wait_for_hooks(self.client, self.state, decider, self.options, hooks).await?;
+        Ok(ended.map(|(hook, why)| {
+            carried.set_result(hook.clone(), SendResult::Failed(why.clone()));
+            format!("not applied, because the hook {hook}, which runs before it, did not succeed: {why}")
+        }))
+    }
+
     /// The requests that apply, and those that delete.
     fn sort_requests(&self, decider: &dyn Decider, carried: &mut SendResults) -> (Phased, Phased) {
         let (mut applied, mut deleted) = (Vec::new(), Vec::new());
         for decision in self.decisions {
             let Some(send) = &decision.send else { continue };
             let object = &decision.action.object;
-            let place = assign_phase(object, decider.find_wave(object));
+            let hook = match send {
+                WriteRequest::Apply { body, .. } => Hook::from_body(body).map(|hook| hook.time),
+                WriteRequest::Delete { .. } => None,
+            };
+            let place = assign_phase(object, decider.find_wave(object), hook);
             match (build_requests(self.state, object, send, self.options), send) {
                 (Some(steps), WriteRequest::Apply { .. }) => applied.push((place, steps)),
                 (Some(steps), WriteRequest::Delete { .. }) => deleted.push((place, steps)),

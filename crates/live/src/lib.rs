@@ -36,6 +36,7 @@ mod early_reads;
 mod error;
 mod execution;
 mod health;
+mod hooks;
 mod hub;
 pub mod import;
 mod items;

@@ -6,16 +6,21 @@
 //! it mounts; only pods that start after a Service get its environment variables.
 
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::hooks::HookTime;
 
 /// The phase in which an object is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Namespaces and definitions of kinds.
     Prerequisites,
+    /// Hooks that run before the other objects, by their weight, and within a weight by rank.
+    EarlyHooks(i32, Rank),
     /// Everything else, by the wave of its control plane, and within a wave by rank.
     Wave(u32, Rank),
     /// Webhooks and aggregated API servers, whose Services must be ready.
     Webhooks,
+    /// Hooks that run after the other objects.
+    LateHooks(i32, Rank),
 }
 
 /// The rank of a kind: an object needs only objects of lower ranks.
@@ -33,10 +38,20 @@ pub(super) enum Rank {
     Rest,
 }
 
-/// The phase of an object, by its wave.
-pub(super) fn assign_phase(object: &ObjectRef, wave: u32) -> Phase {
+/// The phase of an object, by its wave, or by when it runs as a hook.
+pub(super) fn assign_phase(object: &ObjectRef, wave: u32, hook: Option<HookTime>) -> Phase {
     match (object.group(), object.kind.as_str()) {
-        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => Phase::Prerequisites,
+        ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            return Phase::Prerequisites;
+        }
+        _ => {}
+    }
+    match hook {
+        Some(HookTime::Before(weight)) => return Phase::EarlyHooks(weight, assign_rank(object)),
+        Some(HookTime::After(weight)) => return Phase::LateHooks(weight, assign_rank(object)),
+        Some(HookTime::Within | HookTime::Never) | None => {}
+    }
+    match (object.group(), object.kind.as_str()) {
         _ if is_webhook(object) => Phase::Webhooks,
         ("apiregistration.k8s.io", "APIService") => Phase::Webhooks,
         _ => Phase::Wave(wave, assign_rank(object)),
@@ -88,7 +103,7 @@ mod tests {
 
     fn kinds(objects: &[(ObjectRef, u32)]) -> Vec<Vec<&str>> {
         let sorted =
-            group_by_phase(objects.iter().map(|(object, wave)| (assign_phase(object, *wave), object)));
+            group_by_phase(objects.iter().map(|(object, wave)| (assign_phase(object, *wave, None), object)));
         sorted.iter().map(|(_, objects)| objects.iter().map(|o| o.kind.as_str()).collect()).collect()
     }
 
@@ -110,6 +125,34 @@ mod tests {
                 vec!["Namespace"],
                 vec!["Deployment"],
                 vec!["MutatingWebhookConfiguration"],
+            ]
+        );
+    }
+
+    #[test]
+    fn hooks_run_before_and_after_the_others_by_their_weights() {
+        let job = object("batch/v1", "Job");
+        let phase_of = |object: &ObjectRef, hook: HookTime| assign_phase(object, 0, Some(hook));
+        let mut phases = vec![
+            phase_of(&job, HookTime::After(0)),
+            phase_of(&job, HookTime::Before(1)),
+            phase_of(&job, HookTime::Before(-1)),
+            phase_of(&object("v1", "ConfigMap"), HookTime::Before(1)),
+            assign_phase(&object("v1", "ServiceAccount"), 0, None),
+            assign_phase(&object("apiregistration.k8s.io/v1", "APIService"), 0, None),
+            phase_of(&object("apiextensions.k8s.io/v1", "CustomResourceDefinition"), HookTime::Before(9)),
+        ];
+        phases.sort();
+        assert_eq!(
+            phases,
+            [
+                Phase::Prerequisites,
+                Phase::EarlyHooks(-1, Rank::Rest),
+                Phase::EarlyHooks(1, Rank::Content),
+                Phase::EarlyHooks(1, Rank::Rest),
+                Phase::Wave(0, Rank::Basis),
+                Phase::Webhooks,
+                Phase::LateHooks(0, Rank::Rest),
             ]
         );
     }

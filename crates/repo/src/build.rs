@@ -11,18 +11,45 @@ pub trait Builder: Send + Sync {
     fn build(&self, source: &dyn Source, jobs: &[BuildJob]) -> Vec<Result<BuildOutput, BuildError>>;
 }
 
+/// Decrypts files of a repo.
+pub trait Decryptor: Send + Sync {
+    /// The text of a file that SOPS encrypted, in clear. The error has none of its values.
+    fn decrypt_file(&self, path: &str, text: &[u8]) -> Result<Vec<u8>, BuildError>;
+}
+
 /// Something to build.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BuildJob {
     /// A kustomization.
-    Kustomization {
-        /// Its folder.
-        folder: String,
-        /// Whether it may use all files of the repo.
-        is_unrestricted: bool,
-    },
+    Kustomization(Box<KustomizationJob>),
     /// A chart.
     Chart(Box<ChartJob>),
+}
+
+/// A kustomization.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KustomizationJob {
+    /// Its folder.
+    pub folder: String,
+    /// Whether it may use all files of the repo.
+    pub is_unrestricted: bool,
+    /// Fields to add to it, as JSON; empty for none. Lists are appended, images and replicas by their names.
+    pub edits: String,
+    /// What stands for the kustomization in a folder without one.
+    pub generation: FileGeneration,
+}
+
+/// Which files a generated kustomization lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileGeneration {
+    /// None: a folder without a kustomization is an error.
+    Never,
+    /// The YAML and JSON files in the folder.
+    Files,
+    /// The YAML and JSON files in the folder and below it.
+    AllFiles,
+    /// The YAML files in the folder and below it; a folder below with a kustomization counts as one resource.
+    Tree,
 }
 
 /// A chart with its values.
@@ -36,6 +63,8 @@ pub struct ChartJob {
     pub namespace: String,
     /// Values files, in order.
     pub values: Vec<String>,
+    /// Whether the values files stand in place of the chart's own, which is left out.
+    pub replaces_values: bool,
     /// Values that win over the files, as JSON; empty for none.
     pub set: String,
     /// The version of Kubernetes, if known.
@@ -94,7 +123,7 @@ impl BuildJob {
     /// The folder or packaged chart.
     pub fn path(&self) -> &str {
         match self {
-            Self::Kustomization { folder, .. } => folder,
+            Self::Kustomization(job) => &job.folder,
             Self::Chart(job) => &job.path,
         }
     }

@@ -148,16 +148,31 @@ pub(crate) struct CombinedBuilds {
 type ClusterBody = (Vec<ClusterName>, Arc<Object>);
 
 /// Combines what was built for all clusters. Unlike `*.j2` templates, an object may be missing for some clusters, which do not
-/// receive it then; and policies may be among them, if they are the same for all clusters that have them.
-pub(crate) fn combine_built(variants: Vec<BuiltVariant>, claims: &ClaimTable<'_>) -> CombinedBuilds {
+/// receive it then; and policies may be among them, if they are the same for all clusters that have them. `is_restricted`: whether
+/// other clusters receive nothing of it.
+pub(crate) fn combine_built(
+    variants: Vec<BuiltVariant>,
+    is_restricted: bool,
+    claims: &ClaimTable<'_>,
+) -> CombinedBuilds {
     let mut combined = CombinedBuilds::default();
     let count = variants.len();
     let mut bodies: BTreeMap<ObjectRef, Vec<ClusterBody>> = BTreeMap::new();
-    for BuiltVariant { clusters, objects } in variants {
+    for BuiltVariant { clusters, objects, .. } in variants {
         let mut known = BTreeSet::new();
         for object in objects {
             if known.insert(object.id.clone()) {
                 let all = bodies.entry(object.id.clone()).or_default();
+                let twice =
+                    all.iter().find_map(|(others, _)| others.iter().find(|name| clusters.contains(name)));
+                if let Some(cluster) = twice {
+                    let message = format!("several sources build {} for cluster {cluster}", object.id);
+                    let help = "let one of them build it";
+                    combined
+                        .findings
+                        .push(Finding::error("duplicate-object", &object, message).with_help(help));
+                    continue;
+                }
                 all.push((clusters.clone(), Arc::new(object)));
             } else {
                 let message = format!("one build contains {} twice", object.id);
@@ -185,7 +200,7 @@ pub(crate) fn combine_built(variants: Vec<BuiltVariant>, claims: &ClaimTable<'_>
             continue;
         }
         let is_equal = variants.iter().all(|(_, other)| other.body == object.body);
-        if is_claimed || (is_equal && variants.len() == count) {
+        if is_claimed || (is_equal && variants.len() == count && !is_restricted) {
             combined.objects.push(Object::clone(&object));
             continue;
         }

@@ -324,7 +324,8 @@ fn pointer_segment(segment: &serde_path_to_error::Segment) -> String {
     }
 }
 
-fn merge_maps(into: &mut Map<String, Value>, over: &Map<String, Value>) {
+/// Merges a map over another: maps by their keys, other values as a whole.
+pub(crate) fn merge_maps(into: &mut Map<String, Value>, over: &Map<String, Value>) {
     for (key, value) in over {
         match (into.get_mut(key), value) {
             (Some(Value::Object(into)), Value::Object(over)) => merge_maps(into, over),

@@ -1,28 +1,16 @@
 //! Objects that are never placed although their kind is a template's: hooks that a tool runs at another time than when it
 //! applies, and objects that are marked as local.
 //!
-//! Facts: Helm's and Argo CD's documentation of hooks; a kustomize build drops objects whose annotation
+//! Facts: a kustomize build drops objects whose annotation
 //! `config.kubernetes.io/local-config` has any value but `false`.
 
 use std::collections::BTreeMap;
 
+use federate_kubernetes::hooks::{Hook, HookTime};
 use federate_kubernetes::{Finding, Object, ObjectRef, Origin, Severity, finding};
-
-/// Helm's annotation of hooks.
-const HELM_HOOK: &str = "helm.sh/hook";
-
-/// Argo CD's annotation of hooks.
-const ARGO_HOOK: &str = "argocd.argoproj.io/hook";
 
 /// kustomize's annotation of objects that are not for a cluster.
 const LOCAL_CONFIG: &str = "config.kubernetes.io/local-config";
-
-/// Helm's hooks that run neither on installation nor on upgrade.
-const UNPLACED_HELM_HOOKS: [&str; 7] =
-    ["test", "test-success", "test-failure", "pre-delete", "post-delete", "pre-rollback", "post-rollback"];
-
-/// Argo CD's hooks that do not run in a successful sync.
-const UNPLACED_ARGO_CD_HOOKS: [&str; 4] = ["Skip", "SyncFail", "PreDelete", "PostDelete"];
 
 /// How many objects a finding names.
 const MAX_NAMED_OBJECTS: usize = 100;
@@ -44,20 +32,11 @@ impl Exclusion {
         if object.annotation(LOCAL_CONFIG).is_some_and(|value| value != "false") {
             return Some(Self::Local);
         }
-        // Argo CD ignores Helm's annotation on objects that have its own.
-        Self::of_hook(object.annotation(ARGO_HOOK), &UNPLACED_ARGO_CD_HOOKS)
-            .or_else(|| Self::of_hook(object.annotation(HELM_HOOK), &UNPLACED_HELM_HOOKS))
-    }
-
-    /// The exclusion of a hook with this annotation. A hook that has only types of `never` is never placed.
-    fn of_hook(annotation: Option<&str>, never: &[&str]) -> Option<Self> {
-        let types: Vec<&str> = annotation?.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
-        if types.is_empty() {
-            return None;
-        }
-        let is_never = types.iter().all(|one| never.iter().any(|known| known.eq_ignore_ascii_case(one)));
-        let shown = types.join(",");
-        Some(if is_never { Self::HookNeverPlaced(shown) } else { Self::HookPlaced(shown) })
+        let hook = Hook::from_body(&object.body)?;
+        Some(match hook.time {
+            HookTime::Never => Self::HookNeverPlaced(hook.types),
+            _ => Self::HookPlaced(hook.types),
+        })
     }
 
     /// Whether the object is placed nowhere.
@@ -118,11 +97,14 @@ fn report_treatment(never: bool, mut objects: Vec<&ExcludedObject>) -> Option<Fi
             "build without them (`helm template --no-hooks`), or remove the annotation from what is to be placed",
         )
     } else {
-        let (subject, whose) = if is_one { ("a hook is", "its") } else { ("hooks are", "their") };
+        let (subject, they) = if is_one { ("a hook is", "it runs") } else { ("hooks are", "they run") };
         (
-            format!("{subject} placed like any other object, without {whose} order and re-runs: {listed}"),
-            "Argo CD runs them as hooks if it reads the output; otherwise build without them (`hooks: drop` of the source in \
-             federate.yaml, or `helm template --no-hooks`)",
+            format!(
+                "{subject} placed like any other object, so that {they} again only after a change: {listed}"
+            ),
+            "`apply` and `sync` to clusters run them before or after the other objects, and so does Argo CD if it reads the \
+             output; for other readers, build without them (`hooks: drop` of the source in federate.yaml, or \
+             `helm template --no-hooks`)",
         )
     };
     let finding =

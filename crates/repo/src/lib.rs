@@ -217,6 +217,8 @@ pub struct Repo {
     pub build_inputs: BTreeSet<String>,
     /// The objects whose names builds change.
     pub renamed: BTreeSet<RenamedObject>,
+    /// The objects of Flux and Argo CD that describe sources, which are not templates.
+    pub describing: Vec<Object>,
     /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
@@ -419,10 +421,15 @@ impl RepoFiles {
                 }
             }
         }
+        let describing = builds.describing.clone();
         let mut roots = ownership.build_roots(owned);
         let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed } =
             builds.into_objects(&scopes, &claims, &mut assumed, &mut roots);
         objects.extend(built);
+        // What describes a source is not placed itself.
+        let is_describing =
+            |object: &Object| describing.iter().any(|one| is_same_identity(&one.id, &object.id));
+        let describing: Vec<Object> = objects.extract_if(.., |object| is_describing(object)).collect();
         findings.extend(wrong);
         let SortedObjects { claimed, templates, duplicates, excluded, findings: wrong } =
             classification::sort_objects(objects, &claims);
@@ -441,12 +448,19 @@ impl RepoFiles {
             excluded,
             build_inputs,
             renamed,
+            describing,
             texts,
         };
         findings.append(&mut unreadable);
         repo.add_findings(findings);
         UnexpandedRepo { repo, jinja, per_cluster, scopes, claims }
     }
+}
+
+/// Whether two identities are those of one object, where one may lack the default namespace.
+fn is_same_identity(a: &ObjectRef, b: &ObjectRef) -> bool {
+    let [left, right] = [a, b].map(|id| id.namespace.as_deref().unwrap_or("default"));
+    (a.group(), &a.kind, left, &a.name) == (b.group(), &b.kind, right, &b.name)
 }
 
 /// What was built, with scopes applied.
@@ -484,21 +498,23 @@ impl Builds {
             renamed: self.renamed,
         };
         for source in self.sources {
-            all.build_inputs.insert(source.path);
+            all.build_inputs.extend(source.paths);
             let Ok(mut variants) = source.result else { continue };
-            for object in variants.iter_mut().flat_map(|variant| &mut variant.objects) {
-                if let Some(namespace) = source.namespace.as_deref() {
-                    scopes.apply_default(object, namespace, claims.claims);
-                }
-                if scopes.normalize_namespace(object, claims.claims) == ScopeSource::Assumed {
-                    assumed.insert(object.id.clone());
+            for variant in &mut variants {
+                for object in &mut variant.objects {
+                    if let Some(namespace) = variant.namespace.as_deref() {
+                        scopes.apply_default(object, namespace, claims.claims);
+                    }
+                    if scopes.normalize_namespace(object, claims.claims) == ScopeSource::Assumed {
+                        assumed.insert(object.id.clone());
+                    }
                 }
             }
-            if variants.len() == 1 {
+            if variants.len() == 1 && !source.is_restricted {
                 all.objects.extend(variants.into_iter().flat_map(|variant| variant.objects));
                 continue;
             }
-            let combined = cluster_independent::combine_built(variants, claims);
+            let combined = cluster_independent::combine_built(variants, source.is_restricted, claims);
             all.objects.extend(combined.objects);
             all.per_cluster.extend(combined.per_cluster);
             all.findings.extend(combined.findings);

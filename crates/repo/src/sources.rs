@@ -9,15 +9,24 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Origin, Severit
 use rayon::prelude::*;
 use serde_json::Value;
 
-use crate::build::{BuildError, BuildJob, BuildOutput, Builder, ChartJob};
+use crate::build::{BuildError, BuildJob, BuildOutput, Builder, ChartJob, FileGeneration, KustomizationJob};
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::duplicates::unversioned_identity;
 use crate::source::{EntryKind, Source, TreeEntry};
 use crate::{Claims, RepoFiles, Role, documents};
 
+mod application_set;
+mod argocd;
+mod described;
+mod flux;
+mod helm_parameters;
 mod origin;
+mod substitution;
 mod values;
 
+use argocd::ArgoReader;
+use described::{DescribedJob, DescribedSource, DescriptionError, JobClusters};
+use flux::FluxReader;
 use origin::OriginFinder;
 use values::{ValuesError, expand_values};
 
@@ -33,6 +42,8 @@ pub struct Builds {
     /// The files that are read by a build instead of as they are written.
     pub(crate) inputs: BTreeSet<String>,
     pub(crate) renamed: BTreeSet<RenamedObject>,
+    /// The objects of Flux and Argo CD that describe sources.
+    pub(crate) describing: Vec<Object>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -49,13 +60,13 @@ pub struct RenamedObject {
 
 /// A source, with what was built of it.
 pub(crate) struct BuiltSource {
-    /// The folder or packaged chart.
-    pub(crate) path: String,
+    /// The folders and packaged charts.
+    pub(crate) paths: Vec<String>,
     /// Whether `federate.yaml` names it.
     pub(crate) is_configured: bool,
     pub(crate) is_chart: bool,
-    /// The namespace of objects without one.
-    pub(crate) namespace: Option<String>,
+    /// Whether only the clusters of its variants receive what is built.
+    pub(crate) is_restricted: bool,
     pub(crate) result: Result<Vec<BuiltVariant>, BuildError>,
 }
 
@@ -64,6 +75,8 @@ pub(crate) struct BuiltSource {
 pub(crate) struct BuiltVariant {
     /// The clusters, sorted; none if it is for all.
     pub(crate) clusters: Vec<ClusterName>,
+    /// The namespace of objects without one.
+    pub(crate) namespace: Option<String>,
     pub(crate) objects: Vec<Object>,
 }
 
@@ -137,10 +150,12 @@ impl SourceEntry<'_> {
                 }
                 _ => None,
             };
-            return Ok(BuildJob::Kustomization {
+            return Ok(BuildJob::Kustomization(Box::new(KustomizationJob {
                 folder: overlay.unwrap_or_else(|| self.path().to_owned()),
                 is_unrestricted: config.is_some_and(|config| config.load_restrictor == LoadRestrictor::None),
-            });
+                edits: String::new(),
+                generation: FileGeneration::Never,
+            })));
         };
         let default = SourceConfig::default();
         let config = config.unwrap_or(&default);
@@ -151,6 +166,7 @@ impl SourceEntry<'_> {
             release: config.release.clone(),
             namespace: config.namespace.clone().unwrap_or_else(|| "default".to_owned()),
             values,
+            replaces_values: false,
             set: if set.is_empty() { String::new() } else { Value::Object(set).to_string() },
             kubernetes: cluster.and_then(|cluster| cluster.kubernetes.clone()),
             apis: apis.clone(),
@@ -200,6 +216,11 @@ impl ApiClasses {
     }
 }
 
+/// The paths that a kustomization may have in a folder.
+fn kustomization_paths(folder: &str) -> [String; 3] {
+    KUSTOMIZATIONS.map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") })
+}
+
 /// Whether a folder has a kustomization.
 fn has_kustomization(source: &dyn Source, folder: &str) -> bool {
     is_folder(source, folder)
@@ -241,29 +262,38 @@ pub fn build_sources(
     inventory: &dyn Fn(Vec<Object>) -> Vec<Cluster>,
 ) -> Builds {
     let mut builds = Builds::default();
-    let entries = list_entries(files, &mut builds.findings);
-    if entries.is_empty() {
+    let (entries, described) = list_entries(files, &mut builds.findings);
+    if entries.is_empty() && described.is_empty() {
         return builds;
     }
     let source = CachedSource { source, folders: Mutex::default() };
     let runner = Runner { files, source: &source, builder, finder: OriginFinder::new(files) };
     let (late, early): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.is_per_cluster());
     let mut built = runner.build_entries(&early, &[], &mut builds);
-    if !late.is_empty() {
+    if !late.is_empty() || !described.is_empty() {
         let built_inputs: BTreeSet<&String> = built.iter().flat_map(|(_, inputs)| inputs).collect();
         let plain =
             files.written_objects().filter(|object| !built_inputs.contains(&object.origin.file.to_string()));
         let known = plain.chain(objects_of(&built)).filter(|object| is_cluster(object, claims));
         let mut known: Vec<Object> = known.cloned().collect();
-        let mut per_cluster = runner.build_entries(&late, &inventory(known.clone()), &mut builds);
+        let mut per_cluster = runner.build_late(&late, &described, &inventory(known.clone()), &mut builds);
         // A chart may contain clusters itself.
         let more = objects_of(&per_cluster).filter(|object| is_cluster(object, claims));
         let more: Vec<Object> = more.cloned().collect();
         if !more.is_empty() {
             known.extend(more);
             builds.findings.retain(|finding| finding.code == "invalid-config");
-            per_cluster = runner.build_entries(&late, &inventory(known), &mut builds);
+            per_cluster = runner.build_late(&late, &described, &inventory(known), &mut builds);
         }
+        // What an object describes, and what is a part of that, is not built again as it lies there.
+        let inputs: BTreeSet<&String> = per_cluster.iter().flat_map(|(_, inputs)| inputs).collect();
+        built.retain(|(source, _)| {
+            source.is_configured
+                || !source
+                    .paths
+                    .iter()
+                    .any(|folder| kustomization_paths(folder).iter().any(|path| inputs.contains(path)))
+        });
         built.extend(per_cluster);
     }
     for (source, inputs) in built {
@@ -287,16 +317,23 @@ fn objects_of(built: &[(BuiltSource, Vec<String>)]) -> impl Iterator<Item = &Obj
     variants.flat_map(|variant| &variant.objects)
 }
 
-/// The configured sources, and the kustomizations that are built without being named.
-fn list_entries<'f>(files: &'f RepoFiles, findings: &mut Vec<Finding>) -> Vec<SourceEntry<'f>> {
+/// An item of `sources` that names objects of Flux or Argo CD.
+struct DescribingEntry {
+    index: usize,
+    kind: SourceKind,
+}
+
+/// The configured sources, those that objects describe, and the kustomizations that are built without being named.
+fn list_entries<'f>(
+    files: &'f RepoFiles,
+    findings: &mut Vec<Finding>,
+) -> (Vec<SourceEntry<'f>>, Vec<DescribingEntry>) {
     let mut entries = Vec::new();
+    let mut describing = Vec::new();
     for (index, config) in files.config.sources.iter().enumerate() {
         match config.read_kind() {
             Ok(kind @ (SourceKind::Flux(_) | SourceKind::ArgoCd(_))) => {
-                let key = if matches!(kind, SourceKind::Flux(_)) { "flux" } else { "argocd" };
-                let message =
-                    format!("`{key}` is not supported yet: name the folder with `kustomize` or `chart`");
-                findings.push(files.invalid_config(&format!("/sources/{index}/{key}"), message));
+                describing.push(DescribingEntry { index, kind });
             }
             Ok(kind) => entries.push(SourceEntry { kind, config: Some((index, config)) }),
             Err((key, why)) => findings.push(files.invalid_config(&format!("/sources/{index}{key}"), why)),
@@ -320,7 +357,7 @@ fn list_entries<'f>(files: &'f RepoFiles, findings: &mut Vec<Finding>) -> Vec<So
         .map(|folder| SourceEntry { kind: SourceKind::Kustomize(folder.to_owned()), config: None })
         .collect();
     entries.extend(roots);
-    entries
+    (entries, describing)
 }
 
 /// Whether a folder is that of an overlay, for any name of a cluster.
@@ -344,6 +381,140 @@ struct Runner<'f> {
 }
 
 impl Runner<'_> {
+    /// Builds sources that depend on the clusters, and those that objects describe.
+    fn build_late(
+        &self,
+        entries: &[&SourceEntry<'_>],
+        describing: &[DescribingEntry],
+        clusters: &[Cluster],
+        builds: &mut Builds,
+    ) -> Vec<(BuiltSource, Vec<String>)> {
+        let mut built = self.build_entries(entries, clusters, builds);
+        let described = self.read_descriptions(describing, clusters, builds);
+        built.extend(self.build_described(&described, clusters, builds));
+        built
+    }
+
+    /// The sources that objects of Flux and Argo CD describe, with the objects.
+    fn read_descriptions(
+        &self,
+        describing: &[DescribingEntry],
+        clusters: &[Cluster],
+        builds: &mut Builds,
+    ) -> Vec<(DescribedSource, &Object)> {
+        let mut described = Vec::new();
+        builds.describing.clear();
+        for entry in describing {
+            let (path, key) = match &entry.kind {
+                SourceKind::Flux(path) => (path, "flux"),
+                SourceKind::ArgoCd(path) => (path, "argocd"),
+                SourceKind::Kustomize(_) | SourceKind::Chart(_) => continue,
+            };
+            let describes = if key == "flux" { flux::describes_source } else { argocd::describes_source };
+            let objects = self.files.written_objects();
+            let objects: Vec<&Object> = objects
+                .filter(|object| crate::walk::is_within(&object.origin.file, path) && describes(object))
+                .collect();
+            if objects.is_empty() {
+                let kinds = if key == "flux" {
+                    "Kustomization or HelmRelease of Flux"
+                } else {
+                    "Application or ApplicationSet"
+                };
+                let why = format!("`{path}` has no {kinds}");
+                builds
+                    .findings
+                    .push(self.files.invalid_config(&format!("/sources/{}/{key}", entry.index), why));
+            }
+            let flux = FluxReader::new(self.source, self.files.written_objects());
+            let argo = ArgoReader { source: self.source, clusters };
+            for object in objects {
+                let read = match entry.kind {
+                    SourceKind::Flux(_) => flux.read_object(object).map(|source| vec![source]),
+                    _ => argo.read_object(object),
+                };
+                match read {
+                    Ok(sources) => described.extend(sources.into_iter().map(|source| (source, object))),
+                    Err(error) => builds.findings.push(error.into_finding(object)),
+                }
+                builds.describing.push(object.clone());
+            }
+        }
+        described
+    }
+
+    /// Builds what objects describe. What only some clusters receive is one source together, as several objects may describe one
+    /// application for different clusters.
+    fn build_described(
+        &self,
+        described: &[(DescribedSource, &Object)],
+        clusters: &[Cluster],
+        builds: &mut Builds,
+    ) -> Vec<(BuiltSource, Vec<String>)> {
+        let apis = ApiClasses::new(clusters);
+        let listed: Vec<Result<JobClusters, DescriptionError>> =
+            described.iter().map(|(source, _)| self.list_described(source, clusters, &apis)).collect();
+        let jobs: BTreeSet<&BuildJob> = listed.iter().flatten().flat_map(|jobs| jobs.keys()).collect();
+        let jobs: Vec<BuildJob> = jobs.into_iter().cloned().collect();
+        let results = self.builder.build(self.source, &jobs);
+        let parsed: Vec<Result<ParsedOutput, BuildError>> =
+            jobs.par_iter().zip(results).map(|(job, result)| self.parse_output(job, result?)).collect();
+        let results: BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>> =
+            jobs.iter().zip(&parsed).collect();
+        let mut built: Vec<(BuiltSource, Vec<String>)> = Vec::new();
+        let mut restricted: Option<(BuiltSource, Vec<String>)> = None;
+        for ((source, object), jobs) in described.iter().zip(listed) {
+            let mut inputs = Vec::new();
+            let result = jobs.and_then(|jobs| finish_described(source, jobs, &results, builds, &mut inputs));
+            let result = result.map_err(|error| {
+                let failure =
+                    BuildError { code: "build-failed", why: error.why.clone(), help: None, place: None };
+                builds.findings.push(error.into_finding(object));
+                failure
+            });
+            let one = BuiltSource {
+                paths: vec![source.path.clone()],
+                is_configured: true,
+                is_chart: matches!(source.job, DescribedJob::Chart(_)),
+                is_restricted: source.clusters.is_some(),
+                result,
+            };
+            match (&mut restricted, one.is_restricted) {
+                (_, false) => built.push((one, inputs)),
+                (None, true) => restricted = Some((one, inputs)),
+                (Some((all, files)), true) => {
+                    all.paths.extend(one.paths);
+                    files.extend(inputs);
+                    if let (Ok(variants), Ok(more)) = (&mut all.result, one.result) {
+                        variants.extend(more);
+                    }
+                }
+            }
+        }
+        built.extend(restricted);
+        built
+    }
+
+    fn list_described(
+        &self,
+        source: &DescribedSource,
+        clusters: &[Cluster],
+        apis: &ApiClasses,
+    ) -> Result<JobClusters, DescriptionError> {
+        let selected = source.select_clusters(clusters);
+        let mut jobs = JobClusters::new();
+        let is_chart = matches!(source.job, DescribedJob::Chart(_));
+        if clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
+            jobs.insert(source.job_for(self.source, None, apis)?, Vec::new());
+            return Ok(jobs);
+        }
+        for cluster in selected {
+            let job = source.job_for(self.source, Some(cluster), apis)?;
+            jobs.entry(job).or_default().push(cluster.name.clone());
+        }
+        Ok(jobs)
+    }
+
     /// Builds sources for clusters. Returns each with the files that it was built from.
     fn build_entries(
         &self,
@@ -377,6 +548,8 @@ impl Runner<'_> {
     ) -> (BuiltSource, Vec<String>) {
         let mut inputs = Vec::new();
         let index = entry.config.map(|(index, _)| index);
+        let is_chart = matches!(entry.kind, SourceKind::Chart(_));
+        let namespace = entry.config.filter(|_| is_chart).and_then(|(_, config)| config.namespace.clone());
         let result = match listed {
             Err(SourceProblem::Values(error)) => {
                 let pointer = index.map_or_else(String::new, |index| format!("/sources/{index}"));
@@ -398,7 +571,8 @@ impl Runner<'_> {
                     inputs.extend(parsed.inputs.iter().cloned());
                     builds.findings.extend(parsed.findings.iter().cloned());
                     builds.renamed.extend(parsed.renamed.iter().cloned());
-                    Ok(BuiltVariant { clusters: clusters.clone(), objects: parsed.objects.clone() })
+                    let (clusters, namespace) = (clusters.clone(), namespace.clone());
+                    Ok(BuiltVariant { clusters, namespace, objects: parsed.objects.clone() })
                 })
                 .collect::<Result<Vec<BuiltVariant>, BuildError>>(),
         };
@@ -411,13 +585,11 @@ impl Runner<'_> {
         if let Ok(variants) = &mut variants {
             variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
         }
-        let is_chart = matches!(entry.kind, SourceKind::Chart(_));
-        let config = entry.config.map(|(_, config)| config).filter(|_| is_chart);
         let built = BuiltSource {
-            path: entry.path().to_owned(),
+            paths: vec![entry.path().to_owned()],
             is_configured: index.is_some(),
             is_chart,
-            namespace: config.and_then(|config| config.namespace.clone()),
+            is_restricted: false,
             result: variants,
         };
         (built, inputs)
@@ -469,6 +641,37 @@ impl Runner<'_> {
     }
 }
 
+/// What was built of a source that an object describes.
+fn finish_described(
+    source: &DescribedSource,
+    jobs: JobClusters,
+    results: &BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>>,
+    builds: &mut Builds,
+    inputs: &mut Vec<String>,
+) -> Result<Vec<BuiltVariant>, DescriptionError> {
+    let mut variants = Vec::new();
+    for (job, mut clusters) in jobs {
+        clusters.sort();
+        let Some(result) = results.get(&job) else { continue };
+        let parsed = result.as_ref().map_err(|error| DescriptionError {
+            pointer: String::new(),
+            why: match &error.place {
+                Some((file, line)) if *line > 0 => format!("{file}:{line}: {}", error.why),
+                _ => error.why.clone(),
+            },
+            help: error.help.clone(),
+        })?;
+        inputs.extend(parsed.inputs.iter().cloned());
+        builds.findings.extend(parsed.findings.iter().cloned());
+        builds.renamed.extend(parsed.renamed.iter().cloned());
+        let objects = source.changes.change_objects(parsed.objects.clone());
+        let objects = objects.map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
+        variants.push(BuiltVariant { clusters, namespace: source.namespace.clone(), objects });
+    }
+    variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+    Ok(variants)
+}
+
 /// The objects of an output.
 struct ParsedOutput {
     objects: Vec<Object>,
@@ -514,22 +717,21 @@ impl Builds {
         }
         for (sources, objects) in taken {
             let folders = sources.iter().filter_map(|index| self.sources.get(*index));
-            let folders = folders.map(|source| source.path.clone()).collect();
+            let folders = folders.flat_map(|source| source.paths.iter().cloned()).collect();
             self.ambiguous.push(AmbiguousRoots { folders, objects });
         }
     }
 
     /// The file of the kustomization in a folder, which was built.
     pub(crate) fn find_kustomization(&self, folder: &str) -> String {
-        let paths = KUSTOMIZATIONS
-            .map(|name| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") });
+        let paths = kustomization_paths(folder);
         let [first, ..] = &paths;
         paths.iter().find(|path| self.inputs.contains(*path)).unwrap_or(first).clone()
     }
 
     /// The source that was built from a folder.
     pub(crate) fn find_source(&self, path: &str) -> Option<&BuiltSource> {
-        self.sources.iter().find(|source| source.path == path)
+        self.sources.iter().find(|source| source.paths.iter().any(|own| own == path))
     }
 }
 

@@ -128,6 +128,13 @@ impl<'r> Interpretation<'r> {
         {
             return Err("it was a folder");
         }
+        let sources = &self.repo.config.sources;
+        if sources.iter().any(|source| source.flux.is_some() || source.argocd.is_some()) {
+            return Err("objects of Flux or Argo CD may refer to it");
+        }
+        if !sources.is_empty() && !self.repo.texts.contains_key(&file.path) {
+            return Err("it is new, and may be one of the values or overlays of a source");
+        }
         let builds = self.repo.build_inputs.iter();
         if self.repo.ownership.concerns_file(&file.path)
             || builds.map(String::as_str).any(|input| walk::is_within(&file.path, input))

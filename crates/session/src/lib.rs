@@ -28,6 +28,7 @@ mod check;
 mod clusters;
 pub mod commit;
 mod comparison;
+mod decryption;
 mod excluding_source;
 mod explanation;
 mod facts;
@@ -42,6 +43,7 @@ mod reconciler;
 mod release;
 mod secrets;
 mod session;
+mod source_proposals;
 mod source_review;
 mod whatif;
 
@@ -56,4 +58,5 @@ pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]
 pub use reconciler::{RunOutput, RunRecord, ServerOptions, Surveyed};
 pub use session::{Destination, Session, SessionOptions, UpdateScope};
+pub use source_proposals::SourceProposal;
 pub use whatif::{ScenarioOutcome, ScenarioRunner, UnitOutcome};

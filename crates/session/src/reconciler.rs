@@ -15,7 +15,6 @@ use federate_engine::actions::{
 };
 use federate_engine::change::{DigestKey, is_hidden, reveal_values};
 use federate_engine::{Engine, Rendering, WithheldObject};
-use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, kinds};
 use federate_repo::config::DriftIgnoreRule;
 
@@ -131,7 +130,7 @@ impl<'r> Reconciler<'r> {
         let now = session.now().map_or_else(|| PREDICTED_CREATION_TIME.to_owned(), |now| now.to_string());
         let instead = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
         let manifests = &instead.as_ref().unwrap_or_else(|| session.rendering()).manifests;
-        let desired = remove_encrypted(read_desired(manifests, options.only));
+        let desired = session.decrypted_objects().reveal_desired(read_desired(manifests, options.only));
         Self {
             session,
             options,
@@ -192,7 +191,8 @@ impl<'r> Reconciler<'r> {
             clusters: clusters.iter().cloned().collect(),
             status: "Awaiting",
         }));
-        let desired = remove_encrypted(read_desired(&less.manifests, self.options.only));
+        let desired = read_desired(&less.manifests, self.options.only);
+        let desired = self.session.decrypted_objects().reveal_desired(desired);
         Self { desired, instead: Some(less), ..self }
     }
 
@@ -212,6 +212,14 @@ impl<'r> Reconciler<'r> {
             }
         }
         all.clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        self.collect_actions(all)
+    }
+
+    /// The actions, without values that SOPS encrypted.
+    fn collect_actions(&self, mut all: Reconciled) -> Actions {
+        let decrypted = self.session.decrypted_objects();
+        decrypted.hide_values(&mut all.actions);
+        all.clusters.iter_mut().for_each(|report| decrypted.hide_report(report));
         Actions::new(all.actions, all.clusters)
     }
 
@@ -413,12 +421,6 @@ impl<'r> Reconciler<'r> {
         let bodies = running.map(|object| &object.body).chain(rendered);
         bodies.filter(|body| body["kind"] == "CustomResourceDefinition")
     }
-}
-
-/// The desired objects that can be compared with live ones and sent: those that SOPS encrypted cannot.
-fn remove_encrypted(mut desired: Vec<DesiredObject>) -> Vec<DesiredObject> {
-    desired.retain(|desired| !is_encrypted(&desired.body));
-    desired
 }
 
 /// The clusters of these names; all where there are none.

@@ -16,7 +16,7 @@ use federate_engine::{
     DecisionCache, Engine, EngineSettings, InventoryObject, PlanResult, Rendering, StepAllowance, TooMuchWork,
 };
 use federate_kubernetes::{Cluster, Finding, LiveObjects, Object, ObjectRef, Severity};
-use federate_repo::build::Builder;
+use federate_repo::build::{Builder, Decryptor};
 use federate_repo::config::{AutoscaledReplicas, UnplacedTemplates};
 use federate_repo::{
     Builds, ChangedFile, Config, NeedsReload, ReadOptions, Repo, RepoFiles, Role, Source, SourceFile,
@@ -24,6 +24,7 @@ use federate_repo::{
 };
 use federate_report::findings;
 
+use crate::decryption::DecryptedObjects;
 use crate::excluding_source::ExcludingSource;
 use crate::known_kinds::KnownKinds;
 use crate::outages::{self, OutageTimes, UnreachableClusters};
@@ -75,6 +76,8 @@ pub struct SessionOptions {
     pub errors: Vec<String>,
     /// What builds kustomizations and charts; without it, they are not built.
     pub builder: Option<Arc<dyn Builder>>,
+    /// What decrypts objects for API servers; without it, those that SOPS encrypted are not sent.
+    pub decryptor: Option<Arc<dyn Decryptor>>,
     /// How much work each part of a run may be.
     pub allowance: StepAllowance,
 }
@@ -98,6 +101,7 @@ impl SessionOptions {
             findings: Vec::new(),
             errors: Vec::new(),
             builder: None,
+            decryptor: None,
             allowance: StepAllowance::default(),
         }
     }
@@ -121,6 +125,7 @@ pub struct Session {
     pub(crate) loss_times: Option<OutageTimes>,
     excluded: Option<String>,
     builder: Option<Arc<dyn Builder>>,
+    pub(crate) decryptor: Option<Arc<dyn Decryptor>>,
     /// Findings about the options.
     given: Vec<Finding>,
     /// Findings from loading.
@@ -135,6 +140,8 @@ pub struct Session {
     health_checks: HealthChecks,
     /// What is known about files that are not templates as they are written.
     pub(crate) sources: OnceLock<SourceReview>,
+    /// What SOPS encrypted, in clear.
+    pub(crate) decrypted: OnceLock<DecryptedObjects>,
 }
 
 /// Where a rendering goes.
@@ -242,6 +249,7 @@ impl Session {
             findings: given,
             errors,
             builder,
+            decryptor,
             allowance,
         } = options;
         set_releases(&mut loaded.repo, &versions);
@@ -297,6 +305,7 @@ impl Session {
             loss_times,
             excluded,
             builder,
+            decryptor,
             given,
             read,
             kept,
@@ -305,6 +314,7 @@ impl Session {
             health_checks,
             counted: OnceLock::new(),
             sources: OnceLock::new(),
+            decrypted: OnceLock::new(),
         };
         session.settings.previous =
             PreviousPlan::new(session.evict_placements(session.rescope_plan(previous)));
@@ -382,9 +392,10 @@ impl Session {
     }
 
     /// Forgets everything that is derived from the repo and its settings.
-    fn forget_results(&mut self) {
+    pub(crate) fn forget_results(&mut self) {
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
         (self.counted, self.sources) = (OnceLock::new(), OnceLock::new());
+        self.decrypted = OnceLock::new();
     }
 
     /// A plan with the objects that it names as this repo does: the scope of a kind may have been unknown when it was
@@ -472,6 +483,7 @@ impl Session {
             findings: self.given.clone(),
             errors: self.errors.clone(),
             builder: self.builder.clone(),
+            decryptor: self.decryptor.clone(),
             allowance: self.settings.allowance,
         }
     }
@@ -603,6 +615,9 @@ impl Session {
             {
                 finding.severity = Severity::Error;
             }
+        }
+        if destination == Destination::Clusters {
+            found.extend(self.decrypted_objects().findings.iter().cloned());
         }
         findings::sort_findings(&mut found);
         found

@@ -15,6 +15,7 @@ use federate_repo::{BuildRoot, BuildTool, Duplicate, Role};
 
 use crate::Session;
 use crate::candidates::CandidatePlacement;
+use crate::source_proposals::ChosenKustomization;
 
 /// The code of the finding about objects that would be placed and that another tool builds.
 pub(crate) const NOT_BUILT_CODE: &str = "not-built";
@@ -56,6 +57,7 @@ impl Session {
             findings.extend(self.review_duplicates());
             findings.extend(self.review_encrypted());
             findings.extend(self.review_names());
+            findings.extend(self.review_describing());
             SourceReview { findings, concerned: self.concerned_policies() }
         })
     }
@@ -166,6 +168,25 @@ impl Session {
         findings
     }
 
+    /// Objects of Flux and Argo CD that describe sources, although a policy selects them: what they describe would be both built here
+    /// and applied by the controller where they are placed.
+    fn review_describing(&self) -> Vec<Finding> {
+        let objects: Vec<&Object> = self.repo().describing.iter().collect();
+        let placed = self.place_candidates(&objects);
+        let selected =
+            objects.iter().zip(placed).filter_map(|(object, placed)| Some((*object, placed?.policy?)));
+        selected
+            .map(|(object, policy)| {
+                let message = format!(
+                    "{policy} selects {}, which `sources` in federate.yaml builds: its controller would apply the same objects again",
+                    object.id
+                );
+                Finding::error("placed-source", object, message)
+                    .with_help("let the policy select what is built, or remove the object from `sources`")
+            })
+            .collect()
+    }
+
     fn review_duplicates(&self) -> Vec<Finding> {
         let duplicates = &self.repo().duplicates;
         let different: Vec<&Object> = duplicates.iter().flat_map(|duplicate| &duplicate.different).collect();
@@ -210,17 +231,17 @@ impl Session {
         let encrypted = encrypted.filter(|object| is_encrypted(&object.body));
         let placed: Vec<&Object> =
             encrypted.filter(|object| self.placed_in(self.plan(), &object.id).is_some()).collect();
-        if let Some(first) = placed.first() {
+        if let Some(first) = placed.first().filter(|_| !self.decrypts()) {
             let names = list_objects(placed.iter().map(|object| &object.id));
             let (are, they, them) =
                 if placed.len() == 1 { ("is", "it is", "it") } else { ("are", "they are", "them") };
             let message = format!(
-                "{names} {are} encrypted by SOPS, and federate does not decrypt: `render` and `commit` copy {them} as {they} \
-                 written, and `apply` and `sync` to clusters refuse {them}"
+                "{names} {are} encrypted by SOPS: `render` and `commit` copy {them} as {they} \
+                 written, and `apply` and `sync` to clusters refuse {them} without `--decrypt sops`"
             );
             let finding = Finding::warning(SOPS_CODE, first, message).with_help(
-                "let the reader of the rendered files decrypt (Flux with `spec.decryption`), or use a SealedSecret or an \
-                 ExternalSecret",
+                "let the reader of the rendered files decrypt (Flux with `spec.decryption`), decrypt for clusters (`--decrypt sops`), \
+                 or use a SealedSecret or an ExternalSecret",
             );
             findings.push(Finding { object: None, ..finding });
         }
@@ -229,14 +250,14 @@ impl Session {
 }
 
 /// The objects that the repo has as templates, to tell what was built and committed.
-struct Provided<'r> {
+pub(crate) struct Provided<'r> {
     objects: BTreeSet<(&'r str, &'r str, Option<&'r str>, &'r str)>,
     /// The names of charts whose output is in the repo.
     charts: BTreeSet<String>,
 }
 
 impl<'r> Provided<'r> {
-    fn new(session: &'r Session) -> Self {
+    pub(crate) fn new(session: &'r Session) -> Self {
         let repo = session.repo();
         let templates = repo.templates.iter().map(|template| &template.object);
         let mut charts = BTreeSet::new();
@@ -252,6 +273,11 @@ impl<'r> Provided<'r> {
             charts.extend(labels.filter_map(|label| Some(label.rsplit_once('-')?.0.to_owned())));
         }
         Self { objects: templates.map(unversioned_identity).collect(), charts }
+    }
+
+    /// Whether the output of a chart with this name is in the repo.
+    pub(crate) fn has_chart(&self, name: &str) -> bool {
+        self.charts.contains(name)
     }
 
     /// Whether the repo has an object that a build gives.
@@ -294,7 +320,7 @@ struct BuildReview<'r> {
 
 impl<'r> BuildReview<'r> {
     fn new(build: &'r BuildRoot, provided: &Provided<'_>, clusters: &'r BTreeSet<&'r str>) -> Self {
-        let is_provided = build.tool == BuildTool::Helm && provided.charts.contains(&build.name);
+        let is_provided = build.tool == BuildTool::Helm && provided.has_chart(&build.name);
         let all = build.objects.iter().chain(&build.unlisted);
         let objects = all.filter(|object| !is_provided && !provided.has_object(build, object)).collect();
         Self { build, objects, placed: Vec::new(), is_provided, clusters }
@@ -387,19 +413,12 @@ impl<'r> BuildReview<'r> {
 
     /// The folders that build the same objects, as the `sources` that name one of them.
     fn propose_sources(&self) -> String {
-        let folders = &self.build.alternatives;
-        let first = folders.first().map_or("", String::as_str);
-        let (above, _) = first.rsplit_once('/').unwrap_or(("", first));
-        let names_clusters = folders.iter().all(|folder| {
-            let (parent, last) = folder.rsplit_once('/').unwrap_or(("", folder));
-            parent == above && self.clusters.contains(last)
-        });
-        if names_clusters {
-            let pattern =
-                if above.is_empty() { "{cluster}".to_owned() } else { format!("{above}/{{cluster}}") };
-            return format!("`sources: [{{kustomize: {first}, perCluster: \"{pattern}\"}}]`");
+        let chosen = ChosenKustomization::from_folders(&self.build.alternatives, self.clusters);
+        let folder = &chosen.folder;
+        match &chosen.overlays {
+            Some(pattern) => format!("`sources: [{{kustomize: {folder}, perCluster: \"{pattern}\"}}]`"),
+            None => format!("`sources: [{{kustomize: {folder}}}]`, and list the others in .federateignore"),
         }
-        format!("`sources: [{{kustomize: {first}}}]`, and list the others in .federateignore")
     }
 
     /// What builds the objects, and that federate does not.

@@ -7,7 +7,7 @@ use federate_dialect::Dialects;
 use federate_engine::StepAllowance;
 use federate_engine::change::DigestKey;
 use federate_live::{Access, Fence};
-use federate_repo::build::Builder;
+use federate_repo::build::{Builder, Decryptor};
 use federate_session::Session;
 
 use crate::counters::MetricCounters;
@@ -69,6 +69,8 @@ pub struct Environment<'e> {
     pub dialects: Dialects,
     /// What builds kustomizations and charts; without it, they are not built.
     pub builder: Option<Arc<dyn Builder>>,
+    /// What decrypts objects for member clusters.
+    pub decryptor: Option<Arc<dyn Decryptor>>,
     /// How much work each part of a round of one Sync may be.
     pub allowance: StepAllowance,
     /// The world outside.

@@ -10,10 +10,16 @@ const GITHUB_WORKFLOW: &str = include_str!("../../../docs/ci/github.yml");
 /// The pipeline of the documentation for GitLab.
 const GITLAB_PIPELINE: &str = include_str!("../../../docs/ci/gitlab-ci.yml");
 
-/// `federate.yaml` with the clusters.
-pub(super) fn format_config(clusters: &[ConfiguredCluster]) -> String {
-    let clusters: Vec<Value> = clusters.iter().map(cluster_to_json).collect();
-    format_yaml(&[json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config", "clusters": clusters})])
+/// `federate.yaml` with the clusters and sources.
+pub(super) fn format_config(clusters: &[ConfiguredCluster], sources: &[Value]) -> String {
+    let mut config = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Config"});
+    if !clusters.is_empty() {
+        config["clusters"] = clusters.iter().map(cluster_to_json).collect();
+    }
+    if !sources.is_empty() {
+        config["sources"] = sources.into();
+    }
+    format_yaml(&[config])
 }
 
 fn cluster_to_json(cluster: &ConfiguredCluster) -> Value {

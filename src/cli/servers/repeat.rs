@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::cli::decryption::DecryptionArgs;
 use crate::cli::members::{EarlierRun, LiveSource, MemberRun, ServerAccess};
 use crate::cli::{cache_folder, use_color};
 use federate_engine::actions::{Actions, ApplySet, RepoRef};
@@ -57,7 +58,9 @@ impl MemberRun<'_> {
         else {
             return None;
         };
-        let more = self.moved.is_some() || self.remember || self.results || access.has_hub();
+        // What is decrypted depends on keys.
+        let decrypts = self.decryption.is_some_and(DecryptionArgs::is_given);
+        let more = decrypts || self.moved.is_some() || self.remember || self.results || access.has_hub();
         if more || self.args.names_files() {
             return None;
         }

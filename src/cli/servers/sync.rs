@@ -18,6 +18,7 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use crate::cli::access::AccessArgs;
+use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{OutputFormat, shared_builder};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, use_color};
@@ -102,6 +103,9 @@ pub(in crate::cli) struct SyncCommand {
     objects: objects::ObjectArgs,
 
     #[command(flatten)]
+    decryption: DecryptionArgs,
+
+    #[command(flatten)]
     access: AccessArgs,
 }
 
@@ -140,6 +144,7 @@ impl SyncCommand {
         let env = Environment {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
+            decryptor: self.decryption.open_decryptor()?,
             allowance: self.work_limit.map_or(ROUND_ALLOWANCE, StepAllowance::Chosen),
             services: &FileSyncServices(&self.access),
             allowed_signers: self.allowed_signers.clone(),

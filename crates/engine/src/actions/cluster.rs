@@ -20,7 +20,8 @@ use crate::deletions::PruneLimit;
 use crate::{Engine, Manifest, Rendering};
 use federate_apiserver::ResourceKind;
 use federate_apiserver::managed_fields::read_fields;
-use federate_dialect::{ClusterNames, Placement};
+use federate_dialect::{ClusterNames, ControlPlaneAction, Placement, SyncOp};
+use federate_kubernetes::sops::reveal_document;
 use federate_kubernetes::{Cluster, LiveObjects, Object, ObjectRef};
 
 /// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
@@ -35,6 +36,10 @@ pub struct DesiredObject {
     pub clusters: ClusterNames,
     /// Its body, as it is applied.
     pub body: Arc<Value>,
+    /// The text that the body was read from.
+    pub(super) text: Arc<str>,
+    /// What the object is in clear, if SOPS encrypted it.
+    pub(super) plain: Option<Arc<Value>>,
     /// The result of creating it.
     pub(super) cached_create: CachedCreate,
 }
@@ -59,7 +64,36 @@ impl DesiredObject {
             body.into()
         };
         let (object, clusters) = (manifest.object.clone(), manifest.clusters.clone());
-        Some(Self { object, clusters, body, cached_create: CachedCreate::default() })
+        let text = manifest.text.clone();
+        Some(Self { object, clusters, body, text, plain: None, cached_create: CachedCreate::default() })
+    }
+
+    /// The same object in clear; `None` if the plain document lacks what is encrypted.
+    pub fn reveal(self, plain: &Value) -> Option<Self> {
+        let written = federate_yaml::read_stream(self.text.as_bytes()).documents.pop()?.value;
+        let mut body = reveal_document(&written, plain)?;
+        prepare_body(&mut body);
+        let plain = Some(Arc::new(plain.clone()));
+        Some(Self { body: body.into(), plain, cached_create: CachedCreate::default(), ..self })
+    }
+
+    /// What a control plane does about the object, in clear if SOPS encrypted it.
+    fn reveal_action(&self, action: ControlPlaneAction) -> ControlPlaneAction {
+        let Some(plain) = &self.plain else { return action };
+        let reveal = |body: &Value| reveal_document(body, plain);
+        let op = match &action.op {
+            SyncOp::Create(body) => reveal(body).map(SyncOp::Create),
+            SyncOp::Update(body) => reveal(body).map(SyncOp::Update),
+            SyncOp::Release(body) => reveal(body).map(SyncOp::Release),
+            SyncOp::Apply { manifest, manager, force } => {
+                reveal(manifest).map(|manifest| SyncOp::Apply { manifest, manager, force: *force })
+            }
+            SyncOp::Delete(_) | SyncOp::Nothing => return action,
+        };
+        match op {
+            Some(op) => ControlPlaneAction { op, ..action },
+            None => ControlPlaneAction::do_nothing("Encrypted"),
+        }
     }
 }
 
@@ -306,7 +340,10 @@ impl DecisionContext<'_> {
             cached_create: &desired.cached_create,
             autoscalers,
             read: there.map(|object| &object.body),
-            reconcile: &|managed| self.reconcile_object(cluster, placement?, there, managed),
+            reconcile: &|managed| {
+                let action = self.reconcile_object(cluster, placement?, there, managed)?;
+                Some(desired.reveal_action(action))
+            },
             keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
         };
         decide_object(&target, there.map(|object| &object.body), self.rules)

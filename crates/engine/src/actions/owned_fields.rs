@@ -260,6 +260,8 @@ mod tests {
                 object: target.object.clone(),
                 clusters: ["m1", "m2"].map(ClusterName::from).to_vec().into(),
                 body: body.clone().into(),
+                text: "".into(),
+                plain: None,
                 cached_create: CachedCreate::default(),
             };
             let same = |live: &Value| is_same_text(&desired, live, &rules(&key, false));

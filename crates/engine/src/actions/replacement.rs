@@ -10,6 +10,7 @@ use super::decision::DecisionSettings;
 use federate_apiserver::values::text_at;
 use federate_apiserver::{ApiError, ResourceKind, apply_object};
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::hooks::Hook;
 
 /// The annotation with which (`enabled`) an object may be deleted and created again.
 const REPLACE_ANNOTATION: &str = "federate.dev/replace";
@@ -71,7 +72,9 @@ pub(super) fn decide_replacement(
         format!("/metadata/annotations/{}", federate_kubernetes::pointer::escape(REPLACE_ANNOTATION));
     let is_annotated = [body, live].into_iter().any(|object| text_at(object, &pointer) == "enabled");
     let by_kind = REPLACED_KINDS.contains(&kind) && known.custom.is_none();
-    if (rules.replace && by_kind) || is_annotated {
+    // A hook runs again from the start.
+    let is_hook = Hook::from_body(body).is_some_and(|hook| hook.is_replaced);
+    if (rules.replace && by_kind) || is_annotated || is_hook {
         let replaced = ReplacedObject {
             uid: text_at(live, "/metadata/uid").to_owned(),
             resource_version: text_at(live, "/metadata/resourceVersion").to_owned(),

@@ -43,10 +43,10 @@ impl<'f> OriginFinder<'f> {
         objects: &mut [Object],
     ) -> Vec<RenamedObject> {
         match job {
-            BuildJob::Kustomization { folder, .. } => {
+            BuildJob::Kustomization(job) => {
                 return objects
                     .iter_mut()
-                    .filter_map(|object| self.locate_resource(folder, object))
+                    .filter_map(|object| self.locate_resource(&job.folder, object))
                     .collect();
             }
             BuildJob::Chart(chart) => {

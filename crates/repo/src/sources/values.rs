@@ -83,7 +83,7 @@ fn match_parts(source: &dyn Source, folder: &str, parts: &[&str], paths: &mut Ve
 }
 
 /// Whether a name matches a part of a glob, in which `*` stands for any characters.
-fn matches_part(pattern: &str, name: &str) -> bool {
+pub(super) fn matches_part(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
     let Some(mut rest) = name.strip_prefix(first) else { return false };

@@ -125,7 +125,7 @@ impl Reconciler<'_> {
             if options.dry_run.is_some() && !drift {
                 self.predict_unread(&unread, &mut all);
             }
-            Ok(Actions::new(all.actions, all.clusters))
+            Ok(self.collect_actions(all))
         })
     }
 

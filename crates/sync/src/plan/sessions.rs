@@ -11,7 +11,7 @@ use git2::Oid;
 use federate_dialect::{Dialects, Plan};
 use federate_engine::actions::RepoRef;
 use federate_engine::{StepAllowance, previous};
-use federate_repo::build::Builder;
+use federate_repo::build::{Builder, Decryptor};
 use federate_repo::{ReadOptions, Source, normalize_path};
 use federate_session::{Provenance, Session, SessionOptions, UnreachableClusters, UpdateScope};
 use federate_source::WorkTree;
@@ -57,6 +57,7 @@ enum CheckoutVersion {
 pub struct SessionCache {
     pub(crate) dialects: Dialects,
     builder: Option<Arc<dyn Builder>>,
+    decryptor: Option<Arc<dyn Decryptor>>,
     allowance: StepAllowance,
     /// What of the source is read.
     read_options: ReadOptions,
@@ -181,6 +182,7 @@ impl SessionCache {
         Self {
             dialects: env.dialects,
             builder: env.builder.clone(),
+            decryptor: env.decryptor.clone(),
             allowance: env.allowance,
             read_options: ReadOptions::default(),
             cached: None,
@@ -203,8 +205,13 @@ impl SessionCache {
 
     /// The options of a session over the source.
     pub(crate) fn session_options(&self) -> SessionOptions {
-        let (read, builder) = (self.read_options.clone(), self.builder.clone());
-        SessionOptions { read, builder, allowance: self.allowance, ..SessionOptions::new(self.dialects) }
+        SessionOptions {
+            read: self.read_options.clone(),
+            builder: self.builder.clone(),
+            decryptor: self.decryptor.clone(),
+            allowance: self.allowance,
+            ..SessionOptions::new(self.dialects)
+        }
     }
 
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.

@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::target::SyncTarget;
 use super::to_command_error;
+use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{OutputFormat, shared_builder};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, terminal_width, use_color};
@@ -37,6 +38,9 @@ struct InspectArgs {
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: OutputFormat,
+
+    #[command(flatten)]
+    decryption: DecryptionArgs,
 }
 
 /// Show what the next round would change in the clusters
@@ -118,6 +122,7 @@ impl InspectArgs {
         let env = Environment {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
+            decryptor: self.decryption.open_decryptor()?,
             allowance: ROUND_ALLOWANCE,
             services: &context,
             allowed_signers: None,

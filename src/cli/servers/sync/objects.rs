@@ -183,6 +183,7 @@ impl SyncCommand {
         let env = Environment {
             dialects: DIALECTS,
             builder: Some(shared_builder()),
+            decryptor: self.decryption.open_decryptor()?,
             allowance: self.work_limit.map_or(ROUND_ALLOWANCE, StepAllowance::Chosen),
             services: &services,
             allowed_signers: self.allowed_signers.clone(),

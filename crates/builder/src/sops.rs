@@ -1,0 +1,116 @@
+//! Decrypts files with the program `sops`.
+//!
+//! The files may be a stranger's, and name any key service. The program runs confined like those that build: without network,
+//! with a cleared environment, and with the keys of age and PGP only. Its messages are not shown: they may quote values.
+//!
+//! Facts: sops' documentation of `SOPS_AGE_KEY`, `SOPS_AGE_KEY_FILE` and `SOPS_GPG_EXEC`; `gpg` looks for keys in `GNUPGHOME`,
+//! and its agent, which ends with the namespace of the program, writes there.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+use federate_repo::build::{BuildError, Decryptor};
+
+use crate::inputs::BuildInputs;
+use crate::process::{BuildFolder, ProcessError};
+use crate::program::{ProgramPaths, Tool};
+
+/// The name of an encrypted file in the folder of the program, before its extension.
+const FILE_NAME: &str = "encrypted";
+
+/// Where keys are, from the environment.
+#[derive(Clone, Debug, Default)]
+pub struct DecryptionKeys {
+    /// Keys of age: `SOPS_AGE_KEY`, and what is in the file that `SOPS_AGE_KEY_FILE` names.
+    age: String,
+    /// The folder of PGP's keys: `GNUPGHOME`.
+    gnupg: Option<OsString>,
+}
+
+impl DecryptionKeys {
+    /// Reads the environment. The error names the file that cannot be read.
+    pub fn from_environment() -> Result<Self, String> {
+        let mut age = std::env::var("SOPS_AGE_KEY").unwrap_or_default();
+        if let Some(path) = std::env::var_os("SOPS_AGE_KEY_FILE").filter(|path| !path.is_empty()) {
+            let text = fs::read_to_string(&path).map_err(|why| {
+                format!(
+                    "the file of SOPS_AGE_KEY_FILE, {}, cannot be read: {why}",
+                    PathBuf::from(&path).display()
+                )
+            })?;
+            if !age.is_empty() {
+                age.push('\n');
+            }
+            age.push_str(&text);
+        }
+        Ok(Self { age, gnupg: std::env::var_os("GNUPGHOME").filter(|folder| !folder.is_empty()) })
+    }
+}
+
+/// Decrypts with `sops`.
+pub struct SopsDecryptor {
+    paths: ProgramPaths,
+    keys: DecryptionKeys,
+    confiner: Option<PathBuf>,
+}
+
+impl SopsDecryptor {
+    /// Decrypts with these keys. `confiner` is as for [`ProgramBuilder`](crate::ProgramBuilder).
+    pub fn new(paths: ProgramPaths, keys: DecryptionKeys, confiner: Option<PathBuf>) -> Self {
+        Self { paths, keys, confiner }
+    }
+
+    fn list_variables(&self) -> Vec<(&'static str, OsString)> {
+        let mut variables = Vec::new();
+        if !self.keys.age.is_empty() {
+            variables.push(("SOPS_AGE_KEY", OsString::from(&self.keys.age)));
+        }
+        if let (Some(folder), Some(gpg)) = (&self.keys.gnupg, self.paths.find_in_folders("gpg")) {
+            variables.extend([("GNUPGHOME", folder.clone()), ("SOPS_GPG_EXEC", gpg.into_os_string())]);
+        }
+        variables
+    }
+}
+
+impl Decryptor for SopsDecryptor {
+    fn decrypt_file(&self, path: &str, text: &[u8]) -> Result<Vec<u8>, BuildError> {
+        let program = self.paths.find_program(Tool::Sops)?;
+        let format = if is_json(path) { "json" } else { "yaml" };
+        let name = format!("{FILE_NAME}.{format}");
+        let inputs = BuildInputs::from_file(&name, text);
+        let folder = BuildFolder::new(&inputs).map_err(|why| {
+            crate::error_of_run(&format!("the file cannot be copied to a temporary folder: {why}"))
+        })?;
+        let mut args: Vec<OsString> = vec!["--decrypt".into()];
+        args.extend(["--input-type", format, "--output-type", format].map(OsString::from));
+        args.push(folder.path_of(&name).into());
+        let run = folder.run_program(self.confiner.as_deref(), &program, &args, &self.list_variables());
+        run.map_err(|error| explain_error(&error))
+    }
+}
+
+fn is_json(path: &str) -> bool {
+    std::path::Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+}
+
+/// What an error of sops means, without its words.
+fn explain_error(error: &ProcessError) -> BuildError {
+    let (why, help) = match error {
+        ProcessError::Failed(message) if message.contains("data key") => (
+            "none of the given keys decrypts it".to_owned(),
+            "set SOPS_AGE_KEY, SOPS_AGE_KEY_FILE or GNUPGHOME to a key that the file is encrypted for (`sops updatekeys` adds \
+             one); key services are never asked",
+        ),
+        ProcessError::Failed(message) if message.contains("MAC mismatch") => (
+            "its MAC does not match, so that it was changed after it was encrypted".to_owned(),
+            "restore the file, or edit it with `sops edit`",
+        ),
+        ProcessError::Failed(_) => (
+            "sops fails, and its message is not shown, because it may quote values".to_owned(),
+            "run `sops --decrypt` on the file to see the message",
+        ),
+        other => (other.describe_failure("sops"), "encrypt less in one file"),
+    };
+    BuildError { code: error.code(), why, help: Some(help.to_owned()), place: None }
+}

@@ -1,0 +1,525 @@
+//! The Applications of an `ApplicationSet`: the generators list, clusters, git, matrix and merge over the inventory and the files
+//! of the repo.
+//!
+//! Facts: the API `argoproj.io/v1alpha1` and the documentation of the generators. Without `goTemplate`, `{{name}}` stands for a
+//! parameter whose path is joined by dots; with it, `{{.name}}` does, and fields of nested parameters are read. Of Go's templates,
+//! only fields and `index` are evaluated.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use federate_kubernetes::object::field_text;
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Cluster, Object};
+
+use super::CachedSource;
+use super::described::{DescriptionError, list_texts, read_map};
+use crate::config::merge_maps;
+use crate::source::{EntryKind, Source};
+
+/// The most Applications of a set.
+const MAX_APPLICATIONS: usize = 10_000;
+
+/// The deepest nesting of generators, as with Argo CD.
+const MAX_DEPTH: usize = 2;
+
+/// The parameters of an Application.
+type Parameters = Map<String, Value>;
+
+/// What generators read.
+pub(super) struct LocalRepo<'r> {
+    pub(super) source: &'r CachedSource<'r>,
+    pub(super) clusters: &'r [Cluster],
+}
+
+/// The address that stands for a cluster in parameters: the repo does not know the real one.
+pub(super) fn server_of(cluster: &str) -> String {
+    format!("https://{cluster}.cluster.invalid")
+}
+
+/// The Applications of a set.
+pub(super) fn generate_applications(
+    object: &Object,
+    repo: &LocalRepo<'_>,
+) -> Result<Vec<Value>, DescriptionError> {
+    let spec = object.body.get("spec").unwrap_or(&Value::Null);
+    if spec.get("templatePatch").is_some_and(|patch| !patch.is_null()) {
+        return Err(DescriptionError::new(
+            "/spec/templatePatch",
+            "federate does not carry out `templatePatch`",
+        ));
+    }
+    let is_go = spec.get("goTemplate") == Some(&Value::Bool(true));
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    let generation = Generation { repo, is_go };
+    let mut applications = Vec::new();
+    for (index, generator) in
+        spec.get("generators").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
+        let pointer = format!("/spec/generators/{index}");
+        for parameters in generation.run_generator(generator, &Parameters::new(), &pointer, 0)? {
+            applications.push(generation.fill_value(template, &parameters, "/spec/template")?);
+        }
+        if applications.len() > MAX_APPLICATIONS {
+            return Err(DescriptionError::new(
+                &pointer,
+                format!("it generates more than {MAX_APPLICATIONS} Applications"),
+            ));
+        }
+    }
+    Ok(applications)
+}
+
+struct Generation<'r> {
+    repo: &'r LocalRepo<'r>,
+    is_go: bool,
+}
+
+impl Generation<'_> {
+    /// The parameters that a generator gives. `outer` are those of the generator around it.
+    fn run_generator(
+        &self,
+        generator: &Value,
+        outer: &Parameters,
+        pointer: &str,
+        depth: usize,
+    ) -> Result<Vec<Parameters>, DescriptionError> {
+        let settings = read_map(Some(generator));
+        let mut kinds = settings.iter().filter(|(key, value)| *key != "selector" && !value.is_null());
+        let Some((kind, value)) = kinds.next() else {
+            return Err(DescriptionError::new(pointer, "the generator is empty"));
+        };
+        let at = format!("{pointer}/{kind}");
+        if value
+            .get("template")
+            .is_some_and(|template| template.as_object().is_some_and(|map| !map.is_empty()))
+        {
+            return Err(DescriptionError::new(
+                &format!("{at}/template"),
+                "federate does not carry out templates of generators",
+            ));
+        }
+        let value = if outer.is_empty() { value.clone() } else { self.fill_value(value, outer, &at)? };
+        let mut all = match kind.as_str() {
+            "list" => list_elements(&value, &at)?,
+            "clusters" => self.list_clusters(&value, &at)?,
+            "git" => self.list_git(&value, &at)?,
+            "matrix" | "merge" if depth >= MAX_DEPTH => {
+                return Err(DescriptionError::new(&at, "generators are nested too deep"));
+            }
+            "matrix" => self.combine_matrix(&value, &at, depth)?,
+            "merge" => self.merge_generators(&value, &at, depth)?,
+            other => {
+                return Err(DescriptionError::new(
+                    &at,
+                    format!("federate does not carry out the generator `{other}`"),
+                )
+                .with_help("list, clusters, git, matrix and merge are"));
+            }
+        };
+        if all.len() > MAX_APPLICATIONS {
+            return Err(DescriptionError::new(
+                &at,
+                format!("it gives more than {MAX_APPLICATIONS} sets of parameters"),
+            ));
+        }
+        if let Some(selector) = settings.get("selector").filter(|selector| !selector.is_null()) {
+            let selector = read_selector(selector, &format!("{pointer}/selector"))?;
+            all.retain(|parameters| selector.matches(&flatten_parameters(parameters)));
+        }
+        Ok(all)
+    }
+
+    fn list_clusters(&self, generator: &Value, at: &str) -> Result<Vec<Parameters>, DescriptionError> {
+        let selector = generator
+            .get("selector")
+            .map(|selector| read_selector(selector, &format!("{at}/selector")))
+            .transpose()?;
+        let selected = self
+            .repo
+            .clusters
+            .iter()
+            .filter(|cluster| selector.as_ref().is_none_or(|selector| selector.matches(&cluster.labels)));
+        let mut all = Vec::new();
+        for cluster in selected {
+            let labels: Map<String, Value> =
+                cluster.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+            let mut parameters = read_map(Some(&json!({
+                "name": &*cluster.name, "nameNormalized": normalize_name(&cluster.name), "server": server_of(&cluster.name),
+                "project": "", "metadata": {"labels": labels, "annotations": {}},
+            })));
+            let values = generator.get("values").cloned().unwrap_or_default();
+            let values = self.fill_value(&values, &parameters, &format!("{at}/values"))?;
+            parameters.insert("values".to_owned(), values);
+            all.push(parameters);
+        }
+        Ok(all)
+    }
+
+    fn list_git(&self, generator: &Value, at: &str) -> Result<Vec<Parameters>, DescriptionError> {
+        if generator.get("pathParamPrefix").is_some_and(|value| value != "") {
+            return Err(DescriptionError::new(
+                &format!("{at}/pathParamPrefix"),
+                "federate does not carry out `pathParamPrefix`",
+            ));
+        }
+        let mut all = Vec::new();
+        let patterns = |key: &str| -> (Vec<String>, Vec<String>) {
+            let items = generator.get(key).and_then(Value::as_array).into_iter().flatten();
+            let (excluded, included): (Vec<&Value>, Vec<&Value>) =
+                items.partition(|item| item.get("exclude") == Some(&Value::Bool(true)));
+            let [included, excluded] = [included, excluded].map(|items| {
+                items
+                    .iter()
+                    .map(|item| field_text(item, "path").trim_start_matches("./").to_owned())
+                    .collect()
+            });
+            (included, excluded)
+        };
+        let values = generator.get("values").cloned().unwrap_or_default();
+        let mut folders = Vec::new();
+        let mut files = Vec::new();
+        self.walk_folder("", &mut folders, &mut files, at)?;
+        let (included, excluded) = patterns("directories");
+        for folder in folders.iter().filter(|folder| is_selected(folder, &included, &excluded)) {
+            all.push(self.add_values(self.path_parameters(folder, None), &values, at)?);
+        }
+        let (included, excluded) = patterns("files");
+        for file in files.iter().filter(|file| is_selected(file, &included, &excluded)) {
+            let bytes = self
+                .repo
+                .source
+                .read_file(file)
+                .map_err(|why| DescriptionError::new(at, format!("{file}: {why}")))?;
+            let documents = federate_yaml::read_stream(&bytes).documents;
+            let value = documents.into_iter().next().map(|document| document.value).unwrap_or_default();
+            let items = match value {
+                Value::Array(items) => items,
+                value => vec![value],
+            };
+            let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+            for item in items {
+                let mut parameters = read_map(Some(&item));
+                parameters.extend(self.path_parameters(folder, Some(name)));
+                all.push(self.add_values(parameters, &values, at)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn add_values(
+        &self,
+        mut parameters: Parameters,
+        values: &Value,
+        at: &str,
+    ) -> Result<Parameters, DescriptionError> {
+        let values = self.fill_value(values, &parameters, &format!("{at}/values"))?;
+        parameters.insert("values".to_owned(), values);
+        Ok(parameters)
+    }
+
+    /// The parameters about a folder, and a file in it.
+    fn path_parameters(&self, folder: &str, file: Option<&str>) -> Parameters {
+        let base = folder.rsplit('/').next().unwrap_or_default();
+        let segments: Vec<&str> = folder.split('/').collect();
+        let mut path = json!({"path": folder, "basename": base, "basenameNormalized": normalize_name(base), "segments": segments});
+        if let Some(file) = file {
+            path["filename"] = file.into();
+            path["filenameNormalized"] = normalize_name(file).into();
+        }
+        if self.is_go {
+            return [("path".to_owned(), path)].into_iter().collect();
+        }
+        // Without Go's templates, `path` is a text, and what it has beside are parameters of their own.
+        let mut parameters = Parameters::new();
+        parameters.insert("path".to_owned(), folder.into());
+        for (key, value) in
+            read_map(Some(&path)).into_iter().filter(|(key, _)| key != "path" && key != "segments")
+        {
+            parameters.insert(format!("path.{key}"), value);
+        }
+        for (index, segment) in segments.iter().enumerate() {
+            parameters.insert(format!("path[{index}]"), json!(segment));
+        }
+        parameters
+    }
+
+    fn walk_folder(
+        &self,
+        folder: &str,
+        folders: &mut Vec<String>,
+        files: &mut Vec<String>,
+        at: &str,
+    ) -> Result<(), DescriptionError> {
+        let entries = self.repo.source.list_folder(folder).map_err(|why| DescriptionError::new(at, why))?;
+        let mut entries: Vec<_> = entries.into_iter().filter(|entry| !entry.name.starts_with('.')).collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        for entry in entries {
+            let path = if folder.is_empty() { entry.name } else { format!("{folder}/{}", entry.name) };
+            match entry.kind {
+                EntryKind::Folder => {
+                    folders.push(path.clone());
+                    self.walk_folder(&path, folders, files, at)?;
+                }
+                EntryKind::File => files.push(path),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn combine_matrix(
+        &self,
+        matrix: &Value,
+        at: &str,
+        depth: usize,
+    ) -> Result<Vec<Parameters>, DescriptionError> {
+        let generators =
+            matrix.get("generators").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let [first, second] = generators else {
+            return Err(DescriptionError::new(at, "a matrix has two generators"));
+        };
+        let mut all = Vec::new();
+        for outer in
+            self.run_generator(first, &Parameters::new(), &format!("{at}/generators/0"), depth + 1)?
+        {
+            for inner in self.run_generator(second, &outer, &format!("{at}/generators/1"), depth + 1)? {
+                let mut joined = outer.clone();
+                merge_maps(&mut joined, &inner);
+                all.push(joined);
+                if all.len() > MAX_APPLICATIONS {
+                    return Ok(all);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn merge_generators(
+        &self,
+        merge: &Value,
+        at: &str,
+        depth: usize,
+    ) -> Result<Vec<Parameters>, DescriptionError> {
+        let keys = list_texts(merge.get("mergeKeys"));
+        let generators =
+            merge.get("generators").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let Some((first, others)) = generators.split_first().filter(|_| !keys.is_empty()) else {
+            return Err(DescriptionError::new(at, "a merge has generators and `mergeKeys`"));
+        };
+        let key_of = |parameters: &Parameters| -> Vec<Option<String>> {
+            let flat = flatten_parameters(parameters);
+            keys.iter().map(|key| flat.get(key).cloned()).collect()
+        };
+        let mut all =
+            self.run_generator(first, &Parameters::new(), &format!("{at}/generators/0"), depth + 1)?;
+        for (index, generator) in others.iter().enumerate() {
+            let pointer = format!("{at}/generators/{}", index + 1);
+            let over: BTreeMap<Vec<Option<String>>, Parameters> = self
+                .run_generator(generator, &Parameters::new(), &pointer, depth + 1)?
+                .into_iter()
+                .map(|parameters| (key_of(&parameters), parameters))
+                .collect();
+            for parameters in &mut all {
+                if let Some(over) = over.get(&key_of(parameters)) {
+                    merge_maps(parameters, over);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// A value in whose texts parameters are filled in.
+    fn fill_value(
+        &self,
+        value: &Value,
+        parameters: &Parameters,
+        at: &str,
+    ) -> Result<Value, DescriptionError> {
+        Ok(match value {
+            Value::String(text) => {
+                self.fill_text(text, parameters).map_err(|why| DescriptionError::new(at, why))?.into()
+            }
+            Value::Array(items) => {
+                let items = items.iter().map(|item| self.fill_value(item, parameters, at));
+                Value::Array(items.collect::<Result<_, _>>()?)
+            }
+            Value::Object(map) => {
+                let fields = map.iter().map(|(key, value)| {
+                    let name =
+                        self.fill_text(key, parameters).map_err(|why| DescriptionError::new(at, why))?;
+                    Ok((name, self.fill_value(value, parameters, &format!("{at}/{key}"))?))
+                });
+                Value::Object(fields.collect::<Result<_, DescriptionError>>()?)
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn fill_text(&self, text: &str, parameters: &Parameters) -> Result<String, String> {
+        let mut out = String::new();
+        let mut rest = text;
+        let flat =
+            if self.is_go || !text.contains("{{") { BTreeMap::new() } else { flatten_parameters(parameters) };
+        while let Some((before, after)) = rest.split_once("{{") {
+            out.push_str(before);
+            let (inner, remaining) =
+                after.split_once("}}").ok_or_else(|| format!("`{text}` has no `}}}}`"))?;
+            let expression = inner.trim();
+            if self.is_go {
+                let value = evaluate_go(expression, parameters);
+                out.push_str(
+                    &value.ok_or_else(|| format!("federate does not evaluate `{{{{{expression}}}}}`"))?,
+                );
+            } else {
+                match flat.get(expression) {
+                    Some(value) => out.push_str(value),
+                    // Argo CD leaves what it does not know.
+                    None => out.push_str(&format!("{{{{{inner}}}}}")),
+                }
+            }
+            rest = remaining;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+}
+
+/// The elements of the generator `list`.
+fn list_elements(list: &Value, at: &str) -> Result<Vec<Parameters>, DescriptionError> {
+    if list.get("elementsYaml").is_some_and(|value| value != "") {
+        return Err(DescriptionError::new(
+            &format!("{at}/elementsYaml"),
+            "federate does not carry out `elementsYaml`",
+        ));
+    }
+    let elements = list.get("elements").and_then(Value::as_array).into_iter().flatten();
+    Ok(elements.map(|element| read_map(Some(element))).collect())
+}
+
+/// The value of an expression of Go's templates that is a field, or an index of one.
+fn evaluate_go(expression: &str, parameters: &Parameters) -> Option<String> {
+    let root = Value::Object(parameters.clone());
+    let value = match expression.strip_prefix("index ") {
+        Some(rest) => {
+            let mut words = rest.split_whitespace();
+            let first = find_field(&root, words.next()?)?.clone();
+            words.try_fold(first, |value, word| {
+                match word.strip_prefix('"').and_then(|word| word.strip_suffix('"')) {
+                    Some(key) => value.get(key).cloned(),
+                    None => value.get(word.parse::<usize>().ok()?).cloned(),
+                }
+            })?
+        }
+        None => find_field(&root, expression)?.clone(),
+    };
+    match value {
+        Value::String(text) => Some(text),
+        Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+fn find_field<'v>(root: &'v Value, path: &str) -> Option<&'v Value> {
+    let path = path.strip_prefix('.')?;
+    path.split('.').try_fold(root, |value, key| value.get(key).filter(|_| !key.is_empty()))
+}
+
+/// The parameters as texts, by their paths.
+fn flatten_parameters(parameters: &Parameters) -> BTreeMap<String, String> {
+    let mut flat = BTreeMap::new();
+    let mut open: Vec<(String, &Value)> =
+        parameters.iter().map(|(key, value)| (key.clone(), value)).collect();
+    while let Some((path, value)) = open.pop() {
+        match value {
+            Value::Object(map) => {
+                open.extend(map.iter().map(|(key, value)| (format!("{path}.{key}"), value)));
+            }
+            Value::Array(items) => {
+                open.extend(items.iter().enumerate().map(|(at, item)| (format!("{path}[{at}]"), item)));
+            }
+            Value::String(text) => drop(flat.insert(path, text.clone())),
+            Value::Null => {}
+            other => drop(flat.insert(path, other.to_string())),
+        }
+    }
+    flat
+}
+
+/// A name as a part of a host name.
+fn normalize_name(name: &str) -> String {
+    let name = name.to_lowercase();
+    let safe: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '-' })
+        .collect();
+    safe.chars().take(253).collect::<String>().trim_matches(['-', '.']).to_owned()
+}
+
+fn read_selector(value: &Value, at: &str) -> Result<LabelSelector, DescriptionError> {
+    serde_json::from_value(value.clone())
+        .map_err(|error| DescriptionError::new(at, format!("invalid selector: {error}")))
+}
+
+fn is_selected(path: &str, included: &[String], excluded: &[String]) -> bool {
+    included.iter().any(|pattern| matches_path(pattern, path))
+        && !excluded.iter().any(|pattern| matches_path(pattern, path))
+}
+
+/// Whether a path matches a glob, in which `*` stands for a part of a name and `**` for any folders.
+fn matches_path(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
+    matches_parts(&pattern, &path)
+}
+
+fn matches_parts(pattern: &[&str], path: &[&str]) -> bool {
+    match (pattern.split_first(), path.split_first()) {
+        (None, None) => true,
+        (Some((&"**", rest)), _) => {
+            matches_parts(rest, path)
+                || path.split_first().is_some_and(|(_, below)| matches_parts(pattern, below))
+        }
+        (Some((part, rest)), Some((name, below))) => {
+            super::values::matches_part(part, name) && matches_parts(rest, below)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_and_indices_are_evaluated() {
+        let parameters = read_map(Some(
+            &json!({"name": "m1", "metadata": {"labels": {"a/b": "x", "env": "prod"}}, "path": {"segments": ["a", "b"]}}),
+        ));
+        for (expression, expected) in [
+            (".name", Some("m1")),
+            (".metadata.labels.env", Some("prod")),
+            ("index .metadata.labels \"a/b\"", Some("x")),
+            ("index .path.segments 1", Some("b")),
+            (".name | upper", None),
+            (".none", None),
+        ] {
+            assert_eq!(evaluate_go(expression, &parameters).as_deref(), expected, "{expression}");
+        }
+        let flat = flatten_parameters(&parameters);
+        assert_eq!(flat.get("metadata.labels.env").map(String::as_str), Some("prod"));
+    }
+
+    #[test]
+    fn globs_match_paths() {
+        for (pattern, path, expected) in [
+            ("apps/*", "apps/web", true),
+            ("apps/*", "apps/web/x", false),
+            ("apps/**/config.json", "apps/a/b/config.json", true),
+            ("**/config.json", "config.json", true),
+            ("apps/*-x", "apps/a-x", true),
+        ] {
+            assert_eq!(matches_path(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+}

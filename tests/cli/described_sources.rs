@@ -1,0 +1,352 @@
+//! Objects of Flux and Argo CD that `federate.yaml` names as sources.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::builds::{CHART, POLICY, Tools, clusters_repo, objects, rendered};
+use crate::sandbox::{Sandbox, WEB};
+
+const MAP: &str = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {domain: \"${domain:=none}.example.com\", tier: \"${tier}\", raw: \"$${raw}\"}
+";
+
+const KUSTOMIZATION: &str = "apiVersion: kustomize.toolkit.fluxcd.io/v1
+kind: Kustomization
+metadata: {name: apps, namespace: flux-system}
+spec:
+  interval: 10m
+  path: ./apps
+  prune: true
+  sourceRef: {kind: GitRepository, name: flux-system}
+  targetNamespace: shop
+  nameSuffix: -eu
+  images: [{name: nginx, newTag: \"9\"}]
+  patches:
+  - target: {kind: Deployment}
+    patch: |-
+      - {op: replace, path: /spec/replicas, value: 6}
+  commonMetadata: {labels: {team: web}, annotations: {note: a}}
+  postBuild:
+    substitute: {domain: eu}
+    substituteFrom:
+    - {kind: ConfigMap, name: cluster-vars}
+    - {kind: ConfigMap, name: none, optional: true}
+";
+
+const VARIABLES: &str = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: cluster-vars, namespace: flux-system, annotations: {config.kubernetes.io/local-config: \"true\"}}
+data: {domain: overridden, tier: gold}
+";
+
+/// A folder of files without a kustomization, and a subfolder with one.
+fn flux_repo(kustomization: &str) -> Sandbox {
+    clusters_repo()
+        .file("federate.yaml", "sources: [{flux: clusters/prod.yaml}]\n")
+        .file("clusters/prod.yaml", kustomization)
+        .file("clusters/vars.yaml", VARIABLES)
+        .file("apps/web.yaml", WEB)
+        .file("apps/sub/kustomization.yaml", "resources: [map.yaml]\n")
+        .file("apps/sub/map.yaml", MAP)
+}
+
+#[test]
+fn a_kustomization_of_flux_is_built_with_what_its_controller_changes() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let repo = flux_repo(KUSTOMIZATION);
+    let ran = tools.run(&repo, "render --out out").code(0);
+    assert_eq!(ran.err, "");
+    let all = rendered(&repo, "m1");
+    let names: Vec<&str> = all.keys().map(String::as_str).collect();
+    assert_eq!(names, ["\"ConfigMap\" \"settings-eu\"", "\"Deployment\" \"web-eu\""]);
+    let map = &all["\"ConfigMap\" \"settings-eu\""];
+    assert_eq!(map["data"], json!({"domain": "eu.example.com", "tier": "gold", "raw": "${raw}"}));
+    assert_eq!(
+        (&map["metadata"]["labels"], &map["metadata"]["annotations"]),
+        (&json!({"team": "web"}), &json!({"note": "a"}))
+    );
+    let web = &all["\"Deployment\" \"web-eu\""];
+    assert_eq!(web["spec"]["replicas"], 6);
+    assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:9");
+    assert!(repo.files("out/m1").iter().all(|file| file.starts_with("shop/")), "{:?}", repo.files("out/m1"));
+    // A change of the variables is a change of what is built.
+    repo.write("clusters/vars.yaml", VARIABLES.replace("gold", "\"7\""));
+    tools.run(&repo, "render --out out").code(0);
+    assert!(repo.read("out/m1/shop/configmap_settings-eu.yaml").contains("tier: 7\n"), "as Flux reads it");
+    assert!(tools.run(&repo, "check").code(2).out.contains("`data.tier` must be text, but is a number"));
+    repo.write("clusters/vars.yaml", VARIABLES.replace("gold", "silver"));
+    tools.run(&repo, "render --out out").code(0);
+    assert!(repo.read("out/m1/shop/configmap_settings-eu.yaml").contains("tier: silver"));
+}
+
+#[test]
+fn what_is_wrong_about_an_object_is_named_with_its_line() {
+    let Some(tools) = Tools::find(true, true) else { return };
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: a, namespace: shop}\nspec:\n  chart: {spec: {chart: redis, sourceRef: {kind: HelmRepository, name: bitnami}}}\n";
+    for (text, expected) in [
+        (KUSTOMIZATION.replace("./apps", "./none"), "clusters/prod.yaml:6:3"),
+        (KUSTOMIZATION.replace("./apps", "../apps"), "is not a path within the repo"),
+        (
+            KUSTOMIZATION.replace("kind: GitRepository", "kind: OCIRepository"),
+            "only what is in the repo is built",
+        ),
+        (KUSTOMIZATION.replace("cluster-vars", "other"), "the repo has no ConfigMap flux-system/other"),
+        (
+            KUSTOMIZATION.replace("kind: ConfigMap, name: cluster", "kind: Secret, name: cluster"),
+            "only ConfigMaps of the repo are",
+        ),
+        (release.to_owned(), "its source is a HelmRepository"),
+        ("a: b\n".to_owned(), "has no Kustomization or HelmRelease of Flux"),
+    ] {
+        let ran = tools.run(&flux_repo(&text), "render --out out").code(2);
+        assert!(ran.err.contains(expected), "{text}: {}", ran.err);
+    }
+    let unclosed = flux_repo(KUSTOMIZATION);
+    unclosed.write("apps/sub/map.yaml", MAP.replace("${tier}", "${tier"));
+    let ran = tools.run(&unclosed, "render --out out").code(2);
+    assert!(ran.err.contains("has no `}`"), "{}", ran.err);
+}
+
+#[test]
+fn a_source_that_a_policy_selects_is_an_error() {
+    let Some(tools) = Tools::find(true, false) else { return };
+    let selector = "  - {apiVersion: kustomize.toolkit.fluxcd.io/v1, kind: Kustomization}\n  placement: {}\n";
+    let repo = flux_repo(KUSTOMIZATION).file("policy.yaml", POLICY.replace("  placement: {}\n", selector));
+    let ran = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        ran.err.contains(
+            "error[placed-source]: ClusterPropagationPolicy all selects Kustomization flux-system/apps"
+        ),
+        "{}",
+        ran.err
+    );
+    // Without the source, it is a template like any other.
+    repo.write("federate.yaml", "{}\n");
+    tools.run(&repo, "render --out out").code(0);
+    assert!(repo.files("out/m1").iter().any(|file| file.contains("kustomize.toolkit.fluxcd.io")));
+}
+
+const TEMPLATE: &str = "apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-map}
+data: {size: {{ .Values.size | quote }}, tier: {{ .Values.tier | default \"none\" | quote }}, ns: {{ .Release.Namespace }}}
+";
+
+fn chart_repo() -> Sandbox {
+    clusters_repo()
+        .file("charts/api/Chart.yaml", CHART)
+        .file("charts/api/values.yaml", "size: small\ntier: own\n")
+        .file("charts/api/values-prod.yaml", "size: large\n")
+        .file("charts/api/templates/map.yaml", TEMPLATE)
+}
+
+/// The data of a `ConfigMap` that a cluster receives.
+fn data_of(repo: &Sandbox, path: &str) -> serde_json::Value {
+    let all = objects(&repo.read(path));
+    all.into_values().next().unwrap()["data"].clone()
+}
+
+#[test]
+fn a_release_of_flux_is_a_chart_with_its_values() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: api, namespace: shop}
+spec:
+  targetNamespace: store
+  chart: {spec: {chart: ./charts/api, valuesFiles: [charts/api/values-prod.yaml], sourceRef: {kind: GitRepository, name: x}}}
+  valuesFrom: [{kind: ConfigMap, name: tier, valuesKey: tier, targetPath: tier}]
+";
+    let tier = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tier, namespace: shop, annotations: {config.kubernetes.io/local-config: \"true\"}}\ndata: {tier: gold}\n";
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{flux: release.yaml}]\n")
+        .file("release.yaml", release)
+        .file("tier.yaml", tier);
+    tools.run(&repo, "render --out out").code(0);
+    let path = "out/m1/store/configmap_store-api-map.yaml";
+    assert_eq!(data_of(&repo, path), json!({"size": "large", "tier": "gold", "ns": "store"}));
+    // The values files stand in place of those of the chart.
+    repo.write(
+        "release.yaml",
+        release.replace(
+            "  valuesFrom: [{kind: ConfigMap, name: tier, valuesKey: tier, targetPath: tier}]\n",
+            "",
+        ),
+    );
+    tools.run(&repo, "render --out out").code(0);
+    assert_eq!(data_of(&repo, path)["tier"], "none");
+    repo.write("release.yaml", release.replace("values-prod", "values-none"));
+    let ran = tools.run(&repo, "render --out out").code(2);
+    assert!(ran.err.contains("the repo has no values file `charts/api/values-none.yaml`"), "{}", ran.err);
+}
+
+#[test]
+fn an_application_is_a_chart_or_a_kustomization_for_its_destination() {
+    let Some(tools) = Tools::find(true, true) else { return };
+    let application = |name: &str, cluster: &str, source: &str| {
+        format!(
+            "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: {name}, namespace: argocd}}\nspec:\n  destination: \
+             {{{cluster}, namespace: shop}}\n  project: default\n  source: {{repoURL: https://example.com/r.git, {source}}}\n---\n"
+        )
+    };
+    let applications = [
+        application(
+            "api",
+            "name: m2",
+            "path: charts/api, helm: {valueFiles: [values-prod.yaml], values: 'tier: a', parameters: [{name: tier, value: b}]}",
+        ),
+        application(
+            "web",
+            "server: https://kubernetes.default.svc",
+            "path: web, kustomize: {namePrefix: my-, images: ['nginx:9'], replicas: [{name: web, count: 5}], commonLabels: {a: b}}",
+        ),
+        application("plain", "name: m1", "path: plain"),
+    ];
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: argo}]\n")
+        .file("argo/apps.yaml", applications.concat())
+        .file("web/kustomization.yaml", "resources: [web.yaml]\n")
+        .file("web/web.yaml", WEB)
+        .file("plain/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: plain}\n")
+        .file("plain/below/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: below}\n");
+    let ran = tools.run(&repo, "render --out out").code(0);
+    assert_eq!(ran.err, "");
+    assert_eq!(
+        repo.files("out/m1"),
+        ["default/configmap_below.yaml", "shop/configmap_plain.yaml", "shop/deployment.apps_my-web.yaml"]
+    );
+    assert_eq!(
+        repo.files("out/m2"),
+        ["default/configmap_below.yaml", "shop/configmap_api-map.yaml", "shop/deployment.apps_my-web.yaml"]
+    );
+    assert_eq!(
+        data_of(&repo, "out/m2/shop/configmap_api-map.yaml"),
+        json!({"size": "large", "tier": "b", "ns": "shop"})
+    );
+    let web = repo.read("out/m1/shop/deployment.apps_my-web.yaml");
+    assert!(web.contains("replicas: 5") && web.contains("nginx:9") && web.contains("a: b"), "{web}");
+    for (source, expected) in [
+        ("chart: redis", "is in a registry"),
+        ("path: plain, plugin: {name: x}", "federate runs no plugins"),
+        ("path: charts/api, helm: {valueFiles: [../../../etc/passwd]}", "is outside of the repo"),
+        ("path: charts/api, helm: {valueFiles: ['https://example.com/v.yaml']}", "is a URL"),
+        ("path: charts/api, helm: {fileParameters: []}", "does not carry out `helm.fileParameters`"),
+    ] {
+        repo.write("argo/apps.yaml", application("a", "name: m1", source));
+        let ran = tools.run(&repo, "render --out out2").code(2);
+        assert!(ran.err.contains(expected) && ran.err.contains("argo/apps.yaml:"), "{source}: {}", ran.err);
+    }
+    repo.write("argo/apps.yaml", application("a", "name: none", "path: plain"));
+    let ran = tools.run(&repo, "render --out out2").code(2);
+    assert!(ran.err.contains("its destination `none` is not a cluster of the inventory"), "{}", ran.err);
+}
+
+/// A set whose generators are these, for a chart with a value from them.
+fn set_of(generators: &str, is_go: bool, name: &str, server: &str, tier: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {{name: set, namespace: argocd}}\nspec:\n  goTemplate: {is_go}\n  \
+         generators:\n{generators}  template:\n    metadata: {{name: '{name}'}}\n    spec:\n      destination: {{{server}, namespace: \
+         shop}}\n      source: {{path: charts/api, helm: {{releaseName: '{name}', valuesObject: {{tier: '{tier}'}}}}}}\n"
+    )
+}
+
+#[test]
+fn generators_of_an_application_set_give_their_applications() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let list = "  - list: {elements: [{cluster: m1, tier: a}, {cluster: m2, tier: b}]}\n";
+    let clusters =
+        "  - clusters: {selector: {matchLabels: {env: prod}}, values: {tier: '{{metadata.labels.env}}'}}\n";
+    let go_clusters = "  - clusters: {values: {tier: '{{.name}}-x'}}\n";
+    let files = "  - git: {repoURL: x, files: [{path: 'envs/**/config.json'}]}\n";
+    let folders = "  - git: {repoURL: x, directories: [{path: 'envs/*'}, {path: envs/old, exclude: true}]}\n";
+    let matrix = "  - matrix: {generators: [{clusters: {}}, {list: {elements: [{tier: a}, {tier: b}]}}]}\n";
+    let merge = "  - merge: {mergeKeys: [name], generators: [{clusters: {values: {tier: base}}}, {list: {elements: [{name: m2, values: {tier: over}}]}}]}\n";
+    for (set, m1, m2) in [
+        (
+            set_of(list, false, "api", "name: '{{cluster}}'", "{{tier}}"),
+            vec![("api", "a")],
+            vec![("api", "b")],
+        ),
+        (
+            set_of(list, true, "api", "name: '{{.cluster}}'", "{{ .tier }}"),
+            vec![("api", "a")],
+            vec![("api", "b")],
+        ),
+        (
+            set_of(clusters, false, "{{name}}", "server: '{{server}}'", "{{values.tier}}"),
+            vec![("m1", "prod")],
+            vec![],
+        ),
+        (
+            set_of(go_clusters, true, "{{.nameNormalized}}", "server: '{{.server}}'", "{{.values.tier}}"),
+            vec![("m1", "m1-x")],
+            vec![("m2", "m2-x")],
+        ),
+        (
+            set_of(files, true, "{{.path.basename}}", "name: '{{.cluster.name}}'", "{{.tier}}"),
+            vec![("one", "a")],
+            vec![("two", "b")],
+        ),
+        (
+            set_of(folders, false, "{{path.basename}}", "name: m1", "{{path[0]}}"),
+            vec![("one", "envs"), ("two", "envs")],
+            vec![],
+        ),
+        (
+            set_of(matrix, false, "{{name}}-{{tier}}", "name: '{{name}}'", "{{tier}}"),
+            vec![("m1-a", "a"), ("m1-b", "b")],
+            vec![("m2-a", "a"), ("m2-b", "b")],
+        ),
+        (
+            set_of(merge, false, "{{name}}", "name: '{{name}}'", "{{values.tier}}"),
+            vec![("m1", "base")],
+            vec![("m2", "over")],
+        ),
+    ] {
+        let repo = chart_repo()
+            .file("federate.yaml", "sources: [{argocd: set.yaml}]\n")
+            .file("set.yaml", &set)
+            .file("envs/one/config.json", "{\"cluster\": {\"name\": \"m1\"}, \"tier\": \"a\"}")
+            .file("envs/two/config.json", "{\"cluster\": {\"name\": \"m2\"}, \"tier\": \"b\"}")
+            .file("envs/old/readme.txt", "old");
+        assert_eq!(tools.run(&repo, "render --out out").code(0).err, "", "{set}");
+        for (cluster, expected) in [("m1", m1), ("m2", m2)] {
+            // A cluster that receives nothing has no folder.
+            let has_output = repo.path(&format!("out/{cluster}")).exists();
+            let found = if has_output { rendered(&repo, cluster) } else { BTreeMap::new() };
+            let found: Vec<(String, String)> = found
+                .values()
+                .map(|map| {
+                    let name = map["metadata"]["name"].as_str().unwrap().trim_end_matches("-map").to_owned();
+                    (name, map["data"]["tier"].as_str().unwrap().to_owned())
+                })
+                .collect();
+            let expected: Vec<(String, String)> =
+                expected.into_iter().map(|(name, tier)| (name.to_owned(), tier.to_owned())).collect();
+            assert_eq!(found, expected, "{cluster}: {set}");
+        }
+    }
+    for (generators, expected) in [
+        ("  - scmProvider: {}\n", "the generator `scmProvider`"),
+        ("  - list: {elements: [{cluster: m1}]}\n    selector: {matchLabels: {a: b}}\n", ""),
+    ] {
+        let repo = chart_repo()
+            .file("federate.yaml", "sources: [{argocd: set.yaml}]\n")
+            .file("set.yaml", set_of(generators, true, "a", "name: m1", "x"));
+        let ran = tools.run(&repo, "check");
+        assert!(ran.out.contains(expected), "{}", ran.out);
+    }
+    let unknown = set_of("  - list: {elements: [{tier: a}]}\n", true, "{{ .tier | upper }}", "name: m1", "x");
+    let repo =
+        chart_repo().file("federate.yaml", "sources: [{argocd: set.yaml}]\n").file("set.yaml", unknown);
+    let ran = tools.run(&repo, "render --out out").code(2);
+    assert!(
+        ran.err.contains("federate does not evaluate `{{.tier | upper}}`")
+            || ran.err.contains("does not evaluate"),
+        "{}",
+        ran.err
+    );
+}
