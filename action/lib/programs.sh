@@ -3,9 +3,10 @@
 
 program_list=${FEDERATE_PROGRAM_LIST:-$here/programs.list}
 
-# fetch_programs FOLDER: sets why, and fails, if one cannot be fetched or the list has none for this machine. A wrong checksum is an error.
+# fetch_programs FOLDER: sets why and level, and fails, if one cannot be fetched, is not the pinned one, or is not pinned for this machine.
 fetch_programs() {
   local name version expected address member actual found=
+  level=notice
   while read -r _ name version expected address member; do
     found=yes
     if [ -x "$1/$name" ] && [ "$(checksum <"$1/$name")" = "$expected" ]; then
@@ -21,8 +22,11 @@ fetch_programs() {
       tar -xzOf "$scratch/$name.fetched" "$member" >"$scratch/$name" || fail "$address has no $member"
     fi
     actual=$(checksum <"$scratch/$name")
-    [ "$actual" = "$expected" ] ||
-      fail "$name of $address has the checksum $actual, not $expected: it is not what was pinned"
+    if [ "$actual" != "$expected" ]; then
+      level=warning
+      why="$name of $address has the checksum $actual, not $expected, so it is not what was pinned and is not used"
+      return 1
+    fi
     chmod 755 "$scratch/$name"
     mkdir -p "$1"
     # A whole file or none, also when two jobs share the folder.
@@ -43,6 +47,6 @@ install_programs() {
   if fetch_programs "$folder"; then
     add_to_path "$folder"
   else
-    tell notice "$why: charts and kustomizations are built with what this runner has"
+    tell "$level" "$why: charts and kustomizations are built with what this runner has"
   fi
 }

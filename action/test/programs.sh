@@ -43,10 +43,10 @@ rm "$served/requests"
 run_programs 0
 [ ! -f "$served/requests" ] || wrong "they are fetched again" log
 
-# Another file is an error, also where it was in place.
+# Another file is not used, also where it was in place.
 list "$own" 0000000000000000000000000000000000000000000000000000000000000000
-run_programs 2
-has log 'it is not what was pinned'
+run_programs 0
+has log 'it is not what was pinned and is not used'
 [ ! -s "$work/path" ] || wrong "a program that is not pinned is used" path
 
 # Without pinned programs for this machine, or a server, those of the runner count.
