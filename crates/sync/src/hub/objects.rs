@@ -77,11 +77,16 @@ fn is_remote(url: &str) -> bool {
     match url.split_once("://") {
         Some(("http", _)) => is_loopback(url),
         Some((scheme, _)) => ["https", "ssh"].contains(&scheme),
-        // `host:path`; with two colons, git would run a program for the transport of that name.
-        None => url
-            .split_once(':')
-            .is_some_and(|(host, path)| !host.is_empty() && !host.contains('/') && !path.starts_with(':')),
+        // `user@host:path`
+        None => url.split_once(':').is_some_and(|(host, path)| is_host(host) && !path.contains("::")),
     }
+}
+
+/// Whether a text is a host, with or without a user. With one slash after it, the name of a protocol would be a host, and with
+/// two colons git would run a program for the transport of that name.
+fn is_host(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-@".contains(c);
+    !text.is_empty() && text.chars().all(is_plain) && !["http", "https", "ssh", "git", "file"].contains(&text)
 }
 
 /// Syncs that contradict an older one: each would undo what the other does.
@@ -171,6 +176,10 @@ mod tests {
             "ftp://a/b",
             "ext::sh",
             "HTTP://a/b",
+            // A mistake, which would be the path `/git.example.com/r` on the host `https`.
+            "https:/git.example.com/r",
+            "git.example.com:r::s",
+            "{a}:r",
         ] {
             assert!(of(url).is_some(), "{url}");
         }
