@@ -88,9 +88,7 @@ mod tests {
         let plain = json!({"metadata": {"name": "a"}, "data": {"k": 5, "l": ["b", 2]}});
         assert_eq!(
             reveal_document(&written, &plain),
-            Some(
-                json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": 5, "l": ["b", 1]}, "sops": null})
-            )
+            Some(json!({"metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": 5, "l": ["b", 1]}}))
         );
         assert_eq!(reveal_document(&json!({"data": {"k": cipher}}), &json!({"data": {}})), None);
     }

@@ -78,7 +78,7 @@ fn is_remote(url: &str) -> bool {
         Some(("http", _)) => is_loopback(url),
         Some((scheme, _)) => ["https", "ssh"].contains(&scheme),
         // `user@host:path`
-        None => url.split_once(':').is_some_and(|(host, path)| is_host(host) && !path.contains("::")),
+        None => url.split_once(':').is_some_and(|(host, _)| is_host(host)) && !url.contains("::"),
     }
 }
 
