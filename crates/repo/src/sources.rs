@@ -25,7 +25,7 @@ mod substitution;
 mod values;
 
 use argocd::ArgoReader;
-use described::{DescribedJob, DescribedSource, DescriptionError, JobClusters};
+use described::{DescribedJob, DescribedSource, DescriptionError};
 use flux::FluxReader;
 use origin::OriginFinder;
 use values::{ValuesError, expand_values};
@@ -93,8 +93,11 @@ struct SourceEntry<'c> {
     config: Option<(usize, &'c SourceConfig)>,
 }
 
-/// A job, with the clusters that it is for.
+/// The jobs of a source, each with the clusters that it is for.
 type Jobs = BTreeMap<BuildJob, Vec<ClusterName>>;
+
+/// What was built of each job.
+type JobResults = BTreeMap<BuildJob, Result<ParsedOutput, BuildError>>;
 
 impl SourceEntry<'_> {
     /// Whether what is built depends on the cluster.
@@ -452,15 +455,9 @@ impl Runner<'_> {
         builds: &mut Builds,
     ) -> Vec<(BuiltSource, Vec<String>)> {
         let apis = ApiClasses::new(clusters);
-        let listed: Vec<Result<JobClusters, DescriptionError>> =
+        let listed: Vec<Result<Jobs, DescriptionError>> =
             described.iter().map(|(source, _)| self.list_described(source, clusters, &apis)).collect();
-        let jobs: BTreeSet<&BuildJob> = listed.iter().flatten().flat_map(|jobs| jobs.keys()).collect();
-        let jobs: Vec<BuildJob> = jobs.into_iter().cloned().collect();
-        let results = self.builder.build(self.source, &jobs);
-        let parsed: Vec<Result<ParsedOutput, BuildError>> =
-            jobs.par_iter().zip(results).map(|(job, result)| self.parse_output(job, result?)).collect();
-        let results: BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>> =
-            jobs.iter().zip(&parsed).collect();
+        let results = self.run_jobs(listed.iter().flatten());
         let mut built: Vec<(BuiltSource, Vec<String>)> = Vec::new();
         let mut restricted: Option<(BuiltSource, Vec<String>)> = None;
         for ((source, object), jobs) in described.iter().zip(listed) {
@@ -500,9 +497,9 @@ impl Runner<'_> {
         source: &DescribedSource,
         clusters: &[Cluster],
         apis: &ApiClasses,
-    ) -> Result<JobClusters, DescriptionError> {
+    ) -> Result<Jobs, DescriptionError> {
         let selected = source.select_clusters(clusters);
-        let mut jobs = JobClusters::new();
+        let mut jobs = Jobs::new();
         let is_chart = matches!(source.job, DescribedJob::Chart(_));
         if clusters.is_empty() || (!is_chart && source.clusters.is_none()) {
             jobs.insert(source.job_for(self.source, None, apis)?, Vec::new());
@@ -525,13 +522,7 @@ impl Runner<'_> {
         let apis = ApiClasses::new(clusters);
         let listed: Vec<Result<Jobs, SourceProblem>> =
             entries.par_iter().map(|entry| entry.list_jobs(self.source, clusters, &apis)).collect();
-        let all: BTreeSet<&BuildJob> = listed.iter().flatten().flat_map(|jobs| jobs.keys()).collect();
-        let jobs: Vec<BuildJob> = all.into_iter().cloned().collect();
-        let results = self.builder.build(self.source, &jobs);
-        let parsed: Vec<Result<ParsedOutput, BuildError>> =
-            jobs.par_iter().zip(results).map(|(job, result)| self.parse_output(job, result?)).collect();
-        let results: BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>> =
-            jobs.iter().zip(&parsed).collect();
+        let results = self.run_jobs(listed.iter().flatten());
         entries
             .iter()
             .zip(listed)
@@ -539,11 +530,25 @@ impl Runner<'_> {
             .collect()
     }
 
+    /// Builds each distinct job once.
+    fn run_jobs<'j>(&self, listed: impl Iterator<Item = &'j Jobs>) -> JobResults {
+        let jobs: BTreeSet<&BuildJob> = listed.flat_map(BTreeMap::keys).collect();
+        let jobs: Vec<BuildJob> = jobs.into_iter().cloned().collect();
+        let results = self.builder.build(self.source, &jobs);
+        jobs.into_par_iter()
+            .zip(results)
+            .map(|(job, result)| {
+                let parsed = result.and_then(|output| self.parse_output(&job, output));
+                (job, parsed)
+            })
+            .collect()
+    }
+
     fn finish_entry(
         &self,
         entry: &SourceEntry<'_>,
         listed: Result<Jobs, SourceProblem>,
-        results: &BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>>,
+        results: &JobResults,
         builds: &mut Builds,
     ) -> (BuiltSource, Vec<String>) {
         let mut inputs = Vec::new();
@@ -565,7 +570,7 @@ impl Runner<'_> {
             }
             Ok(jobs) => jobs
                 .iter()
-                .filter_map(|(job, clusters)| Some((clusters, *results.get(job)?)))
+                .filter_map(|(job, clusters)| Some((clusters, results.get(job)?)))
                 .map(|(clusters, result)| {
                     let parsed = result.as_ref().map_err(Clone::clone)?;
                     inputs.extend(parsed.inputs.iter().cloned());
@@ -644,8 +649,8 @@ impl Runner<'_> {
 /// What was built of a source that an object describes.
 fn finish_described(
     source: &DescribedSource,
-    jobs: JobClusters,
-    results: &BTreeMap<&BuildJob, &Result<ParsedOutput, BuildError>>,
+    jobs: Jobs,
+    results: &JobResults,
     builds: &mut Builds,
     inputs: &mut Vec<String>,
 ) -> Result<Vec<BuiltVariant>, DescriptionError> {

@@ -5,6 +5,7 @@
 //! parameter whose path is joined by dots; with it, `{{.name}}` does, and fields of nested parameters are read. Of Go's templates,
 //! only fields and `index` are evaluated.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -23,6 +24,9 @@ const MAX_APPLICATIONS: usize = 10_000;
 
 /// The deepest nesting of generators, as with Argo CD.
 const MAX_DEPTH: usize = 2;
+
+/// The most work for the Applications of a set: bytes of texts that are read or filled in, and comparisons of paths.
+const MAX_WORK: usize = 64 << 20;
 
 /// The parameters of an Application.
 type Parameters = Map<String, Value>;
@@ -52,7 +56,7 @@ pub(super) fn generate_applications(
     }
     let is_go = spec.get("goTemplate") == Some(&Value::Bool(true));
     let template = spec.get("template").unwrap_or(&Value::Null);
-    let generation = Generation { repo, is_go };
+    let generation = Generation { repo, is_go, work: Cell::new(0), paths: OnceCell::new() };
     let mut applications = Vec::new();
     for (index, generator) in
         spec.get("generators").and_then(Value::as_array).into_iter().flatten().enumerate()
@@ -74,9 +78,69 @@ pub(super) fn generate_applications(
 struct Generation<'r> {
     repo: &'r LocalRepo<'r>,
     is_go: bool,
+    /// The work that was done so far.
+    work: Cell<usize>,
+    /// The folders and files of the repo, listed when the first generator reads them.
+    paths: OnceCell<RepoPaths>,
+}
+
+/// The folders and files of a repo, without those that begin with a dot.
+#[derive(Default)]
+struct RepoPaths {
+    folders: Vec<String>,
+    files: Vec<String>,
 }
 
 impl Generation<'_> {
+    /// Counts work. The error says that it is too much.
+    fn charge_work(&self, amount: usize, at: &str) -> Result<(), DescriptionError> {
+        let done = self.work.get().saturating_add(amount);
+        self.work.set(done);
+        if done <= MAX_WORK {
+            return Ok(());
+        }
+        Err(DescriptionError::new(at, "its Applications take too much work: generate fewer, or shorter ones"))
+    }
+
+    fn list_paths(&self, at: &str) -> Result<&RepoPaths, DescriptionError> {
+        if let Some(paths) = self.paths.get() {
+            return Ok(paths);
+        }
+        let mut paths = RepoPaths::default();
+        self.walk_folder("", &mut paths, at)?;
+        Ok(self.paths.get_or_init(|| paths))
+    }
+
+    /// The paths that the patterns at a key of a generator select.
+    fn select_paths<'p>(
+        &self,
+        paths: &'p [String],
+        generator: &Value,
+        key: &str,
+        at: &str,
+    ) -> Result<Vec<&'p str>, DescriptionError> {
+        let patterns: Vec<(bool, &str)> = generator
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .map(|item| {
+                let excludes = item.get("exclude") == Some(&Value::Bool(true));
+                (excludes, field_text(item, "path").trim_start_matches("./"))
+            })
+            .collect();
+        if patterns.iter().all(|(excludes, _)| *excludes) {
+            return Ok(Vec::new());
+        }
+        let length: usize = patterns.iter().map(|(_, pattern)| pattern.len()).sum();
+        self.charge_work(paths.len().saturating_mul(length), at)?;
+        let is_meant = |path: &str, excluding: bool| {
+            patterns.iter().any(|(excludes, pattern)| *excludes == excluding && matches_path(pattern, path))
+        };
+        let selected = paths.iter().map(String::as_str);
+        Ok(selected.filter(|path| is_meant(path, false) && !is_meant(path, true)).collect())
+    }
+
     /// The parameters that a generator gives. `outer` are those of the generator around it.
     fn run_generator(
         &self,
@@ -165,33 +229,18 @@ impl Generation<'_> {
             ));
         }
         let mut all = Vec::new();
-        let patterns = |key: &str| -> (Vec<String>, Vec<String>) {
-            let items = generator.get(key).and_then(Value::as_array).into_iter().flatten();
-            let (excluded, included): (Vec<&Value>, Vec<&Value>) =
-                items.partition(|item| item.get("exclude") == Some(&Value::Bool(true)));
-            let [included, excluded] = [included, excluded].map(|items| {
-                items
-                    .iter()
-                    .map(|item| field_text(item, "path").trim_start_matches("./").to_owned())
-                    .collect()
-            });
-            (included, excluded)
-        };
         let values = generator.get("values").cloned().unwrap_or_default();
-        let mut folders = Vec::new();
-        let mut files = Vec::new();
-        self.walk_folder("", &mut folders, &mut files, at)?;
-        let (included, excluded) = patterns("directories");
-        for folder in folders.iter().filter(|folder| is_selected(folder, &included, &excluded)) {
+        let paths = self.list_paths(at)?;
+        for folder in self.select_paths(&paths.folders, generator, "directories", at)? {
             all.push(self.add_values(self.path_parameters(folder, None), &values, at)?);
         }
-        let (included, excluded) = patterns("files");
-        for file in files.iter().filter(|file| is_selected(file, &included, &excluded)) {
+        for file in self.select_paths(&paths.files, generator, "files", at)? {
             let bytes = self
                 .repo
                 .source
                 .read_file(file)
                 .map_err(|why| DescriptionError::new(at, format!("{file}: {why}")))?;
+            self.charge_work(bytes.len(), at)?;
             let documents = federate_yaml::read_stream(&bytes).documents;
             let value = documents.into_iter().next().map(|document| document.value).unwrap_or_default();
             let items = match value {
@@ -245,13 +294,7 @@ impl Generation<'_> {
         parameters
     }
 
-    fn walk_folder(
-        &self,
-        folder: &str,
-        folders: &mut Vec<String>,
-        files: &mut Vec<String>,
-        at: &str,
-    ) -> Result<(), DescriptionError> {
+    fn walk_folder(&self, folder: &str, paths: &mut RepoPaths, at: &str) -> Result<(), DescriptionError> {
         let entries = self.repo.source.list_folder(folder).map_err(|why| DescriptionError::new(at, why))?;
         let mut entries: Vec<_> = entries.into_iter().filter(|entry| !entry.name.starts_with('.')).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -259,10 +302,10 @@ impl Generation<'_> {
             let path = if folder.is_empty() { entry.name } else { format!("{folder}/{}", entry.name) };
             match entry.kind {
                 EntryKind::Folder => {
-                    folders.push(path.clone());
-                    self.walk_folder(&path, folders, files, at)?;
+                    paths.folders.push(path.clone());
+                    self.walk_folder(&path, paths, at)?;
                 }
-                EntryKind::File => files.push(path),
+                EntryKind::File => paths.files.push(path),
                 _ => {}
             }
         }
@@ -284,7 +327,9 @@ impl Generation<'_> {
         for outer in
             self.run_generator(first, &Parameters::new(), &format!("{at}/generators/0"), depth + 1)?
         {
+            let length = count_bytes(&outer);
             for inner in self.run_generator(second, &outer, &format!("{at}/generators/1"), depth + 1)? {
+                self.charge_work(length + count_bytes(&inner), at)?;
                 let mut joined = outer.clone();
                 merge_maps(&mut joined, &inner);
                 all.push(joined);
@@ -322,6 +367,7 @@ impl Generation<'_> {
                 .map(|parameters| (key_of(&parameters), parameters))
                 .collect();
             for parameters in &mut all {
+                self.charge_work(count_bytes(parameters), at)?;
                 if let Some(over) = over.get(&key_of(parameters)) {
                     merge_maps(parameters, over);
                 }
@@ -337,19 +383,31 @@ impl Generation<'_> {
         parameters: &Parameters,
         at: &str,
     ) -> Result<Value, DescriptionError> {
+        let flat = if self.is_go { BTreeMap::new() } else { flatten_parameters(parameters) };
+        self.charge_work(flat.iter().map(|(key, value)| key.len() + value.len()).sum(), at)?;
+        Filling { generation: self, parameters, flat }.fill_value(value, at)
+    }
+}
+
+/// Parameters that are filled in.
+struct Filling<'f> {
+    generation: &'f Generation<'f>,
+    parameters: &'f Parameters,
+    /// Those without Go's templates, by their paths.
+    flat: BTreeMap<String, String>,
+}
+
+impl Filling<'_> {
+    fn fill_value(&self, value: &Value, at: &str) -> Result<Value, DescriptionError> {
         Ok(match value {
-            Value::String(text) => {
-                self.fill_text(text, parameters).map_err(|why| DescriptionError::new(at, why))?.into()
-            }
+            Value::String(text) => self.fill_text(text, at)?.into(),
             Value::Array(items) => {
-                let items = items.iter().map(|item| self.fill_value(item, parameters, at));
+                let items = items.iter().map(|item| self.fill_value(item, at));
                 Value::Array(items.collect::<Result<_, _>>()?)
             }
             Value::Object(map) => {
                 let fields = map.iter().map(|(key, value)| {
-                    let name =
-                        self.fill_text(key, parameters).map_err(|why| DescriptionError::new(at, why))?;
-                    Ok((name, self.fill_value(value, parameters, &format!("{at}/{key}"))?))
+                    Ok((self.fill_text(key, at)?, self.fill_value(value, &format!("{at}/{key}"))?))
                 });
                 Value::Object(fields.collect::<Result<_, DescriptionError>>()?)
             }
@@ -357,28 +415,27 @@ impl Generation<'_> {
         })
     }
 
-    fn fill_text(&self, text: &str, parameters: &Parameters) -> Result<String, String> {
+    fn fill_text(&self, text: &str, at: &str) -> Result<String, DescriptionError> {
+        self.generation.charge_work(1 + text.len(), at)?;
         let mut out = String::new();
         let mut rest = text;
-        let flat =
-            if self.is_go || !text.contains("{{") { BTreeMap::new() } else { flatten_parameters(parameters) };
         while let Some((before, after)) = rest.split_once("{{") {
             out.push_str(before);
-            let (inner, remaining) =
-                after.split_once("}}").ok_or_else(|| format!("`{text}` has no `}}}}`"))?;
+            let Some((inner, remaining)) = after.split_once("}}") else {
+                return Err(DescriptionError::new(at, format!("`{text}` has no `}}}}`")));
+            };
             let expression = inner.trim();
-            if self.is_go {
-                let value = evaluate_go(expression, parameters);
-                out.push_str(
-                    &value.ok_or_else(|| format!("federate does not evaluate `{{{{{expression}}}}}`"))?,
-                );
+            let value = if self.generation.is_go {
+                Some(evaluate_go(expression, self.parameters).ok_or_else(|| {
+                    DescriptionError::new(at, format!("federate does not evaluate `{{{{{expression}}}}}`"))
+                })?)
             } else {
-                match flat.get(expression) {
-                    Some(value) => out.push_str(value),
-                    // Argo CD leaves what it does not know.
-                    None => out.push_str(&format!("{{{{{inner}}}}}")),
-                }
-            }
+                self.flat.get(expression).cloned()
+            };
+            // Argo CD leaves what it does not know.
+            let value = value.unwrap_or_else(|| format!("{{{{{inner}}}}}"));
+            self.generation.charge_work(value.len(), at)?;
+            out.push_str(&value);
             rest = remaining;
         }
         out.push_str(rest);
@@ -400,30 +457,44 @@ fn list_elements(list: &Value, at: &str) -> Result<Vec<Parameters>, DescriptionE
 
 /// The value of an expression of Go's templates that is a field, or an index of one.
 fn evaluate_go(expression: &str, parameters: &Parameters) -> Option<String> {
-    let root = Value::Object(parameters.clone());
     let value = match expression.strip_prefix("index ") {
         Some(rest) => {
             let mut words = rest.split_whitespace();
-            let first = find_field(&root, words.next()?)?.clone();
+            let first = find_field(parameters, words.next()?)?;
             words.try_fold(first, |value, word| {
                 match word.strip_prefix('"').and_then(|word| word.strip_suffix('"')) {
-                    Some(key) => value.get(key).cloned(),
-                    None => value.get(word.parse::<usize>().ok()?).cloned(),
+                    Some(key) => value.get(key),
+                    None => value.get(word.parse::<usize>().ok()?),
                 }
             })?
         }
-        None => find_field(&root, expression)?.clone(),
+        None => find_field(parameters, expression)?,
     };
     match value {
-        Value::String(text) => Some(text),
+        Value::String(text) => Some(text.clone()),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
         _ => None,
     }
 }
 
-fn find_field<'v>(root: &'v Value, path: &str) -> Option<&'v Value> {
-    let path = path.strip_prefix('.')?;
-    path.split('.').try_fold(root, |value, key| value.get(key).filter(|_| !key.is_empty()))
+fn find_field<'v>(parameters: &'v Parameters, path: &str) -> Option<&'v Value> {
+    let mut keys = path.strip_prefix('.')?.split('.');
+    let first = parameters.get(keys.next().filter(|key| !key.is_empty())?)?;
+    keys.try_fold(first, |value, key| value.get(key).filter(|_| !key.is_empty()))
+}
+
+/// About how many bytes parameters take.
+fn count_bytes(parameters: &Parameters) -> usize {
+    parameters.iter().map(|(key, value)| key.len() + count_value_bytes(value)).sum()
+}
+
+fn count_value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 16 + text.len(),
+        Value::Array(items) => 16 + items.iter().map(count_value_bytes).sum::<usize>(),
+        Value::Object(map) => 16 + count_bytes(map),
+        _ => 16,
+    }
 }
 
 /// The parameters as texts, by their paths.
@@ -462,29 +533,30 @@ fn read_selector(value: &Value, at: &str) -> Result<LabelSelector, DescriptionEr
         .map_err(|error| DescriptionError::new(at, format!("invalid selector: {error}")))
 }
 
-fn is_selected(path: &str, included: &[String], excluded: &[String]) -> bool {
-    included.iter().any(|pattern| matches_path(pattern, path))
-        && !excluded.iter().any(|pattern| matches_path(pattern, path))
-}
-
 /// Whether a path matches a glob, in which `*` stands for a part of a name and `**` for any folders.
 fn matches_path(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
-    matches_parts(&pattern, &path)
-}
-
-fn matches_parts(pattern: &[&str], path: &[&str]) -> bool {
-    match (pattern.split_first(), path.split_first()) {
-        (None, None) => true,
-        (Some((&"**", rest)), _) => {
-            matches_parts(rest, path)
-                || path.split_first().is_some_and(|(_, below)| matches_parts(pattern, below))
+    let (mut part, mut name) = (0, 0);
+    // After the last `**`, with the name from which what follows it was tried.
+    let mut again: Option<(usize, usize)> = None;
+    while let Some(own) = path.get(name) {
+        match pattern.get(part) {
+            Some(&"**") => {
+                part += 1;
+                again = Some((part, name));
+            }
+            Some(piece) if super::values::matches_part(piece, own) => {
+                part += 1;
+                name += 1;
+            }
+            _ => {
+                let Some((after, from)) = again else { return false };
+                (part, name) = (after, from + 1);
+                again = Some((after, from + 1));
+            }
         }
-        (Some((part, rest)), Some((name, below))) => {
-            super::values::matches_part(part, name) && matches_parts(rest, below)
-        }
-        _ => false,
     }
+    pattern.iter().skip(part).all(|piece| *piece == "**")
 }
 
 #[cfg(test)]
@@ -518,6 +590,9 @@ mod tests {
             ("apps/**/config.json", "apps/a/b/config.json", true),
             ("**/config.json", "config.json", true),
             ("apps/*-x", "apps/a-x", true),
+            ("a/**", "a/b/c", true),
+            ("**/b/**/d", "a/b/c/b/x", false),
+            ("**/b/*", "b/a/b/c", true),
         ] {
             assert_eq!(matches_path(pattern, path), expected, "{pattern} {path}");
         }

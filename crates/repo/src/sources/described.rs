@@ -1,7 +1,7 @@
 //! Sources that objects of Flux and Argo CD describe: what is built, for which clusters, and what their controllers change
 //! afterwards.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -142,13 +142,18 @@ impl DescribedSource {
     }
 }
 
+/// The most bytes of the objects of a source together, after their variables are substituted: as many as a program may print.
+const MAX_SUBSTITUTED_BYTES: usize = 64 << 20;
+
 impl BuildChanges {
     /// Changes what was built.
     pub(super) fn change_objects(&self, objects: Vec<Object>) -> Result<Vec<Object>, String> {
-        objects.into_iter().map(|object| self.change_object(object)).collect()
+        let mut substituted = 0;
+        objects.into_iter().map(|object| self.change_object(object, &mut substituted)).collect()
     }
 
-    fn change_object(&self, mut object: Object) -> Result<Object, String> {
+    /// Changes an object. `substituted` counts the bytes of those in which variables were substituted.
+    fn change_object(&self, mut object: Object, substituted: &mut usize) -> Result<Object, String> {
         let is_disabled =
             [object.label(SUBSTITUTE_KEY), object.annotation(SUBSTITUTE_KEY)].contains(&Some("disabled"));
         if let Some(variables) = self.variables.as_ref().filter(|_| !is_disabled) {
@@ -157,6 +162,13 @@ impl BuildChanges {
             if text.contains("${") {
                 let explain = |why: String| format!("the variables of {}: {why}", object.id);
                 let text = substitute_variables(&text, variables).map_err(explain)?;
+                *substituted += text.len();
+                if *substituted > MAX_SUBSTITUTED_BYTES {
+                    let most = MAX_SUBSTITUTED_BYTES >> 20;
+                    return Err(format!(
+                        "the objects are larger than {most} MiB together with their variables"
+                    ));
+                }
                 let body = federate_yaml::read_as_go(&text).map_err(|error| explain(error.to_string()))?;
                 let origin = object.origin.clone();
                 object = Object { origin, ..Object::from_manifest(body, "") };
@@ -201,9 +213,6 @@ pub(super) fn inspect_folder(source: &CachedSource<'_>, folder: &str) -> Option<
         FolderContent::Files
     })
 }
-
-/// Values of the same source for several clusters: the names by job.
-pub(super) type JobClusters = BTreeMap<BuildJob, Vec<ClusterName>>;
 
 /// The strings of a list.
 pub(super) fn list_texts(value: Option<&Value>) -> Vec<String> {

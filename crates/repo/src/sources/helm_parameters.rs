@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 /// The largest index of a list.
 const MAX_INDEX: usize = 1024;
 
+/// The most parts of a path, as with Helm.
+const MAX_PARTS: usize = 30;
+
 /// A part of a path.
 enum PathPart {
     Key(String),
@@ -80,6 +83,7 @@ fn parse_path(path: &str) -> Result<Vec<PathPart>, String> {
         parts.push(PathPart::Key(key));
     }
     match parts.first() {
+        _ if parts.len() > MAX_PARTS => Err(format!("the path of a value has more than {MAX_PARTS} parts")),
         Some(PathPart::Key(_)) => Ok(parts),
         _ => Err(format!("`{path}` is not the path of a value")),
     }
@@ -132,5 +136,6 @@ mod tests {
         {
             assert!(set_parameter(&mut Map::new(), path, value, false).is_err(), "{path}={value}");
         }
+        assert!(set_parameter(&mut Map::new(), &"a.".repeat(1_000_000), "x", false).is_err());
     }
 }

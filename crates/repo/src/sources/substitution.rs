@@ -46,12 +46,16 @@ fn substitute_nested(text: &str, variables: &Variables, depth: usize) -> Result<
         let (expression, remaining) = inner.split_at(end);
         out.push_str(&evaluate_expression(expression, variables, depth)?);
         if out.len() > MAX_BYTES {
-            return Err(format!("the object is larger than {} MiB with its variables", MAX_BYTES >> 20));
+            return Err(too_large());
         }
         rest = remaining.get(1..).unwrap_or_default();
     }
     out.push_str(rest);
     Ok(out)
+}
+
+fn too_large() -> String {
+    format!("the object is larger than {} MiB with its variables", MAX_BYTES >> 20)
 }
 
 /// The position of the brace that ends an expression.
@@ -101,7 +105,13 @@ fn evaluate_expression(expression: &str, variables: &Variables, depth: usize) ->
                 (!from.is_empty() && !from.starts_with(['#', '%'])).then_some((all, from, to))
             });
             match replacement {
-                Some((true, from, to)) => value.replace(from, &resolve(to)?),
+                Some((true, from, to)) => {
+                    let to = resolve(to)?;
+                    if value.matches(from).count().saturating_mul(to.len()) > MAX_BYTES {
+                        return Err(too_large());
+                    }
+                    value.replace(from, &to)
+                }
                 Some((false, from, to)) => value.replacen(from, &resolve(to)?, 1),
                 None => return Err(describe_unsupported(expression)),
             }
