@@ -350,3 +350,44 @@ fn generators_of_an_application_set_give_their_applications() {
         ran.err
     );
 }
+
+/// What would take the memory or the stack of the process is an error that says which limit was met.
+#[test]
+fn what_objects_describe_has_limits() {
+    let Some(tools) = Tools::find(true, true) else { return };
+    let elements = vec!["{app: a}"; 2000].join(", ");
+    let matrix = format!(
+        "  - matrix: {{generators: [{{list: {{elements: [{{long: {}}}]}}}}, {{list: {{elements: [{elements}]}}}}]}}\n",
+        "x".repeat(200_000)
+    );
+    let patterns = "**/a/".repeat(40);
+    let globs = format!(
+        "  - git: {{repoURL: x, files: [{{path: '{patterns}none'}}]}}\n  - list: {{elements: [{{app: a, tier: b}}]}}\n"
+    );
+    let deep_path = format!("{}b", "a.".repeat(200_000));
+    let application = format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a, namespace: argocd}}\nspec:\n  destination: {{name: m1, \
+         namespace: shop}}\n  source: {{path: charts/api, helm: {{parameters: [{{name: {deep_path}, value: x}}]}}}}\n"
+    );
+    for (text, expected) in [
+        (set_of(&matrix, true, "{{.app}}", "name: m1", "a"), "take too much work"),
+        (application, "has more than 30 parts"),
+    ] {
+        let repo =
+            chart_repo().file("federate.yaml", "sources: [{argocd: set.yaml}]\n").file("set.yaml", text);
+        let ran = tools.run(&repo, "render --out out").code(2);
+        assert!(ran.err.contains(expected), "{}", ran.err.chars().take(2000).collect::<String>());
+    }
+    // Folders `a` below each other can be taken for the stars in very many ways.
+    let repo = chart_repo()
+        .file("federate.yaml", "sources: [{argocd: set.yaml}]\n")
+        .file("set.yaml", set_of(&globs, true, "{{.app}}", "name: m1", "{{.tier}}"))
+        .file(&format!("{}file", "a/".repeat(80)), "");
+    tools.run(&repo, "render --out out").code(0);
+
+    let replaced =
+        flux_repo(&KUSTOMIZATION.replace("{domain: eu}", &format!("{{domain: {}}}", "x".repeat(5000))));
+    replaced.write("apps/sub/map.yaml", MAP.replace("${tier}", "${domain//x/${domain}}"));
+    let ran = tools.run(&replaced, "render --out out").code(2);
+    assert!(ran.err.contains("is larger than 4 MiB with its variables"), "{}", ran.err);
+}
