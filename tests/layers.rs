@@ -17,7 +17,7 @@ const LAYERS: [&[&str]; 11] = [
     &["engine", "control-planes"],
     &["publish", "live", "report"],
     &["session"],
-    &["sync"],
+    &["migrate", "sync"],
     &["test-apiserver"],
     &["federate"],
 ];
