@@ -35,6 +35,7 @@ mod overlay;
 mod owned_fields;
 pub mod ownership;
 mod path_steps;
+mod placed_objects;
 mod replacement;
 pub mod repo_ref;
 mod response;
@@ -47,6 +48,7 @@ pub use decision::{
     AdoptionMode, DecisionInput, DecisionSettings, HandoverWrite, ObjectDecision, WriteRequest, decide_object,
 };
 pub use field_managers::{FieldManagers, PERSON_MANAGERS, Writer};
+pub use placed_objects::PlacedObjects;
 pub use replacement::ReplacedObject;
 pub use repo_ref::RepoRef;
 

@@ -22,11 +22,12 @@ use super::lists::{ListBudget, ListRequest, list_items};
 use super::path::{ApiPath, member_selector, parent_path};
 use super::request::RepeatableRequest;
 use super::runtime::join_result;
-use super::{ApplyOptions, Decider, DesiredState, Error};
+use super::{ApplyOptions, DesiredState, Error};
 use federate_apiserver::ResourceKind;
 use federate_apiserver::lists::read_item;
 use federate_engine::actions::ApplySet;
 use federate_engine::actions::apply_set::ApplySetContents;
+use federate_engine::actions::cluster::DecisionContext;
 use federate_engine::actions::comparison::is_read_first;
 use federate_engine::actions::listed_object::ListedObject;
 use federate_engine::actions::ownership::is_member;
@@ -39,12 +40,12 @@ fn object_key(object: &ObjectRef) -> ObjectKey<'_> {
     (object.group(), &object.kind, object.namespace.as_deref(), &object.name)
 }
 
-/// Reads a cluster. With a decider, objects that are unchanged by their text are not read further.
+/// Reads a cluster. Where decisions are made, objects that are unchanged by their text are not read further.
 pub(super) async fn read_cluster_state(
     client: &Client,
     desired: &DesiredState<'_>,
     options: &ApplyOptions<'_>,
-    decider: Option<&dyn Decider>,
+    context: Option<&DecisionContext<'_>>,
     early: Option<EarlyLists>,
 ) -> Result<ClusterState, Error> {
     let sets =
@@ -80,7 +81,10 @@ pub(super) async fn read_cluster_state(
     let digests = early.as_ref().and_then(|early| early.digests_of(&lists));
     let places = collect_namespaces(desired, options.inventory, &members);
     let ListedItems { items, partial } = list_all(client, lists, &places, early).await?;
-    let (mut objects, unread) = read_objects(items, &desired.cluster, decider)?;
+    let (mut objects, unread) = match context {
+        Some(context) => compare_objects(items, &desired.cluster, context)?,
+        None => (read_objects(&items, &desired.cluster)?, UnreadObjects::default()),
+    };
     ScopeCorrections::new(desired, &kinds).rename_objects(&mut objects);
     objects.retain(|object| {
         versions.get(&object_key(&object.id)).is_none_or(|version| *version == object.id.api_version)
@@ -186,7 +190,7 @@ async fn read_missing(
     let answers = try_lists(client, lists.iter().map(|(list, _)| list), None).await?;
     for ((list, wanted), answer) in lists.iter().zip(answers) {
         match answer {
-            Some(items) => all.extend(read_objects(items, &desired.cluster, None)?.0),
+            Some(items) => all.extend(read_objects(&items, &desired.cluster)?),
             None => gets.extend(wanted.iter().map(|object| (list.kind.clone(), *object))),
         }
     }
@@ -274,31 +278,30 @@ async fn try_lists(
     Ok(all)
 }
 
-fn read_whole(items: &[ListItem], cluster: &ClusterName) -> Result<Vec<Object>, Error> {
+/// The objects of some lists.
+pub(super) fn read_objects(items: &[ListItem], cluster: &ClusterName) -> Result<Vec<Object>, Error> {
     let objects = items.par_iter().map(|(kind, text)| Ok(build_object(kind, read_item(text)?, cluster)));
     objects.collect::<serde_json::Result<_>>().map_err(|_| not_json())
 }
 
-/// The objects of some lists. Without a decider, all of them are read.
-pub(super) fn read_objects(
+/// The objects of some lists; of those that are unchanged by their text, only the metadata.
+fn compare_objects(
     items: Vec<ListItem>,
     cluster: &ClusterName,
-    decider: Option<&dyn Decider>,
+    context: &DecisionContext<'_>,
 ) -> Result<(Vec<Object>, UnreadObjects), Error> {
-    let Some(decider) = decider else {
-        return Ok((read_whole(&items, cluster)?, UnreadObjects::default()));
-    };
     let (first, rest): (Vec<ListItem>, Vec<ListItem>) =
         items.into_iter().partition(|(kind, _)| is_read_first(&kind.group, &kind.kind));
-    let mut objects = read_whole(&first, cluster)?;
-    let Some(unchanged) = decider.prepare_comparison(cluster, &objects) else {
-        objects.extend(read_whole(&rest, cluster)?);
+    let mut objects = read_objects(&first, cluster)?;
+    let member = context.find_cluster(cluster);
+    let Some(comparison) = member.and_then(|member| context.prepare_comparison(member, &objects)) else {
+        objects.extend(read_objects(&rest, cluster)?);
         return Ok((objects, UnreadObjects::default()));
     };
     let compared = rest.into_par_iter().map(|(kind, text)| {
         let head = ListedObject::from_json(&text).ok().and_then(|listed| {
             let id = listed.object_ref(kind.api_version(), kind.kind.clone());
-            unchanged(&id, &listed).map(|head| (head, id))
+            comparison.unchanged_manifest(&id, &listed).map(|head| (head, id))
         });
         match head {
             Some((head, id)) => Ok((Object::with_identity(id, head, cluster.clone()), Some(text))),

@@ -1,5 +1,6 @@
 //! The state of a cluster, as far as a run is about it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -8,6 +9,7 @@ use super::desired_state::DesiredState;
 use super::error::Error;
 use super::items::UnreadObjects;
 use super::kinds::ClusterKinds;
+use federate_apiserver::ResourceKind;
 use federate_kubernetes::{ClusterName, LiveObjects, ObjectRef};
 
 /// The state of a cluster.
@@ -39,6 +41,15 @@ impl ClusterState {
     /// Whether an object is unchanged by its text. Only its metadata is live.
     pub fn is_unread(&self, object: &ObjectRef) -> bool {
         self.unread.contains(object)
+    }
+
+    /// What the cluster's discovery says about a kind. A kind that is not served is unknown until the object is sent.
+    pub(super) fn describe_kind(&self, object: &ObjectRef) -> Cow<'_, ResourceKind> {
+        let ObjectRef { api_version, kind, namespace, .. } = object;
+        match self.kinds.find_kind(object) {
+            Some(known) => Cow::Borrowed(known),
+            None => Cow::Owned(ResourceKind::without_schema(api_version, kind, namespace.is_some())),
+        }
     }
 
     /// Reads the objects of which only the metadata is live.

@@ -16,7 +16,8 @@ use super::kinds::{manifest_for, object_path};
 use super::object_requests::{APPLY, JSON_PATCH};
 use super::request::RepeatableRequest;
 use super::runtime::join_result;
-use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
+use super::{ApplyOptions, DesiredState, DryRun, Error};
+use federate_engine::actions::cluster::DecisionContext;
 use federate_engine::actions::{ActionKind, FIELD_MANAGER, ObjectDecision, WriteRequest};
 use federate_kubernetes::ObjectRef;
 
@@ -27,7 +28,7 @@ pub(super) async fn dry_run(
     desired: &DesiredState<'_>,
     state: &ClusterState,
     decisions: &mut [ObjectDecision],
-    decider: &dyn Decider,
+    context: &DecisionContext<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<BTreeSet<ObjectRef>, Error> {
     let mut under_way = JoinSet::new();
@@ -40,13 +41,14 @@ pub(super) async fn dry_run(
         let (at, answer) = join_result(task)?;
         let Some(decision) = decisions.get_mut(at) else { continue };
         let there = find_live(state, &desired.cluster, &decision.action.object);
+        let kind = state.describe_kind(&decision.action.object);
         match answer {
             Ok(answer) => {
-                decider.decide_again(decision, state, there, Ok(answer));
+                context.decide_by_dry_run(decision, there, &kind, Ok(answer));
                 accepted.insert(decision.action.object.clone());
             }
             Err(Error::Refused(refusal)) if refusal.is_final() => {
-                decider.decide_again(decision, state, there, Err(refusal.message));
+                context.decide_by_dry_run(decision, there, &kind, Err(refusal.message));
             }
             // It may be accepted by the time that it is sent.
             Err(Error::Refused(_)) => {}

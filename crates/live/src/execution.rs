@@ -18,8 +18,8 @@ use super::send_results::{SendResult, SendResults};
 use super::sender::{ProgressCounter, send_all};
 use super::stored_plan;
 use super::webhooks::AdmissionWebhooks;
-use super::{ApplyOptions, Decider, DesiredState, DryRun, Error};
-use federate_engine::actions::{ActionKind, ObjectDecision, WriteRequest};
+use super::{ApplyOptions, DesiredState, DryRun, Error};
+use federate_engine::actions::{ActionKind, ObjectDecision, PlacedObjects, WriteRequest};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::hooks::Hook;
 
@@ -32,6 +32,7 @@ pub(super) struct ApplyExecution<'r> {
     pub(super) desired: &'r DesiredState<'r>,
     pub(super) state: &'r ClusterState,
     pub(super) decisions: &'r [ObjectDecision],
+    pub(super) placed: &'r PlacedObjects<'r>,
     pub(super) options: &'r ApplyOptions<'r>,
     /// The objects of which the API server has accepted a dry run of the same request.
     pub(super) accepted: &'r BTreeSet<ObjectRef>,
@@ -39,13 +40,9 @@ pub(super) struct ApplyExecution<'r> {
 
 impl ApplyExecution<'_> {
     /// Carries out the decisions. `carried` has the results also where this ends with an error.
-    pub(super) async fn carry_out(
-        &self,
-        decider: &dyn Decider,
-        carried: &mut SendResults,
-    ) -> Result<(), Error> {
+    pub(super) async fn carry_out(&self, carried: &mut SendResults) -> Result<(), Error> {
         *carried = SendResults::from_decisions(self.decisions);
-        let (applied, deleted) = self.sort_requests(decider, carried);
+        let (applied, deleted) = self.sort_requests(carried);
         let of = applied.len() + deleted.len();
         let mut tally = ProgressCounter::new(&self.desired.cluster, self.options.progress, of);
         if of > 0 {
@@ -89,7 +86,7 @@ impl ApplyExecution<'_> {
                 _ => Vec::new(),
             };
             send_all(self.client, steps, carried, &mut tally).await?;
-            failed_hook = self.await_hooks(decider, hooks, carried).await?;
+            failed_hook = self.await_hooks(hooks, carried).await?;
         }
         let deleted = gates.retry_blocked(deleted, carried, &mut tally).await?;
         self.delete_objects(deleted, carried, &mut tally).await?;
@@ -103,7 +100,6 @@ impl ApplyExecution<'_> {
     /// fails.
     async fn await_hooks(
         &self,
-        decider: &dyn Decider,
         hooks: Vec<ObjectRef>,
         carried: &mut SendResults,
     ) -> Result<Option<String>, Error> {
@@ -113,7 +109,7 @@ impl ApplyExecution<'_> {
                 "not applied, because the hook {hook}, which runs before it, could not be applied"
             )));
         }
-        let ended = wait_for_hooks(self.client, self.state, decider, self.options, hooks).await?;
+        let ended = wait_for_hooks(self.client, self.state, self.placed, self.options, hooks).await?;
         Ok(ended.map(|(hook, why)| {
             carried.set_result(hook.clone(), SendResult::Failed(why.clone()));
             format!("not applied, because the hook {hook}, which runs before it, did not succeed: {why}")
@@ -121,7 +117,7 @@ impl ApplyExecution<'_> {
     }
 
     /// The requests that apply, and those that delete.
-    fn sort_requests(&self, decider: &dyn Decider, carried: &mut SendResults) -> (Phased, Phased) {
+    fn sort_requests(&self, carried: &mut SendResults) -> (Phased, Phased) {
         let (mut applied, mut deleted) = (Vec::new(), Vec::new());
         for decision in self.decisions {
             let Some(send) = &decision.send else { continue };
@@ -130,7 +126,7 @@ impl ApplyExecution<'_> {
                 WriteRequest::Apply { body, .. } => Hook::from_body(body).map(|hook| hook.time),
                 WriteRequest::Delete { .. } => None,
             };
-            let place = assign_phase(object, decider.find_wave(object), hook);
+            let place = assign_phase(object, self.placed.find_wave(object), hook);
             match (build_requests(self.state, object, send, self.options), send) {
                 (Some(steps), WriteRequest::Apply { .. }) => applied.push((place, steps)),
                 (Some(steps), WriteRequest::Delete { .. }) => deleted.push((place, steps)),

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::ApplySet;
 use federate_engine::actions::apply_set::ApplySetContents;
 use federate_engine::actions::ownership::PART_OF_LABEL;
+use federate_engine::actions::{ApplySet, PlacedObjects};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 use super::client::Client;
 use super::cluster_reader::{list_all, read_objects};
 use super::lists::ListRequest;
 use super::runtime::{for_each_cluster, limit_time};
-use super::{Access, Decider, DesiredState, Error, kinds, target};
+use super::{Access, DesiredState, Error, kinds, target};
 
 /// How long a cluster is waited for where `--timeout` does not say it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,14 +37,14 @@ pub struct ClusterHealth {
 pub fn read_health(
     access: &Access,
     desired_states: &[DesiredState<'_>],
-    decider: &dyn Decider,
+    placed: &PlacedObjects<'_>,
     set: &ApplySet,
 ) -> Result<Vec<ClusterHealth>, Error> {
     for_each_cluster(access, desired_states, |runtime, connections, desired| {
         let time = connections.timeout().unwrap_or(DEFAULT_TIMEOUT);
         let objects = runtime.block_on(limit_time(Some(time), async {
             let client = target::connect_member(connections, &desired.cluster).await?;
-            read_cluster(&client, desired, decider, set).await
+            read_cluster(&client, desired, placed, set).await
         }));
         ClusterHealth { cluster: desired.cluster.clone(), objects }
     })
@@ -53,7 +53,7 @@ pub fn read_health(
 async fn read_cluster(
     client: &Client,
     desired: &DesiredState<'_>,
-    decider: &dyn Decider,
+    placed: &PlacedObjects<'_>,
     set: &ApplySet,
 ) -> Result<BTreeMap<ObjectRef, Option<Readiness>>, Error> {
     let kinds = kinds::find_kinds(client, desired, &ApplySetContents::default()).await?;
@@ -72,10 +72,10 @@ async fn read_cluster(
     let namespaces: BTreeSet<String> =
         desired.objects.iter().filter_map(|(object, _)| object.namespace.clone()).collect();
     let items = list_all(client, lists.into_values().collect(), &namespaces, None).await?.items;
-    for mut object in read_objects(items, &desired.cluster, None)?.0 {
+    for mut object in read_objects(&items, &desired.cluster)? {
         read_fields(&mut object.body);
         if let Some(readiness) = health.get_mut(&object.id) {
-            *readiness = Some(decider.assess_readiness(&object));
+            *readiness = Some(placed.assess_readiness(&object));
         }
     }
     Ok(health)

@@ -10,8 +10,9 @@ use super::client::Client;
 use super::cluster_state::ClusterState;
 use super::kinds::object_path;
 use super::request::RepeatableRequest;
-use super::{ApplyOptions, Decider, Error};
+use super::{ApplyOptions, Error};
 use federate_dialect::readiness::Readiness;
+use federate_engine::actions::PlacedObjects;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// How long hooks may take without `--wait`, as with Helm.
@@ -22,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 pub(super) async fn wait_for_hooks(
     client: &Client,
     state: &ClusterState,
-    decider: &dyn Decider,
+    placed: &PlacedObjects<'_>,
     options: &ApplyOptions<'_>,
     hooks: Vec<ObjectRef>,
 ) -> Result<Option<(ObjectRef, String)>, Error> {
@@ -35,7 +36,7 @@ pub(super) async fn wait_for_hooks(
             let why = match client.request_optional(&get).await? {
                 // A hook may delete itself when it has ended.
                 None => break,
-                Some(body) => match decider.assess_readiness(&Object::from_manifest(body, "")) {
+                Some(body) => match placed.assess_readiness(&Object::from_manifest(body, "")) {
                     Readiness::Ready => break,
                     Readiness::Failed(why) => return Ok(Some((hook, why))),
                     Readiness::InProgress(why) => why,

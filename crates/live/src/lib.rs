@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use federate_engine::actions::cluster::ClusterDecisions;
+use federate_engine::actions::cluster::{ClusterDecisions, DecisionContext};
 use federate_engine::actions::{Action, ActionKind, ActionOutcome, Orphans};
 use federate_kubernetes::ObjectRef;
 
@@ -74,9 +74,7 @@ pub use health::{ClusterHealth, read_health};
 pub use hub::HubAccess;
 pub use kinds::ClusterKinds;
 pub use kubeconfig::Kubeconfig;
-pub use options::{
-    ApplyOptions, ClusterOutcome, ClusterProgress, Decider, DryRun, ProgressReporter, TextComparison,
-};
+pub use options::{ApplyOptions, ClusterOutcome, ClusterProgress, DryRun, ProgressReporter};
 pub use remembered_plan::RememberedPlan;
 pub use stored_plan::StoredPlan;
 pub use survey::{SurveyOptions, SurveyResult, SurveyedCluster, find_unreachable, survey_clusters};
@@ -100,15 +98,15 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(100);
 pub fn apply_desired_states(
     access: &Access,
     desired_states: &[DesiredState<'_>],
-    decider: &dyn Decider,
+    context: &DecisionContext<'_>,
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<ClusterOutcome>, Error> {
     match options.early.and_then(|early| Some((early.runtime.as_ref()?, &early.connections))) {
         Some((runtime, connections)) => Ok(for_each_bounded(desired_states, |desired| {
-            apply_to_cluster(runtime, connections, desired, decider, options)
+            apply_to_cluster(runtime, connections, desired, context, options)
         })),
         None => for_each_cluster(access, desired_states, |runtime, connections, desired| {
-            apply_to_cluster(runtime, connections, desired, decider, options)
+            apply_to_cluster(runtime, connections, desired, context, options)
         }),
     }
 }
@@ -117,7 +115,7 @@ fn apply_to_cluster(
     runtime: &Runtime,
     connections: &Arc<Connections>,
     desired: &DesiredState<'_>,
-    decider: &dyn Decider,
+    context: &DecisionContext<'_>,
     options: &ApplyOptions<'_>,
 ) -> ClusterOutcome {
     let mut outcome = ClusterOutcome {
@@ -141,7 +139,7 @@ fn apply_to_cluster(
         };
         let client = client.with_dry_run(options.dry_run.is_some());
         let client = client.with_fence(options.fence.as_ref()).with_interrupt(options.interrupt.as_ref());
-        let work = reconcile_cluster(&client, desired, decider, options, early, &mut outcome, &mut carried);
+        let work = reconcile_cluster(&client, desired, context, options, early, &mut outcome, &mut carried);
         match connections.timeout() {
             Some(_) => work.await,
             None => client.limit_time(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
@@ -210,23 +208,31 @@ async fn record_event(
 async fn reconcile_cluster(
     client: &Client,
     desired: &DesiredState<'_>,
-    decider: &dyn Decider,
+    context: &DecisionContext<'_>,
     options: &ApplyOptions<'_>,
     mut early: Option<EarlyLists>,
     outcome: &mut ClusterOutcome,
     carried: &mut SendResults,
 ) -> Result<(), Error> {
+    let Some(cluster) = context.find_cluster(&desired.cluster) else {
+        return Err(Error::Access(format!("the inventory has no cluster {}", desired.cluster)));
+    };
     // The objects that the round before did not finish; all objects in the first round.
     let mut open: Option<BTreeSet<ObjectRef>> = None;
     for attempt in 1..=MAX_ATTEMPTS {
         options.progress.report_progress(&desired.cluster, ClusterProgress::Reading);
         let mut state =
-            cluster_reader::read_cluster_state(client, desired, options, Some(decider), early.take()).await?;
+            cluster_reader::read_cluster_state(client, desired, options, Some(context), early.take()).await?;
         outcome.read = true;
         outcome.notes = parent::check_ownership(&state, options)?;
         let apply_sets = outcome.notes.len();
         outcome.notes.extend(stored_plan::warn_if_unused(client, &state, options).await?);
-        let mut decided = decider.decide_cluster(&desired.cluster, &state);
+        let mut decided = context.decide_before_dry_run(
+            cluster,
+            &state.live,
+            &|object| state.describe_kind(object),
+            &|object| state.is_unread(object),
+        );
         for decision in &mut decided.decisions {
             if let Some(why) = state.unreadable.get(&decision.action.object) {
                 decision.mark_refused(why);
@@ -238,12 +244,12 @@ async fn reconcile_cluster(
             state.read_rest(&desired.cluster)?;
         }
         let accepted = if options.dry_run_first {
-            dry_run::dry_run(client, desired, &state, &mut decided.decisions, decider, options).await?
+            dry_run::dry_run(client, desired, &state, &mut decided.decisions, context, options).await?
         } else {
             BTreeSet::new()
         };
         let ClusterDecisions { decisions, stopped, orphans } =
-            decider.finish_decisions(&desired.cluster, &state, decided);
+            context.finish_decisions(cluster, &state.live, &|object| state.describe_kind(object), decided);
         let news = decisions.iter().map(|decision| &decision.action);
         match &open {
             None => outcome.actions = news.cloned().collect(),
@@ -262,10 +268,11 @@ async fn reconcile_cluster(
             desired,
             state: &state,
             decisions: &decisions,
+            placed: &context.placed,
             options,
             accepted: &accepted,
         };
-        run.carry_out(decider, carried).await?;
+        run.carry_out(carried).await?;
         let again = carried.any_late() && attempt < MAX_ATTEMPTS;
         let late = format!("gave up after {attempt} conflicts: another client keeps modifying it");
         carried.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &late, "");
@@ -277,8 +284,9 @@ async fn reconcile_cluster(
                 drop((decisions, state.live));
                 client.release_place();
                 let cluster = &desired.cluster;
+                let placed = &context.placed;
                 let waited =
-                    wait::wait_until_healthy(client, cluster, &applied, decider, options, patience).await?;
+                    wait::wait_until_healthy(client, cluster, &applied, placed, options, patience).await?;
                 for found in waited {
                     let action = outcome.actions.iter_mut().find(|action| action.object == found.object);
                     if let Some(action) = action.filter(|action| action.outcome == ActionOutcome::Done) {

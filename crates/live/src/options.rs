@@ -1,60 +1,13 @@
-//! What callers of a run pass, and what it returns: the decisions, the options, the progress and the outcomes.
+//! What callers of a run pass, and what it returns: the options, the progress and the outcomes.
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::client::{Fence, Interrupt};
-use super::cluster_state::ClusterState;
 use super::early_reads::EarlyReads;
 use super::remembered_plan::RememberedPlan;
-use federate_dialect::readiness::Readiness;
 use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::cluster::ClusterDecisions;
-use federate_engine::actions::listed_object::ListedObject;
-use federate_engine::actions::{Action, ApplySet, ObjectDecision, Orphans, RepoRef};
-use federate_kubernetes::{ClusterName, Object, ObjectRef};
-
-/// Compares a listed object: if it is unchanged, a manifest of it that only says of which `ApplySet` it is a member.
-pub type TextComparison<'d> = Box<dyn Fn(&ObjectRef, &ListedObject<'_>) -> Option<Value> + Sync + 'd>;
-
-/// Decides what to do in clusters. Every method is a function of its arguments.
-pub trait Decider: Sync {
-    /// Prepares to say of listed objects whether they are unchanged by their text; `None` where values are needed. `first`
-    /// has the objects that are read before.
-    fn prepare_comparison<'d>(
-        &'d self,
-        cluster: &ClusterName,
-        first: &[Object],
-    ) -> Option<TextComparison<'d>>;
-
-    /// Decides about every object of a cluster, before the API server is asked.
-    fn decide_cluster(&self, cluster: &ClusterName, state: &ClusterState) -> ClusterDecisions;
-
-    /// Decides about an object again, by the answer of the API server to a dry run: the object after the apply, or why
-    /// the apply is refused.
-    fn decide_again(
-        &self,
-        decision: &mut ObjectDecision,
-        state: &ClusterState,
-        live: Option<&Value>,
-        answer: Result<Value, String>,
-    );
-
-    /// Completes the decisions after the API server has answered.
-    fn finish_decisions(
-        &self,
-        cluster: &ClusterName,
-        state: &ClusterState,
-        decided: ClusterDecisions,
-    ) -> ClusterDecisions;
-
-    /// The wave in which an object is applied.
-    fn find_wave(&self, object: &ObjectRef) -> u32;
-
-    /// Whether a change has arrived at an object, by its control plane, its status and the health checks of the repo.
-    fn assess_readiness(&self, object: &Object) -> Readiness;
-}
+use federate_engine::actions::{Action, ApplySet, Orphans, RepoRef};
+use federate_kubernetes::ClusterName;
 
 /// Receives the progress of clusters, from several threads.
 pub trait ProgressReporter: Sync {

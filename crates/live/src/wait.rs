@@ -9,11 +9,11 @@ use super::client::Client;
 use super::cluster_reader::{list_all, read_objects};
 use super::execution::is_applied;
 use super::lists::ListRequest;
-use super::{ApplyOptions, ClusterKinds, ClusterProgress, Decider, Error};
+use super::{ApplyOptions, ClusterKinds, ClusterProgress, Error};
 use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::ObjectDecision;
 use federate_engine::actions::ownership::PART_OF_LABEL;
+use federate_engine::actions::{ObjectDecision, PlacedObjects};
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// The pause between two looks.
@@ -50,7 +50,7 @@ pub(super) async fn wait_until_healthy(
     client: &Client,
     cluster: &ClusterName,
     AppliedObjects { objects, kinds }: &AppliedObjects,
-    decider: &dyn Decider,
+    placed: &PlacedObjects<'_>,
     options: &ApplyOptions<'_>,
     patience: Duration,
 ) -> Result<Vec<UnhealthyObject>, Error> {
@@ -74,12 +74,12 @@ pub(super) async fn wait_until_healthy(
         let lists: Vec<ListRequest> = lists.collect();
         let namespaces = open.keys().filter_map(|object| object.namespace.clone()).collect();
         let items = list_all(client, lists, &namespaces, None).await?.items;
-        for mut object in read_objects(items, cluster, None)?.0 {
+        for mut object in read_objects(&items, cluster)? {
             read_fields(&mut object.body);
             if !open.contains_key(&object.id) {
                 continue;
             }
-            match decider.assess_readiness(&object) {
+            match placed.assess_readiness(&object) {
                 Readiness::Ready => drop(open.remove(&object.id)),
                 Readiness::InProgress(reason) => {
                     if let Some(why) = open.get_mut(&object.id) {

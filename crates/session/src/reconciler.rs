@@ -11,7 +11,8 @@ use federate_engine::actions::cluster::{
 };
 use federate_engine::actions::drift::DriftRules;
 use federate_engine::actions::{
-    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, FieldManagers, RepoRef,
+    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, FieldManagers, PlacedObjects,
+    RepoRef,
 };
 use federate_engine::change::{DigestKey, is_hidden, reveal_values};
 use federate_engine::{Engine, Rendering, WithheldObject};
@@ -117,7 +118,6 @@ pub struct Reconciler<'r> {
     #[cfg_attr(not(feature = "live"), expect(dead_code, reason = "only actions in servers name it"))]
     repo: Option<RepoRef>,
     moved: Option<ApplySet>,
-    #[cfg_attr(not(feature = "live"), expect(dead_code, reason = "only actions in servers are held back"))]
     held: BTreeMap<(ClusterName, ObjectRef), String>,
     /// Differences that are not drift.
     ignored: Vec<DriftIgnoreRule>,
@@ -229,18 +229,16 @@ impl<'r> Reconciler<'r> {
         &self,
         clusters: impl Iterator<Item = &'r Cluster>,
     ) -> Vec<(ClusterName, ClusterDecisions)> {
-        self.with_context(false, |deciding| {
-            let custom_kinds = self.custom_kinds();
-            let revealed = self.reveal_secrets();
-            let live = &*self.in_rendered_versions(&revealed);
-            clusters
-                .map(|cluster| {
-                    let decisions =
-                        deciding.decide_offline(cluster, live, &|id| find_kind(id, &custom_kinds));
-                    (cluster.name.clone(), decisions)
-                })
-                .collect()
-        })
+        let context = self.build_decision_context(false);
+        let custom_kinds = self.custom_kinds();
+        let revealed = self.reveal_secrets();
+        let live = &*self.in_rendered_versions(&revealed);
+        clusters
+            .map(|cluster| {
+                let decisions = context.decide_offline(cluster, live, &|id| find_kind(id, &custom_kinds));
+                (cluster.name.clone(), decisions)
+            })
+            .collect()
     }
 
     /// Whether Secrets among the observed objects have digests in place of values, and these cannot be compared.
@@ -339,8 +337,8 @@ impl<'r> Reconciler<'r> {
             .collect()
     }
 
-    /// `server`: whether API servers decide what is unknown here.
-    fn with_context<T>(&self, server: bool, work: impl FnOnce(&DecisionContext<'_>) -> T) -> T {
+    /// What decisions about clusters need. `server`: whether API servers decide what is unknown here.
+    fn build_decision_context(&self, server: bool) -> DecisionContext<'_> {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(AdoptionMode::Never), false, false, false),
@@ -359,7 +357,7 @@ impl<'r> Reconciler<'r> {
         );
         // A rule without paths and managers is about the report of whole objects.
         let applies = matches!(self.options.purpose, Purpose::Apply { .. }) && !config.apply.reset_ignored;
-        let left: Vec<DriftIgnoreRule> = self
+        let ignored = self
             .ignored
             .iter()
             .filter(|rule| !rule.paths.is_empty() || !rule.managers.is_empty())
@@ -378,25 +376,27 @@ impl<'r> Reconciler<'r> {
             now: &self.now,
             server,
             former_apply_set: self.moved.as_ref(),
-            managers: &managers,
-            ignored: &left,
+            managers,
+            ignored,
         };
         let drift = match self.options.purpose {
             Purpose::Apply { .. } | Purpose::Remove => None,
             Purpose::Drift { correct, .. } => Some(DriftRules { ignore: &self.ignored, correct }),
         };
-        work(&DecisionContext {
+        DecisionContext {
             engine: &self.engine,
             rendering: self.rendering(),
             desired: &self.desired,
-            rules: &rules,
+            rules,
             prune: self.options.prune.as_ref(),
             // Where everything goes, it does not matter what is rendered.
             incomplete: self.options.only.is_some()
                 || (!matches!(self.options.purpose, Purpose::Remove)
                     && federate_engine::any_error(&self.session.findings_for(Destination::Clusters))),
-            drift: drift.as_ref(),
-        })
+            drift,
+            held: &self.held,
+            placed: PlacedObjects::new(&self.engine, &self.rendering().plan, self.session.health_checks()),
+        }
     }
 
     fn rendering(&self) -> &Rendering {

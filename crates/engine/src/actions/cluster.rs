@@ -15,6 +15,7 @@ use super::decision::{
 };
 use super::drift::{ClusterView, DriftRules};
 use super::keep_annotations::find_keep_annotation;
+use super::placed_objects::PlacedObjects;
 use super::{Action, ActionKind};
 use crate::deletions::PruneLimit;
 use crate::{Engine, Manifest, Rendering};
@@ -22,7 +23,7 @@ use federate_apiserver::ResourceKind;
 use federate_apiserver::managed_fields::read_fields;
 use federate_dialect::{ClusterNames, ControlPlaneAction, Placement, SyncOp};
 use federate_kubernetes::sops::reveal_document;
-use federate_kubernetes::{Cluster, LiveObjects, Object, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef};
 
 /// Kinds whose objects hold data that cannot be restored, or whose deletion deletes other objects.
 const KEPT_KINDS: [&str; 3] = ["Namespace", "CustomResourceDefinition", "PersistentVolumeClaim"];
@@ -145,14 +146,18 @@ pub struct DecisionContext<'d> {
     /// The rendered objects.
     pub desired: &'d [DesiredObject],
     /// The rules.
-    pub rules: &'d DecisionSettings<'d>,
+    pub rules: DecisionSettings<'d>,
     /// The limits of pruning; `None` where nothing is pruned.
     pub prune: Option<&'d PruneOptions>,
     /// Whether the rendering is incomplete, because of errors or because only some objects are decided about: nothing is
     /// pruned then, because objects that are missing from it may be desired.
     pub incomplete: bool,
     /// Decides about drift only, in place of all differences.
-    pub drift: Option<&'d DriftRules<'d>>,
+    pub drift: Option<DriftRules<'d>>,
+    /// Objects that stay as they are in a cluster, with the reason.
+    pub held: &'d BTreeMap<(ClusterName, ObjectRef), String>,
+    /// Who places the objects.
+    pub placed: PlacedObjects<'d>,
 }
 
 /// The decisions about a cluster.
@@ -184,6 +189,11 @@ fn object_key(id: &ObjectRef) -> Key<'_> {
 }
 
 impl DecisionContext<'_> {
+    /// The cluster of this name in the inventory.
+    pub fn find_cluster(&self, name: &ClusterName) -> Option<&Cluster> {
+        self.engine.clusters.iter().find(|cluster| cluster.name == *name)
+    }
+
     /// Decides about everything in a cluster without asking its API server. `live` has the live objects, `kind` the
     /// kinds.
     pub fn decide_offline(
@@ -241,25 +251,46 @@ impl DecisionContext<'_> {
     ) {
         let live = live.map(with_fields);
         match answer {
-            Ok(answer) => decision.decide_by_response(live.as_ref(), answer, kind, self.rules),
-            Err(why) => decision.decide_by_refusal(live.as_ref(), why, kind, self.rules),
+            Ok(answer) => decision.decide_by_response(live.as_ref(), answer, kind, &self.rules),
+            Err(why) => decision.decide_by_refusal(live.as_ref(), why, kind, &self.rules),
         }
     }
 
-    /// Completes the decisions: where only drift is asked for, removes everything else.
+    /// Completes the decisions: where only drift is asked for, removes everything else; holds back what is held.
     pub fn finish_decisions(
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
         kind: &KindLookup<'_>,
+        decided: ClusterDecisions,
+    ) -> ClusterDecisions {
+        let mut decided = match &self.drift {
+            Some(drift) => self.find_drift(drift, cluster, live, kind, decided),
+            None => decided,
+        };
+        for decision in decided.decisions.iter_mut().filter(|_| !self.held.is_empty()) {
+            let object = (cluster.name.clone(), decision.action.object.clone());
+            if let Some(why) = self.held.get(&object) {
+                decision.hold_back(why);
+            }
+        }
+        decided
+    }
+
+    /// Of the decisions, those about drift.
+    fn find_drift(
+        &self,
+        drift: &DriftRules<'_>,
+        cluster: &Cluster,
+        live: &LiveObjects,
+        kind: &KindLookup<'_>,
         mut decided: ClusterDecisions,
     ) -> ClusterDecisions {
-        let Some(drift) = self.drift else { return decided };
         // A dump may have been made before the first apply.
         let is_member = self.rules.is_member();
         let has_apply_set = self.rules.server
             || live.cluster_objects(&cluster.name).iter().any(|object| is_member(&object.body));
-        let known = ClusterView { cluster, live, kind, rules: self.rules, has_apply_set };
+        let known = ClusterView { cluster, live, kind, rules: &self.rules, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)
             .into_par_iter()
             .filter_map(|decision| drift.decide_rendered(decision, &known))
@@ -312,7 +343,7 @@ impl DecisionContext<'_> {
     ) -> (Vec<ObjectDecision>, Option<String>) {
         let may = self.prune.map(|prune| self.decide_pruning(cluster, live, surplus, prune));
         let (may, too_many) = may.map_or((None, None), |(may, too_many)| (Some(may), too_many));
-        let Some(drift) = self.drift else { return (may.unwrap_or_default(), too_many) };
+        let Some(drift) = &self.drift else { return (may.unwrap_or_default(), too_many) };
         let (all, _) = self.decide_pruning(cluster, live, surplus, &PruneOptions::without_limits());
         let mut drifted = Vec::new();
         for (at, decision) in all.into_iter().enumerate() {
@@ -346,7 +377,7 @@ impl DecisionContext<'_> {
             },
             keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
         };
-        decide_object(&target, there.map(|object| &object.body), self.rules)
+        decide_object(&target, there.map(|object| &object.body), &self.rules)
     }
 
     /// What the control plane does about an object. A managed object is marked as its own.

@@ -78,7 +78,7 @@ impl ListedObjectComparison<'_> {
             && !self.autoscalers.has_target(id)
             && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE_SUBRESOURCE)
             && self.placements.get(id).is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
-            && is_applied(listed, desired, self.context.rules)
+            && is_applied(listed, desired, &self.context.rules)
     }
 }
 

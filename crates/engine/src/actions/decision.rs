@@ -99,9 +99,9 @@ pub struct DecisionSettings<'r> {
     /// The `ApplySet` whose members are taken over.
     pub former_apply_set: Option<&'r ApplySet>,
     /// The managers whose fields are taken over.
-    pub managers: &'r FieldManagers,
+    pub managers: FieldManagers,
     /// Differences that an apply leaves as they are.
-    pub ignored: &'r [DriftIgnoreRule],
+    pub ignored: Vec<DriftIgnoreRule>,
 }
 
 impl DecisionSettings<'_> {
@@ -387,9 +387,9 @@ fn separate_ignored(
     let left: BTreeSet<String> = if rules.ignored.is_empty() {
         BTreeSet::new()
     } else {
-        let all = split_maps(diff_fields(live, &whole.result, rules), rules.ignored, live, rules);
+        let all = split_maps(diff_fields(live, &whole.result, rules), &rules.ignored, live, rules);
         let read = target.read.unwrap_or(live);
-        let left = all.into_iter().filter(|diff| is_ignored(rules.ignored, target.object, read, diff));
+        let left = all.into_iter().filter(|diff| is_ignored(&rules.ignored, target.object, read, diff));
         left.map(|diff| diff.path).collect()
     };
     if left.is_empty() {
@@ -409,7 +409,7 @@ fn separate_ignored(
         &write,
     )
     .map_err(|failure| describe_refusal(target.object, &failure))?;
-    let changed = split_maps(diff_fields(live, &separate.result, rules), rules.ignored, live, rules);
+    let changed = split_maps(diff_fields(live, &separate.result, rules), &rules.ignored, live, rules);
     match changed.iter().find(|diff| left.contains(&diff.path)) {
         Some(diff) => Err(format!(
             "`drift.ignore` names {}, which would change with other fields; remove the rule, or set \
@@ -472,7 +472,7 @@ fn adopt_object(target: &DecisionInput<'_>, live: &Value, rules: &DecisionSettin
         return taken;
     }
     let refused = match rules.adopt {
-        Some(adopt) => adopt.refusal_to_adopt(&taken.action, rules.managers),
+        Some(adopt) => adopt.refusal_to_adopt(&taken.action, &rules.managers),
         None => match (target.reconcile)(false) {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),

@@ -294,11 +294,6 @@ mod tests {
         SET.get_or_init(|| ApplySet { namespace: "default".to_owned(), name: "set".to_owned() })
     }
 
-    fn managers() -> &'static FieldManagers {
-        static MANAGERS: std::sync::OnceLock<FieldManagers> = std::sync::OnceLock::new();
-        MANAGERS.get_or_init(|| FieldManagers::new(None, true, Dialects::default()))
-    }
-
     fn rules(key: &DigestKey, results: bool) -> DecisionSettings<'_> {
         DecisionSettings {
             adopt: None,
@@ -312,8 +307,8 @@ mod tests {
             now: "2026-01-02T00:00:00Z",
             server: true,
             former_apply_set: None,
-            managers: managers(),
-            ignored: &[],
+            managers: FieldManagers::new(None, true, Dialects::default()),
+            ignored: Vec::new(),
         }
     }
 

@@ -39,7 +39,7 @@ impl ObjectDecision {
         self.action.result = rules.readable_result(answer);
         if self.action.action == ActionKind::Adopt
             && let Some(reason) =
-                rules.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action, rules.managers))
+                rules.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action, &rules.managers))
         {
             self.leave_to_owner(reason);
         }

@@ -1,24 +1,17 @@
 //! Reconciles member clusters through their API servers: one desired state per cluster, and the outcomes.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use federate_apiserver::ResourceKind;
-use federate_dialect::health_checks::HealthChecks;
-use federate_dialect::readiness::{Readiness, compute_readiness};
-use federate_dialect::{Dialect, Health};
 use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::cluster::{ClusterDecisions, DecisionContext};
 use federate_engine::actions::{Actions, ApplySet, ObjectDecision, RepoRef};
-use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
+use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{
-    Access, ApplyOptions, ClusterHealth, ClusterState, Decider, DesiredState, DryRun, EarlyReads, Error,
-    Fence, Interrupt, ProgressReporter, TextComparison,
+    Access, ApplyOptions, ClusterHealth, DesiredState, DryRun, EarlyReads, Error, Fence, Interrupt,
+    ProgressReporter,
 };
-use federate_repo::Config;
 
 use super::survey::{Surveyed, next_plan};
 use super::{Purpose, Reconciled, Reconciler};
@@ -83,50 +76,47 @@ impl Reconciler<'_> {
         // answers.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
         let dry_run_first = drift || options.dry_run != Some(DryRun::Client);
-        self.with_context(dry_run_first, |deciding| {
-            // Correcting drift does not deploy the commit.
-            let repo =
-                self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
-            let remember = options.remember.filter(|_| !drift);
-            let remember = remember.map(|surveyed| next_plan(self.session, surveyed.newest.as_ref()));
-            let apply_options = ApplyOptions {
-                inventory: deciding.rules.apply_set,
-                repo: repo.as_ref(),
-                moved: self.moved.as_ref(),
-                dry_run: options.dry_run,
-                remember: remember.as_ref(),
-                without_memory: options.without_memory,
-                dry_run_first,
-                narrow: self.options.only.is_some(),
-                wait: options.wait,
-                interrupt: options.interrupt.clone(),
-                fence: options.fence.clone(),
-                early: options.early,
-                contents: options.contents,
-                ends: matches!(self.options.purpose, Purpose::Remove),
-                progress: options.progress,
-            };
-            let decider = SessionDecider::for_reconciler(self, deciding);
-            let mut all = Reconciled { predicted: !dry_run_first, ..Reconciled::default() };
-            let mut unread = BTreeSet::new();
-            for outcome in
-                federate_live::apply_desired_states(access, &desired_states, &decider, &apply_options)?
-            {
-                if !outcome.read {
-                    unread.insert(outcome.cluster.clone());
-                }
-                all.add_cluster(&outcome.cluster, outcome.actions, outcome.error);
-                if let Some(report) = all.clusters.last_mut() {
-                    report.notes = outcome.notes;
-                    report.orphans = outcome.orphans;
-                    report.digest = outcome.digest;
-                }
+        let context = self.build_decision_context(dry_run_first);
+        // Correcting drift does not deploy the commit.
+        let repo =
+            self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
+        let remember = options.remember.filter(|_| !drift);
+        let remember = remember.map(|surveyed| next_plan(self.session, surveyed.newest.as_ref()));
+        let apply_options = ApplyOptions {
+            inventory: context.rules.apply_set,
+            repo: repo.as_ref(),
+            moved: self.moved.as_ref(),
+            dry_run: options.dry_run,
+            remember: remember.as_ref(),
+            without_memory: options.without_memory,
+            dry_run_first,
+            narrow: self.options.only.is_some(),
+            wait: options.wait,
+            interrupt: options.interrupt.clone(),
+            fence: options.fence.clone(),
+            early: options.early,
+            contents: options.contents,
+            ends: matches!(self.options.purpose, Purpose::Remove),
+            progress: options.progress,
+        };
+        let mut all = Reconciled { predicted: !dry_run_first, ..Reconciled::default() };
+        let mut unread = BTreeSet::new();
+        for outcome in federate_live::apply_desired_states(access, &desired_states, &context, &apply_options)?
+        {
+            if !outcome.read {
+                unread.insert(outcome.cluster.clone());
             }
-            if options.dry_run.is_some() && !drift {
-                self.predict_unread(&unread, &mut all);
+            all.add_cluster(&outcome.cluster, outcome.actions, outcome.error);
+            if let Some(report) = all.clusters.last_mut() {
+                report.notes = outcome.notes;
+                report.orphans = outcome.orphans;
+                report.digest = outcome.digest;
             }
-            Ok(self.collect_actions(all))
-        })
+        }
+        if options.dry_run.is_some() && !drift {
+            self.predict_unread(&unread, &mut all);
+        }
+        Ok(self.collect_actions(all))
     }
 
     /// Reads how the rendered objects are in every cluster.
@@ -135,10 +125,8 @@ impl Reconciler<'_> {
     ///
     /// What keeps every cluster from being reached.
     pub fn read_health(&self, access: &Access) -> Result<Vec<ClusterHealth>, Error> {
-        self.with_context(true, |deciding| {
-            let decider = SessionDecider::for_reconciler(self, deciding);
-            federate_live::read_health(access, &self.desired_states(), &decider, self.options.inventory)
-        })
+        let context = self.build_decision_context(true);
+        federate_live::read_health(access, &self.desired_states(), &context.placed, self.options.inventory)
     }
 
     /// Adds what a dry run predicts for clusters that could not be read. They failed all the same.
@@ -188,131 +176,5 @@ impl Reconciler<'_> {
                 objects: objects.get(cluster.name.as_ref()).cloned().unwrap_or_default(),
             })
             .collect()
-    }
-}
-
-/// Who places an object.
-struct ObjectOrigin {
-    dialect: &'static dyn Dialect,
-    /// Whether a policy does, or something that it places needs the object: its control plane would watch its health.
-    is_placed: bool,
-}
-
-/// The session's decisions, as the clusters request them.
-struct SessionDecider<'s> {
-    clusters: &'s [Cluster],
-    deciding: &'s DecisionContext<'s>,
-    config: &'s Config,
-    origins: BTreeMap<&'s ObjectRef, ObjectOrigin>,
-    health_checks: &'s HealthChecks,
-    held: &'s BTreeMap<(ClusterName, ObjectRef), String>,
-}
-
-impl<'s> SessionDecider<'s> {
-    fn for_reconciler(reconciler: &'s Reconciler<'s>, deciding: &'s DecisionContext<'s>) -> Self {
-        let session = reconciler.session;
-        let rows = deciding.rendering.plan.placements.iter();
-        let origins = rows.filter_map(|row| {
-            let is_placed = row.policy.is_some() || !row.required_by.is_empty();
-            Some((&row.object, ObjectOrigin { dialect: session.dialects().get(&row.dialect)?, is_placed }))
-        });
-        let (clusters, config) = (session.clusters(), &session.repo().config);
-        Self {
-            clusters,
-            deciding,
-            config,
-            origins: origins.collect(),
-            health_checks: session.health_checks(),
-            held: &reconciler.held,
-        }
-    }
-}
-
-impl Decider for SessionDecider<'_> {
-    fn prepare_comparison<'d>(
-        &'d self,
-        cluster: &ClusterName,
-        first: &[Object],
-    ) -> Option<TextComparison<'d>> {
-        let cluster = self.clusters.iter().find(|c| c.name == *cluster)?;
-        let comparison = self.deciding.prepare_comparison(cluster, first)?;
-        Some(Box::new(move |id, listed| comparison.unchanged_manifest(id, listed)))
-    }
-
-    fn decide_cluster(&self, cluster: &ClusterName, seen: &ClusterState) -> ClusterDecisions {
-        let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else {
-            return ClusterDecisions::default();
-        };
-        self.deciding.decide_before_dry_run(
-            cluster,
-            &seen.live,
-            &|object| find_kind(seen, object),
-            &|object| seen.is_unread(object),
-        )
-    }
-
-    fn decide_again(
-        &self,
-        decision: &mut ObjectDecision,
-        seen: &ClusterState,
-        live: Option<&Value>,
-        answer: Result<Value, String>,
-    ) {
-        self.deciding.decide_by_dry_run(
-            decision,
-            live,
-            &find_kind(seen, &decision.action.object.clone()),
-            answer,
-        );
-    }
-
-    fn finish_decisions(
-        &self,
-        cluster: &ClusterName,
-        seen: &ClusterState,
-        decided: ClusterDecisions,
-    ) -> ClusterDecisions {
-        let Some(cluster) = self.clusters.iter().find(|c| c.name == *cluster) else { return decided };
-        let mut decided =
-            self.deciding.finish_decisions(cluster, &seen.live, &|object| find_kind(seen, object), decided);
-        for decision in decided.decisions.iter_mut().filter(|_| !self.held.is_empty()) {
-            let object = (cluster.name.clone(), decision.action.object.clone());
-            if let Some(why) = self.held.get(&object) {
-                decision.hold_back(why);
-            }
-        }
-        decided
-    }
-
-    fn find_wave(&self, object: &ObjectRef) -> u32 {
-        self.origins.get(object).map_or(0, |origin| origin.dialect.members().wave_of(object))
-    }
-
-    fn assess_readiness(&self, object: &Object) -> Readiness {
-        let control_plane = self.origins.get(&object.id).map_or_else(
-            || Health::unknown(""),
-            |ObjectOrigin { dialect, is_placed }| {
-                let own = self.deciding.engine.evaluate_health(dialect.name(), object);
-                own.unwrap_or_else(|| {
-                    if *is_placed {
-                        dialect.members().assess_health(object, self.config)
-                    } else {
-                        // It is no object of a control plane.
-                        Health::unknown("")
-                    }
-                })
-            },
-        );
-        compute_readiness(control_plane, object, self.health_checks)
-    }
-}
-
-/// What a cluster's discovery says about a kind. A kind that is not served is unknown until the object is
-/// sent.
-fn find_kind<'k>(seen: &'k ClusterState, object: &ObjectRef) -> Cow<'k, ResourceKind> {
-    let ObjectRef { api_version, kind, namespace, .. } = object;
-    match seen.kinds.find_kind(object) {
-        Some(known) => Cow::Borrowed(known),
-        None => Cow::Owned(ResourceKind::without_schema(api_version, kind, namespace.is_some())),
     }
 }
