@@ -25,12 +25,16 @@ pub mod cluster;
 pub mod comparison;
 pub mod controlled_fields;
 mod correction;
-pub mod decision;
+mod decision;
+mod decision_input;
 pub mod drift;
+mod drift_ignore;
 mod field_managers;
 pub mod import;
 mod keep_annotations;
 pub mod listed_object;
+mod live_object;
+mod object_decision;
 mod overlay;
 mod owned_fields;
 pub mod ownership;
@@ -40,17 +44,19 @@ mod replacement;
 pub mod repo_ref;
 mod response;
 pub mod restart;
+mod settings;
 
 pub use apply_set::ApplySet;
 pub(crate) use autoscalers::Autoscalers;
 pub use cached_create::CachedCreate;
-pub use decision::{
-    AdoptionMode, DecisionInput, DecisionSettings, HandoverWrite, ObjectDecision, WriteRequest, decide_object,
-};
+pub use decision::decide_object;
+pub use decision_input::{DecisionInput, KindLookup};
 pub use field_managers::{FieldManagers, PERSON_MANAGERS, Writer};
+pub use object_decision::{HandoverWrite, ObjectDecision, WriteRequest};
 pub use placed_objects::PlacedObjects;
 pub use replacement::ReplacedObject;
 pub use repo_ref::RepoRef;
+pub use settings::{AdoptionMode, DecisionSettings};
 
 /// The kind of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]

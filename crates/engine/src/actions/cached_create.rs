@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
-use super::decision::{DecisionInput, DecisionSettings};
-use federate_apiserver::{ApiError, apply_object};
+use super::settings::DecisionSettings;
+use federate_apiserver::{ApiError, ResourceKind, apply_object};
 
 /// The owned fields of an unchanged object, as text.
 #[derive(Clone, Debug)]
@@ -35,12 +35,8 @@ pub(super) type CreateResult = Result<Option<Arc<Value>>, ApiError>;
 
 impl CachedCreate {
     /// The body with the label of the `ApplySet`.
-    pub(super) fn labelled_body(
-        &self,
-        target: &DecisionInput<'_>,
-        rules: &DecisionSettings<'_>,
-    ) -> &Arc<Value> {
-        self.body.get_or_init(|| Arc::new(rules.apply_set.with_label(target.body)))
+    pub(super) fn labelled_body(&self, body: &Value, rules: &DecisionSettings<'_>) -> &Arc<Value> {
+        self.body.get_or_init(|| Arc::new(rules.apply_set.with_label(body)))
     }
 
     /// The metadata of that body.
@@ -55,19 +51,20 @@ impl CachedCreate {
 
     pub(super) fn compute_result(
         &self,
-        target: &DecisionInput<'_>,
+        body: &Value,
+        kind: &ResourceKind,
         rules: &DecisionSettings<'_>,
     ) -> CreateResult {
         // The CRD of a custom resource, and so its schema, may differ between clusters.
-        if target.kind.custom.is_some() {
-            return self.create_object(target, rules);
+        if kind.custom.is_some() {
+            return self.create_object(body, kind, rules);
         }
-        self.result.get_or_init(|| self.create_object(target, rules)).clone()
+        self.result.get_or_init(|| self.create_object(body, kind, rules)).clone()
     }
 
-    fn create_object(&self, target: &DecisionInput<'_>, rules: &DecisionSettings<'_>) -> CreateResult {
-        let body = self.labelled_body(target, rules);
-        let result = apply_object(None, body, &rules.write_options(target.kind));
+    fn create_object(&self, body: &Value, kind: &ResourceKind, rules: &DecisionSettings<'_>) -> CreateResult {
+        let body = self.labelled_body(body, rules);
+        let result = apply_object(None, body, &rules.write_options(kind));
         result.map(|result| rules.readable_result(result))
     }
 }

@@ -1,6 +1,5 @@
 //! The decisions about one cluster: about the rendered objects, and about managed objects that are no longer rendered.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,12 +9,14 @@ use serde_json::Value;
 use super::autoscalers::Autoscalers;
 use super::cached_create::CachedCreate;
 use super::controlled_fields::prepare_body;
-use super::decision::{
-    DecisionInput, DecisionSettings, ObjectDecision, WriteRequest, decide_object, with_fields,
-};
+use super::decision::decide_object;
+use super::decision_input::{DecisionInput, KindLookup};
 use super::drift::{ClusterView, DriftRules};
 use super::keep_annotations::find_keep_annotation;
+use super::live_object::with_fields;
+use super::object_decision::{ObjectDecision, WriteRequest};
 use super::placed_objects::PlacedObjects;
+use super::settings::DecisionSettings;
 use super::{Action, ActionKind};
 use crate::deletions::PruneLimit;
 use crate::{Engine, Manifest, Rendering};
@@ -170,9 +171,6 @@ pub struct ClusterDecisions {
     /// How many managed objects are no longer rendered and stay; `None` if that was not looked at.
     pub orphans: Option<usize>,
 }
-
-/// The kinds of a cluster.
-pub type KindLookup<'k> = dyn Fn(&ObjectRef) -> Cow<'k, ResourceKind> + Sync + 'k;
 
 /// The identity of an object in a cluster, whatever its version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::autoscalers::{Autoscalers, SCALE_SUBRESOURCE};
 use super::cached_create::UnchangedText;
 use super::cluster::{DecisionContext, DesiredObject};
-use super::decision::DecisionSettings;
 use super::listed_object::ListedObject;
 use super::owned_fields::{FieldsV1, is_same_value, same_fields, same_object};
+use super::settings::DecisionSettings;
 use federate_dialect::Placement;
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 

@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::decision::{DecisionSettings, HandoverWrite, ObjectDecision, WriteRequest, describe_refusal};
 use super::field_managers::Handover;
+use super::object_decision::{HandoverWrite, ObjectDecision, WriteRequest, describe_refusal};
 use super::restart::restarts_pods;
+use super::settings::DecisionSettings;
 use super::{ActionKind, ActionOutcome, FieldDiff, diff_fields, without_label, without_last_applied};
 use crate::change::overlay_paths;
 use federate_apiserver::{ApiError, ResourceKind, WriteOptions, apply_object, extract_applied};

@@ -3,35 +3,25 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::autoscalers::Autoscalers;
-use super::cached_create::CachedCreate;
-use super::controlled_fields::{prepare_body, remove_controlled_of};
+use super::controlled_fields::remove_controlled_of;
 use super::correction::{SeparateApply, apply_separately};
-use super::drift::{is_below, is_ignored, split_maps};
-use super::field_managers::{FieldManagers, Handover};
-use super::overlay::{overlay_values, project_values};
-use super::owned_fields::{is_applied, is_deleting, is_unchanged};
-use super::ownership::{Owner, find_owner, is_member, managed_field_entries};
-use super::replacement::{ReplacedObject, ReplacementDecision, decide_replacement};
+use super::decision_input::{DecisionInput, held_back, retain_live_values};
+use super::drift_ignore::{is_below, is_ignored, split_maps};
+use super::field_managers::Handover;
+use super::live_object::{complete_live, is_deleting};
+use super::object_decision::{HandoverWrite, ObjectDecision, WriteRequest, describe_refusal};
+use super::overlay::overlay_values;
+use super::owned_fields::{is_applied, is_unchanged};
+use super::ownership::{Owner, find_owner, managed_field_entries};
+use super::replacement::{ReplacementDecision, decide_replacement};
 use super::restart::restarts_pods;
-use super::{
-    Action, ActionKind, ActionOutcome, ApplySet, FIELD_MANAGER, all_diffs, diff_fields, strip_server_fields,
-    without_label, without_last_applied,
-};
-use crate::change::DigestKey;
-use federate_apiserver::managed_fields::read_fields;
+use super::settings::DecisionSettings;
+use super::{Action, ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
 use federate_apiserver::values::text_at;
-use federate_apiserver::{
-    ApiError, ResourceKind, WriteOptions, applied_fields, apply_object, complete_object, shorten_message,
-};
-use federate_kubernetes::pointer::escape;
-use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_repo::config::DriftIgnoreRule;
-
-/// The status that control planes report where nothing is to be done.
-const UP_TO_DATE: &str = "OK";
+use federate_apiserver::{ApiError, ResourceKind, applied_fields, apply_object, complete_object};
+use federate_kubernetes::ObjectRef;
 
 /// Why nothing is done about an object that is being deleted.
 const DELETING: &str = "it is being deleted; apply again when it is gone";
@@ -39,197 +29,6 @@ const DELETING: &str = "it is being deleted; apply again when it is gone";
 /// What a dump may lack that decides which fields federate takes over.
 const WITHOUT_MANAGERS: &str = "the dump does not say who owns which field, so that nothing is taken over in this prediction: \
      dump it with `kubectl get --show-managed-fields -o yaml`";
-
-/// When objects are adopted that exist and are not managed by federate; takes precedence over the policies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdoptionMode {
-    /// Never.
-    Never,
-    /// Where nothing changes.
-    IfNoDiff,
-    /// Where no pod is replaced.
-    IfNoRestart,
-    /// Always.
-    Always,
-}
-
-impl AdoptionMode {
-    /// Why an object is not adopted, given the action that would adopt it.
-    pub(super) fn refusal_to_adopt(self, action: &Action, managers: &FieldManagers) -> Option<String> {
-        match self {
-            Self::Always => None,
-            Self::Never => Some("it exists already, and --adopt never leaves it".to_owned()),
-            Self::IfNoDiff => {
-                let mut others =
-                    action.diffs.iter().cloned().filter_map(without_label).filter_map(without_last_applied);
-                // The marks of a control plane mean nothing once it no longer sends the object.
-                let different = others.find_map(|diff| managers.without_marks(diff));
-                different.map(|diff| format!("it exists already, and differs at {}", diff.path))
-            }
-            Self::IfNoRestart => action
-                .restarts_pods
-                .then(|| "it exists already, and adopting it would restart its pods".to_owned()),
-        }
-    }
-}
-
-/// The rules for all decisions of a run.
-#[derive(Clone, Debug)]
-pub struct DecisionSettings<'r> {
-    /// When objects are adopted; by default as their policies say.
-    pub adopt: Option<AdoptionMode>,
-    /// Whether objects are also adopted from other tools.
-    pub force: bool,
-    /// Whether objects with immutable changes are deleted and created again.
-    pub replace: bool,
-    /// Whether fields that are not rendered are differences, too: defaults, status, additions by others.
-    pub full: bool,
-    /// Whether actions contain the resulting objects.
-    pub results: bool,
-    /// The `ApplySet` of the managed objects.
-    pub apply_set: &'r ApplySet,
-    /// Further kinds that roll out their pod template, as `Kind.group`.
-    pub rolling: &'r [String],
-    /// The key of the digests that replace values of Secrets.
-    pub key: &'r DigestKey,
-    /// The time, in RFC 3339 notation with seconds.
-    pub now: &'r str,
-    /// Whether an API server decides: then nothing is refused here.
-    pub server: bool,
-    /// The `ApplySet` whose members are taken over.
-    pub former_apply_set: Option<&'r ApplySet>,
-    /// The managers whose fields are taken over.
-    pub managers: FieldManagers,
-    /// Differences that an apply leaves as they are.
-    pub ignored: Vec<DriftIgnoreRule>,
-}
-
-impl DecisionSettings<'_> {
-    /// How objects of a kind are written.
-    pub(super) fn write_options<'w>(&'w self, kind: &'w ResourceKind) -> WriteOptions<'w> {
-        WriteOptions { kind, manager: FIELD_MANAGER, subresource: None, force: true, now: self.now }
-    }
-
-    /// Whether an object is a member of the `ApplySet`, or of the one whose members are taken over.
-    pub(super) fn is_member(&self) -> impl Fn(&Value) -> bool + use<> {
-        let sets: Vec<String> = [Some(self.apply_set), self.former_apply_set]
-            .into_iter()
-            .flatten()
-            .map(ApplySet::compute_id)
-            .collect();
-        move |live| sets.iter().any(|set| is_member(live, set))
-    }
-
-    /// The object as it is shown, where results are asked for.
-    pub(super) fn readable_result(&self, object: Value) -> Option<Arc<Value>> {
-        self.results.then(|| Arc::new(make_readable(object, self.key)))
-    }
-}
-
-/// An object that is rendered for a cluster.
-pub struct DecisionInput<'w> {
-    /// The cluster.
-    pub cluster: &'w ClusterName,
-    /// Its identity.
-    pub object: &'w ObjectRef,
-    /// As it is rendered.
-    pub body: &'w Value,
-    /// Its kind.
-    pub kind: &'w ResourceKind,
-    /// The result of creating it.
-    pub cached_create: &'w CachedCreate,
-    /// The autoscalers of the cluster.
-    pub(super) autoscalers: &'w Autoscalers,
-    /// The live object as it was read, with fields that are not in the schema.
-    pub read: Option<&'w Value>,
-    /// What its control plane does about it, given whether the live object is managed by it.
-    pub reconcile: &'w dyn Fn(bool) -> Option<federate_dialect::ControlPlaneAction>,
-    /// Whether its control plane surely leaves a managed object alone that is as it was applied.
-    pub keeps_applied: bool,
-}
-
-/// A decision about an object.
-#[derive(Clone, Debug)]
-pub struct ObjectDecision {
-    /// The action, as it is shown.
-    pub action: Action,
-    /// The request; `None` where nothing is sent.
-    pub send: Option<WriteRequest>,
-    /// Whether nothing is sent because an API server would refuse it: the object must be corrected.
-    pub refused: bool,
-}
-
-/// A request about an object.
-#[derive(Clone, Debug)]
-pub enum WriteRequest {
-    /// The object is applied.
-    Apply {
-        /// The body.
-        body: Arc<Value>,
-        /// What is written first, so that the apply removes fields of other managers.
-        handed: Option<HandoverWrite>,
-        /// The object that is deleted first.
-        replaces: Option<ReplacedObject>,
-    },
-    /// The object is deleted unless it has changed.
-    Delete {
-        /// Its uid.
-        uid: String,
-        /// Its resource version.
-        resource_version: String,
-    },
-}
-
-/// A write before an apply that hands fields of other managers over to federate.
-#[derive(Clone, Debug)]
-pub struct HandoverWrite {
-    /// The entries of `managedFields`.
-    pub entries: Value,
-    /// The resource version at which they were read.
-    pub resource_version: String,
-    /// The operations of a JSON patch that has the result of both writes, for a dry run of them.
-    pub preview: Value,
-}
-
-impl HandoverWrite {
-    /// The handover that makes the live object `handed`, before an apply that has this result.
-    pub(super) fn new(live: &Value, handed: &Value, result: &Value) -> Self {
-        let version = live.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default();
-        Self {
-            entries: handed.pointer("/metadata/managedFields").cloned().unwrap_or_else(|| json!([])),
-            resource_version: version.to_owned(),
-            preview: preview_operations(live, result),
-        }
-    }
-}
-
-/// The operations that make the result of a live object, as far as an apply may change it.
-fn preview_operations(live: &Value, result: &Value) -> Value {
-    let mut operations =
-        diff_keys(live, result, "", |key| !["apiVersion", "kind", "metadata", "status"].contains(&key));
-    let [live, result] = [live, result].map(|object| object.get("metadata").unwrap_or(&Value::Null));
-    operations.extend(diff_keys(live, result, "/metadata", |key| {
-        ["labels", "annotations", "finalizers", "ownerReferences"].contains(&key)
-    }));
-    Value::Array(operations)
-}
-
-/// The operations that turn the chosen keys of one map into those of the other. `at` is the path of the map.
-fn diff_keys(live: &Value, result: &Value, at: &str, is_chosen: impl Fn(&str) -> bool) -> Vec<Value> {
-    let mut operations = Vec::new();
-    let keys = live.as_object().into_iter().chain(result.as_object()).flat_map(Map::keys);
-    for key in keys.filter(|key| is_chosen(key)).collect::<BTreeSet<_>>() {
-        let path = format!("{at}/{}", escape(key));
-        match (live.get(key), result.get(key)) {
-            (Some(_), None) => operations.push(json!({"op": "remove", "path": path})),
-            (before, Some(after)) if before != Some(after) => {
-                operations.push(json!({"op": "add", "path": path, "value": after}));
-            }
-            _ => {}
-        }
-    }
-    operations
-}
 
 /// Decides about a rendered object, given the live one.
 pub fn decide_object(
@@ -285,24 +84,12 @@ fn other_version(body: &Value, live: &Value, kind: &ResourceKind) -> Option<Stri
     })
 }
 
-/// A live object with all its field sets, and with defaults that a dump may lack.
-pub(super) fn complete_live(kind: &ResourceKind, live: &Value) -> Value {
-    complete_object(kind, with_fields(live))
-}
-
-/// A live object with all its field sets.
-pub(super) fn with_fields(live: &Value) -> Value {
-    let mut live = live.clone();
-    read_fields(&mut live);
-    live
-}
-
 fn create_object(target: &DecisionInput<'_>, rules: &DecisionSettings<'_>) -> ObjectDecision {
     if let Some(reason) = held_back((target.reconcile)(false).as_ref()) {
         return decide_nothing(target, ActionKind::Skip, reason);
     }
-    let body = target.cached_create.labelled_body(target, rules).clone();
-    match target.cached_create.compute_result(target, rules) {
+    let body = target.cached_create.labelled_body(target.body, rules).clone();
+    match target.cached_create.compute_result(target.body, target.kind, rules) {
         Ok(result) => {
             let send = Some(WriteRequest::Apply { body, handed: None, replaces: None });
             ObjectDecision {
@@ -509,34 +296,6 @@ fn not_adopted(action: &federate_dialect::ControlPlaneAction) -> String {
     )
 }
 
-/// Why the control plane sends nothing now.
-pub(super) fn held_back(action: Option<&federate_dialect::ControlPlaneAction>) -> Option<String> {
-    let action = action?;
-    let holds = matches!(action.op, federate_dialect::SyncOp::Nothing) && action.status != UP_TO_DATE;
-    let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
-    holds.then(|| format!("its control plane holds it back: {}{hint}", action.status))
-}
-
-/// The rendered object with the values that the control plane retains from the member: where it would send another
-/// value of a field, that one is sent.
-pub(super) fn retain_live_values(
-    target: &DecisionInput<'_>,
-    action: Option<&federate_dialect::ControlPlaneAction>,
-    live: &Value,
-) -> Value {
-    let Some(action) = action else { return target.body.clone() };
-    match &action.op {
-        federate_dialect::SyncOp::Update(sent) | federate_dialect::SyncOp::Create(sent) => {
-            let mut sent = strip_server_fields(sent);
-            prepare_body(&mut sent);
-            project_values(target.body, &sent)
-        }
-        // It would send the live object.
-        federate_dialect::SyncOp::Nothing => project_values(target.body, &strip_server_fields(live)),
-        _ => target.body.clone(),
-    }
-}
-
 fn build_decision(
     target: &DecisionInput<'_>,
     kind: ActionKind,
@@ -561,15 +320,6 @@ fn rendered_fields(target: &DecisionInput<'_>, result: &Value, rules: &DecisionS
     applied_fields(result, &rules.write_options(target.kind))
 }
 
-fn make_readable(mut object: Value, key: &DigestKey) -> Value {
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        // Field ownership is of no use to readers.
-        metadata.remove("managedFields");
-    }
-    crate::change::hide_secret_values(&mut [&mut object], key);
-    object
-}
-
 /// Decides about an object that an API server would refuse.
 fn refuse_by_failure(target: &DecisionInput<'_>, failure: &ApiError) -> ObjectDecision {
     refused_for(target, describe_refusal(target.object, failure))
@@ -581,19 +331,6 @@ fn refused_for(target: &DecisionInput<'_>, reason: String) -> ObjectDecision {
     decision.action.outcome = ActionOutcome::Failed;
     decision.action.error.clone_from(&decision.action.reason);
     ObjectDecision { refused: true, ..decision }
-}
-
-/// Why an API server would refuse an object. Messages about a Secret may contain its values.
-pub(super) fn describe_refusal(object: &ObjectRef, failure: &ApiError) -> String {
-    let why = if object.kind.contains("Secret") {
-        let causes = failure.details.get("causes").and_then(Value::as_array);
-        let fields = causes.into_iter().flatten().filter_map(|cause| cause["field"].as_str());
-        let fields: Vec<&str> = fields.collect();
-        format!("{} (the message may contain values of the Secret and is not shown)", fields.join(", "))
-    } else {
-        shorten_message(&failure.message, &failure.details)
-    };
-    format!("an API server would refuse it: {why}")
 }
 
 fn decide_nothing(target: &DecisionInput<'_>, kind: ActionKind, reason: String) -> ObjectDecision {
@@ -610,6 +347,8 @@ fn bare_action(target: &DecisionInput<'_>, kind: ActionKind) -> Action {
 mod tests {
     use serde_json::json;
 
+    use super::super::{Autoscalers, CachedCreate};
+    use federate_kubernetes::ClusterName;
     use super::*;
 
     #[test]

@@ -7,10 +7,11 @@
 
 use serde_json::{Map, Value};
 
-use super::decision::{DecisionInput, DecisionSettings, held_back, retain_live_values};
+use super::decision_input::{DecisionInput, held_back, retain_live_values};
+use super::live_object::is_deleting;
 use super::ownership::{is_own, managed_field_entries};
+use super::settings::DecisionSettings;
 use federate_apiserver::managed_fields::fields_of;
-use federate_kubernetes::object::value_at;
 
 pub(super) type FieldsV1 = Map<String, Value>;
 
@@ -33,10 +34,6 @@ pub(super) fn is_unchanged(target: &DecisionInput<'_>, live: &Value, rules: &Dec
         held_back(action.as_ref()).is_none()
             && retain_live_values(target, action.as_ref(), live) == *target.body
     }
-}
-
-pub(super) fn is_deleting(live: &Value) -> bool {
-    value_at(live, &["metadata", "deletionTimestamp"]).is_some_and(|time| !time.is_null())
 }
 
 /// Whether an apply of `body` would leave `live` unchanged: federate owns the fields of `body` and no others, and

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::decision::DecisionSettings;
+use super::settings::DecisionSettings;
 use federate_apiserver::values::text_at;
 use federate_apiserver::{ApiError, ResourceKind, apply_object};
 use federate_kubernetes::ObjectRef;

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::decision::{DecisionSettings, ObjectDecision, WriteRequest};
+use super::object_decision::{ObjectDecision, WriteRequest};
 use super::replacement::{ReplacementDecision, decide_replacement};
 use super::restart::restarts_pods;
+use super::settings::DecisionSettings;
 use super::{ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
 use federate_apiserver::{ResourceKind, applied_fields, previewed_fields};
 
