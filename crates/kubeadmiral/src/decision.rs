@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::effective_policy::EffectivePolicy;
-use super::migration::{self, CapacityEstimates, Migration};
+use super::migration::{self, CapacityEstimates, MigrationConfiguration};
 use super::policies::{KubeAdmiralPolicy, UnusablePolicy, named_policy};
 use super::profile::Plugins;
 use super::schedule::{self, ClusterTrace, GPU, ScheduleResult};
@@ -23,7 +23,7 @@ pub(super) struct TemplateDecider<'d, 'a> {
     /// What the row of the previous plan remembers.
     memory: KubeAdmiralState,
     remembered: Option<(SchedulingTriggers, Arc<TriggerClusters>)>,
-    migration: Migration,
+    migration: MigrationConfiguration,
     /// The text of the migration, where the template asks for one.
     pub(super) applied: Option<String>,
     /// Why its migration configuration is ignored, if it is.
@@ -107,11 +107,11 @@ impl<'d, 'a> TemplateDecider<'d, 'a> {
             migration::remember_estimates(&mut memory, estimates);
         }
         let divisible = config.replicas_of(&template.body).is_some();
-        let (applied, unclear_migration) = match Migration::from_template(template, divisible) {
+        let (applied, unclear_migration) = match MigrationConfiguration::from_template(template, divisible) {
             Ok(migration) => (migration.map(|migration| migration.to_text()), None),
             Err(why) => (migration::applied_migration(&memory).map(str::to_owned), Some(why)),
         };
-        let migration = applied.as_deref().map(Migration::from_text).unwrap_or_default();
+        let migration = applied.as_deref().map(MigrationConfiguration::from_text).unwrap_or_default();
         Self {
             plane,
             template,

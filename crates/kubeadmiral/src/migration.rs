@@ -20,7 +20,7 @@ pub use pods::{MemberDeployment, PodEstimate, estimate_capacity};
 
 /// The migration configuration of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Migration {
+pub(super) struct MigrationConfiguration {
     /// The maximum of replicas by cluster, which overrides all preferences.
     pub(super) limits: BTreeMap<String, i64>,
     /// The clusters from which the object is evicted, with the time until when.
@@ -52,7 +52,7 @@ struct WorkloadMigration {
     valid_until: Option<String>,
 }
 
-impl Migration {
+impl MigrationConfiguration {
     /// Reads a template's configuration, which is invalid as a whole if one entry is; `None` where there is
     /// none. `divisible` tells whether the template has replicas that can be divided.
     pub(super) fn from_template(template: &Object, divisible: bool) -> Result<Option<Self>, String> {
@@ -213,9 +213,12 @@ mod tests {
 
     use super::*;
 
-    fn migration(configuration: &Value, divisible: bool) -> Result<Option<Migration>, String> {
+    fn migration(configuration: &Value, divisible: bool) -> Result<Option<MigrationConfiguration>, String> {
         let body = json!({"metadata": {"annotations": {keys::MIGRATION: configuration.to_string()}}});
-        Migration::from_template(&Object::from_path("apps/v1", "Deployment", "a/web", body), divisible)
+        MigrationConfiguration::from_template(
+            &Object::from_path("apps/v1", "Deployment", "a/web", body),
+            divisible,
+        )
     }
 
     #[test]
@@ -227,7 +230,7 @@ mod tests {
             r#""validUntil":"2099-01-01T00:00:00Z"}]}"#
         );
         let Ok(Some(read)) = migration(&good, true) else { panic!("it is valid") };
-        assert_eq!((read.to_text().as_str(), Migration::from_text(text)), (text, read));
+        assert_eq!((read.to_text().as_str(), MigrationConfiguration::from_text(text)), (text, read));
         assert!(migration(&good, false).is_err());
         for bad in [
             json!({"replicasMigrations": [{"cluster": "a", "limitedCapacity": -1}]}),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::effective_policy::EffectivePolicy;
-use super::migration::{CapacityEstimates, Migration};
+use super::migration::{CapacityEstimates, MigrationConfiguration};
 use super::profile::{FilterPlugin, Plugins};
 use federate_dialect::{Placed, compute_fnv1};
 use federate_kubernetes::Cluster;
@@ -86,7 +86,7 @@ pub(super) struct SchedulingUnit<'s> {
     /// The estimates of unschedulable replicas, and whether these stay where they are.
     pub(super) estimates: CapacityEstimates,
     pub(super) keep_unschedulable: bool,
-    pub(super) migration: &'s Migration,
+    pub(super) migration: &'s MigrationConfiguration,
     pub(super) now: Option<Timestamp>,
 }
 

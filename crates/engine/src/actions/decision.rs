@@ -348,8 +348,8 @@ mod tests {
     use serde_json::json;
 
     use super::super::{Autoscalers, CachedCreate};
-    use federate_kubernetes::ClusterName;
     use super::*;
+    use federate_kubernetes::ClusterName;
 
     #[test]
     fn a_service_keeps_its_address_and_the_decision_says_so() {
