@@ -21,7 +21,6 @@ use super::settings::DecisionSettings;
 use super::{Action, ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
 use federate_apiserver::values::text_at;
 use federate_apiserver::{ApiError, ResourceKind, applied_fields, apply_object, complete_object};
-use federate_kubernetes::ObjectRef;
 
 /// Why nothing is done about an object that is being deleted.
 const DELETING: &str = "it is being deleted; apply again when it is gone";
@@ -349,7 +348,7 @@ mod tests {
 
     use super::super::{Autoscalers, CachedCreate};
     use super::*;
-    use federate_kubernetes::ClusterName;
+    use federate_kubernetes::{ClusterName, ObjectRef};
 
     #[test]
     fn a_service_keeps_its_address_and_the_decision_says_so() {
