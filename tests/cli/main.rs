@@ -15,6 +15,7 @@ mod sandbox;
 mod adoption;
 mod builds;
 mod built_output;
+mod changed_sources;
 mod check;
 mod clusters;
 mod commit;
