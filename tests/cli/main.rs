@@ -49,6 +49,7 @@ mod ocm;
 mod openpgp;
 mod paths;
 mod plan;
+mod processes;
 mod pruning;
 mod render;
 mod revision;
