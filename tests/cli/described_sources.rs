@@ -351,6 +351,43 @@ fn generators_of_an_application_set_give_their_applications() {
     );
 }
 
+#[test]
+fn a_patch_of_an_application_set_is_merged_into_each_application() {
+    let Some(tools) = Tools::find(false, true) else { return };
+    let list = "  - list: {elements: [{cluster: m1, tier: a, extra: '{x: 1}'}, {cluster: m2, tier: b, extra: '{}'}]}\n";
+    let set = |is_go: bool, patch: &str| {
+        let patch = patch.replace('\n', "\n    ");
+        set_of(list, is_go, "api", "name: '{{.cluster}}'", "none")
+            + &format!("  templatePatch: |\n    {patch}\n")
+    };
+    let repo = |set: String| {
+        chart_repo().file("federate.yaml", "sources: [{argocd: set.yaml}]\n").file("set.yaml", set)
+    };
+    let patched = repo(set(
+        true,
+        "metadata: {annotations: {{.extra}}}\nspec:\n  source:\n    helm:\n      releaseName: '{{ .tier }}-api'\n      valuesObject: {tier: '{{.tier}}'}\n  destination: {server: null}",
+    ));
+    assert_eq!(tools.run(&patched, "render --out out").code(0).err, "");
+    for (cluster, tier) in [("m1", "a"), ("m2", "b")] {
+        let found = rendered(&patched, cluster);
+        let map = found.values().next().unwrap();
+        assert_eq!(
+            (map["metadata"]["name"].as_str(), map["data"]["tier"].as_str()),
+            (Some(&*format!("{tier}-api-map")), Some(tier))
+        );
+    }
+    for (is_go, patch, expected) in [
+        (false, "spec: {}", "only with `goTemplate: true`"),
+        (true, "{{- if .tier }}\nspec: {}\n{{- end }}", "federate does not evaluate `{{- if .tier}}`"),
+        (true, "spec: {source: {$patch: delete}}", "federate does not carry out `$patch`"),
+        (true, "- a", "it is not a map"),
+        (true, "a: [", "it is not YAML"),
+    ] {
+        let ran = tools.run(&repo(set(is_go, patch)), "render --out out").code(2);
+        assert!(ran.err.contains(expected) && ran.err.contains("set.yaml:"), "{patch}: {}", ran.err);
+    }
+}
+
 /// What would take the memory or the stack of the process is an error that says which limit was met.
 #[test]
 fn what_objects_describe_has_limits() {

@@ -52,6 +52,27 @@ impl Gnupg {
         self.generate("gpg", name, "never");
     }
 
+    /// Makes a key for which files can be encrypted. Returns its fingerprint.
+    #[cfg_attr(test, allow(dead_code, reason = "shared with tests that only sign"))]
+    pub(crate) fn encryption_key(&self, name: &str) -> String {
+        let user = format!("{name} <{name}@example.com>");
+        self.run("gpg", &["--quick-generate-key", &user, "future-default", "default", "never"]);
+        self.fingerprint(name)
+    }
+
+    fn fingerprint(&self, name: &str) -> String {
+        let listed = self.run("gpg", &["--with-colons", "--list-keys", &format!("{name}@example.com")]);
+        listed.lines().find_map(|line| line.strip_prefix("fpr:")?.split(':').nth(8)).unwrap().to_owned()
+    }
+
+    /// Ends the agent of this home folder.
+    #[cfg_attr(test, allow(dead_code, reason = "shared with tests that only sign"))]
+    pub(crate) fn end_agent(&self) {
+        let mut command = Command::new("gpgconf");
+        let ended = command.arg("--homedir").arg(self.home()).args(["--kill", "gpg-agent"]).status();
+        assert!(ended.unwrap().success());
+    }
+
     /// Makes a key that has expired.
     pub(crate) fn expired(&self, name: &str) {
         self.generate("gpg-long-ago", name, "2d");
@@ -59,8 +80,7 @@ impl Gnupg {
 
     /// Revokes a key.
     pub(crate) fn revoke(&self, name: &str) {
-        let listed = self.run("gpg", &["--with-colons", "--list-keys", &format!("{name}@example.com")]);
-        let key = listed.lines().find_map(|line| line.strip_prefix("fpr:")?.split(':').nth(8)).unwrap();
+        let key = self.fingerprint(name);
         let kept = self.home().join(format!("openpgp-revocs.d/{key}.rev"));
         // A colon keeps it from being used by mistake.
         let text = fs::read_to_string(kept).unwrap().replace(":-----BEGIN", "-----BEGIN");

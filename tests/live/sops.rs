@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 
+use crate::gnupg::Gnupg;
 use crate::sandbox::{Ran, Sandbox, config};
 
 const SECRET: &str = "/api/v1/namespaces/shop/secrets/db";
@@ -58,16 +59,7 @@ impl EncryptedRepo {
 
     /// Writes an encrypted file to the repo.
     fn encrypt(&self, name: &str, text: &str) {
-        let path = self.sandbox.path("plain.yaml");
-        fs::write(&path, text).unwrap();
-        let mut command = Command::new("sops");
-        command
-            .args(["--encrypt", "--age", &self.recipient, "--encrypted-regex", "^(data|stringData)$"])
-            .arg(&path);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        fs::remove_file(&path).unwrap();
-        self.sandbox.write(name, std::str::from_utf8(&output.stdout).unwrap());
+        encrypt_file(&self.sandbox, Command::new("sops").args(["--age", &self.recipient]), name, text);
     }
 
     fn run(&self, command: &mut Command) -> Ran {
@@ -80,6 +72,17 @@ impl EncryptedRepo {
     fn apply(&self, arguments: &str) -> Ran {
         self.run(&mut self.sandbox.command(&format!("--decrypt sops {arguments}")))
     }
+}
+
+/// Writes an encrypted file to a repo. `sops` has the arguments that name keys.
+fn encrypt_file(sandbox: &Sandbox, sops: &mut Command, name: &str, text: &str) {
+    let path = sandbox.path("plain.yaml");
+    fs::write(&path, text).unwrap();
+    let output =
+        sops.args(["--encrypt", "--encrypted-regex", "^(data|stringData)$"]).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::remove_file(&path).unwrap();
+    sandbox.write(name, std::str::from_utf8(&output.stdout).unwrap());
 }
 
 /// Fails if a file below a folder has a value in clear.
@@ -152,6 +155,43 @@ fn what_cannot_be_decrypted_stops_the_run() {
     command.env("SOPS_AGE_KEY_FILE", sandbox.path("key.txt")).env("PATH", "/nonexistent");
     sandbox.ran(&mut command).code(0);
     assert!(sandbox.has("m1", SECRET));
+}
+
+#[test]
+fn what_is_encrypted_for_a_key_of_pgp_is_decrypted_by_gpg() {
+    if find_program("sops").is_none() || find_program("gpg").is_none() {
+        #[allow(clippy::print_stderr, reason = "whoever runs the tests must know")]
+        {
+            eprintln!("skipped: this machine lacks sops or gpg");
+        }
+        return;
+    }
+    let (gnupg, sandbox) = (Gnupg::new(), Sandbox::simulated(&["m1"]));
+    let key = gnupg.encryption_key("team");
+    let mut sops = Command::new("sops");
+    encrypt_file(&sandbox, sops.args(["--pgp", &key]).env("GNUPGHOME", gnupg.home()), "secret.yaml", PLAIN);
+    // Its agent is started by the program that decrypts, and ends with it.
+    gnupg.end_agent();
+    let ran = sandbox.ran(sandbox.command("--decrypt sops").env("GNUPGHOME", gnupg.home())).code(0);
+    let all = format!("{}{}", ran.out, ran.err);
+    assert!(VALUES.iter().all(|value| !all.contains(value)), "{ran:#?}");
+    assert_eq!(sandbox.get("m1", SECRET)["data"], json!({"password": "aHVudGVyMg=="}));
+    assert_eq!(sandbox.get("m1", CONFIG)["data"], json!({"word": "shibboleth"}));
+    assert_eq!(list_agents(gnupg.home()), Vec::<String>::new());
+
+    let other = Gnupg::new();
+    let ran = sandbox.ran(sandbox.command("--decrypt sops").env("GNUPGHOME", other.home()));
+    assert!(ran.code == 2 && ran.err.contains("none of the given keys decrypts it"), "{ran:#?}");
+    let ran = sandbox.ran(sandbox.command("--decrypt sops").env_remove("GNUPGHOME"));
+    assert!(ran.code == 2 && ran.err.contains("none of the given keys decrypts it"), "{ran:#?}");
+}
+
+/// The agents of gpg for a home folder.
+fn list_agents(home: &Path) -> Vec<String> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let lines = entries.filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains("gpg-agent") && line.contains(&*home.to_string_lossy())).collect()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 
-use federate_repo::build::{BuildError, ChartJob, is_packaged_chart};
+use federate_repo::build::{BuildError, ChartJob, is_packaged_chart, strip_chart_version};
 
 use crate::inputs::BuildInputs;
 use crate::process::{BuildFolder, ProcessError};
@@ -90,14 +90,8 @@ fn find_place(job: &ChartJob, message: &str) -> Option<(String, u32)> {
     })
 }
 
-/// The name of a packaged chart, whose file is named `NAME-VERSION.tgz`.
+/// The name of a packaged chart.
 fn packaged_chart_name(path: &str) -> Option<String> {
-    let file = path.rsplit('/').next()?.strip_suffix(".tgz")?;
-    let version = file.match_indices('-').find(|(at, _)| {
-        file.get(at + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    });
-    match version {
-        Some((at, _)) => file.get(..at).map(str::to_owned),
-        None => Some(file.to_owned()),
-    }
+    let name = strip_chart_version(path).rsplit('/').next()?;
+    is_packaged_chart(path).then(|| name.to_owned())
 }

@@ -2,12 +2,15 @@
 //! refused, with its line.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use federate_repo::Source;
-use federate_repo::build::{BuildError, BuildJob, BuildWarning, ChartJob, FileGeneration, is_packaged_chart};
+use federate_repo::build::{
+    BuildError, BuildJob, BuildWarning, ChartJob, FileGeneration, InputFile, is_packaged_chart,
+};
 use federate_repo::normalize_path;
 use federate_repo::source::EntryKind;
 use federate_yaml::Positions;
@@ -36,6 +39,8 @@ pub(crate) struct BuildInputs {
     /// The links that were left out.
     links: BTreeSet<String>,
     pub(crate) digest: Vec<u8>,
+    /// The files with their digests.
+    pub(crate) listed: Arc<[InputFile]>,
     bytes: usize,
 }
 
@@ -77,12 +82,16 @@ impl BuildInputs {
             }
         }
         let mut inputs = reader.inputs;
+        inputs.listed = inputs
+            .files
+            .iter()
+            .map(|(path, bytes)| InputFile { path: path.clone(), digest: Sha256::digest(bytes).into() })
+            .collect();
         let mut sha = Sha256::new();
-        for (path, bytes) in &inputs.files {
-            for part in [path.as_bytes(), bytes] {
-                sha.update((part.len() as u64).to_be_bytes());
-                sha.update(part);
-            }
+        for file in inputs.listed.iter() {
+            sha.update((file.path.len() as u64).to_be_bytes());
+            sha.update(&file.path);
+            sha.update(file.digest);
         }
         inputs.digest = sha.finalize().to_vec();
         Ok(inputs)

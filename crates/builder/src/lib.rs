@@ -74,8 +74,7 @@ impl ProgramBuilder {
         };
         let mut warnings = inputs.list_warnings(job);
         warnings.extend(nondeterminism::list_warnings(job, inputs, built.differs));
-        let paths: Vec<String> = inputs.files.keys().cloned().collect();
-        Ok(BuildOutput { text: built.text, inputs: paths.into(), warnings })
+        Ok(BuildOutput { text: built.text, inputs: inputs.listed.clone(), warnings })
     }
 
     fn run_program(

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
 use crate::confinement;
@@ -28,6 +28,9 @@ const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 
 /// How many bytes of a message are shown.
 const MAX_SHOWN_CHARS: usize = 1000;
+
+/// How long a program may take to end when it is told to.
+const MAX_ENDING_TIME: Duration = Duration::from_secs(6);
 
 /// How often an ending program is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -197,7 +200,7 @@ struct PipeContent {
     bytes: Vec<u8>,
 }
 
-/// Reads what a program writes until it ends. A program that takes too long or writes too much is killed, with all processes of
+/// Reads what a program writes until it ends. A program that takes too long or writes too much is ended, with all processes of
 /// its group.
 fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
     let deadline = Instant::now() + MAX_TIME;
@@ -226,27 +229,32 @@ fn wait_for(mut child: Child) -> Result<Ended, ProcessError> {
         match receiver.recv_timeout(left) {
             Ok(PipeContent { is_output: true, bytes }) => output = bytes,
             Ok(PipeContent { is_output: false, bytes }) => messages = bytes,
-            Err(RecvTimeoutError::Timeout) => return Err(kill_group(&mut child, ProcessError::Time)),
+            Err(RecvTimeoutError::Timeout) => return Err(end_group(&mut child, ProcessError::Time)),
             Err(RecvTimeoutError::Disconnected) => break,
         }
         if output.len() as u64 > MAX_OUTPUT_BYTES {
-            return Err(kill_group(&mut child, ProcessError::Output));
+            return Err(end_group(&mut child, ProcessError::Output));
         }
     }
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(Ended { status, output, messages }),
             Ok(None) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
-            Ok(None) => return Err(kill_group(&mut child, ProcessError::Time)),
-            Err(e) => return Err(kill_group(&mut child, ProcessError::Start(e.to_string()))),
+            Ok(None) => return Err(end_group(&mut child, ProcessError::Time)),
+            Err(e) => return Err(end_group(&mut child, ProcessError::Start(e.to_string()))),
         }
     }
 }
 
-/// Kills a program with all processes of its group.
-fn kill_group(child: &mut Child, error: ProcessError) -> ProcessError {
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
+/// Ends a program with all processes of its group. First, its supervisor may end what has left the group.
+fn end_group(child: &mut Child, error: ProcessError) -> ProcessError {
+    if let Some(id) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let deadline = Instant::now() + MAX_ENDING_TIME;
+        let _ = kill_process(id, Signal::TERM);
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            thread::sleep(POLL_INTERVAL);
+        }
+        let _ = kill_process_group(id, Signal::KILL);
     }
     let _ = child.kill();
     let _ = child.wait();

@@ -82,15 +82,34 @@ pub fn is_packaged_chart(path: &str) -> bool {
     std::path::Path::new(path).extension().is_some_and(|extension| extension == "tgz")
 }
 
+/// The path of a packaged chart, whose file is named `NAME-VERSION.tgz`, without the version and the extension.
+pub fn strip_chart_version(path: &str) -> &str {
+    let path = path.strip_suffix(".tgz").unwrap_or(path);
+    let name = path.rfind('/').map_or(0, |at| at + 1);
+    let mut hyphens = path.match_indices('-').map(|(at, _)| at).filter(|at| *at > name);
+    let version = hyphens
+        .find(|at| path.get(at + 1..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+    version.and_then(|at| path.get(..at)).unwrap_or(path)
+}
+
 /// What a job gave.
 #[derive(Clone, Debug)]
 pub struct BuildOutput {
     /// The documents.
     pub text: Arc<[u8]>,
     /// The files that it was built from, sorted.
-    pub inputs: Arc<[String]>,
+    pub inputs: Arc<[InputFile]>,
     /// What is worth knowing about it.
     pub warnings: Vec<BuildWarning>,
+}
+
+/// A file that something was built from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputFile {
+    /// The path.
+    pub path: String,
+    /// A digest of the content.
+    pub digest: [u8; 32],
 }
 
 /// Something about an output that is worth knowing.

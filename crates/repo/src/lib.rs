@@ -43,7 +43,7 @@ pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, InvalidPath, ReadOptions, find_entry, normalize_path};
 pub use source::{EmptySource, Source, SourceFile};
-pub use sources::{Builds, RenamedObject, build_sources};
+pub use sources::{Builds, RenamedObject, SourceBuild, SourceRecord, build_sources};
 pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
 
@@ -219,6 +219,8 @@ pub struct Repo {
     pub renamed: BTreeSet<RenamedObject>,
     /// The objects of Flux and Argo CD that describe sources, which are not templates.
     pub describing: Vec<Object>,
+    /// The sources, with the files that they were built from.
+    pub sources: Vec<SourceRecord>,
     /// The text of each file, for quoting lines in messages.
     pub texts: BTreeMap<Arc<str>, Arc<[u8]>>,
 }
@@ -423,13 +425,14 @@ impl RepoFiles {
         }
         let describing = builds.describing.clone();
         let mut roots = ownership.build_roots(owned);
-        let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed } =
+        let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed, mut sources } =
             builds.into_objects(&scopes, &claims, &mut assumed, &mut roots);
         objects.extend(built);
         // What describes a source is not placed itself.
         let is_describing =
             |object: &Object| describing.iter().any(|one| is_same_identity(&one.id, &object.id));
         let describing: Vec<Object> = objects.extract_if(.., |object| is_describing(object)).collect();
+        name_describing_objects(&mut sources, &describing);
         findings.extend(wrong);
         let SortedObjects { claimed, templates, duplicates, excluded, findings: wrong } =
             classification::sort_objects(objects, &claims);
@@ -449,6 +452,7 @@ impl RepoFiles {
             build_inputs,
             renamed,
             describing,
+            sources,
             texts,
         };
         findings.append(&mut unreadable);
@@ -463,6 +467,23 @@ fn is_same_identity(a: &ObjectRef, b: &ObjectRef) -> bool {
     (a.group(), &a.kind, left, &a.name) == (b.group(), &b.kind, right, &b.name)
 }
 
+/// Gives the objects that describe sources the namespaces that they have in the repo.
+fn name_describing_objects(sources: &mut [SourceRecord], describing: &[Object]) {
+    let known: BTreeMap<_, &ObjectRef> =
+        describing.iter().map(|object| (default_identity(&object.id), &object.id)).collect();
+    for object in sources.iter_mut().filter_map(|source| source.described_by.as_mut()) {
+        if let Some(id) = known.get(&default_identity(object)) {
+            *object = (*id).clone();
+        }
+    }
+}
+
+/// The identity of an object without its version, which may lack the default namespace.
+fn default_identity(id: &ObjectRef) -> (String, String, String, String) {
+    let namespace = id.namespace.as_deref().unwrap_or("default");
+    (id.group().to_owned(), id.kind.clone(), namespace.to_owned(), id.name.clone())
+}
+
 /// What was built, with scopes applied.
 struct BuiltObjects {
     /// The objects that are the same for all clusters, and policies.
@@ -473,6 +494,7 @@ struct BuiltObjects {
     /// The files that were built from, and the folders of all sources.
     build_inputs: BTreeSet<String>,
     renamed: BTreeSet<RenamedObject>,
+    sources: Vec<SourceRecord>,
 }
 
 impl Builds {
@@ -496,9 +518,12 @@ impl Builds {
             findings: self.findings,
             build_inputs: self.inputs,
             renamed: self.renamed,
+            sources: Vec::new(),
         };
         for source in self.sources {
             all.build_inputs.extend(source.paths);
+            let first = all.sources.len();
+            all.sources.extend(source.records);
             let Ok(mut variants) = source.result else { continue };
             for variant in &mut variants {
                 for object in &mut variant.objects {
@@ -508,6 +533,9 @@ impl Builds {
                     if scopes.normalize_namespace(object, claims.claims) == ScopeSource::Assumed {
                         assumed.insert(object.id.clone());
                     }
+                }
+                if let Some(record) = all.sources.get_mut(first + variant.record) {
+                    record.add_variant(variant);
                 }
             }
             if variants.len() == 1 && !source.is_restricted {

@@ -9,7 +9,9 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object, Origin, Severit
 use rayon::prelude::*;
 use serde_json::Value;
 
-use crate::build::{BuildError, BuildJob, BuildOutput, Builder, ChartJob, FileGeneration, KustomizationJob};
+use crate::build::{
+    BuildError, BuildJob, BuildOutput, Builder, ChartJob, FileGeneration, InputFile, KustomizationJob,
+};
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::duplicates::unversioned_identity;
 use crate::source::{EntryKind, Source, TreeEntry};
@@ -21,6 +23,7 @@ mod described;
 mod flux;
 mod helm_parameters;
 mod origin;
+mod record;
 mod substitution;
 mod values;
 
@@ -29,6 +32,8 @@ use described::{DescribedJob, DescribedSource, DescriptionError};
 use flux::FluxReader;
 use origin::OriginFinder;
 use values::{ValuesError, expand_values};
+
+pub use record::{SourceBuild, SourceRecord};
 
 /// The names of kustomizations.
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -67,6 +72,8 @@ pub(crate) struct BuiltSource {
     pub(crate) is_chart: bool,
     /// Whether only the clusters of its variants receive what is built.
     pub(crate) is_restricted: bool,
+    /// What it consists of: several descriptions may be one source.
+    pub(crate) records: Vec<SourceRecord>,
     pub(crate) result: Result<Vec<BuiltVariant>, BuildError>,
 }
 
@@ -78,6 +85,10 @@ pub(crate) struct BuiltVariant {
     /// The namespace of objects without one.
     pub(crate) namespace: Option<String>,
     pub(crate) objects: Vec<Object>,
+    /// The files that they were built from.
+    pub(crate) inputs: Arc<[InputFile]>,
+    /// The record of the source that it belongs to.
+    pub(crate) record: usize,
 }
 
 /// Kustomizations that build the same objects.
@@ -469,17 +480,21 @@ impl Runner<'_> {
                 builds.findings.push(error.into_finding(object));
                 failure
             });
-            let one = BuiltSource {
+            let mut one = BuiltSource {
                 paths: vec![source.path.clone()],
                 is_configured: true,
                 is_chart: matches!(source.job, DescribedJob::Chart(_)),
                 is_restricted: source.clusters.is_some(),
+                records: vec![source.to_record(object)],
                 result,
             };
             match (&mut restricted, one.is_restricted) {
                 (_, false) => built.push((one, inputs)),
                 (None, true) => restricted = Some((one, inputs)),
                 (Some((all, files)), true) => {
+                    let record = all.records.len();
+                    one.result.iter_mut().flatten().for_each(|variant| variant.record = record);
+                    all.records.append(&mut one.records);
                     all.paths.extend(one.paths);
                     files.extend(inputs);
                     if let (Ok(variants), Ok(more)) = (&mut all.result, one.result) {
@@ -573,11 +588,12 @@ impl Runner<'_> {
                 .filter_map(|(job, clusters)| Some((clusters, results.get(job)?)))
                 .map(|(clusters, result)| {
                     let parsed = result.as_ref().map_err(Clone::clone)?;
-                    inputs.extend(parsed.inputs.iter().cloned());
+                    inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
                     builds.findings.extend(parsed.findings.iter().cloned());
                     builds.renamed.extend(parsed.renamed.iter().cloned());
                     let (clusters, namespace) = (clusters.clone(), namespace.clone());
-                    Ok(BuiltVariant { clusters, namespace, objects: parsed.objects.clone() })
+                    let (objects, inputs) = (parsed.objects.clone(), parsed.inputs.clone());
+                    Ok(BuiltVariant { clusters, namespace, objects, inputs, record: 0 })
                 })
                 .collect::<Result<Vec<BuiltVariant>, BuildError>>(),
         };
@@ -595,6 +611,13 @@ impl Runner<'_> {
             is_configured: index.is_some(),
             is_chart,
             is_restricted: false,
+            records: vec![SourceRecord {
+                path: entry.path().to_owned(),
+                is_chart,
+                config_index: index,
+                release: entry.config.and_then(|(_, config)| config.release.clone()),
+                ..SourceRecord::default()
+            }],
             result: variants,
         };
         (built, inputs)
@@ -666,12 +689,13 @@ fn finish_described(
             },
             help: error.help.clone(),
         })?;
-        inputs.extend(parsed.inputs.iter().cloned());
+        inputs.extend(parsed.inputs.iter().map(|file| file.path.clone()));
         builds.findings.extend(parsed.findings.iter().cloned());
         builds.renamed.extend(parsed.renamed.iter().cloned());
         let objects = source.changes.change_objects(parsed.objects.clone());
         let objects = objects.map_err(|why| DescriptionError::new("/spec/postBuild", why))?;
-        variants.push(BuiltVariant { clusters, namespace: source.namespace.clone(), objects });
+        let (namespace, inputs) = (source.namespace.clone(), parsed.inputs.clone());
+        variants.push(BuiltVariant { clusters, namespace, objects, inputs, record: 0 });
     }
     variants.sort_by(|a, b| a.clusters.cmp(&b.clusters));
     Ok(variants)
@@ -682,7 +706,7 @@ struct ParsedOutput {
     objects: Vec<Object>,
     renamed: Vec<RenamedObject>,
     findings: Vec<Finding>,
-    inputs: Arc<[String]>,
+    inputs: Arc<[InputFile]>,
 }
 
 impl Builds {

@@ -7,7 +7,7 @@ import { getElement } from './dom.js';
 /** @typedef {{object: ObjectRef, kind: 'added'|'changed'|'removed', clusters: string[], replicasAt?: string, paths: PathChange[], diff: string, restartsPods?: boolean, pods?: number, causedBy?: number[]}} ObjectChange */
 /** @typedef {{reason: string, message: string}} Unschedulable */
 /** @typedef {{object: ObjectRef, policy?: {from?: ObjectRef, to?: ObjectRef}, before?: number, after?: number, flags?: string[], unschedulable?: {from?: Unschedulable, to?: Unschedulable}, wanted?: {from?: number, to?: number}, follows?: number[], suspended?: number[], changes?: number[], causedBy?: number[]}} PageObject */
-/** @typedef {{object?: ObjectRef, role: string, kind: string, file: string, line: number, fields: (PathChange & {line: number})[], moves: number, manifests: number}} Cause */
+/** @typedef {{object?: ObjectRef, role: string, kind: string, file: string, line: number, fields: (PathChange & {line: number})[], sources?: string[], clusters?: string[], moves: number, manifests: number, changedObjects: number, changedClusters: number}} Cause */
 /** @typedef {{severity: string, code: string, file?: string, line?: number, object?: ObjectRef, message: string, help?: string, page: string}} FindingRow */
 /** @typedef {{object: number, origin: string, policy: string[], steps: string[], clusters: {clusters: number[], chosen: boolean, refusedBy?: string, why: string}[], overrides: {policy: string, clusters: number[], fields: string[]}[]}} PageExplanation */
 /** @typedef {{allocatable?: string, requestedBefore: string, requestedAfter: string, leftBefore?: string, leftAfter?: string}} ResourceChange */

@@ -92,7 +92,7 @@ function createCauses(model, item) {
   if (numbers.size === 0) return null;
   const rows = [...numbers].slice(0, 10).map((at) => {
     const cause = model.data.causes[at];
-    return createElement('li', {}, createElement('b', { text: cause.object ? cause.object.kind + ' ' + pathOf(cause.object) : 'the configuration' }), ' ', createElement('code', { text: cause.file + ':' + cause.line }));
+    return createElement('li', {}, createElement('b', { text: cause.object ? cause.object.kind + ' ' + pathOf(cause.object) : cause.sources ? cause.sources.join(', ') : 'the configuration' }), ' ', createElement('code', { text: cause.file + ':' + cause.line }));
   });
   return createElement('section', {}, createElement('h3', { text: 'Because of' }), createElement('ul', { class: 'list' }, ...rows, numbers.size > 10 ? createElement('li', { text: 'and ' + (numbers.size - 10) + ' more edits' }) : null));
 }

@@ -18,6 +18,7 @@ use federate_engine::change::{
 use federate_engine::deletions::ExcessiveDeletions;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
+mod changed_sources;
 mod cluster_sets;
 pub(crate) mod edits;
 mod fit;

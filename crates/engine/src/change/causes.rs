@@ -6,82 +6,24 @@
 //!
 //! This is a relation between documents, not a proof: of two edits of the documents that decide about an object, both are its
 //! causes. Fields tell them apart as far as they can: a template causes a change of a manifest where both change in the same
-//! field, and an override where it wrote the field.
+//! field, and an override where it wrote the field. Where a template is built by a program, the edits of what it is built from stand
+//! in place of it ([`SourceEdits`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::Value;
 
-use super::objects::{ObjectChange, ObjectChangeKind};
+use super::edits::{CauseRole, ChangeCause, ChangedField, changed_fields};
+use super::objects::{ObjectChange, ObjectChangeKind, say_encrypted};
 use super::placements::PlacementChange;
-use super::{DigestKey, PathChange, RenderingChanges, diff_paths, find_pointer, secret};
+use super::source_edits::SourceEdits;
+use super::source_values::SecretTexts;
+use super::{DigestKey, RenderingChanges};
 use crate::{Engine, Manifest};
 use federate_dialect::{OverrideChange, Placement, Plan};
-use federate_kubernetes::{ClusterName, Object, ObjectRef, Origin};
+use federate_kubernetes::{ClusterName, Object, ObjectRef, Origin, work};
 use federate_repo::{Locator, Repo, Role};
-
-/// A document of the repo that differs, with what its edit changes in clusters.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangeCause {
-    /// The object that the document defines; left out for the configuration file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub object: Option<ObjectRef>,
-    /// What the document is to its dialect.
-    pub role: CauseRole,
-    /// Whether the document is new, differs, or is gone.
-    pub kind: ObjectChangeKind,
-    /// The path below the repo's root: on the later side, or on the earlier one if the document is gone.
-    pub file: String,
-    /// The line, from 1, of the first field that differs, or of the document.
-    pub line: u32,
-    /// The fields that differ; empty for a document that is new or gone.
-    pub fields: Vec<ChangedField>,
-    /// How many objects it places otherwise: on other clusters, or with other replicas.
-    pub moves: usize,
-    /// How many manifests it adds, changes or removes, one per object and cluster.
-    pub manifests: usize,
-}
-
-impl ChangeCause {
-    /// Whether nothing in any cluster changes because of the edit.
-    pub fn is_without_effect(&self) -> bool {
-        self.moves == 0 && self.manifests == 0
-    }
-}
-
-/// What a document is to its dialect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum CauseRole {
-    /// A policy that selects the clusters of templates.
-    Policy,
-    /// An override policy.
-    Override,
-    /// A cluster of the inventory.
-    Cluster,
-    /// Another object of a dialect, such as a scheduling profile.
-    Other,
-    /// The configuration file.
-    Configuration,
-    /// An object that contains a template with its placement and overrides.
-    Bundle,
-    /// An object that is placed on clusters.
-    Template,
-}
-
-/// A field of a document that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct ChangedField {
-    /// The path and the values.
-    #[serde(flatten)]
-    pub change: PathChange,
-    /// The line, from 1, on the later side: that of the field, or of what held it.
-    pub line: u32,
-}
 
 /// One side of a comparison, with what decides about it.
 #[derive(Clone, Copy)]
@@ -102,50 +44,203 @@ pub fn find_causes(
     to: &RevisionSide<'_>,
     key: &DigestKey,
 ) {
-    let mut causes = find_edits(from.engine.repo, to.engine.repo, key);
-    if causes.is_empty() {
+    let repos = [from.engine.repo, to.engine.repo];
+    let mut edits = find_edits(repos[0], repos[1], key);
+    let sources = SourceEdits::find(repos, to.engine.clusters, &edits, key);
+    if sources.has_configuration {
+        edits.retain_mut(leave_out_sources);
+    }
+    if edits.is_empty() && sources.edits.is_empty() {
         return;
     }
-    let attribution = Attribution::new(&causes, &changes.placements, [from, to]);
+    let attribution = Attribution::new(&edits, &changes.placements, [from, to]);
     let of_placements: Vec<BTreeSet<usize>> =
         changes.placements.iter().map(|change| attribution.of_placement(&change.object)).collect();
     let of_objects: Vec<BTreeSet<usize>> = attribution.of_objects(&changes.objects, [from, to]);
-    for (change, edits) in changes.placements.iter().zip(&of_placements) {
-        for at in edits.iter().filter(|_| change.is_move()) {
-            let Some(cause) = causes.get_mut(*at) else { continue };
-            // That the row of a policy differs is no effect of the policy.
-            let is_own_row = cause.role == CauseRole::Policy && cause.object.as_ref() == Some(&change.object);
-            if !is_own_row {
-                cause.moves += 1;
+    let mut caused = CausedChanges { edits, sources, of_placements, of_objects };
+    caused.relate_sources(changes);
+    caused.count_effects(changes);
+    caused.hide_values(changes, repos, key);
+    caused.number_changes(changes);
+}
+
+/// Takes the fields of sources out of the edit of the configuration file, as they are edits of their own. Returns whether anything
+/// is left of it.
+fn leave_out_sources(edit: &mut ChangeCause) -> bool {
+    if edit.role != CauseRole::Configuration || edit.fields.is_empty() {
+        return true;
+    }
+    edit.fields.retain(|field| !field.change.path.starts_with("/sources"));
+    edit.line = edit.fields.first().map_or(edit.line, |field| field.line);
+    !edit.fields.is_empty()
+}
+
+/// The edits with the changes that they cause, by their numbers. Those of sources come after the others.
+struct CausedChanges<'r> {
+    edits: Vec<ChangeCause>,
+    sources: SourceEdits<'r>,
+    of_placements: Vec<BTreeSet<usize>>,
+    of_objects: Vec<BTreeSet<usize>>,
+}
+
+impl CausedChanges<'_> {
+    /// Puts the edits of sources in place of what they build.
+    fn relate_sources(&mut self, changes: &RenderingChanges) {
+        if self.sources.edits.is_empty() {
+            return;
+        }
+        let mut of_placements = std::mem::take(&mut self.of_placements);
+        for edits in &mut of_placements {
+            self.replace_built(edits, None);
+        }
+        let mut of_objects = std::mem::take(&mut self.of_objects);
+        for (change, edits) in changes.objects.iter().zip(&mut of_objects) {
+            self.replace_built(edits, Some(change));
+        }
+        (self.of_placements, self.of_objects) = (of_placements, of_objects);
+    }
+
+    /// Replaces edits of templates that are built by the edits of their sources, and adds these to edits of policies that are built.
+    fn replace_built(&self, edits: &mut BTreeSet<usize>, change: Option<&ObjectChange>) {
+        let built: Vec<usize> = edits.iter().copied().filter(|at| self.is_built(*at)).collect();
+        for at in built {
+            let Some(edit) = self.edits.get(at) else { continue };
+            let Some(object) = &edit.object else { continue };
+            let clusters =
+                change.filter(|change| change.object == *object).map(|change| change.clusters.as_slice());
+            let related = self.sources.list_related(object, clusters);
+            if edit.role == CauseRole::Template && !related.is_empty() {
+                edits.remove(&at);
+            }
+            edits.extend(related.into_iter().map(|related| self.edits.len() + related));
+        }
+    }
+
+    /// Whether an edit is that of an object that is built. A policy whose own document differs is none.
+    fn is_built(&self, at: usize) -> bool {
+        let Some(edit) = self.edits.get(at) else { return false };
+        let is_built = edit.object.as_ref().is_some_and(|object| self.sources.is_built(object));
+        is_built && (edit.role == CauseRole::Template || !self.sources.is_changed_file(&edit.file))
+    }
+
+    fn edit_mut(&mut self, at: usize) -> Option<&mut ChangeCause> {
+        match at.checked_sub(self.edits.len()) {
+            Some(source) => self.sources.edits.get_mut(source),
+            None => self.edits.get_mut(at),
+        }
+    }
+
+    /// Those of the clusters of a change that an edit concerns.
+    fn concerned_clusters<'c>(&self, at: usize, change: &'c ObjectChange) -> Vec<&'c str> {
+        match at.checked_sub(self.edits.len()) {
+            Some(source) => {
+                self.sources.concerned_clusters(source, &change.clusters).map(AsRef::as_ref).collect()
+            }
+            None => change.clusters.iter().map(AsRef::as_ref).collect(),
+        }
+    }
+
+    /// Counts what each edit changes.
+    fn count_effects(&mut self, changes: &RenderingChanges) {
+        let of_placements = std::mem::take(&mut self.of_placements);
+        for (change, edits) in changes.placements.iter().zip(&of_placements) {
+            for at in edits.iter().filter(|_| change.is_move()) {
+                let Some(cause) = self.edit_mut(*at) else { continue };
+                // That the row of a policy differs is no effect of the policy.
+                let is_own_row =
+                    cause.role == CauseRole::Policy && cause.object.as_ref() == Some(&change.object);
+                if !is_own_row {
+                    cause.moves += 1;
+                }
+            }
+        }
+        self.of_placements = of_placements;
+        let mut reached: BTreeMap<usize, EditReach<'_>> = BTreeMap::new();
+        for (change, edits) in changes.objects.iter().zip(&self.of_objects) {
+            for at in edits {
+                let clusters = self.concerned_clusters(*at, change);
+                work::charge_items(clusters.len());
+                reached.entry(*at).or_default().add_change(change, &clusters);
+            }
+        }
+        for (at, reach) in reached {
+            if let Some(cause) = self.edit_mut(at) {
+                cause.manifests += reach.manifests;
+                cause.changed_objects = reach.objects;
+                cause.changed_clusters = reach.clusters.len();
             }
         }
     }
-    for (change, edits) in changes.objects.iter().zip(&of_objects) {
-        for at in edits {
-            if let Some(cause) = causes.get_mut(*at) {
-                cause.manifests += change.clusters.len();
+
+    /// Hides values of sources that are secret in the clusters.
+    fn hide_values(&mut self, changes: &RenderingChanges, repos: [&Repo; 2], key: &DigestKey) {
+        if self.sources.edits.iter().all(|edit| edit.fields.is_empty()) {
+            return;
+        }
+        let mut caused: HashMap<usize, Vec<&ObjectChange>> = HashMap::new();
+        for (change, edits) in changes.objects.iter().zip(&self.of_objects) {
+            for source in edits.iter().filter_map(|at| at.checked_sub(self.edits.len())) {
+                caused.entry(source).or_default().push(change);
             }
         }
+        let mut secrets = SecretTexts::collect(repos);
+        for (at, edit) in self.sources.edits.iter_mut().enumerate() {
+            let caused = caused.get(&at).into_iter().flatten();
+            secrets.hide_values(edit, caused.flat_map(|change| &change.paths), key);
+            edit.fields.iter_mut().for_each(|field| say_encrypted(&mut field.change));
+        }
     }
-    // Those with the most effects come first.
-    let mut order: Vec<usize> = (0..causes.len()).collect();
-    order.sort_by_key(|at| {
-        let rank = causes.get(*at).map(|cause| {
-            (cause.is_without_effect(), cause.role, std::cmp::Reverse((cause.moves, cause.manifests)))
+
+    /// Sorts the edits, those with the most effects first, and numbers the causes of changes accordingly. Edits of what was built
+    /// by sources that differ are left out: the edits of these stand for them.
+    fn number_changes(self, changes: &mut RenderingChanges) {
+        let shown: Vec<bool> = (0..self.edits.len() + self.sources.edits.len())
+            .map(|at| {
+                let template = self.edits.get(at).filter(|edit| edit.role == CauseRole::Template);
+                let object = template.and_then(|edit| edit.object.as_ref());
+                object.is_none_or(|object| !self.sources.has_edits(object))
+            })
+            .collect();
+        let causes: Vec<ChangeCause> = self.edits.into_iter().chain(self.sources.edits).collect();
+        let mut order: Vec<usize> = (0..causes.len()).filter(|at| shown[*at]).collect();
+        order.sort_by_key(|at| {
+            let rank = causes.get(*at).map(|cause| {
+                (cause.is_without_effect(), cause.role, std::cmp::Reverse((cause.moves, cause.manifests)))
+            });
+            (rank, *at)
         });
-        (rank, *at)
-    });
-    let mut number = vec![0; causes.len()];
-    for (new, old) in order.iter().enumerate() {
-        number[*old] = new;
+        let mut number = vec![0; causes.len()];
+        for (new, old) in order.iter().enumerate() {
+            number[*old] = new;
+        }
+        for (change, edits) in changes.placements.iter_mut().zip(&self.of_placements) {
+            change.caused_by = renumber(edits, &number);
+        }
+        for (change, edits) in changes.objects.iter_mut().zip(&self.of_objects) {
+            change.caused_by = renumber(edits, &number);
+        }
+        changes.causes = order.iter().filter_map(|at| causes.get(*at).cloned()).collect();
     }
-    for (change, edits) in changes.placements.iter_mut().zip(&of_placements) {
-        change.caused_by = renumber(edits, &number);
+}
+
+/// What an edit changes, as far as it is counted. Changes of one object are adjacent.
+#[derive(Default)]
+struct EditReach<'c> {
+    manifests: usize,
+    objects: usize,
+    last_object: Option<&'c ObjectRef>,
+    clusters: HashSet<&'c str>,
+}
+
+impl<'c> EditReach<'c> {
+    fn add_change(&mut self, change: &'c ObjectChange, clusters: &[&'c str]) {
+        self.manifests += clusters.len();
+        self.clusters.extend(clusters);
+        if self.last_object != Some(&change.object) {
+            self.objects += 1;
+            self.last_object = Some(&change.object);
+        }
     }
-    for (change, edits) in changes.objects.iter_mut().zip(&of_objects) {
-        change.caused_by = renumber(edits, &number);
-    }
-    changes.causes = order.iter().filter_map(|at| causes.get(*at).cloned()).collect();
 }
 
 /// A document of one side.
@@ -155,6 +250,13 @@ struct Document<'r> {
     object: &'r Object,
     /// The bodies for each cluster, of a template with several.
     per_cluster: Option<&'r BTreeMap<ClusterName, Arc<Object>>>,
+}
+
+impl<'r> Document<'r> {
+    /// The body for a cluster.
+    fn body_for(self, cluster: &ClusterName) -> &'r Value {
+        self.per_cluster.and_then(|bodies| bodies.get(cluster)).map_or(&self.object.body, |own| &own.body)
+    }
 }
 
 /// The documents of a repo that decide about clusters.
@@ -209,16 +311,7 @@ impl ChangeCause {
         let Object { id, origin, .. } = document.object;
         let object = Some(id.clone());
         let line = fields.first().map_or(origin.line, |field| field.line);
-        Self {
-            object,
-            role: document.role,
-            kind,
-            file: origin.file.to_string(),
-            line,
-            fields,
-            moves: 0,
-            manifests: 0,
-        }
+        Self { object, kind, line, fields, ..Self::in_file(document.role, &origin.file) }
     }
 }
 
@@ -227,30 +320,11 @@ fn differing_bodies<'r>(from: Document<'r>, to: Document<'r>) -> Option<[&'r Val
     if from.object.body != to.object.body {
         return Some([&from.object.body, &to.object.body]);
     }
-    let (from, to) = (from.per_cluster?, to.per_cluster?);
-    to.iter().find_map(|(name, new)| {
-        let old = from.get(name).filter(|old| old.body != new.body)?;
-        Some([&old.body, &new.body])
+    let names = [from, to].map(|side| side.per_cluster.into_iter().flat_map(BTreeMap::keys));
+    names.into_iter().flatten().find_map(|name| {
+        let bodies = [from, to].map(|side| side.body_for(name));
+        (bodies[0] != bodies[1]).then_some(bodies)
     })
-}
-
-/// The fields of a document that differ, with their lines.
-fn changed_fields(
-    [from, to]: [&Value; 2],
-    origin: &Origin,
-    key: &DigestKey,
-    locator: &mut Locator<'_>,
-) -> Vec<ChangedField> {
-    let (mut old, mut new) = (from.clone(), to.clone());
-    secret::hide_secret_values(&mut [&mut old, &mut new], key);
-    let changes = diff_paths(&old, &new);
-    changes
-        .into_iter()
-        .map(|change| {
-            let line = locator.locate_value(origin, &find_pointer(&change.path, to)).line;
-            ChangedField { change, line }
-        })
-        .collect()
 }
 
 /// The new numbers of some edits.
@@ -284,8 +358,7 @@ fn configuration_edit(
         _ => Vec::new(),
     };
     let line = fields.first().map_or(1, |field| field.line);
-    let (role, file) = (CauseRole::Configuration, file.to_owned());
-    Some(ChangeCause { object: None, role, kind, file, line, fields, moves: 0, manifests: 0 })
+    Some(ChangeCause { kind, line, fields, ..ChangeCause::in_file(CauseRole::Configuration, file) })
 }
 
 /// Finds the edits that cause a change, by their numbers.

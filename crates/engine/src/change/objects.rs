@@ -309,7 +309,7 @@ impl ManifestPair {
 }
 
 /// Says of a value that SOPS encrypted only that it has changed: its digest tells nothing to a reader.
-fn say_encrypted(change: &mut PathChange) {
+pub(super) fn say_encrypted(change: &mut PathChange) {
     let both = [&change.from, &change.to].map(|value| value.as_ref().is_some_and(secret::is_encrypted_text));
     if both == [true, true] {
         change.from = Some(Value::from("(encrypted)"));

@@ -3,7 +3,8 @@
 //!
 //! Facts: the API `argoproj.io/v1alpha1` and the documentation of the generators. Without `goTemplate`, `{{name}}` stands for a
 //! parameter whose path is joined by dots; with it, `{{.name}}` does, and fields of nested parameters are read. Of Go's templates,
-//! only fields and `index` are evaluated.
+//! only fields and `index` are evaluated. A `templatePatch` is filled in as a text and merged like a strategic merge patch of a type
+//! whose lists have no keys.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Cluster, Object};
+use federate_kubernetes::{Cluster, Object, work};
 
 use super::CachedSource;
 use super::described::{DescriptionError, list_texts, read_map};
@@ -48,14 +49,9 @@ pub(super) fn generate_applications(
     repo: &LocalRepo<'_>,
 ) -> Result<Vec<Value>, DescriptionError> {
     let spec = object.body.get("spec").unwrap_or(&Value::Null);
-    if spec.get("templatePatch").is_some_and(|patch| !patch.is_null()) {
-        return Err(DescriptionError::new(
-            "/spec/templatePatch",
-            "federate does not carry out `templatePatch`",
-        ));
-    }
     let is_go = spec.get("goTemplate") == Some(&Value::Bool(true));
     let template = spec.get("template").unwrap_or(&Value::Null);
+    let patch = read_patch(spec, is_go)?;
     let generation = Generation { repo, is_go, work: Cell::new(0), paths: OnceCell::new() };
     let mut applications = Vec::new();
     for (index, generator) in
@@ -63,7 +59,13 @@ pub(super) fn generate_applications(
     {
         let pointer = format!("/spec/generators/{index}");
         for parameters in generation.run_generator(generator, &Parameters::new(), &pointer, 0)? {
-            applications.push(generation.fill_value(template, &parameters, "/spec/template")?);
+            let mut application = generation.fill_value(template, &parameters, "/spec/template")?;
+            if let Some(patch) = patch {
+                let patch = generation.fill_patch(patch, &parameters)?;
+                work::charge_value(&patch);
+                merge_patch(&mut application, patch)?;
+            }
+            applications.push(application);
         }
         if applications.len() > MAX_APPLICATIONS {
             return Err(DescriptionError::new(
@@ -73,6 +75,47 @@ pub(super) fn generate_applications(
         }
     }
     Ok(applications)
+}
+
+/// Where the patch of the Applications of a set is.
+const PATCH_POINTER: &str = "/spec/templatePatch";
+
+/// The text with which each Application of a set is patched, if there is one.
+fn read_patch(spec: &Value, is_go: bool) -> Result<Option<&str>, DescriptionError> {
+    let patch = match spec.get("templatePatch") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(patch)) => patch,
+        Some(_) => return Err(DescriptionError::new(PATCH_POINTER, "it is not a text")),
+    };
+    if !is_go {
+        let why = "Argo CD carries out `templatePatch` only with `goTemplate: true`";
+        return Err(DescriptionError::new(PATCH_POINTER, why));
+    }
+    Ok(Some(patch))
+}
+
+/// Patches an Application: its maps are merged, its lists replaced, and `null` removes.
+fn merge_patch(value: &mut Value, patch: Value) -> Result<(), DescriptionError> {
+    let Value::Object(patch) = patch else {
+        *value = patch;
+        return Ok(());
+    };
+    if let Some(key) = patch.keys().find(|key| key.starts_with('$')) {
+        let why = format!("federate does not carry out `{key}` in a patch");
+        return Err(DescriptionError::new(PATCH_POINTER, why));
+    }
+    if !value.is_object() {
+        *value = json!({});
+    }
+    let Value::Object(map) = value else { return Ok(()) };
+    for (key, patch) in patch {
+        if patch.is_null() {
+            map.shift_remove(&key);
+        } else {
+            merge_patch(map.entry(key).or_insert(Value::Null), patch)?;
+        }
+    }
+    Ok(())
 }
 
 struct Generation<'r> {
@@ -377,6 +420,20 @@ impl Generation<'_> {
     }
 
     /// A value in whose texts parameters are filled in.
+    /// The patch of an Application: YAML after its parameters are filled in.
+    fn fill_patch(&self, patch: &str, parameters: &Parameters) -> Result<Value, DescriptionError> {
+        let text = self.fill_value(&Value::from(patch), parameters, PATCH_POINTER)?;
+        let mut stream = federate_yaml::read_stream(text.as_str().unwrap_or_default().as_bytes());
+        if let Some(error) = stream.errors.first() {
+            return Err(DescriptionError::new(PATCH_POINTER, format!("it is not YAML: {error}")));
+        }
+        match stream.documents.pop().map(|document| document.value) {
+            None => Ok(json!({})),
+            Some(patch) if patch.is_object() => Ok(patch),
+            Some(_) => Err(DescriptionError::new(PATCH_POINTER, "it is not a map")),
+        }
+    }
+
     fn fill_value(
         &self,
         value: &Value,

@@ -10,7 +10,7 @@ use federate_kubernetes::{Cluster, ClusterName, Finding, Object};
 
 use super::substitution::{Variables, substitute_variables};
 use super::values::expand_values;
-use super::{ApiClasses, CachedSource, KUSTOMIZATIONS, is_folder};
+use super::{ApiClasses, CachedSource, KUSTOMIZATIONS, SourceRecord, is_folder};
 use crate::build::{BuildJob, ChartJob, FileGeneration, KustomizationJob};
 use crate::source::{EntryKind, Source};
 
@@ -132,6 +132,21 @@ impl DescribedSource {
             skips_crds: chart.skips_crds,
             drops_hooks: false,
         })))
+    }
+
+    /// What is noted of the source. `object` describes it.
+    pub(super) fn to_record(&self, object: &Object) -> SourceRecord {
+        let release = match &self.job {
+            DescribedJob::Chart(chart) => Some(chart.release.clone()),
+            DescribedJob::Kustomization { .. } => None,
+        };
+        SourceRecord {
+            path: self.path.clone(),
+            is_chart: release.is_some(),
+            release,
+            described_by: Some(object.id.clone()),
+            ..SourceRecord::default()
+        }
     }
 
     /// The clusters among these that receive what is built.

@@ -1,5 +1,6 @@
 //! The edits of the repo that cause changes, grouped: equal edits of many templates are one.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::format_values;
@@ -84,14 +85,20 @@ pub(super) fn without_effect(changes: &RenderingChanges) -> Vec<&ChangeCause> {
 type EditKey<'d> = (CauseRole, ObjectChangeKind, &'d str, Vec<&'d str>);
 
 fn edit_key(cause: &ChangeCause) -> EditKey<'_> {
-    let kind = cause.object.as_ref().map_or("", |object| object.kind.as_str());
+    let source = cause.sources.first().map_or("", String::as_str);
+    let kind = cause.object.as_ref().map_or(source, |object| object.kind.as_str());
     let fields = cause.fields.iter().map(|field| field.change.path.as_str()).collect();
     (cause.role, cause.kind, kind, fields)
 }
 
 /// Whether the edit is one of those that a repo has many of. A reader wants to see each policy.
 fn can_be_folded(cause: &ChangeCause) -> bool {
-    matches!(cause.role, CauseRole::Template | CauseRole::Bundle | CauseRole::Cluster)
+    match cause.role {
+        CauseRole::Template | CauseRole::Bundle | CauseRole::Cluster => true,
+        // A reader wants to see each value.
+        CauseRole::Source => cause.object.is_some() || cause.fields.is_empty(),
+        CauseRole::Policy | CauseRole::Override | CauseRole::Other | CauseRole::Configuration => false,
+    }
 }
 
 impl<'d> EditGroup<'d> {
@@ -129,15 +136,39 @@ impl<'d> EditGroup<'d> {
         fields
             .iter()
             .map(|field| EditedField {
-                path: &field.change.path,
+                path: self.format_path(&field.change.path),
                 values: self.is_equal.then(|| format_values(&field.change)),
                 line: field.line,
             })
             .collect()
     }
 
+    /// The path of a field: in values, in the notation of Helm.
+    fn format_path(&self, path: &'d str) -> Cow<'d, str> {
+        let is_value =
+            self.first_cause().is_some_and(|cause| cause.role == CauseRole::Source && cause.object.is_none());
+        if is_value { dotted_path(path).into() } else { path.into() }
+    }
+
+    /// How many files are edited besides the first one, where they are no documents with objects.
+    pub(crate) fn more_files(&self) -> usize {
+        if self.edited_objects().is_empty() { self.causes.len() - 1 } else { 0 }
+    }
+
     /// What they cause, in words.
     pub(crate) fn format_effect(&self) -> String {
+        if let [cause] = self.causes.as_slice()
+            && cause.role == CauseRole::Source
+            && cause.manifests > 0
+        {
+            let moves = (cause.moves > 0).then(|| format!("{}, ", format_count(cause.moves, "placement")));
+            return format!(
+                "{}{} in {}",
+                moves.unwrap_or_default(),
+                format_count(cause.changed_objects, "object"),
+                format_count(cause.changed_clusters, "cluster")
+            );
+        }
         let moves = (self.moves > 0).then(|| format_count(self.moves, "placement"));
         let manifests = (self.manifests > 0).then(|| format_count(self.manifests, "manifest"));
         moves.into_iter().chain(manifests).collect::<Vec<_>>().join(", ")
@@ -146,8 +177,60 @@ impl<'d> EditGroup<'d> {
 
 /// A field that edits change.
 pub(crate) struct EditedField<'d> {
-    pub(crate) path: &'d str,
+    pub(crate) path: Cow<'d, str>,
     /// What it was and is; `None` if that differs between the edits.
     pub(crate) values: Option<(String, String)>,
     pub(crate) line: u32,
+}
+
+/// A path as Helm writes it for values: `image.tag`, with `\` before a dot in a key.
+fn dotted_path(path: &str) -> String {
+    let mut out = String::new();
+    let (mut in_brackets, mut in_quotes) = (false, false);
+    let mut letters = path.strip_prefix('/').unwrap_or(path).chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if in_brackets => in_quotes = !in_quotes,
+            '\\' if in_quotes => {
+                out.push(letter);
+                out.extend(letters.next());
+                continue;
+            }
+            '[' if !in_quotes => in_brackets = true,
+            ']' if !in_quotes => in_brackets = false,
+            _ => {}
+        }
+        match letter {
+            _ if in_brackets => out.push(letter),
+            '/' => out.push('.'),
+            '.' => out.push_str("\\."),
+            '~' => match letters.next() {
+                Some('0') => out.push('~'),
+                Some('1') => out.push('/'),
+                Some('2') => out.push('['),
+                other => out.extend(std::iter::once('~').chain(other)),
+            },
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dotted_path;
+
+    #[test]
+    fn paths_of_values_are_written_as_helm_writes_them() {
+        for (path, dotted) in [
+            ("/image/tag", "image.tag"),
+            ("/env[name=LOG]/value", "env[name=LOG].value"),
+            ("/list/0/a", "list.0.a"),
+            ("/annotations/example.com~1a/b", "annotations.example\\.com/a.b"),
+            ("/a[x=\"].y/z\"]/b", "a[x=\"].y/z\"].b"),
+            ("", ""),
+        ] {
+            assert_eq!(dotted_path(path), dotted, "{path}");
+        }
+    }
 }

@@ -23,7 +23,7 @@ use crate::escape::{encode_path, escape_prose, fence_diff, format_code, format_h
 use crate::findings::FindingRow as FoundRow;
 use crate::size_budget::{self, Importance, MAX_COMMENT_BYTES, Section, SectionRow};
 use crate::table::{count_with_verb, format_count};
-use federate_engine::change::{CauseRole, ObjectChangeKind, PathChange, PlacementChangeKind};
+use federate_engine::change::{CauseRole, ChangeCause, ObjectChangeKind, PathChange, PlacementChangeKind};
 use federate_kubernetes::{ClusterName, ObjectRef, Severity};
 
 /// How many names of a list are shown.
@@ -190,14 +190,19 @@ impl Comment<'_> {
         let what = match cause.kind {
             ObjectChangeKind::Added => "*new*",
             ObjectChangeKind::Removed => "*removed*",
+            ObjectChangeKind::Changed if cause.role == CauseRole::Source => "*changed*",
             ObjectChangeKind::Changed => "*only the order*",
         };
+        let names = format!("{}{names}", self.format_sources(cause));
         let (mut names, mut effect, mut number) = (names, group.format_effect(), number.to_owned());
         let mut out = String::new();
         let fields = group.edited_fields();
         if fields.is_empty() {
             let line = Some(cause.line).filter(|line| *line > 0);
-            let at = self.files.format_place(&cause.file, line, link);
+            let mut at = self.files.format_place(&cause.file, line, link);
+            if group.more_files() > 0 {
+                let _ = write!(at, " and {}", format_count(group.more_files(), "more file"));
+            }
             let _ = writeln!(out, "{number}| {names}{at} | {what} | | | {effect} |");
         }
         let mut last_line = 0;
@@ -220,7 +225,7 @@ impl Comment<'_> {
             let _ = writeln!(
                 out,
                 "{number}| {names}{at} | {} | {from} | {to} | {effect} |",
-                format_code(field.path)
+                format_code(&field.path)
             );
             if !number.is_empty() {
                 "| ".clone_into(&mut number);
@@ -232,6 +237,19 @@ impl Comment<'_> {
         out
     }
 
+    /// The sources that an edit is about, and the clusters if it is not all of them.
+    fn format_sources(&self, cause: &ChangeCause) -> String {
+        if cause.sources.is_empty() {
+            return String::new();
+        }
+        let paths: Vec<&str> = cause.sources.iter().map(String::as_str).collect();
+        let clusters = match cause.clusters.as_slice() {
+            [] => String::new(),
+            clusters => format!(" for {}", self.format_names(&clusters.iter().collect::<Vec<_>>())),
+        };
+        format!("{}{clusters}: ", format_named(&Named::take_first(&paths, MAX_NAMES)))
+    }
+
     /// The edits that change nothing in any cluster.
     fn ineffective_edits(&self) -> Section {
         let causes = without_effect(self.diff.changes);
@@ -240,7 +258,8 @@ impl Comment<'_> {
             let object =
                 cause.object.as_ref().map(|object| format!("{} in ", format_code(&object.to_string())));
             let link = cause.kind != ObjectChangeKind::Removed;
-            let place = self.files.format_place(&cause.file, Some(cause.line), link);
+            let line = Some(cause.line).filter(|line| *line > 0);
+            let place = self.files.format_place(&cause.file, line, link);
             names.push(object.unwrap_or_default() + &place);
         }
         let mut rows = Vec::new();

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use anstyle::AnsiColor;
 
+use super::changed_sources::list_sources;
 use super::cluster_sets::ClusterSetNames;
-use super::edits::EditGroups;
+use super::edits::{EditGroup, EditGroups, EditedField};
 use super::fit::CapacityFit;
 use super::groups::{ManifestChanges, PlacementMove, entries_in_full, group_entries, group_moves, not_shown};
 use super::{
@@ -45,6 +46,27 @@ fn change_sign(kind: ObjectChangeKind) -> (char, AnsiColor) {
     }
 }
 
+/// The place of an edit; without a line where none is known.
+fn format_place(file: &str, line: u32) -> String {
+    let line = if line > 0 { format!(":{line}") } else { String::new() };
+    escape_controls(&format!("{file}{line}"))
+}
+
+/// Says how many items are left out.
+fn write_more(out: &mut String, indent: &str, all: usize, shown: usize, what: &str) {
+    if let Some(more) = all.checked_sub(shown).filter(|more| *more > 0) {
+        let _ = writeln!(out, "{indent}… and {} (-v shows all)", format_count(more, &format!("more {what}")));
+    }
+}
+
+/// The first names of a list, with the number of the others.
+fn join_first(names: &[String], most: usize) -> String {
+    let shown = if names.len() <= most.saturating_add(1) { names.len() } else { most };
+    let more = names.len() - shown;
+    let more = if more > 0 { format!(" … (+{more})") } else { String::new() };
+    format!("{}{more}", names.get(..shown).unwrap_or_default().join(", "))
+}
+
 /// The diff as text; one sentence if nothing differs.
 pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> String {
     let (sets, edits) = (ClusterSetNames::new(&diff.inventory), EditGroups::new(&diff.changes.causes));
@@ -62,6 +84,7 @@ pub fn format_diff(diff: &Diff<'_>, detail: DiffDetail, style: TextStyle) -> Str
     report.write_clusters(&mut out);
     report.write_pruned(&mut out);
     report.deletion_guard(&mut out);
+    report.write_sources(&mut out);
     report.write_moves(&mut out);
     report.write_entries(&mut out);
     report.write_edits(&mut out);
@@ -100,47 +123,128 @@ impl Report<'_> {
         }
     }
 
-    /// The edits of the repo that cause the changes, with the changed fields and the lines.
+    /// The sources that differ, with the changed values and what changes because of them.
+    fn write_sources(&self, out: &mut String) {
+        let sources = list_sources(self.diff.changes, &self.edits);
+        if sources.is_empty() {
+            return;
+        }
+        self.write_heading(out, "Changed sources");
+        for source in sources.iter().take(self.max_edits()) {
+            let paths: Vec<String> = source.paths.iter().map(|path| escape_controls(path)).collect();
+            let objects = match source.objects.as_slice() {
+                [] => String::new(),
+                objects => format!(": {}", self.format_objects(objects)),
+            };
+            let _ = writeln!(out, "  {}{objects}", join_first(&paths, self.max_names()));
+            for at in source.groups.iter().take(self.max_edits()) {
+                if let Some(group) = self.edits.groups.get(*at) {
+                    self.write_source_edit(out, *at, group);
+                }
+            }
+            write_more(out, "    ", source.groups.len(), self.max_edits(), "edit");
+        }
+        write_more(out, "  ", sources.len(), self.max_edits(), "source");
+    }
+
+    /// An edit of a source. If it is about one value, that is in the same line.
+    fn write_source_edit(&self, out: &mut String, at: usize, group: &EditGroup<'_>) {
+        let Some(cause) = group.first_cause() else { return };
+        let names = match group.edited_objects().as_slice() {
+            [] => String::new(),
+            many => format!(" {}", self.format_objects(many)),
+        };
+        let more = match group.more_files() {
+            0 => String::new(),
+            more => format!(" and {}", format_count(more, "more file")),
+        };
+        let fields = group.edited_fields();
+        let what = match (fields.as_slice(), cause.kind) {
+            ([one], _) => format!(" {}", self.format_field(one)),
+            ([], ObjectChangeKind::Added) => " added".to_owned(),
+            ([], ObjectChangeKind::Changed) => " changed".to_owned(),
+            ([], ObjectChangeKind::Removed) => " removed".to_owned(),
+            _ => String::new(),
+        };
+        let clusters = match cause.clusters.as_slice() {
+            [] => String::new(),
+            clusters => format!(" (for {})", self.format_names(&clusters.iter().collect::<Vec<_>>())),
+        };
+        let (sign, color) = change_sign(cause.kind);
+        let _ = writeln!(
+            out,
+            "    {} {}{}{names}{more}{what}{clusters}: {}",
+            self.style.paint_text(color, &sign.to_string()),
+            self.edit_number(at),
+            format_place(&cause.file, cause.line),
+            group.format_effect()
+        );
+        if fields.len() > 1 {
+            for field in fields.iter().take(self.max_fields()) {
+                let place = format_place(&cause.file, field.line);
+                let _ = writeln!(out, "        {place} {}", self.format_field(field));
+            }
+            write_more(out, "        ", fields.len(), self.max_fields(), "value");
+        }
+    }
+
+    /// The number of a group of edits, to which changes refer; empty where there is only one.
+    fn edit_number(&self, at: usize) -> String {
+        if self.edits.groups.len() > 1 { format!("{}. ", at + 1) } else { String::new() }
+    }
+
+    fn max_edits(&self) -> usize {
+        if self.style.full { usize::MAX } else { MAX_EDITS }
+    }
+
+    fn max_fields(&self) -> usize {
+        if self.style.full { usize::MAX } else { MAX_NAMES }
+    }
+
+    /// A field that an edit changes, with its values.
+    fn format_field(&self, field: &EditedField<'_>) -> String {
+        let path = escape_controls(&field.path);
+        match &field.values {
+            Some((from, to)) => format!(
+                "{path}: {} → {}",
+                self.style.paint_text(AnsiColor::Red, from),
+                self.style.paint_text(AnsiColor::Green, to)
+            ),
+            None => format!("{path}, each its own value"),
+        }
+    }
+
+    /// The other edits of the repo that cause the changes, with the changed fields and the lines.
     fn write_edits(&self, out: &mut String) {
-        if self.edits.groups.is_empty() {
+        let groups = self.edits.groups.iter().enumerate();
+        let groups = groups
+            .filter(|(_, group)| group.first_cause().is_some_and(|cause| cause.role != CauseRole::Source));
+        let groups: Vec<(usize, &EditGroup<'_>)> = groups.collect();
+        if groups.is_empty() {
             return;
         }
         self.write_heading(out, "Caused by");
-        let most = if self.style.full { usize::MAX } else { MAX_EDITS };
-        for (at, group) in self.edits.groups.iter().enumerate().take(most) {
+        for (at, group) in groups.iter().take(self.max_edits()) {
             let Some(cause) = group.first_cause() else { continue };
-            let number = if self.edits.groups.len() > 1 { format!("{}. ", at + 1) } else { String::new() };
             let names = match group.edited_objects().as_slice() {
                 [] => String::new(),
                 many => format!(" {}", self.format_objects(many)),
             };
             let (sign, color) = change_sign(cause.kind);
             let sign = self.style.paint_text(color, &sign.to_string());
-            let place = escape_controls(&format!("{}:{}", cause.file, cause.line));
+            let (number, place) = (self.edit_number(*at), format_place(&cause.file, cause.line));
             let _ = writeln!(out, "  {sign} {number}{place}{names}: {}", group.format_effect());
             // What templates change stands below the manifests, unless it moves something.
             let is_shown = cause.role != CauseRole::Template || group.moves > 0 || self.style.full;
             let fields = if is_shown { group.edited_fields() } else { Vec::new() };
-            let most = if self.style.full { usize::MAX } else { MAX_NAMES };
-            for field in fields.iter().take(most) {
-                match &field.values {
-                    Some((from, to)) => {
-                        let from = self.style.paint_text(AnsiColor::Red, from);
-                        let to = self.style.paint_text(AnsiColor::Green, to);
-                        let _ = writeln!(out, "      {}: {from} → {to}", escape_controls(field.path));
-                    }
-                    None => {
-                        let _ = writeln!(out, "      {}, each its own value", escape_controls(field.path));
-                    }
-                }
+            for field in fields.iter().take(self.max_fields()) {
+                let _ = writeln!(out, "      {}", self.format_field(field));
             }
-            if let Some(more) = fields.len().checked_sub(most).filter(|more| *more > 0) {
+            if let Some(more) = fields.len().checked_sub(self.max_fields()).filter(|more| *more > 0) {
                 let _ = writeln!(out, "      … and {more} more");
             }
         }
-        if let Some(more) = self.edits.groups.len().checked_sub(most).filter(|more| *more > 0) {
-            let _ = writeln!(out, "  … and {} (-v shows all)", format_count(more, "more edit"));
-        }
+        write_more(out, "  ", groups.len(), self.max_edits(), "edit");
     }
 
     /// Whether what is added fits in the clusters that get it.

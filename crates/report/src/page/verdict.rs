@@ -273,12 +273,17 @@ fn format_edit(group: &EditGroup<'_>) -> Option<String> {
         ObjectChangeKind::Changed => "~",
         ObjectChangeKind::Removed => "−",
     };
-    let name = cause
-        .object
-        .as_ref()
-        .map_or("the configuration".to_owned(), |object| escape_html(&object.to_string()));
+    let name = match (&cause.object, cause.sources.as_slice()) {
+        (Some(object), _) => escape_html(&object.to_string()),
+        (None, []) => "the configuration".to_owned(),
+        (None, [source]) => escape_html(source),
+        (None, [source, more @ ..]) => {
+            format!("{} and {}", escape_html(source), format_count(more.len(), "more source"))
+        }
+    };
     let more = match group.causes.len() {
         1 => String::new(),
+        _ if group.more_files() > 0 => format!(", {}", format_count(group.causes.len(), "file")),
         number => format!(
             " and {} more {}s",
             number - 1,
@@ -300,7 +305,7 @@ fn format_edit(group: &EditGroup<'_>) -> Option<String> {
             .map_or(" <span class=\"muted\">various values</span>".to_owned(), |(from, to)| {
                 format!(" <del>{}</del> → <ins>{}</ins>", escape_html(from), escape_html(to))
             });
-        let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape_html(field.path));
+        let _ = write!(text, "<div class=\"field\"><code>{}</code>{values}</div>", escape_html(&field.path));
     }
     if fields.len() > MAX_FIELDS {
         let _ =
@@ -311,6 +316,7 @@ fn format_edit(group: &EditGroup<'_>) -> Option<String> {
 
 fn role_name(role: CauseRole) -> &'static str {
     match role {
+        CauseRole::Source => "source",
         CauseRole::Policy => "policy",
         CauseRole::Override => "override",
         CauseRole::Cluster => "cluster",
