@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 11] = [
     &["builder", "dialect", "lua", "source"],
     &["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm", "sync-api"],
     &["engine", "control-planes"],
-    &["publish", "live", "report"],
+    &["http-server", "publish", "live", "report"],
     &["session"],
     &["migrate", "sync"],
     &["test-apiserver"],

@@ -6,38 +6,28 @@
 //! Facts: Flux's notification controller (Receiver: `X-Signature`, paths), GitHub's `X-Hub-Signature-256`, GitLab's
 //! `X-Gitlab-Token` and its signing tokens, which follow the Standard Webhooks specification (`webhook-signature`).
 
-use std::collections::HashMap;
-use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
+use federate_http_server::{HandleRequest, accept_connections, build_response, is_same_text, read_body};
 use federate_sync_api::NamespacedName;
 use hmac::{Hmac, KeyInit, Mac};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::service::service_fn;
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 
 use crate::events::LoopEvent;
 use crate::telemetry::Telemetry;
 
 /// How large the body of a webhook may be.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// How long a client may take for its request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How many connections there may be at a time, and how many of one client.
-const MAX_CONNECTIONS: usize = 64;
-const MAX_CONNECTIONS_PER_CLIENT: usize = 16;
 
 /// The addresses to listen on.
 #[derive(Debug, Default)]
@@ -138,93 +128,6 @@ pub fn start_listeners(
     Ok(())
 }
 
-/// The connections of each client.
-type Clients = Arc<Mutex<HashMap<IpAddr, usize>>>;
-
-/// One of the connections of a client, as long as it exists.
-struct ConnectionPermit {
-    clients: Clients,
-    client: IpAddr,
-}
-
-impl ConnectionPermit {
-    /// A place for one more connection; `None` if the client has enough of them.
-    fn try_acquire(clients: &Clients, client: IpAddr) -> Option<Self> {
-        let mut all = clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = all.entry(client).or_default();
-        if *count >= MAX_CONNECTIONS_PER_CLIENT {
-            return None;
-        }
-        *count += 1;
-        drop(all);
-        Some(Self { clients: clients.clone(), client })
-    }
-}
-
-impl Drop for ConnectionPermit {
-    fn drop(&mut self) {
-        let mut all = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = all.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                all.remove(&self.client);
-            }
-        }
-    }
-}
-
-/// Whether a request to a server on loopback names it. A page in a browser can reach it by a name of its own that leads to this
-/// address, and would read what it answers.
-fn names_loopback(host: Option<&HeaderValue>) -> bool {
-    let Some(host) = host.and_then(|host| host.to_str().ok()) else { return false };
-    let authority: Option<hyper::http::uri::Authority> = host.parse().ok();
-    let Some(authority) = authority else { return false };
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
-}
-
-async fn accept_connections(bound: TcpListener, listener: Arc<Listener>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let clients = Clients::default();
-    let is_loopback = bound.local_addr().is_ok_and(|address| address.ip().is_loopback());
-    loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        let Ok((stream, client)) = bound.accept().await else {
-            // For example, too many files are open: try again a moment later.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let Some(client) = ConnectionPermit::try_acquire(&clients, client.ip()) else { continue };
-        let listener = listener.clone();
-        tokio::spawn(async move {
-            let service = service_fn(|request: Request<Incoming>| {
-                let listener = listener.clone();
-                async move {
-                    if is_loopback && !names_loopback(request.headers().get(HOST)) {
-                        let text = "this server is named localhost\n";
-                        return Ok::<_, Infallible>(build_response(StatusCode::MISDIRECTED_REQUEST, text));
-                    }
-                    Ok(listener.handle_request(request).await)
-                }
-            });
-            let server = hyper::server::conn::http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(REQUEST_TIMEOUT)
-                .keep_alive(false)
-                .serve_connection(TokioIo::new(stream), service);
-            // A client that is too slow is disconnected.
-            let _ = tokio::time::timeout(2 * REQUEST_TIMEOUT, server).await;
-            drop((place, client));
-        });
-    }
-}
-
-fn build_response(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(text.into()));
-    *response.status_mut() = status;
-    response
-}
-
 /// A page, which runs and loads nothing.
 fn build_page(text: String, content_type: &'static str) -> Response<Full<Bytes>> {
     let mut response = build_response(StatusCode::OK, text);
@@ -235,7 +138,7 @@ fn build_page(text: String, content_type: &'static str) -> Response<Full<Bytes>>
     response
 }
 
-impl Listener {
+impl HandleRequest for Listener {
     async fn handle_request(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if let Service::Webhooks(token) = &self.service {
             return self.handle_webhook(token, request).await;
@@ -259,17 +162,18 @@ impl Listener {
             _ => build_response(StatusCode::NOT_FOUND, "not found\n"),
         }
     }
+}
 
+impl Listener {
     async fn handle_webhook(&self, token: &str, request: Request<Incoming>) -> Response<Full<Bytes>> {
         if request.method() != Method::POST {
             return build_response(StatusCode::METHOD_NOT_ALLOWED, "POST is expected\n");
         }
         let (head, body) = request.into_parts();
-        let body = tokio::time::timeout(REQUEST_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
-        let Ok(Ok(body)) = body else {
+        let Some(body) = read_body(body, MAX_BODY_BYTES).await else {
             return build_response(StatusCode::PAYLOAD_TOO_LARGE, "too large, or too slow\n");
         };
-        let webhook = Webhook { path: head.uri.path(), headers: &head.headers, body: &body.to_bytes() };
+        let webhook = Webhook { path: head.uri.path(), headers: &head.headers, body: &body };
         if !webhook.is_genuine(token) {
             return build_response(StatusCode::UNAUTHORIZED, "no good signature\n");
         }
@@ -329,10 +233,7 @@ impl Webhook<'_> {
             return digests
                 .any(|digest| compute_hmac(key, &text).is_some_and(|mac| mac.verify_slice(&digest).is_ok()));
         }
-        self.find_header("x-gitlab-token").is_some_and(|sent| {
-            let sent = compute_hmac(key, sent.as_bytes()).map(|mac| mac.finalize().into_bytes());
-            compute_hmac(key, key).zip(sent).is_some_and(|(mac, sent)| mac.verify_slice(&sent).is_ok())
-        })
+        self.find_header("x-gitlab-token").is_some_and(|sent| is_same_text(sent, token))
     }
 
     fn find_header(&self, name: &str) -> Option<&str> {
@@ -375,38 +276,6 @@ mod tests {
 
     /// The example in GitHub's documentation.
     const SIGNATURE: &str = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-
-    #[test]
-    fn a_server_on_loopback_has_no_other_name() {
-        let named = |host: &str| names_loopback(Some(&host.parse().unwrap()));
-        assert!(
-            named("localhost:9441") && named("127.0.0.1:9441") && named("[::1]:9441") && named("LOCALHOST")
-        );
-        for host in
-            ["evil.example.com:9441", "localhost.evil.example.com", "127.0.0.1.nip.io", "", "10.0.0.1"]
-        {
-            assert!(!named(host), "{host}");
-        }
-        assert!(!names_loopback(None));
-    }
-
-    #[test]
-    fn a_client_does_not_take_the_places_of_others() {
-        let clients = Clients::default();
-        let (one, other) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        let mut all: Vec<_> = (0..MAX_CONNECTIONS_PER_CLIENT)
-            .filter_map(|_| ConnectionPermit::try_acquire(&clients, one))
-            .collect();
-        assert!(all.len() == MAX_CONNECTIONS_PER_CLIENT && MAX_CONNECTIONS > MAX_CONNECTIONS_PER_CLIENT);
-        assert!(
-            ConnectionPermit::try_acquire(&clients, one).is_none()
-                && ConnectionPermit::try_acquire(&clients, other).is_some()
-        );
-        all.pop();
-        assert!(ConnectionPermit::try_acquire(&clients, one).is_some());
-        drop(all);
-        assert!(clients.lock().unwrap().is_empty());
-    }
 
     #[test]
     fn only_senders_that_know_the_token_are_genuine() {
