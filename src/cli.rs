@@ -44,12 +44,14 @@ mod progress;
 mod release;
 mod render;
 mod revision;
+mod scenario;
 mod selection;
 #[cfg_attr(not(feature = "live"), path = "cli/no_servers.rs")]
 mod servers;
 mod settings;
 mod snapshot;
 mod snapshot_args;
+mod watch;
 mod whatif;
 mod wrapping;
 
@@ -145,7 +147,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Drift(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Snapshot(command) => command.run(),
-        Command::Servers(command) => servers::run_command(&command),
+        Command::Servers(command) => servers::run_command(command),
         Command::Completions(command) => command.run(&mut Cli::command()),
         Command::Man(command) => command.run(Cli::command()),
     };

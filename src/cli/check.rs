@@ -134,7 +134,8 @@ fn parse_kubernetes_version(text: &str) -> Result<u32, String> {
     })
 }
 
-fn findings_document(repo: &Repo, found: &[Finding]) -> Value {
+/// The findings as a document.
+pub(super) fn findings_document(repo: &Repo, found: &[Finding]) -> Value {
     json!({
         "apiVersion": federate_dialect::plan::API_VERSION,
         "kind": "Findings",

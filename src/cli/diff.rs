@@ -9,17 +9,19 @@ use super::release::{self, DialectRelease};
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, completers, page, print_notice, print_text, print_unchanged, print_value};
 use federate_dialect::Plan;
-use federate_engine::change::{DigestKey, MIN_KEY_BYTES};
+use federate_engine::change::{DigestKey, MIN_KEY_BYTES, RenderingChanges};
+use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
 use federate_repo::{EmptySource, Source};
 use federate_report::diff::{Diff as Report, markdown, text};
 use federate_report::findings;
+use federate_report::page::PageHost;
 use federate_session::{RevisionComparison, Session};
 use federate_source::git::GitLocation;
 
 mod range;
 
-use range::{EarlierSide, RevisionRange};
+pub(super) use range::{EarlierSide, RevisionRange, default_base};
 
 /// Show what a change of the repo changes in the clusters
 ///
@@ -129,27 +131,8 @@ impl DiffCommand {
     pub(super) fn run(mut self) -> Result<Exit, CommandError> {
         self.read_positionals()?;
         let range = self.parse_range()?;
-        let later = match &range.to {
-            Some(rev) => self.args.open_at(rev)?,
-            None => self.args.open_repo()?,
-        };
-        let base = range.resolve_earlier(&self.args)?;
-        let opened = base.as_ref().map(|base| self.args.open_before(&base.rev)).transpose()?;
-        if let (Some(base), Some(None), false) = (&base, &opened, self.args.quiet) {
-            print_notice(&missing_folder(&self.args, &base.name));
-        }
-        let earlier: &dyn Source = match &opened {
-            Some(Some(opened)) => opened.source(),
-            Some(None) => &EmptySource,
-            None => later.source(),
-        };
-        let memory = self.args.read_memory(None)?;
-        let [earlier, later] = self.args.selection().of_sides(&self.args.repo, [earlier, later.source()])?;
-        let from = self.args.session_by(earlier, memory, &self.from_version)?;
-        // Two releases that decide from scratch have no memory.
-        let forgets = self.args.fresh && base.is_none();
-        let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
-        let to = self.args.session_by(later, memory, &self.to_version)?;
+        let ComparedSides { from, to, base } =
+            ComparedSides::open(&self.args, &range, [&self.from_version, &self.to_version])?;
         self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
         let names = self.side_names(&range, base.as_ref());
         self.args.say_cluster_notices(&to)?;
@@ -168,13 +151,9 @@ impl DiffCommand {
         let shows = filter.as_ref().map(|filter| |id: &ObjectRef| filter.shows_object(id));
         let shows = shows.as_ref().map(|shows| shows as &dyn Fn(&ObjectRef) -> bool);
         let changes = comparison.changes_of(&digest_key()?, &self.args.clusters, shows);
-        let mut report = Report::new(&names.0, &names.1, &changes)
-            .with_clusters(comparison.merge_inventories(), comparison.compute_capacity());
-        if filter.is_none() && self.args.clusters.is_empty() {
-            report.deletion_guard = comparison.excessive_deletions(self.deletions.prune_limit());
-        }
-        report.findings = comparison.new_findings();
-        report.resolved = comparison.resolved_findings();
+        let narrowed = filter.is_some() || !self.args.clusters.is_empty();
+        let limit = (!narrowed).then(|| self.deletions.prune_limit());
+        let mut report = build_report(&comparison, [&names.0, &names.1], &changes, limit);
         if self.args.quiet {
             report.findings.retain(|row| row.severity == Severity::Error);
             report.resolved.retain(|row| row.severity == Severity::Error);
@@ -201,7 +180,7 @@ impl DiffCommand {
                     }
                     plan
                 });
-                print_unchanged(&page::write_diff(&report, &comparison, &plans)?)?;
+                print_unchanged(&page::write_diff(&report, &comparison, &plans, PageHost::File)?)?;
             }
         }
         Ok(match (federate_engine::any_error(&found), changes.is_empty()) {
@@ -247,9 +226,7 @@ impl DiffCommand {
     fn parse_range(&self) -> Result<RevisionRange, CommandError> {
         let releases = !self.from_version.is_empty() || !self.to_version.is_empty();
         match &self.from {
-            None if !releases => {
-                RevisionRange::parse(Some(&range::default_base(&self.args)?), self.to.as_deref())
-            }
+            None if !releases => RevisionRange::parse(Some(&default_base(&self.args)?), self.to.as_deref()),
             from => RevisionRange::parse(from.as_deref(), self.to.as_deref()),
         }
     }
@@ -292,6 +269,61 @@ impl DiffCommand {
         }
         command
     }
+}
+
+/// Both sides of a comparison, opened.
+pub(super) struct ComparedSides {
+    pub(super) from: Session,
+    pub(super) to: Session,
+    /// The earlier revision; `None` if releases are compared over the later side alone.
+    pub(super) base: Option<EarlierSide>,
+}
+
+impl ComparedSides {
+    /// Opens both sides, by the rules of these releases. The later one starts from the placements of the earlier one.
+    pub(super) fn open(
+        args: &RepoArgs,
+        range: &RevisionRange,
+        releases: [&[DialectRelease]; 2],
+    ) -> Result<Self, CommandError> {
+        let later = match &range.to {
+            Some(rev) => args.open_at(rev)?,
+            None => args.open_repo()?,
+        };
+        let base = range.resolve_earlier(args)?;
+        let opened = base.as_ref().map(|base| args.open_before(&base.rev)).transpose()?;
+        if let (Some(base), Some(None), false) = (&base, &opened, args.quiet) {
+            print_notice(&missing_folder(args, &base.name));
+        }
+        let earlier: &dyn Source = match &opened {
+            Some(Some(opened)) => opened.source(),
+            Some(None) => &EmptySource,
+            None => later.source(),
+        };
+        let memory = args.read_memory(None)?;
+        let [earlier, later] = args.selection().of_sides(&args.repo, [earlier, later.source()])?;
+        let from = args.session_by(earlier, memory, releases[0])?;
+        // Two releases that decide from scratch have no memory.
+        let forgets = args.fresh && base.is_none();
+        let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
+        let to = args.session_by(later, memory, releases[1])?;
+        Ok(Self { from, to, base })
+    }
+}
+
+/// The report of a comparison, with the deletions beyond a limit if there is one.
+pub(super) fn build_report<'a>(
+    comparison: &RevisionComparison<'_>,
+    names: [&'a str; 2],
+    changes: &'a RenderingChanges,
+    limit: Option<PruneLimit>,
+) -> Report<'a> {
+    let mut report = Report::new(names[0], names[1], changes)
+        .with_clusters(comparison.merge_inventories(), comparison.compute_capacity());
+    report.deletion_guard = limit.and_then(|limit| comparison.excessive_deletions(limit));
+    report.findings = comparison.new_findings();
+    report.resolved = comparison.resolved_findings();
+    report
 }
 
 /// Says which repository does not have the folder, which may be one that was found above it.

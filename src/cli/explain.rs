@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::ArgValueCompleter;
+use serde::Serialize;
 
 use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
 use super::{CommandError, Exit, completers, plan, print_text, print_value};
 use federate_dialect::Plan;
 use federate_engine::TOO_MUCH_WORK;
-use federate_kubernetes::ObjectRef;
 use federate_kubernetes::schema::find_nearest;
-use federate_report::clusters;
-use federate_report::explanation::{self, ExplainedPolicy};
+use federate_kubernetes::{Finding, ObjectRef};
+use federate_report::clusters::{self, ExplainedCluster};
+use federate_report::explanation::{self, ExplainedObject, ExplainedPolicy, UnplacedExplanation};
 use federate_report::table::TextStyle;
 use federate_session::{NamedObject, Session};
 
@@ -58,56 +59,53 @@ Examples:
 impl ExplainCommand {
     pub(super) fn run(mut self) -> Result<Exit, CommandError> {
         self.read_positionals()?;
-        let Some((kind, name)) = self.object.split_once('/') else {
-            return Err(CommandError::Failed(format!(
-                "`{}` is not KIND/NAME, such as deployment/web",
-                self.object
-            )));
-        };
         let session = self.args.last_session()?;
         self.args.say_cluster_notices(&session)?;
-        let found = session.find_object(kind, name, self.namespace.as_deref());
-        if found.is_err() && session.names_clusters(kind) {
-            return self.explain_cluster(&session, name);
-        }
-        match found.map_err(|error| CommandError::Failed(error.to_string()))? {
-            NamedObject::Object(id) => self.explain_object(&session, &id),
-            NamedObject::Policy(id) => {
-                let policy = session.explain_policy(&id);
-                let policy = policy.map_err(|exceeded| CommandError::Failed(exceeded.to_string()))?;
-                let Some(policy) = policy else { return Ok(Exit::Error) };
-                if session.stays_on_control_plane(&id) && self.output == OutputFormat::Table {
-                    let why = "stays on its control plane: federate neither places it nor decides by it";
-                    return print_text(&format!("{id} ({}) {why}\n", policy.origin)).map(|()| Exit::Clean);
-                }
-                match policy.placed.as_slice() {
-                    [only] => self.explain_object(&session, only),
-                    _ => self.explain_policy(&session, &policy),
-                }
-            }
-        }
+        let (subject, found) = explain_subject(&session, &self.object, self.namespace.as_deref())?;
+        self.print_subject(&session, subject, &found)?;
+        Ok(exit_for_findings(&found))
     }
 
-    fn explain_cluster(&self, session: &Session, name: &str) -> Result<Exit, CommandError> {
-        let explained = session.explain_cluster(name);
-        let explained = explained.map_err(|exceeded| CommandError::Failed(exceeded.to_string()))?;
-        let Some(explained) = explained else {
-            let names: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
-            let near = find_nearest(name, &names)
-                .map(|near| format!("; did you mean `{near}`?"))
-                .unwrap_or_default();
-            let names = federate_kubernetes::finding::join_names(&names, 10);
-            return Err(CommandError::Failed(format!(
-                "no cluster `{name}` in the inventory (there are: {names}){near}"
-            )));
-        };
-        if self.output != OutputFormat::Table {
-            return print_value(&explained, self.output).map(|()| Exit::Clean);
-        }
+    /// Prints an explanation, with the findings about its subject.
+    fn print_subject(
+        &self,
+        session: &Session,
+        mut subject: ExplainedSubject,
+        found: &[Finding],
+    ) -> Result<(), CommandError> {
         let style = self.args.text_style();
-        let plan = Plan { placements: explained.placements.clone(), ..Plan::default() };
-        let table = plan::format_plan_table(session, &plan, false, TextStyle { quiet: true, ..style });
-        print_text(&clusters::explained_cluster(&explained, &table, style)).map(|()| Exit::Clean)
+        if let ExplainedSubject::Object(explained) = &mut subject {
+            explained.explanation.clusters.retain(|row| self.args.selects_cluster(&row.cluster));
+        }
+        if self.output != OutputFormat::Table {
+            return print_value(&subject, self.output);
+        }
+        match &subject {
+            ExplainedSubject::Object(explained) => {
+                print_text(&explanation::format_explanation(explained, style))
+            }
+            ExplainedSubject::Unplaced(unplaced) => print_text(&explanation::format_unplaced(unplaced)),
+            ExplainedSubject::Policy(policy) if session.stays_on_control_plane(&policy.policy) => {
+                let why = "stays on its control plane: federate neither places it nor decides by it";
+                print_text(&format!("{} ({}) {why}\n", policy.policy, policy.origin))
+            }
+            ExplainedSubject::Policy(policy) => {
+                let mut plan = session.plan_with_replicas();
+                plan.placements.retain(|row| row.policy.as_ref() == Some(&policy.policy));
+                plan.unmatched.clear();
+                let style = TextStyle { quiet: true, ..style };
+                let table = plan::format_plan_table(session, &self.args.narrow_plan(&plan), false, style);
+                print_text(&explanation::format_policy(policy, &table))?;
+                self.args.report_in_full(session, found);
+                Ok(())
+            }
+            ExplainedSubject::Cluster(explained) => {
+                let plan = Plan { placements: explained.placements.clone(), ..Plan::default() };
+                let table =
+                    plan::format_plan_table(session, &plan, false, TextStyle { quiet: true, ..style });
+                print_text(&clusters::explained_cluster(explained, &table, style))
+            }
+        }
     }
 
     /// Takes `KIND NAME [REPO]` for `KIND/NAME [REPO]`, as in kubectl.
@@ -128,53 +126,82 @@ impl ExplainCommand {
         }
         Ok(())
     }
+}
 
-    fn explain_object(&self, session: &Session, id: &ObjectRef) -> Result<Exit, CommandError> {
-        let mut found = session.plan_findings_with_overrides();
-        let explained =
-            session.explain_object(id).map_err(|exceeded| CommandError::Failed(exceeded.to_string()))?;
-        // An override that fails may be the object of the finding.
-        let manifests = explained.iter().flat_map(|explained| &explained.manifests);
-        let failures: Vec<&String> = manifests.filter_map(|changed| changed.failed.as_ref()).collect();
-        if let Some(exceeded) = found.iter().find(|finding| finding.code == TOO_MUCH_WORK) {
-            let help = exceeded.help.as_deref().unwrap_or_default();
-            return Err(CommandError::Failed(format!("{}: {help}", exceeded.message)));
-        }
-        found.retain(|finding| finding.object.as_ref() == Some(id) || failures.contains(&&finding.message));
-        let Some(mut explained) = explained else {
-            let unplaced = session.explain_unplaced(id, &found);
-            match self.output {
-                OutputFormat::Table => print_text(&explanation::format_unplaced(&unplaced))?,
-                format => print_value(&unplaced, format)?,
-            }
-            return Ok(exit_for_findings(&found));
-        };
-        explained.explanation.clusters.retain(|row| self.args.selects_cluster(&row.cluster));
-        match self.output {
-            OutputFormat::Table => {
-                print_text(&explanation::format_explanation(&explained, self.args.text_style()))?;
-            }
-            format => print_value(&explained, format)?,
-        }
-        Ok(exit_for_findings(&found))
-    }
+/// What was explained: the document of `-o json`.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ExplainedSubject {
+    Object(Box<ExplainedObject>),
+    Unplaced(UnplacedExplanation),
+    Policy(ExplainedPolicy),
+    Cluster(Box<ExplainedCluster>),
+}
 
-    fn explain_policy(&self, session: &Session, policy: &ExplainedPolicy) -> Result<Exit, CommandError> {
-        let mut found = session.check_repo();
-        found.retain(|finding| finding.object.as_ref() == Some(&policy.policy));
-        if self.output == OutputFormat::Table {
-            let mut plan = session.plan_with_replicas();
-            plan.placements.retain(|row| row.policy.as_ref() == Some(&policy.policy));
-            plan.unmatched.clear();
-            let style = TextStyle { quiet: true, ..self.args.text_style() };
-            print_text(&explanation::format_policy(
-                policy,
-                &plan::format_plan_table(session, &self.args.narrow_plan(&plan), false, style),
-            ))?;
-            self.args.report_in_full(session, &found);
-        } else {
-            print_value(policy, self.output)?;
-        }
-        Ok(exit_for_findings(&found))
+/// Explains an object, a policy or a cluster, named as KIND/NAME or KIND/NAMESPACE/NAME, with the findings about it.
+pub(super) fn explain_subject(
+    session: &Session,
+    object: &str,
+    namespace: Option<&str>,
+) -> Result<(ExplainedSubject, Vec<Finding>), CommandError> {
+    let Some((kind, name)) = object.split_once('/') else {
+        return Err(CommandError::Failed(format!("`{object}` is not KIND/NAME, such as deployment/web")));
+    };
+    let found = session.find_object(kind, name, namespace);
+    if found.is_err() && session.names_clusters(kind) {
+        return Ok((ExplainedSubject::Cluster(Box::new(explain_cluster(session, name)?)), Vec::new()));
     }
+    match found.map_err(|error| CommandError::Failed(error.to_string()))? {
+        NamedObject::Object(id) => explain_object(session, &id),
+        NamedObject::Policy(id) => {
+            let policy = session.explain_policy(&id).map_err(to_command_error)?;
+            let Some(policy) = policy else {
+                return Err(CommandError::Failed(format!(
+                    "{id} has an error, which `federate check` reports"
+                )));
+            };
+            if let [only] = policy.placed.as_slice() {
+                return explain_object(session, only);
+            }
+            let mut found = session.check_repo();
+            found.retain(|finding| finding.object.as_ref() == Some(&policy.policy));
+            Ok((ExplainedSubject::Policy(policy), found))
+        }
+    }
+}
+
+fn explain_cluster(session: &Session, name: &str) -> Result<ExplainedCluster, CommandError> {
+    let explained = session.explain_cluster(name).map_err(to_command_error)?;
+    explained.ok_or_else(|| {
+        let names: Vec<&str> = session.clusters().iter().map(|cluster| cluster.name.as_ref()).collect();
+        let near =
+            find_nearest(name, &names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let names = federate_kubernetes::finding::join_names(&names, 10);
+        CommandError::Failed(format!("no cluster `{name}` in the inventory (there are: {names}){near}"))
+    })
+}
+
+fn explain_object(
+    session: &Session,
+    id: &ObjectRef,
+) -> Result<(ExplainedSubject, Vec<Finding>), CommandError> {
+    let mut found = session.plan_findings_with_overrides();
+    let explained = session.explain_object(id).map_err(to_command_error)?;
+    // An override that fails may be the object of the finding.
+    let manifests = explained.iter().flat_map(|explained| &explained.manifests);
+    let failures: Vec<&String> = manifests.filter_map(|changed| changed.failed.as_ref()).collect();
+    if let Some(exceeded) = found.iter().find(|finding| finding.code == TOO_MUCH_WORK) {
+        let help = exceeded.help.as_deref().unwrap_or_default();
+        return Err(CommandError::Failed(format!("{}: {help}", exceeded.message)));
+    }
+    found.retain(|finding| finding.object.as_ref() == Some(id) || failures.contains(&&finding.message));
+    let subject = match explained {
+        Some(explained) => ExplainedSubject::Object(Box::new(explained)),
+        None => ExplainedSubject::Unplaced(session.explain_unplaced(id, &found)),
+    };
+    Ok((subject, found))
+}
+
+fn to_command_error(exceeded: impl std::fmt::Display) -> CommandError {
+    CommandError::Failed(exceeded.to_string())
 }

@@ -28,9 +28,8 @@ pub(super) enum RunRecorder {}
 /// A recorded run: there is none.
 pub(super) enum RunRecording {}
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the commands of the other half are not trivial")]
-pub(super) fn run_command(command: &ServerCommand) -> Result<Exit, CommandError> {
-    match *command {}
+pub(super) fn run_command(command: ServerCommand) -> Result<Exit, CommandError> {
+    match command {}
 }
 
 /// The error of what connects to clusters. `instead` says what to do, as the end of the sentence.

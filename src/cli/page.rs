@@ -1,4 +1,4 @@
-//! `-o html`: results as a page.
+//! `-o html`: results as a page, in a file or from `federate serve`.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,16 @@ use federate_engine::change::{DigestKey, RenderingChanges};
 use federate_kubernetes::ObjectRef;
 use federate_report::diff::Diff;
 use federate_report::findings::FindingRow;
-use federate_report::page::{PageDocument, PageSide, write_page};
-use federate_session::{RenderedState, RevisionComparison, Session};
+use federate_report::page::{PageDocument, PageHost, PageSide, write_page};
+use federate_report::whatif::{ScenarioEffect, WhatIf};
+use federate_session::{RenderedState, RevisionComparison, ScenarioOutcome, Session};
 
 /// The page of a comparison; `plans` are those of both sides, with what is shown.
 pub(super) fn write_diff(
     report: &Diff<'_>,
     comparison: &RevisionComparison<'_>,
     plans: &[Plan; 2],
+    host: PageHost,
 ) -> Result<String, CommandError> {
     let unmet = [comparison.from, comparison.to].map(Session::unmet_replicas);
     let [before, after] = plans;
@@ -23,18 +25,33 @@ pub(super) fn write_diff(
     let after = PageSide { plan: after, wanted: &unmet[1] };
     let mut page = PageDocument::from_diff(report, before, after);
     explain_objects(&mut page, comparison.to);
-    write_page(&page).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
+    print_page(&page, host)
 }
 
-/// The page of a scenario: what its placements become. `words` are its events.
+/// The effect of a scenario as a document. `words` are its events.
+pub(super) fn describe_effect<'o>(words: &'o [String], outcome: &'o ScenarioOutcome) -> WhatIf<'o> {
+    WhatIf::new(
+        words,
+        ScenarioEffect {
+            timeline: &outcome.stages,
+            capacity: &outcome.tightest,
+            changes: &outcome.changes,
+            losses: &outcome.losses,
+            unmoved: outcome.unmoved.as_ref(),
+        },
+    )
+}
+
+/// The page of a scenario: what its placements become. `before` is the plan with replicas, `words` are its events.
 pub(super) fn write_scenario(
     session: &Session,
     before: &Plan,
-    changes: &RenderingChanges,
+    outcome: &ScenarioOutcome,
     words: &[String],
+    host: PageHost,
 ) -> Result<String, CommandError> {
     let mut after = before.clone();
-    for change in &changes.placements {
+    for change in &outcome.changes.placements {
         let known = after.placements.binary_search_by(|row| row.object.cmp(&change.object));
         let at = known.unwrap_or_else(|at| {
             after.placements.insert(at, Placement::new(&change.dialect, change.object.clone(), None));
@@ -47,20 +64,13 @@ pub(super) fn write_scenario(
         }
     }
     let name = words.join(", ");
-    let inventory = session.cluster_rows();
-    let mut report = Diff::new("now", &name, changes);
-    report.inventory = inventory;
-    let sentence = std::mem::take(&mut report.verdict.sentence);
-    report.verdict.sentence = format!("After “{name}”: {}", lower_first(&sentence));
+    let effect = describe_effect(words, outcome);
+    let mut report = Diff::new("now", &name, &outcome.changes);
+    report.inventory = session.cluster_rows();
+    report.verdict.sentence = effect.format_headline(&report.verdict.sentence);
     let none = BTreeMap::new();
-    let [before, after] = [before, &after].map(|plan| PageSide { plan, wanted: &none });
-    let page = PageDocument::from_scenario(&report, before, after);
-    write_page(&page).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
-}
-
-fn lower_first(sentence: &str) -> String {
-    let mut characters = sentence.chars();
-    characters.next().into_iter().flat_map(char::to_lowercase).chain(characters).collect()
+    let sides = [before, &after].map(|plan| PageSide { plan, wanted: &none });
+    print_page(&PageDocument::from_scenario(&report, sides, &effect, &outcome.lost), host)
 }
 
 /// The page of a plan, with what is shown of it.
@@ -69,6 +79,7 @@ pub(super) fn write_plan(
     session: &Session,
     plan: &Plan,
     findings: &[FindingRow],
+    host: PageHost,
 ) -> Result<String, CommandError> {
     let unmet = session.unmet_replicas();
     let state = RenderedState::from_session(session, None);
@@ -77,8 +88,15 @@ pub(super) fn write_plan(
     let side = PageSide { plan, wanted: &unmet };
     let mut page = PageDocument::from_plan(name, &session.cluster_rows(), &changes, side, findings);
     page.capacity = comparison.compute_capacity();
-    explain_objects(&mut page, session);
-    write_page(&page).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
+    // A served page asks for the explanation of an object when it is opened.
+    if host == PageHost::File {
+        explain_objects(&mut page, session);
+    }
+    print_page(&page, host)
+}
+
+fn print_page(page: &PageDocument<'_>, host: PageHost) -> Result<String, CommandError> {
+    write_page(page, host).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
 }
 
 fn explain_objects(page: &mut PageDocument<'_>, session: &Session) {

@@ -12,6 +12,7 @@ use federate_engine::previous;
 use federate_kubernetes::ObjectRef;
 use federate_report::control_plane_objects::control_plane_line;
 use federate_report::decisions::{DecisionShape, write_decisions};
+use federate_report::page::PageHost;
 use federate_report::table::TextStyle;
 use federate_report::{capacity, findings, plan as report};
 use federate_session::Session;
@@ -127,7 +128,7 @@ impl PlanCommand {
         findings.retain(|finding| self.filter.build_filter(&[session]).shows_finding(finding));
         let rows = findings::build_rows(session.repo(), &findings);
         let name = self.args.repo.display().to_string();
-        page::write_plan(&name, session, &self.shown_plan(session), &rows)
+        page::write_plan(&name, session, &self.shown_plan(session), &rows, PageHost::File)
     }
 
     fn format_table(&self, session: &Session) -> String {

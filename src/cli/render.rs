@@ -11,6 +11,7 @@ use super::deletions::{self, DeletionArgs};
 use super::diff::digest_key;
 use super::output::check_output;
 use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
+use super::watch::WatchedFolders;
 use super::{CommandError, Exit, cache_folder, print_notice, print_text, print_value};
 use federate_dialect::Plan;
 use federate_engine::deletions::Deletions;
@@ -20,8 +21,6 @@ use federate_publish::dir::{self, LockedOutputFolder};
 use federate_publish::{OutputFolder, OutputTree, Summary};
 use federate_report::diff::{Diff as Report, text};
 use federate_session::{Destination, RenderedState, Session, UpdateScope};
-
-mod watch;
 
 /// Write the manifests of every cluster to a folder
 ///
@@ -69,17 +68,11 @@ impl RenderCommand {
 
     /// Renders whenever files change. Returns only on an error that editing the repo cannot fix.
     fn keep_rendering(&self) -> Result<Exit, CommandError> {
-        let folders = std::iter::once(self.args.repo.as_path()).chain(self.args.observed_folder());
-        let folders = folders
-            .map(|path| {
-                std::fs::canonicalize(path)
-                    .map_err(|e| CommandError::Failed(format!("cannot watch {}: {e}", path.display())))
-            })
-            .collect::<Result<_, _>>()?;
-        let out = std::path::absolute(&self.out)?;
+        let folders = self.args.watched_folders()?;
+        let out = Some(std::path::absolute(&self.out)?);
         let mut last: Option<RenderedState> = None;
         let mut session = None;
-        watch::WatchedFolders { folders, out }.run_on_changes(|changed| {
+        WatchedFolders { folders, out }.run_on_changes(|changed| {
             match self.render_once(&mut session, changed) {
                 Ok((_, Some(state))) => {
                     let before = last.replace(state);

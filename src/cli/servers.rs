@@ -1,13 +1,15 @@
-//! The commands and the steps of commands that connect to API servers.
+//! The commands and the steps of commands that connect to API servers or are servers.
 //!
 //! A binary without the feature `live` has `no_servers.rs` in the place of this module.
 
 mod access;
+mod explorer;
 mod import;
 mod install;
 mod members;
 mod progress;
 mod repeat;
+mod serve;
 mod snapshot;
 mod sync;
 
@@ -18,16 +20,18 @@ pub(super) use federate_live::EarlyReads;
 pub(super) use federate_session::Surveyed;
 pub(super) use repeat::{RunRecorder, RunRecording};
 
-/// The commands that only connect to API servers.
+/// The commands that only connect to API servers, or are servers.
 #[derive(Debug, Subcommand)]
 pub(super) enum ServerCommand {
+    Serve(Box<serve::ServeCommand>),
     Sync(Box<sync::SyncCommand>),
     Install(install::InstallCommand),
 }
 
-/// Runs a command that connects to API servers.
-pub(super) fn run_command(command: &ServerCommand) -> Result<Exit, CommandError> {
+/// Runs a command that connects to API servers, or is one.
+pub(super) fn run_command(command: ServerCommand) -> Result<Exit, CommandError> {
     match command {
+        ServerCommand::Serve(command) => command.run(),
         ServerCommand::Sync(command) => command.run(),
         ServerCommand::Install(command) => command.run(),
     }

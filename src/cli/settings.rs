@@ -378,6 +378,16 @@ impl RepoArgs {
         self.observed.as_deref()
     }
 
+    /// The folders whose changes change the result.
+    pub(super) fn watched_folders(&self) -> Result<Vec<PathBuf>, CommandError> {
+        let folders = std::iter::once(self.repo.as_path()).chain(self.observed_folder());
+        let folders = folders.map(|path| {
+            fs::canonicalize(path)
+                .map_err(|error| CommandError::Failed(format!("cannot watch {}: {error}", path.display())))
+        });
+        folders.collect()
+    }
+
     /// The objects that run: those of the folder given with `--observed`, or of the snapshot.
     fn read_observed(
         &self,

@@ -7,10 +7,12 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
 use super::progress;
+use super::scenario::ScenarioArgs;
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, page, print_text, print_unchanged, print_value};
 use federate_control_planes::DIALECTS;
-use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
+use federate_engine::whatif::{FailureDomain, Scenario, TimelineOptions};
+use federate_report::page::PageHost;
 use federate_report::whatif::{self, ReplicaTotals, UnitLoss};
 use federate_session::{ScenarioOutcome, ScenarioRunner as Scenarios, Session, UnitOutcome};
 
@@ -51,7 +53,7 @@ pub(super) struct WhatIfCommand {
     output: Output,
 
     #[command(flatten)]
-    events: Events,
+    events: ScenarioArgs,
 
     #[command(flatten)]
     args: RepoArgs,
@@ -65,43 +67,6 @@ fn parse_gate(text: &str) -> Result<bool, String> {
         }
         _ => Err("the only gate that scenarios know is Failover, as in `Failover=true`".to_owned()),
     }
-}
-
-/// The events of the scenario, which happen in the order of these options.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Scenario options")]
-struct Events {
-    /// Add the clusters of a file with inventory objects
-    #[arg(long, value_name = "FILE")]
-    add: Vec<PathBuf>,
-
-    /// Add a label to clusters: eu-1=KEY=VALUE
-    #[arg(long, value_name = "CLUSTER=LABEL")]
-    label: Vec<String>,
-
-    /// Resize clusters: eu-1=50%, or amounts of resources
-    #[arg(long, value_name = "CLUSTER=SIZE")]
-    capacity: Vec<String>,
-
-    /// Add a taint to clusters: eu-1=KEY[=VALUE]:EFFECT
-    #[arg(long, value_name = "CLUSTER=TAINT")]
-    taint: Vec<String>,
-
-    /// Remove a taint from clusters: eu-1=KEY[:EFFECT]
-    #[arg(long, value_name = "CLUSTER=TAINT")]
-    untaint: Vec<String>,
-
-    /// Scale a workload, KIND/NAMESPACE/NAME: N, +N, -N, +N% or -N%
-    #[arg(long, value_name = "WORKLOAD=N", allow_hyphen_values = true)]
-    scale: Vec<String>,
-
-    /// Make clusters unreachable
-    #[arg(long, value_name = "CLUSTER")]
-    lose: Vec<String>,
-
-    /// Remove clusters from the federation
-    #[arg(long, value_name = "CLUSTER")]
-    remove: Vec<String>,
 }
 
 /// The output formats.
@@ -186,19 +151,12 @@ impl WhatIfCommand {
         if !self.scenario.is_empty() {
             return self.check_scenarios(&scenarios);
         }
-        let scenario = self.events.read_scenario(&scenarios)?;
+        let scenario = self.events.read_scenario(&scenarios).map_err(CommandError::Failed)?;
         if let Some(each) = self.each {
             return self.show_each(each.to_unit(), &scenarios, &scenario, words);
         }
         let outcome = scenarios.explained_outcome(&scenario).map_err(CommandError::Failed)?;
-        let effect = whatif::ScenarioEffect {
-            timeline: &outcome.stages,
-            capacity: &outcome.tightest,
-            changes: &outcome.changes,
-            losses: &outcome.losses,
-            unmoved: outcome.unmoved.as_ref(),
-        };
-        let report = whatif::WhatIf::new(words, effect);
+        let report = page::describe_effect(words, &outcome);
         match self.output {
             Output::Table => print_text(&report.format_text(self.args.text_style()))?,
             Output::Json => print_value(&report, OutputFormat::Json)?,
@@ -206,7 +164,7 @@ impl WhatIfCommand {
             Output::Markdown => print_unchanged(&report.format_markdown())?,
             Output::Html => {
                 let before = session.plan_with_replicas();
-                print_unchanged(&page::write_scenario(session, &before, &outcome.changes, words)?)?;
+                print_unchanged(&page::write_scenario(session, &before, &outcome, words, PageHost::File)?)?;
             }
         }
         Ok(self.exit_for_outcomes(std::iter::once(&outcome)))
@@ -311,53 +269,5 @@ fn outcome_row(unit: &UnitOutcome) -> UnitLoss {
         nowhere: losses.iter().filter(|loss| loss.nowhere).map(|loss| loss.object.clone()).collect(),
         unschedulable: unit.outcome.newly_unschedulable().into_iter().cloned().collect(),
         tightest: unit.outcome.tightest.first().cloned(),
-    }
-}
-
-/// Parses an event of one kind.
-type Read = fn(&str) -> Result<ScenarioEvent, String>;
-
-impl Events {
-    /// The events as text, such as `lose eu-1`.
-    fn describe_events(&self) -> Vec<String> {
-        let files = self.add.iter().map(|path| format!("add {}", path.display()));
-        let kinds = [
-            ("label", &self.label),
-            ("capacity", &self.capacity),
-            ("taint", &self.taint),
-            ("untaint", &self.untaint),
-            ("scale", &self.scale),
-            ("lose", &self.lose),
-            ("remove", &self.remove),
-        ];
-        let others =
-            kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |t| format!("{kind} {t}")));
-        files.chain(others).collect()
-    }
-
-    fn read_scenario(&self, scenarios: &Scenarios<'_>) -> Result<Scenario, CommandError> {
-        let mut events = Vec::new();
-        for path in &self.add {
-            let bytes =
-                fs::read(path).map_err(|e| CommandError::Failed(format!("{}: {e}", path.display())))?;
-            let clusters =
-                scenarios.clusters_of(&path.to_string_lossy(), bytes).map_err(CommandError::Failed)?;
-            events.extend(clusters.into_iter().map(|cluster| ScenarioEvent::Add(Box::new(cluster))));
-        }
-        let kinds: [(&[String], Read); 7] = [
-            (&self.label, ScenarioEvent::parse_label),
-            (&self.capacity, ScenarioEvent::parse_capacity),
-            (&self.taint, |text| ScenarioEvent::parse_taint(text, DIALECTS)),
-            (&self.untaint, |text| ScenarioEvent::parse_untaint(text, DIALECTS)),
-            (&self.scale, ScenarioEvent::parse_scale),
-            (&self.lose, |text| ClusterMatcher::parse(text).map(ScenarioEvent::Lose)),
-            (&self.remove, |text| ClusterMatcher::parse(text).map(ScenarioEvent::Remove)),
-        ];
-        for (texts, read) in kinds {
-            for text in texts {
-                events.push(read(text).map_err(CommandError::Failed)?);
-            }
-        }
-        Ok(Scenario { events })
     }
 }

@@ -53,6 +53,8 @@ mod processes;
 mod pruning;
 mod render;
 mod revision;
+#[cfg(feature = "live")]
+mod serve;
 mod snapshot;
 mod sources;
 #[cfg(feature = "live")]

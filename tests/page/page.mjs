@@ -1,10 +1,10 @@
-// The pages of `-o html` in a real browser: what they show, how they are used by keyboard, what they allow.
+// The pages of `-o html` and of `federate serve` in a real browser: what they show, how they are used by keyboard, what they allow.
 //
 // Run by `.ci/run page`, or by hand: FEDERATE_BIN=target/debug/federate NODE_MODULES=... node tests/page/page.mjs
 // It needs Chromium (CHROMIUM, or `chromium` on the path), and the packages playwright-core and axe-core in NODE_MODULES.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import os from 'node:os';
@@ -132,14 +132,14 @@ function findProgram(name) {
 }
 
 /** Opens a page, and fails on anything that the browser complains of, and on any request. */
-async function open(url, { width = 1440, theme = 'light', javaScriptEnabled = true } = {}) {
+async function open(url, { width = 1440, theme = 'light', javaScriptEnabled = true, server = '' } = {}) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, javaScriptEnabled });
   const page = await context.newPage();
   const complaints = [];
   page.on('console', (message) => complaints.push(message.text()));
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('request', (request) => {
-    if (request.url().split('#')[0] !== url.split('#')[0]) complaints.push('request of ' + request.url());
+    if (request.url().split('#')[0] !== url.split('#')[0] && !(server && request.url().startsWith(server))) complaints.push('request of ' + request.url());
   });
   await page.goto(url);
   if (javaScriptEnabled) {
@@ -332,6 +332,189 @@ await test('what is shown is found again in the data', async () => {
   assert.deepEqual(data.verdict, report.verdict);
   assert.deepEqual(data.changes, report.objects);
   assert.deepEqual(data.causes, report.causes);
+  await close();
+});
+
+/** Serves a repo until the test is over. */
+async function serve(repo, args = []) {
+  const child = spawn(federate, ['serve', '.', '--quiet', ...args], { cwd: repo, stdio: ['ignore', 'pipe', 'inherit'] });
+  const url = await new Promise((resolve, reject) => {
+    let text = '';
+    child.stdout.on('data', (part) => {
+      text += part;
+      if (text.includes('\n')) resolve(text.trim());
+    });
+    child.on('exit', (code) => reject(new Error(`federate serve ended with ${code}`)));
+  });
+  const ended = new Promise((resolve) => child.on('exit', resolve));
+  return { url, server: new URL(url).origin + '/', end: () => (child.kill('SIGTERM'), ended) };
+}
+
+/** Waits until a condition holds in the page. */
+async function until(page, holds, argument) {
+  for (let tries = 0; tries < 400; tries += 1) {
+    if (await page.evaluate(holds, argument)) return;
+    await new Promise((done) => setTimeout(done, 25));
+  }
+  throw new Error(`does not become true: ${holds} ${argument ?? ''}; status: ${await page.evaluate(() => document.querySelector('.live-status')?.textContent)}`);
+}
+
+const readTitle = () => document.getElementById('sentence').textContent;
+const startsWith = (text) => document.getElementById('sentence').textContent.startsWith(text);
+
+/** What a page says of a scenario must be what the command says. */
+async function compareWithCommand(page, repo, options) {
+  const report = JSON.parse(run(federate, ['whatif', '.', ...options, '-o', 'json'], repo));
+  const file = writePage('whatif-' + options.join('-').replace(/[^a-z0-9-]/gi, ''), ['whatif', '.', ...options, '-o', 'html'], repo);
+  const expected = await open(file);
+  const read = () => ({
+    title: document.getElementById('sentence').textContent,
+    tiles: [...document.querySelectorAll('.tile')].map((tile) => tile.textContent),
+    timeline: document.querySelector('#timeline').parentElement.textContent,
+    moves: document.querySelector('#moves .body').textContent,
+    capacity: document.querySelector('#capacity .body')?.textContent,
+  });
+  assert.deepEqual(await page.evaluate(read), await expected.page.evaluate(read));
+  await expected.close();
+  const { timeline } = await page.evaluate(read);
+  for (const stage of report.timeline) for (const event of stage.events) assert.ok(timeline.includes(event), event);
+  return report;
+}
+
+await test('served: a click loses a cluster, and the answer is that of federate whatif', async () => {
+  const { url, server, end } = await serve(repos.small);
+  const { page, complaints, close } = await open(url, { server });
+  assert.equal(await page.evaluate(() => location.search), '', 'the token stays in the address');
+  const before = await page.evaluate(readTitle);
+  await page.locator('.matrix-head button.name', { hasText: 'eu-1' }).click();
+  await until(page, startsWith, 'After “lose eu-1”');
+  const report = await compareWithCommand(page, repos.small, ['--lose', 'eu-1']);
+  assert.ok(report.replicas.lost > 0);
+  const lost = await page.evaluate(() => document.querySelector('.matrix-head .lost').textContent);
+  assert.match(lost, /✕ eu-1, lost/);
+  assert.ok(await page.locator('.row.item .cell.gone', { hasText: 'lost' }).count() > 0, 'no cell says that replicas are lost');
+  // A second one is lost, too, with failover, and then both come back.
+  await page.locator('#failover').check();
+  await page.locator('.matrix-head button.name', { hasText: 'eu-2' }).click();
+  await until(page, startsWith, 'After “lose eu-1, lose eu-2”');
+  await compareWithCommand(page, repos.small, ['--lose', 'eu-1', '--lose', 'eu-2', '--gates', 'Failover=true']);
+  await page.getByRole('button', { name: 'Back to now' }).click();
+  await until(page, (text) => document.getElementById('sentence').textContent === text, before);
+  assert.deepEqual(complaints, []);
+  assert.equal(await end(), 0);
+  await close();
+});
+
+await test('served: by keyboard, a cluster is resized and tainted, and a mistake is explained', async () => {
+  const { url, server, end } = await serve(repos.small);
+  const { page, complaints, close } = await open(url, { server });
+  for (let stop = 0; stop < 30 && !(await page.evaluate(() => document.activeElement.id === 'event-kind')); stop += 1) await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'event-kind', 'the form is not reached');
+  await page.keyboard.type('Resize');
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('eu-1');
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('10%');
+  await page.keyboard.press('Enter');
+  await until(page, startsWith, 'After “capacity eu-1=10%”');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'event-value', 'the focus is lost');
+  await compareWithCommand(page, repos.small, ['--capacity', 'eu-1=10%']);
+  await page.locator('#event-kind').selectOption('taint');
+  await page.locator('#event-cluster').fill('eu-2');
+  await page.locator('#event-value').fill('down:NoExecute');
+  await page.keyboard.press('Enter');
+  await until(page, startsWith, 'After “capacity eu-1=10%, taint eu-2=down:NoExecute”');
+  await page.getByRole('button', { name: 'Undo: capacity eu-1' }).click();
+  await until(page, startsWith, 'After “taint eu-2=down:NoExecute”');
+  await compareWithCommand(page, repos.small, ['--taint', 'eu-2=down:NoExecute']);
+  assert.deepEqual(complaints, []);
+  await page.locator('#event-kind').selectOption('lose');
+  await page.locator('#event-cluster').fill('<img>');
+  await page.keyboard.press('Enter');
+  await until(page, () => document.querySelector('.live-status.bad')?.textContent.includes('<img>'));
+  assert.equal(await page.locator('img').count(), 0);
+  // The browser reports that the server has refused it.
+  assert.deepEqual(complaints.filter((text) => !text.includes('422')), []);
+  await end();
+  await close();
+});
+
+await test('served: a changed file is shown, and what was chosen stays chosen', async () => {
+  const repo = createRepo('edited', (folder) => writeFleet(folder, 20, 10), () => undefined);
+  const { url, server, end } = await serve(repo);
+  const { page, complaints, close } = await open(url + '#Deployment/shop/app-3', { server });
+  await until(page, () => document.getElementById('pane').textContent.includes('How it was decided') || document.getElementById('pane').textContent.includes('Defined in'));
+  assert.match(await page.locator('#pane').textContent(), /templates\.yaml:\d+/, 'the explanation is missing');
+  await page.locator('#filter').fill('app-3');
+  const total = () => page.locator('.row.item .total').first().textContent();
+  assert.equal((await total()).trim(), '9');
+  replaceInFile(repo, 'templates.yaml', 'replicas: 9', 'replicas: 21');
+  await until(page, () => document.querySelector('.row.item .total')?.textContent.trim() === '21');
+  assert.match(await page.locator('#pane-title').textContent(), /app-3$/);
+  assert.equal(await page.locator('#filter').inputValue(), 'app-3');
+  assert.match(await page.locator('.status').textContent(), /^2 of 20 objects$|^1 of 20 objects$/);
+  // What has changed since the commit.
+  await page.locator('#revision').fill('main');
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await until(page, () => document.querySelector('.bar strong').textContent === 'federate diff');
+  const { sentence } = JSON.parse(run(federate, ['diff', '.', '--from', 'main', '-o', 'json'], repo)).verdict;
+  assert.equal(await page.evaluate(readTitle), sentence);
+  assert.match(await page.locator('#values').textContent(), /\/spec\/replicas/);
+  assert.deepEqual(complaints, []);
+  await end();
+  await close();
+});
+
+for (const width of WIDTHS) {
+  for (const theme of ['light', 'dark']) {
+    await test(`served at ${width}, ${theme}: nothing to complain of, accessible, no sideways scroll`, async () => {
+      const repo = width === 900 ? repos.large : repos.small;
+      const { url, server, end } = await serve(repo);
+      const { page, complaints, close } = await open(url, { width, theme, server });
+      const cluster = width === 900 ? 'member-002' : 'eu-1';
+      const states = [
+        ['start', async () => {}],
+        ['lost', async () => {
+          await page.locator('#event-cluster').fill(cluster);
+          await page.keyboard.press('Enter');
+          await until(page, startsWith, 'After “lose');
+          if (width === 900) await page.getByRole('button', { name: 'Clusters', exact: true }).click();
+        }],
+        ['pane', async () => {
+          await page.locator('.row.item .cell.first').first().click();
+          await until(page, () => document.getElementById('pane').textContent.includes('Defined in'));
+        }],
+      ];
+      for (const [state, reach] of states) {
+        await reach();
+        await new Promise((done) => setTimeout(done, 150));
+        if (keep) await page.screenshot({ path: path.join(keep, `served-${width}-${theme}-${state}.png`), fullPage: state !== 'pane' });
+        assert.deepEqual(await findViolations(page), [], state);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+        assert.equal(wide, 0, `${state} scrolls sideways by ${wide}`);
+      }
+      assert.deepEqual(complaints, []);
+      await end();
+      await close();
+    });
+  }
+}
+
+await test('served: text of a repo is text', async () => {
+  const { url, server, end } = await serve(repos.hostile);
+  const { page, complaints, close } = await open(url + '#ConfigMap/shop/settings-0', { server });
+  await page.locator('#event-cluster').fill('member-001');
+  await page.keyboard.press('Enter');
+  await until(page, startsWith, 'After “lose member-001”');
+  await page.getByRole('button', { name: 'Back to now' }).click();
+  await page.locator('#revision').fill('main');
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await until(page, () => document.querySelector('.bar strong').textContent === 'federate diff');
+  assert.ok((await page.locator('#pane').textContent()).includes('</script><img src=x onerror=alert(1)>'));
+  assert.ok(!/[\u202e\u001b]/.test(await page.locator('body').textContent()), 'control characters are shown as they are');
+  assert.equal(await page.locator('img').count(), 0);
+  assert.deepEqual(complaints, []);
+  await end();
   await close();
 });
 

@@ -44,6 +44,10 @@ function trimNumber(amount) {
  * @param {HTMLElement} root
  */
 export function drawCapacity(model, root) {
+  if (model.data.scenario) {
+    drawTightest(model.data.scenario.capacity, root);
+    return;
+  }
   const rows = model.data.clusters.map((cluster) => {
     const resources = Object.entries(model.data.capacity[cluster.name] || {}).filter(([name]) => name !== 'pods');
     const parts = resources.map(([, change]) => {
@@ -111,4 +115,38 @@ function createBar(resource, change) {
   const odd = left > all ? ', status inconsistent' : '';
   const text = left < 0 ? '! ' + formatAmount(resource, -left) + ' over' : formatAmount(resource, left) + ' free of ' + formatAmount(resource, all) + before + odd;
   return [createElement('span', { class: 'bar-box', 'aria-hidden': 'true' }, fill, line), createElement('span', { class: left < 0 ? 'bad' : '', text })];
+}
+
+/**
+ * What is left of the tightest resource of each cluster after a scenario.
+ * @param {import('./data.js').PageScenario['capacity']} capacity
+ * @param {HTMLElement} root
+ */
+function drawTightest(capacity, root) {
+  const draw = (/** @type {number} */ most) => {
+    const shown = capacity.length > most + 1 ? capacity.slice(0, most) : capacity;
+    const rows = shown.map((row) => {
+      const fill = createElement('span', { class: 'fill' + (row.percent < 0 ? ' over' : '') });
+      fill.style.width = Math.round(0.96 * Math.max(0, Math.min(100, 100 - row.percent))) + 'px';
+      const text = row.percent < 0 ? '! ' + row.free + ' of ' + row.allocatable + ' left' : row.free + ' free of ' + row.allocatable;
+      return createElement(
+        'tr',
+        {},
+        createElement('th', { scope: 'row', text: row.cluster }),
+        createElement('td', { text: row.resource }),
+        createElement('td', {}, createElement('span', { class: 'bar-box', 'aria-hidden': 'true' }, fill), createElement('span', { class: row.percent < 0 ? 'bad' : '', text })),
+      );
+    });
+    replaceChildren(
+      root,
+      createElement('p', { class: 'muted', text: 'The resource of each cluster of which least is free afterwards.' }),
+      createElement(
+        'div',
+        { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Capacity of clusters' },
+        createElement('table', {}, createElement('thead', {}, createElement('tr', {}, ...['Cluster', 'Tightest', 'Afterwards'].map((text) => createElement('th', { scope: 'col', text })))), createElement('tbody', {}, ...rows)),
+      ),
+      shown.length < capacity.length ? createElement('button', { type: 'button', text: 'Show all ' + capacity.length + ' clusters', click: () => draw(Infinity) }) : null,
+    );
+  };
+  draw(SHOWN_CLUSTERS);
 }

@@ -38,7 +38,7 @@ export function getCellText(model, item, cluster) {
     case 'new':
       return after === PLACED ? '+ new' : '+ ' + after + ' new';
     case 'gone':
-      return before === PLACED ? '✕ gone' : '✕ ' + before + ' gone';
+      return (before === PLACED ? '✕' : '✕ ' + before) + (model.lost.has(cluster) ? ' lost' : ' gone');
     case 'more':
       return '▲ ' + number(before) + ' → ' + number(after);
     default:
@@ -71,7 +71,7 @@ export function getCellSentence(model, item, cluster) {
     case 'new':
       return name + ': new, ' + words(after);
     case 'gone':
-      return name + ': gone, ' + words(before) + ' before';
+      return name + (model.lost.has(cluster) ? ': lost, ' : ': gone, ') + words(before) + ' before';
     default:
       return name + ': ' + words(before) + ' before, ' + words(after) + ' now';
   }

@@ -1,5 +1,4 @@
 // Reads the data of the page: the document that schemas/page.schema.json describes, and what is looked up in it.
-import { getElement } from './dom.js';
 
 /** @typedef {{apiVersion: string, kind: string, namespace?: string, name: string}} ObjectRef */
 /** @typedef {{name: string, region: string, zones: string[], provider: string, ready: boolean, why?: string, since?: string, leaving: boolean, version?: string, labels: Object<string, string>, taints: string[], presence: 'stays'|'joins'|'leaves'}} PageCluster */
@@ -11,7 +10,8 @@ import { getElement } from './dom.js';
 /** @typedef {{severity: string, code: string, file?: string, line?: number, object?: ObjectRef, message: string, help?: string, page: string}} FindingRow */
 /** @typedef {{object: number, origin: string, policy: string[], steps: string[], clusters: {clusters: number[], chosen: boolean, refusedBy?: string, why: string}[], overrides: {policy: string, clusters: number[], fields: string[]}[]}} PageExplanation */
 /** @typedef {{allocatable?: string, requestedBefore: string, requestedAfter: string, leftBefore?: string, leftAfter?: string}} ResourceChange */
-/** @typedef {{mode: 'plan'|'diff'|'whatif', from?: string, to: string, clusters: PageCluster[], capacity: Object<string, Object<string, ResourceChange>>, clusterLists: [number, number|null][][], objects: PageObject[], changes: ObjectChange[], causes: Cause[], findings: FindingRow[], resolved: FindingRow[], explanations: PageExplanation[]}} PageDocument */
+/** @typedef {{lost: number[], timeline: any[], losses: {object: ObjectRef, lost: number, regained: number, nowhere: boolean}[], capacity: {cluster: string, resource: string, free: string, allocatable: string, percent: number}[]}} PageScenario */
+/** @typedef {{mode: 'plan'|'diff'|'whatif', from?: string, to: string, clusters: PageCluster[], capacity: Object<string, Object<string, ResourceChange>>, clusterLists: [number, number|null][][], objects: PageObject[], changes: ObjectChange[], causes: Cause[], findings: FindingRow[], resolved: FindingRow[], explanations: PageExplanation[], scenario?: PageScenario}} PageDocument */
 
 /**
  * An object with what the page computes of it once.
@@ -27,12 +27,13 @@ export const NOT_THERE = -2;
 export const PLACED = -1;
 
 /** The flags of a verdict, the worst first. */
-export const FLAGS = ['runsNowhere', 'doesNotFit', 'deleted', 'moves', 'restarts', 'scaled', 'added', 'fields'];
+export const FLAGS = ['runsNowhere', 'doesNotFit', 'lost', 'deleted', 'moves', 'restarts', 'scaled', 'added', 'fields'];
 
 /** The sign and the word of each flag. */
 export const FLAG_WORDS = /** @type {Object<string, [string, string]>} */ ({
   runsNowhere: ['✕', 'runs nowhere'],
   doesNotFit: ['!', 'does not fit'],
+  lost: ['✕', 'loses replicas'],
   deleted: ['−', 'deleted'],
   moves: ['⇄', 'moves'],
   restarts: ['↻', 'pods restart'],
@@ -42,11 +43,13 @@ export const FLAG_WORDS = /** @type {Object<string, [string, string]>} */ ({
 });
 
 /**
- * The data of the page.
+ * The data of a page.
+ * @param {Document} page
  * @returns {Promise<PageDocument>}
  */
-export async function readDocument() {
-  const text = atob((getElement('data').textContent || '').trim());
+export async function readDocument(page) {
+  const data = page.getElementById('data');
+  const text = atob(((data && data.textContent) || '').trim());
   const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   return JSON.parse(await new Response(stream).text());
@@ -60,6 +63,12 @@ export class Model {
     this.isDiff = data.mode !== 'plan';
     /** @type {Map<number, ClusterList>} */
     this.lists = new Map();
+    /** The lists after a scenario, without the clusters that run nothing. @type {Map<number, ClusterList>} */
+    this.listsAfter = new Map();
+    /** The clusters that run nothing after a scenario. */
+    this.lost = new Set(data.scenario ? data.scenario.lost : []);
+    /** The objects that lose replicas for good, although they may not move. */
+    this.losers = new Set((data.scenario ? data.scenario.losses : []).filter((loss) => loss.lost > loss.regained).map((loss) => loss.object.kind + '/' + pathOf(loss.object)));
     this.nowhere = this.createList([]);
     /** @type {Map<string, number>} */
     this.clusterNumbers = new Map(data.clusters.map((cluster, at) => [cluster.name, at]));
@@ -85,6 +94,7 @@ export class Model {
    */
   createItem(row, index) {
     const flags = new Set(row.flags || []);
+    if (!flags.has('runsNowhere') && this.losers.has(row.object.kind + '/' + pathOf(row.object))) flags.add('lost');
     const worst = FLAGS.findIndex((flag) => flags.has(flag));
     const policy = (row.policy && (row.policy.to || row.policy.from)) || undefined;
     return {
@@ -94,7 +104,7 @@ export class Model {
       flags,
       severity: worst < 0 ? FLAGS.length : worst,
       before: this.getList(row.before),
-      after: this.getList(row.after),
+      after: this.lost.size > 0 ? this.getListAfter(row.after) : this.getList(row.after),
       leader: policy ? policy.kind + ' ' + pathOf(policy) : '',
       search: '',
     };
@@ -110,6 +120,22 @@ export class Model {
     if (!list) {
       list = this.createList(this.data.clusterLists[number]);
       this.lists.set(number, list);
+    }
+    return list;
+  }
+
+  /**
+   * @param {number|undefined} number
+   * @returns {ClusterList}
+   */
+  getListAfter(number) {
+    if (number === undefined) return this.nowhere;
+    let list = this.listsAfter.get(number);
+    if (!list) {
+      const placed = this.data.clusterLists[number];
+      const isWhole = placed.every(([cluster]) => !this.lost.has(cluster));
+      list = isWhole ? this.getList(number) : this.createList(placed.filter(([cluster]) => !this.lost.has(cluster)));
+      this.listsAfter.set(number, list);
     }
     return list;
   }

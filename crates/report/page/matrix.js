@@ -20,10 +20,12 @@ export class Matrix {
    * @param {Model} model
    * @param {HTMLElement} root
    * @param {(item: import('./data.js').Item) => void} openItem
+   * @param {(cluster: string) => void} [toggleCluster] what a click on a cluster does, if it does anything
    */
-  constructor(model, root, openItem) {
+  constructor(model, root, openItem, toggleCluster) {
     this.model = model;
     this.openItem = openItem;
+    this.toggleCluster = toggleCluster;
     /** @type {number|undefined} */
     this.width = undefined;
     /** @type {MatrixColumn[]} */
@@ -61,11 +63,34 @@ export class Matrix {
     );
     this.controls = createElement('div', { class: 'controls' });
     this.empty = createElement('p', { class: 'note', hidden: true });
-    replaceChildren(root, this.controls, this.empty, this.box);
-    this.drawControls();
+    this.mount(root);
     new ResizeObserver(() => this.handleResize()).observe(this.box);
     window.addEventListener('beforeprint', () => this.printRows());
     window.addEventListener('afterprint', () => this.update());
+  }
+
+  /**
+   * Shows itself in an element.
+   * @param {HTMLElement} root
+   */
+  mount(root) {
+    const top = this.box.scrollTop;
+    replaceChildren(root, this.controls, this.empty, this.box);
+    this.box.scrollTop = top;
+    this.drawControls();
+  }
+
+  /**
+   * Goes on with other data, as the same view.
+   * @param {Model} model
+   * @param {HTMLElement} root
+   */
+  setModel(model, root) {
+    if (model.isDiff !== this.model.isDiff) this.isAll = !model.isDiff;
+    if (model.data.clusters.length <= FEW_CLUSTERS) this.columnsBy = 'cluster';
+    else if (this.model.data.clusters.length <= FEW_CLUSTERS) this.columnsBy = 'region';
+    this.model = model;
+    this.mount(root);
   }
 
   isNarrow() {
@@ -223,10 +248,11 @@ export class Matrix {
     const columns = this.columns;
     const cells = columns.map((column, at) => {
       const cluster = column.isCluster ? this.model.data.clusters[column.clusters[0]] : undefined;
-      const state = !cluster ? '' : cluster.presence === 'leaves' ? ' leaves' : cluster.presence === 'joins' ? ' joins' : cluster.ready ? '' : ' not-ready';
-      const words = state === ' leaves' ? ', leaves' : state === ' joins' ? ', joins' : state === ' not-ready' ? ', not ready' + (cluster && cluster.why ? ': ' + cluster.why : '') : '';
+      const isLost = column.isCluster && this.model.lost.has(column.clusters[0]);
+      const state = !cluster ? '' : isLost ? ' lost' : cluster.presence === 'leaves' ? ' leaves' : cluster.presence === 'joins' ? ' joins' : cluster.ready ? '' : ' not-ready';
+      const words = isLost ? ', lost' : state === ' leaves' ? ', leaves' : state === ' joins' ? ', joins' : state === ' not-ready' ? ', not ready' + (cluster && cluster.why ? ': ' + cluster.why : '') : '';
       const label = column.isCluster
-        ? createElement('span', { class: 'name', text: column.name })
+        ? this.createClusterLabel(column.name, isLost)
         : createElement('button', {
             type: 'button',
             class: 'region',
@@ -249,6 +275,18 @@ export class Matrix {
     replaceChildren(this.head, name, total, ...cells);
     const isTall = columns.some((column) => column.width < 60);
     this.head.classList.toggle('tall', isTall);
+  }
+
+  /**
+   * The name of a cluster. A click on it loses the cluster where that can be tried; by keyboard, there is the form for that.
+   * @param {string} name
+   * @param {boolean} isLost
+   */
+  createClusterLabel(name, isLost) {
+    const toggle = this.toggleCluster;
+    if (!toggle) return createElement('span', { class: 'name', text: name });
+    const text = (isLost ? '✕ ' : '') + name;
+    return createElement('button', { type: 'button', class: 'name', tabindex: -1, 'aria-pressed': String(isLost), title: isLost ? 'Bring ' + name + ' back' : 'Lose ' + name, text, click: () => toggle(name) });
   }
 
   /** @param {string} region */

@@ -35,6 +35,7 @@ export function drawPane(model, pane, item, actions) {
     createPolicy(model, item, explanation, actions),
     createCauses(model, item),
     createClusters(model, item, explanation),
+    explanation && model.data.mode === 'whatif' ? createElement('p', { class: 'muted', text: 'How it is decided now, before the scenario:' }) : null,
     createSteps(explanation),
     createOverrides(model, explanation),
     ...createChanges(model, item),
@@ -112,7 +113,7 @@ function createClusters(model, item, explanation) {
     const state = getCellState(model, item, at);
     const why = reasons.get(at) || '';
     const [before, after] = [words(item.before.replicas[at]), words(item.after.replicas[at])];
-    const text = state === 'none' ? 'not there' : state === 'same' ? after : before + ' → ' + after;
+    const text = state === 'none' ? 'not there' : state === 'same' ? after : before + ' → ' + (model.lost.has(at) ? 'lost' : after);
     const key = state + '\u0000' + text + '\u0000' + why;
     const group = groups.get(key) || { state, words: text, why, names: [] };
     group.names.push(cluster.name);

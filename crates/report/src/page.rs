@@ -22,11 +22,11 @@ mod verdict;
 
 pub use document::{
     ClusterPresence, ClusterVerdicts, PageCluster, PageDocument, PageExplanation, PageMode, PageObject,
-    PageOverride, PagePlaced, PageSide,
+    PageOverride, PagePlaced, PageScenario, PageSide,
 };
 
 /// The modules of the script, each after those that it imports.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     include_str!("../page/dom.js"),
     include_str!("../page/data.js"),
     include_str!("../page/filter.js"),
@@ -37,27 +37,55 @@ const MODULES: [&str; 11] = [
     include_str!("../page/capacity.js"),
     include_str!("../page/findings.js"),
     include_str!("../page/pane.js"),
+    include_str!("../page/live.js"),
     include_str!("../page/main.js"),
 ];
 
 /// The style sheet.
 const STYLE: &str = include_str!("../page/page.css");
 
+/// Where a page is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageHost {
+    /// In a file of its own, which asks nobody.
+    File,
+    /// From a server on the same address, which the script asks for more.
+    Server {
+        /// The number of the state of the repo that the page shows.
+        state: u64,
+    },
+}
+
+impl PageHost {
+    /// How much the data is compressed: a server is near.
+    fn compression(self) -> Compression {
+        match self {
+            Self::File => Compression::default(),
+            Self::Server { .. } => Compression::fast(),
+        }
+    }
+}
+
 /// A page as HTML.
 ///
 /// # Errors
 ///
 /// If the document cannot be serialized, which does not happen for documents of federate.
-pub fn write_page(document: &PageDocument<'_>) -> io::Result<String> {
+pub fn write_page(document: &PageDocument<'_>, host: PageHost) -> io::Result<String> {
     let script = join_modules();
     let policy = format!(
-        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'; \
+        "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:;{} base-uri 'none'; form-action 'none'; \
          require-trusted-types-for 'script'; trusted-types 'none'",
         hash_source(&script),
-        hash_source(STYLE)
+        hash_source(STYLE),
+        if host == PageHost::File { "" } else { " connect-src 'self';" }
     );
+    let live = match host {
+        PageHost::File => String::new(),
+        PageHost::Server { state } => format!(" data-live=\"{state}\""),
+    };
     let mut out = String::with_capacity(script.len() + STYLE.len() + (1 << 16));
-    out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    out.push_str(&format!("<!doctype html>\n<html lang=\"en\"{live}>\n<head>\n<meta charset=\"utf-8\">\n"));
     out.push_str(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n"));
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
@@ -67,16 +95,24 @@ pub fn write_page(document: &PageDocument<'_>) -> io::Result<String> {
     ));
     verdict::write_body(&mut out, document);
     out.push_str("<script type=\"text/plain\" id=\"data\">");
-    out.push_str(&encode_document(document)?);
+    out.push_str(&encode_document(document, host.compression())?);
     out.push_str("</script>\n<script>");
     out.push_str(&script);
     out.push_str("</script>\n</body>\n</html>\n");
     Ok(out)
 }
 
+/// A page that says why there is none, for a page that asked for another.
+pub fn write_refusal(why: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>federate serve</title>\n<p id=\"refusal\">{}</p>\n</html>\n",
+        verdict::escape_html(why)
+    )
+}
+
 /// JSON, compressed without a header, as base64.
-fn encode_document(document: &PageDocument<'_>) -> io::Result<String> {
-    let mut encoder = io::BufWriter::new(DeflateEncoder::new(Vec::new(), Compression::default()));
+fn encode_document(document: &PageDocument<'_>, compression: Compression) -> io::Result<String> {
+    let mut encoder = io::BufWriter::new(DeflateEncoder::new(Vec::new(), compression));
     serde_json::to_writer(&mut encoder, document)?;
     encoder.flush()?;
     let encoder = encoder.into_inner().map_err(io::IntoInnerError::into_error)?;

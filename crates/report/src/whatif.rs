@@ -232,6 +232,17 @@ impl<'a> WhatIf<'a> {
         sections
     }
 
+    /// The headline of a page: what changes, as `changes` says it, or what is lost although nothing moves.
+    pub fn format_headline(&self, changes: &str) -> String {
+        let effect = if self.changes.is_empty() && !self.losses.is_empty() {
+            format!("nothing moves; {}.", self.format_sentence())
+        } else {
+            let mut characters = changes.chars();
+            characters.next().into_iter().flat_map(char::to_lowercase).chain(characters).collect()
+        };
+        format!("After “{}”: {effect}", self.scenario.join(", "))
+    }
+
     fn format_sentence(&self) -> String {
         format_sentence(self.replicas, self.losses.iter().filter(|loss| loss.nowhere).count())
     }
@@ -388,7 +399,7 @@ fn without_fences(text: &str) -> String {
 const MAX_LOSSES: usize = 20;
 
 /// What moves in a stage; `None` if nothing does.
-fn format_effect(stage: &TimelineStage) -> Option<String> {
+pub(crate) fn format_effect(stage: &TimelineStage) -> Option<String> {
     let mut parts = Vec::new();
     if stage.moved > 0 {
         parts.push(format!("{} moved", format_count(stage.moved, "object")));
@@ -405,7 +416,7 @@ fn format_effect(stage: &TimelineStage) -> Option<String> {
 const MAX_CLUSTERS: usize = 10;
 
 /// A time since the start: seconds up to two minutes, then minutes.
-fn format_duration(seconds: i64) -> String {
+pub(crate) fn format_duration(seconds: i64) -> String {
     if seconds < 120 || seconds % 60 != 0 { format!("{seconds}s") } else { format!("{}m", seconds / 60) }
 }
 
@@ -438,7 +449,7 @@ fn format_tightest(resource: &FreeResource) -> String {
     format!("{} {} {} %", resource.cluster, resource.resource, resource.percent)
 }
 
-fn format_sentence(replicas: ReplicaTotals, nowhere: usize) -> String {
+pub(crate) fn format_sentence(replicas: ReplicaTotals, nowhere: usize) -> String {
     let mut text = format!(
         "{} lost, {} regained, {} missing",
         format_count(usize::try_from(replicas.lost).unwrap_or(0), "replica"),

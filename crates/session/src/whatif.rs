@@ -29,6 +29,8 @@ pub struct ScenarioRunner<'s> {
 pub struct ScenarioOutcome {
     /// What happens when.
     pub stages: Vec<TimelineStage>,
+    /// The clusters that run nothing at the end.
+    pub lost: BTreeSet<ClusterName>,
     /// The changed placements. Manifests are not compared.
     pub changes: RenderingChanges,
     /// The replicas that are lost and regained.
@@ -43,7 +45,8 @@ impl ScenarioOutcome {
     fn from_timeline(timeline: Timeline<'_>) -> Self {
         let (changes, losses, tightest) =
             (timeline.compute_changes(), timeline.compute_losses(), timeline.tightest_resources());
-        Self { changes, losses, tightest, stages: timeline.stages, unmoved: None }
+        let lost = timeline.lost_clusters().clone();
+        Self { changes, losses, tightest, lost, stages: timeline.stages, unmoved: None }
     }
 
     /// Whether the scenario changes nothing.

@@ -18,26 +18,26 @@ const WORK_TREE_NAME: &str = "work tree";
 
 /// The two sides of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RevisionRange {
+pub(in crate::cli) struct RevisionRange {
     /// The earlier revision, as the user named it; `None` to compare releases over the later side alone.
     from: Option<String>,
     /// The later revision; `None` for the work tree.
-    pub(super) to: Option<String>,
+    pub(in crate::cli) to: Option<String>,
     /// Whether the earlier side is exactly `from`, not where `to` branched off.
     exact: bool,
 }
 
 /// The earlier side, resolved.
-pub(super) struct EarlierSide {
+pub(in crate::cli) struct EarlierSide {
     /// The revision to read.
-    pub(super) rev: String,
+    pub(in crate::cli) rev: String,
     /// Its name in the report.
-    pub(super) name: String,
+    pub(in crate::cli) name: String,
 }
 
 impl RevisionRange {
     /// Reads `--from` and `--to`.
-    pub(super) fn parse(from: Option<&str>, to: Option<&str>) -> Result<Self, CommandError> {
+    pub(in crate::cli) fn parse(from: Option<&str>, to: Option<&str>) -> Result<Self, CommandError> {
         let Some(from) = from else {
             return Ok(Self { from: None, to: to.map(str::to_owned), exact: true });
         };
@@ -59,7 +59,7 @@ impl RevisionRange {
     }
 
     /// The name of the later side.
-    pub(super) fn later_name(&self) -> &str {
+    pub(in crate::cli) fn later_name(&self) -> &str {
         self.to.as_deref().unwrap_or(WORK_TREE_NAME)
     }
 
@@ -157,7 +157,7 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
 }
 
 /// The default base: the default branch of the remote.
-pub(super) fn default_base(args: &RepoArgs) -> Result<String, CommandError> {
+pub(in crate::cli) fn default_base(args: &RepoArgs) -> Result<String, CommandError> {
     let repository = GitLocation::discover_around(&args.repo)
         .and_then(|place| place.open_repository())
         .map_err(|error| CommandError::Failed(error.to_string()))?;

@@ -404,6 +404,11 @@ impl TimelineStep {
 }
 
 impl Timeline<'_> {
+    /// The clusters that run nothing at the end.
+    pub fn lost_clusters(&self) -> &BTreeSet<ClusterName> {
+        &self.down
+    }
+
     /// The changed placements.
     pub fn compute_changes(&self) -> RenderingChanges {
         let Self { baseline, world, running, .. } = self;

@@ -145,10 +145,18 @@ impl ChangeVerdict {
         Self { sentence: counts.format_sentence(), counts, objects }
     }
 
-    /// Adds an object with one flag; the sentence stays as it is. Objects are added in their order.
+    /// Adds a flag to an object; the sentence stays as it is.
     pub(crate) fn add_object(&mut self, object: &ObjectRef, flag: VerdictFlag) {
         self.counts.count_object(flag);
-        self.objects.push(ObjectVerdict { object: object.clone(), flags: BTreeSet::from([flag]) });
+        match self.objects.binary_search_by(|one| one.object.cmp(object)) {
+            Ok(at) => {
+                self.objects.get_mut(at).map(|one| one.flags.insert(flag));
+            }
+            Err(at) => {
+                let flags = BTreeSet::from([flag]);
+                self.objects.insert(at, ObjectVerdict { object: object.clone(), flags });
+            }
+        }
     }
 
     /// The objects with a flag.

@@ -10,12 +10,14 @@ use crate::diff::{ChangeVerdict, Diff, VerdictFlag};
 use crate::explanation::ExplainedObject;
 use crate::findings::FindingRow;
 use crate::table::format_count;
+use crate::whatif::{ReplicaTotals, WhatIf};
 use federate_dialect::plan::API_VERSION;
 use federate_dialect::{PlacedClusters, Placement, Plan, Unschedulable};
 use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{ChangeCause, ObjectChange, Pair, RenderingChanges, SideTotals};
 use federate_engine::deletions::ExcessiveDeletions;
-use federate_kubernetes::ObjectRef;
+use federate_engine::whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
+use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// Everything that a page shows. The page of a plan has no earlier side.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -48,6 +50,9 @@ pub struct PageDocument<'a> {
     pub changes: &'a [ObjectChange],
     /// The edits of the repo, those with the most effects first.
     pub causes: &'a [ChangeCause],
+    /// What a scenario does besides changing placements; left out of other pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<PageScenario<'a>>,
     /// The deletions by which publishing the later side exceeds the limit; left out if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_guard: Option<&'a ExcessiveDeletions>,
@@ -69,6 +74,25 @@ pub enum PageMode {
     Diff,
     /// The effect of a scenario.
     Whatif,
+}
+
+/// What a scenario does besides changing placements.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PageScenario<'a> {
+    /// The numbers of the clusters that run nothing.
+    pub lost: Vec<usize>,
+    /// What happens when.
+    pub timeline: &'a [TimelineStage],
+    /// Numbers of replicas.
+    pub replicas: ReplicaTotals,
+    /// Objects that lose or gain replicas, the worst first.
+    pub losses: Vec<&'a ReplicaLoss>,
+    /// The tightest resource of each cluster at the end, the tightest first.
+    pub capacity: &'a [FreeResource],
+    /// Why nothing moves, if nothing does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unmoved: Option<&'a UnmovedScenario>,
 }
 
 /// A cluster of either side.
@@ -210,9 +234,33 @@ impl<'a> PageDocument<'a> {
         page
     }
 
-    /// The page of a scenario: a comparison of placements, without manifests.
-    pub fn from_scenario(diff: &'a Diff<'a>, before: PageSide<'a>, after: PageSide<'a>) -> Self {
-        Self { mode: PageMode::Whatif, ..Self::from_diff(diff, before, after) }
+    /// The page of a scenario: a comparison of placements, without manifests. `lost` are the clusters that run nothing at
+    /// the end.
+    pub fn from_scenario(
+        diff: &'a Diff<'a>,
+        sides: [PageSide<'a>; 2],
+        effect: &WhatIf<'a>,
+        lost: &BTreeSet<ClusterName>,
+    ) -> Self {
+        let [before, after] = sides;
+        let mut page = Self { mode: PageMode::Whatif, ..Self::from_diff(diff, before, after) };
+        // What stays on a cluster that is lost runs nowhere, although nothing moves.
+        for loss in effect.losses.iter().filter(|loss| loss.nowhere) {
+            if let Some(object) = find_object(&mut page.objects, &loss.object)
+                && object.flags.insert(VerdictFlag::RunsNowhere)
+            {
+                page.verdict.add_object(&loss.object, VerdictFlag::RunsNowhere);
+            }
+        }
+        page.scenario = Some(PageScenario {
+            lost: lost.iter().filter_map(|name| page.cluster_number(name)).collect(),
+            timeline: effect.timeline,
+            replicas: effect.replicas,
+            losses: effect.losses.clone(),
+            capacity: effect.capacity,
+            unmoved: effect.unmoved,
+        });
+        page
     }
 
     /// The page of a plan. `none` are changes without any, with the totals of the plan on both sides.
@@ -286,6 +334,7 @@ impl<'a> PageDocument<'a> {
             objects: Vec::new(),
             changes: &changes.objects,
             causes: &changes.causes,
+            scenario: None,
             deletion_guard: None,
             findings: &[],
             resolved: &[],

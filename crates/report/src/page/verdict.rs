@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::document::{PageDocument, PageMode, PageObject};
+use super::document::{PageDocument, PageMode, PageObject, PageScenario};
 use crate::diff::edits::{EditGroup, EditGroups};
 use crate::diff::{VerdictFlag, escape_controls};
 use crate::table::format_count;
+use crate::whatif::{format_duration, format_effect, format_sentence};
 use federate_engine::change::{CauseRole, ObjectChangeKind};
 use federate_kubernetes::Severity;
 
@@ -42,11 +43,14 @@ pub(super) fn write_body(out: &mut String, document: &PageDocument<'_>) {
     if document.mode == PageMode::Diff {
         write_edits(out, document);
     }
+    if let Some(scenario) = &document.scenario {
+        write_timeline(out, scenario);
+    }
     out.push_str("</div>\n");
     write_totals(out, document);
     out.push_str("<noscript><p class=\"note\">Without scripts, this page shows the verdict only. The same data: <code>-o json</code>.</p></noscript>\n");
     out.push_str("</section>\n");
-    for (id, title) in shown_sections(document.mode) {
+    for (id, title) in shown_sections(document) {
         let _ = writeln!(
             out,
             "<section id=\"{id}\" aria-labelledby=\"{id}-title\" hidden><h2 id=\"{id}-title\">{title}</h2><div class=\"body\"></div></section>"
@@ -61,7 +65,7 @@ pub(super) fn write_body(out: &mut String, document: &PageDocument<'_>) {
 }
 
 /// The sections that the script fills, in order.
-fn shown_sections(mode: PageMode) -> Vec<(&'static str, &'static str)> {
+fn shown_sections(document: &PageDocument<'_>) -> Vec<(&'static str, &'static str)> {
     let all = [
         ("matrix", "Where it runs"),
         ("moves", "Moves"),
@@ -69,10 +73,11 @@ fn shown_sections(mode: PageMode) -> Vec<(&'static str, &'static str)> {
         ("capacity", "Capacity"),
         ("findings", "Findings"),
     ];
-    let shown = all.into_iter().filter(|(id, _)| match mode {
+    let knows_capacity = document.scenario.as_ref().is_some_and(|scenario| !scenario.capacity.is_empty());
+    let shown = all.into_iter().filter(|(id, _)| match document.mode {
         PageMode::Diff => true,
         PageMode::Plan => !matches!(*id, "moves" | "values"),
-        PageMode::Whatif => matches!(*id, "matrix" | "moves"),
+        PageMode::Whatif => matches!(*id, "matrix" | "moves") || (*id == "capacity" && knows_capacity),
     });
     shown.collect()
 }
@@ -100,7 +105,7 @@ fn write_bar(out: &mut String, document: &PageDocument<'_>) {
         None => escape_html(&format_side(document.to)),
     };
     let _ = write!(out, "<span class=\"sides\">{sides}</span>\n<nav aria-label=\"Sections\">");
-    for (id, title) in shown_sections(document.mode) {
+    for (id, title) in shown_sections(document) {
         let _ = write!(out, "<a href=\"#{id}\">{title}</a>");
     }
     out.push_str("</nav>\n<span id=\"tools\"></span>\n</header>\n");
@@ -314,6 +319,34 @@ fn format_edit(group: &EditGroup<'_>) -> Option<String> {
     Some(text)
 }
 
+/// What happens when in a scenario, and what it costs.
+fn write_timeline(out: &mut String, scenario: &PageScenario<'_>) {
+    out.push_str(
+        "<section class=\"card\" aria-labelledby=\"timeline\"><h2 id=\"timeline\">What happens when</h2>\n",
+    );
+    let items: Vec<String> = scenario
+        .timeline
+        .iter()
+        .map(|stage| {
+            let events = stage.events.join("; ");
+            let effect = format_effect(stage).unwrap_or_else(|| "nothing moves".to_owned());
+            format!(
+                "<b>t+{}</b> {} <span class=\"effect\">{effect}</span>",
+                format_duration(stage.seconds),
+                escape_html(&events)
+            )
+        })
+        .collect();
+    write_list(out, &items, MAX_DECISIONS);
+    if let Some(unmoved) = scenario.unmoved {
+        let text = format!("Nothing moves because {}: {}.", unmoved.summary, unmoved.help);
+        let _ = writeln!(out, "<p>{}</p>", escape_html(&text));
+    }
+    let nowhere = scenario.losses.iter().filter(|loss| loss.nowhere).count();
+    let _ =
+        writeln!(out, "<p class=\"muted\">{}.</p>\n</section>", format_sentence(scenario.replicas, nowhere));
+}
+
 fn role_name(role: CauseRole) -> &'static str {
     match role {
         CauseRole::Source => "source",
@@ -363,7 +396,7 @@ fn format_side(name: &str) -> String {
 }
 
 /// Text as HTML.
-fn escape_html(text: &str) -> String {
+pub(super) fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in escape_controls(text).chars() {
         match c {

@@ -1,4 +1,4 @@
-//! `render --watch`: waits for changes of the repo's files, then renders again.
+//! Waits for changes of the repo's files, for commands that go on with them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use notify::{Event, RecursiveMode, Watcher};
 
-use crate::cli::{CommandError, print_notice};
+use super::{CommandError, print_notice};
 
-/// Editors write a file in several steps, so rendering waits until nothing has changed for this long.
-const DEBOUNCE: Duration = Duration::from_millis(60);
+/// Editors write a file in several steps, so a change counts when nothing has changed for this long.
+pub(super) const DEBOUNCE: Duration = Duration::from_millis(60);
 
 /// The longest time to wait while files keep changing.
 const MAX_DEBOUNCE: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ pub(super) struct WatchedFolders {
     /// The folders that are read.
     pub(super) folders: Vec<PathBuf>,
     /// The output folder, whose changes are ignored.
-    pub(super) out: PathBuf,
+    pub(super) out: Option<PathBuf>,
 }
 
 type Events = Receiver<notify::Result<Event>>;
@@ -100,7 +100,7 @@ impl WatchedFolders {
         let rules = [".gitignore", ".federateignore"].iter().any(|name| below.ends_with(name));
         let parts = if rules { below.parent().unwrap_or(Path::new("")) } else { below };
         let hidden = parts.iter().any(|part| part.to_string_lossy().starts_with('.'));
-        !hidden && !path.starts_with(&self.out)
+        !hidden && !self.out.as_ref().is_some_and(|out| path.starts_with(out))
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn only_what_is_read_matters() {
-        let watched = WatchedFolders { folders: vec!["/repo".into()], out: "/repo/out".into() };
+        let watched = WatchedFolders { folders: vec!["/repo".into()], out: Some("/repo/out".into()) };
         let matters = |path: &str| {
             let kind = notify::EventKind::Modify(notify::event::ModifyKind::Any);
             watched.is_relevant(&Ok(Event::new(kind).add_path(path.into())))
