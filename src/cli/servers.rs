@@ -6,6 +6,7 @@ mod access;
 mod explorer;
 mod import;
 mod install;
+mod mcp;
 mod members;
 mod progress;
 mod repeat;
@@ -26,6 +27,7 @@ pub(super) enum ServerCommand {
     Serve(Box<serve::ServeCommand>),
     Sync(Box<sync::SyncCommand>),
     Install(install::InstallCommand),
+    Mcp(Box<mcp::McpCommand>),
 }
 
 /// Runs a command that connects to API servers, or is one.
@@ -34,5 +36,6 @@ pub(super) fn run_command(command: ServerCommand) -> Result<Exit, CommandError> 
         ServerCommand::Serve(command) => command.run(),
         ServerCommand::Sync(command) => command.run(),
         ServerCommand::Install(command) => command.run(),
+        ServerCommand::Mcp(command) => command.run(),
     }
 }

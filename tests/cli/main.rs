@@ -43,6 +43,8 @@ mod kubeadmiral;
 mod kubefed;
 mod kubefleet;
 mod leaks;
+#[cfg(feature = "live")]
+mod mcp;
 mod missing_files;
 mod mistakes;
 mod ocm;

@@ -136,7 +136,9 @@ fn only_those_who_have_the_token_are_answered() {
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     let pair = cookie.split(';').next().unwrap();
     serving.send(&format!("GET / HTTP/1.1\r\nHost: {address}\r\nCookie: {pair}\r\n\r\n")).status(200);
-    for header in ["cache-control: no-store", "referrer-policy: no-referrer", "frame-ancestors 'none'", "nosniff"] {
+    for header in
+        ["cache-control: no-store", "referrer-policy: no-referrer", "frame-ancestors 'none'", "nosniff"]
+    {
         assert!(first.head.contains(header), "{header}: {}", first.head);
     }
     assert!(first.body.contains("connect-src 'self'") && !first.body.contains(token));
@@ -208,7 +210,11 @@ fn answers_are_the_documents_of_the_commands() {
         ("/api/clusters", "clusters -o json", 0),
         ("/api/check", "check -o json", 0),
         ("/api/explain?object=deployment/shop/web", "explain deployment/web -n shop -o json", 0),
-        ("/api/explain?object=deployment.apps/web&namespace=shop", "explain deployment/web -n shop -o json", 0),
+        (
+            "/api/explain?object=deployment.apps/web&namespace=shop",
+            "explain deployment/web -n shop -o json",
+            0,
+        ),
         ("/api/explain?object=pp/web&namespace=shop", "explain pp/web -n shop -o json", 0),
         ("/api/explain?object=cluster%2Fm1", "explain cluster/m1 -o json", 0),
         ("/api/diff?from=main", "diff --from main -o json", 1),
@@ -220,8 +226,14 @@ fn answers_are_the_documents_of_the_commands() {
     for (body, line) in [
         (json!({"events": {"lose": ["m1"]}}), "--lose m1"),
         (json!({"events": {"lose": ["m1"]}, "failover": true}), "--lose m1 --gates Failover=true"),
-        (json!({"events": {"taint": ["m2=down:NoExecute"], "scale": ["deployment/shop/web=+1"]}}), "--taint m2=down:NoExecute --scale deployment/shop/web=+1"),
-        (json!({"events": {"capacity": ["region=eu=50%"], "remove": ["m2"]}}), "--capacity region=eu=50% --remove m2"),
+        (
+            json!({"events": {"taint": ["m2=down:NoExecute"], "scale": ["deployment/shop/web=+1"]}}),
+            "--taint m2=down:NoExecute --scale deployment/shop/web=+1",
+        ),
+        (
+            json!({"events": {"capacity": ["region=eu=50%"], "remove": ["m2"]}}),
+            "--capacity region=eu=50% --remove m2",
+        ),
     ] {
         let expected = sandbox.run(&format!("whatif {line} -o json -q"));
         let answer = serving.post("/api/whatif", &body.to_string());
@@ -263,7 +275,8 @@ fn a_page_shows_what_the_repo_says_as_text() {
     let hostile = "</script><img src=x onerror=alert(1)>\u{202e}\u{1b}[31m";
     let sandbox = Sandbox::web();
     let quoted = serde_json::to_string(hostile).unwrap();
-    let clusters = sandbox.read("clusters.yaml").replace("{region: eu}", &format!("{{region: eu, provider: {quoted}}}"));
+    let clusters =
+        sandbox.read("clusters.yaml").replace("{region: eu}", &format!("{{region: eu, provider: {quoted}}}"));
     sandbox.write("clusters.yaml", clusters);
     let serving = Serving::start(&sandbox, "");
     let page = serving.get("/").status(200).body;

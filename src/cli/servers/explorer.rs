@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::thread;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::{oneshot, watch};
 
@@ -25,6 +26,7 @@ use crate::cli::settings::RepoArgs;
 use crate::cli::watch::WatchedFolders;
 use crate::cli::{CommandError, page, print_notice, progress};
 use federate_dialect::Plan;
+use federate_engine::change::DigestKey;
 use federate_engine::deletions::PruneLimit;
 use federate_engine::previous;
 use federate_engine::whatif::TimelineOptions;
@@ -57,29 +59,36 @@ pub(super) enum Question {
     WhatIf(ScenarioQuestion),
 }
 
-/// What is explained.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What is explained
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExplainQuestion {
-    /// KIND/NAME or KIND/NAMESPACE/NAME.
+    /// KIND/NAME or KIND/NAMESPACE/NAME, with kinds as in kubectl: deployment/shop/web, cpp/name, cluster/eu-1
     pub(super) object: String,
+    /// The namespace, if it is not in `object`
+    #[serde(default)]
     pub(super) namespace: Option<String>,
 }
 
-/// The revisions that are compared, as `--from` and `--to` name them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// The revisions that are compared
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiffQuestion {
+    /// The git revision to compare with; its merge base with the head counts, `REV..` is REV itself. Without it, the default branch
+    #[serde(default)]
     pub(super) from: Option<String>,
+    /// The head revision; without it, the files as they are now
+    #[serde(default)]
     pub(super) to: Option<String>,
 }
 
-/// A scenario.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// A scenario
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScenarioQuestion {
+    /// What happens
     pub(super) events: ScenarioArgs,
-    /// Whether the failover of control planes is on.
+    /// Whether the failover of control planes is on, which is off by default
     #[serde(default)]
     pub(super) failover: bool,
 }
@@ -149,6 +158,7 @@ impl Explorer {
             // What changes from now on is noticed. Without a watch, it is not, which the thread says.
             let _ = is_watching.recv();
         }
+        let key = digest_key()?;
         let (opened, is_open) = mpsc::sync_channel(1);
         spawn_thread("session", move || {
             let session = match args.open_session(None, None) {
@@ -158,7 +168,8 @@ impl Explorer {
             let notices = args.say_cluster_notices(&session);
             progress::stop_line();
             if opened.send(notices).is_ok() {
-                LiveSession { args, state: RepoState::default(), publisher, last: None }.run(session, &inbox);
+                let state = RepoState::default();
+                LiveSession { args, key, state, publisher, last: None }.run(session, &inbox);
             }
         })?;
         let failed = |_| CommandError::Failed("the repo could not be opened".to_owned());
@@ -211,6 +222,8 @@ fn watch_folders(folders: Vec<PathBuf>, watching: &SyncSender<()>, changes: &Syn
 /// The thread of the session.
 struct LiveSession {
     args: RepoArgs,
+    /// The key for digests of Secret values: answers can be compared.
+    key: DigestKey,
     state: RepoState,
     publisher: watch::Sender<RepoState>,
     /// The last question and its answer, which stays as long as the repo.
@@ -240,6 +253,7 @@ impl LiveSession {
     ) -> Option<Option<BTreeSet<PathBuf>>> {
         let mut state = AnswerSource {
             args: &self.args,
+            key: &self.key,
             session,
             scenarios: Some(session.what_if()),
             plan: None,
@@ -291,6 +305,7 @@ impl LiveSession {
 /// Answers questions about one state of the repo.
 struct AnswerSource<'s> {
     args: &'s RepoArgs,
+    key: &'s DigestKey,
     session: &'s Session,
     /// `None` only while the options change.
     scenarios: Option<ScenarioRunner<'s>>,
@@ -344,7 +359,7 @@ impl AnswerSource<'_> {
         let earlier = sides.base.as_ref().map_or(range.later_name(), |base| base.name.as_str());
         self.refuse_errors(&sides.to, &sides.to.findings())?;
         let comparison = RevisionComparison { from: &sides.from, to: &sides.to };
-        let changes = comparison.compute_changes(&digest_key()?, &self.args.clusters);
+        let changes = comparison.compute_changes(self.key, &self.args.clusters);
         let limit = self.args.clusters.is_empty().then(PruneLimit::default);
         let report = build_report(&comparison, [earlier, range.later_name()], &changes, limit);
         if form == AnswerForm::Json {
