@@ -90,7 +90,6 @@ Examples:
   federate explain deployment/worker examples/repo        # why it is placed there
   federate diff examples/repo --from main                 # what a change causes
   federate whatif examples/repo --each cluster            # what the loss of a cluster causes
-  federate serve examples/repo                            # all of this as a live page
   federate render examples/repo --out out                 # the manifests of every cluster
   federate commit examples/repo --branch rendered --push  # publish the manifests with git
   federate apply examples/repo --dry-run=server           # what applying would do

@@ -34,7 +34,7 @@ export function drawMoves(model, root, items) {
     root,
     createElement('p', {
       class: 'muted',
-      text: 'Pairs of places are matched in proportion: what an object loses in some places is shared over those where it gains.' + (flows.plain > 0 ? ' ' + countWord(flows.plain, 'object') + ' without replicas change clusters, too.' : ''),
+      text: 'Pairs of places are matched in proportion: what an object loses in some places is shared over those where it gains.' + (flows.plain > 0 ? ' ' + countWord(flows.plain, 'object') + ' without replicas ' + (model.lost.size > 0 ? 'lose or ' : '') + 'change clusters, too.' : ''),
     }),
     createElement('div', { class: 'two' }, drawFlows(flows, places.map((place) => place.name)), createElement('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Moves as a table' }, table)),
   );
