@@ -42,7 +42,7 @@ pub(in crate::cli) struct McpCommand {
 const EXAMPLES: &str = "\
 Examples:
   federate mcp examples/repo
-  federate mcp examples/repo --snapshot state";
+  federate mcp examples/lost-region --snapshot examples/lost-region/snapshot";
 
 impl McpCommand {
     pub(super) fn run(mut self) -> Result<Exit, CommandError> {

@@ -55,8 +55,7 @@ pub(in crate::cli) struct ServeCommand {
 const EXAMPLES: &str = "\
 Examples:
   federate serve examples/repo
-  federate serve examples/repo --port 8080
-  federate serve examples/repo --snapshot state";
+  federate serve examples/lost-region --snapshot examples/lost-region/snapshot --port 8080";
 
 impl ServeCommand {
     pub(super) fn run(self) -> Result<Exit, CommandError> {
