@@ -134,7 +134,7 @@ impl ExplainCommand {
 pub(super) enum ExplainedSubject {
     Object(Box<ExplainedObject>),
     Unplaced(UnplacedExplanation),
-    Policy(ExplainedPolicy),
+    Policy(Box<ExplainedPolicy>),
     Cluster(Box<ExplainedCluster>),
 }
 
@@ -165,7 +165,7 @@ pub(super) fn explain_subject(
             }
             let mut found = session.check_repo();
             found.retain(|finding| finding.object.as_ref() == Some(&policy.policy));
-            Ok((ExplainedSubject::Policy(policy), found))
+            Ok((ExplainedSubject::Policy(Box::new(policy)), found))
         }
     }
 }

@@ -125,9 +125,11 @@ pub(super) struct RepoState {
 /// Something for the thread of the session.
 enum Message {
     Ask(Box<Asked>),
-    /// Files have changed; `None` if it is not known which.
-    Changed(Option<BTreeSet<PathBuf>>),
+    Changed(ChangedFiles),
 }
+
+/// The files that have changed; `None` if it is not known which.
+struct ChangedFiles(Option<BTreeSet<PathBuf>>);
 
 struct Asked {
     question: Question,
@@ -193,7 +195,7 @@ impl Explorer {
         let mut state = self.state.clone();
         if state.wait_for(|state| Some(state.number) != known).await.is_err() {
             // The thread has ended; the state stays.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
         state.borrow().clone()
     }
@@ -212,7 +214,7 @@ fn watch_folders(folders: Vec<PathBuf>, watching: &SyncSender<()>, changes: &Syn
         if std::mem::take(&mut is_first) {
             return watching.send(()).map_err(|_| CommandError::BrokenPipe);
         }
-        changes.send(Message::Changed(changed)).map_err(|_| CommandError::BrokenPipe)
+        changes.send(Message::Changed(ChangedFiles(changed))).map_err(|_| CommandError::BrokenPipe)
     });
     if let Err(CommandError::Failed(why)) = watched {
         print_notice(&format!("error: {why}; changes of files are not noticed\n"));
@@ -246,11 +248,7 @@ impl LiveSession {
     }
 
     /// Answers questions about a state of the repo, and returns the files that have changed then; `None` at the end.
-    fn answer_until_change(
-        &mut self,
-        session: &Session,
-        inbox: &Receiver<Message>,
-    ) -> Option<Option<BTreeSet<PathBuf>>> {
+    fn answer_until_change(&mut self, session: &Session, inbox: &Receiver<Message>) -> Option<ChangedFiles> {
         let mut state = AnswerSource {
             args: &self.args,
             key: &self.key,
@@ -288,7 +286,7 @@ impl LiveSession {
     fn update_session(
         &self,
         session: &mut Session,
-        changed: Option<BTreeSet<PathBuf>>,
+        ChangedFiles(changed): ChangedFiles,
     ) -> Result<(), CommandError> {
         let opened = self.args.open_repo()?;
         let paths = changed.into_iter().flatten().map(|path| opened.relative_path(&path));

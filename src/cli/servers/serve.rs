@@ -106,7 +106,7 @@ struct Refusal(StatusCode, String);
 
 impl HandleRequest for PageServer {
     // A large repo is planned in this time.
-    const CONNECTION_TIMEOUT: Duration = Duration::from_secs(300);
+    const CONNECTION_TIMEOUT: Duration = Duration::from_mins(5);
 
     async fn handle_request(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let query = request.uri().query().unwrap_or_default();
