@@ -12,10 +12,68 @@
 //! A migration is a value: the edits of files, and for each object its names on both sides and the rules that
 //! the other control plane does not have. Nothing is written here; callers publish the edits.
 
+mod conversion;
+mod difference;
+mod error;
+mod freeze;
+mod intent;
+mod inventory;
 mod migration;
+mod placed;
+mod read;
 mod reason;
+mod rendering;
+mod repo_text;
 mod source;
+mod template_text;
+mod write;
 
+use std::collections::BTreeSet;
+
+use federate_kubernetes::Finding;
+use federate_repo::Role;
+use federate_session::Session;
+
+use conversion::Conversion;
+
+pub use error::{MigrationError, MigrationProblem, UnknownDirection};
 pub use migration::{FileEdit, MigratedObject, Migration, Mode, Target, UnequalRule};
 pub use reason::{DifferenceKind, Reason};
 pub use source::MigratedSource;
+
+/// Writes a repo for another control plane. The migration of a repo that is written for it already has no edits.
+///
+/// # Errors
+///
+/// All problems of the repo at once, or that there is no such direction.
+pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Migration, MigrationError> {
+    let sources = find_sources(session, target);
+    if sources.is_empty() {
+        return Ok(Migration::default());
+    }
+    let broken: Vec<Finding> = session.findings().into_iter().filter(Finding::is_error).collect();
+    if !broken.is_empty() {
+        return Err(MigrationError::BrokenRepo(broken));
+    }
+    if target != Target::Karmada {
+        return Err(read::unknown_direction(&sources, target, mode).into());
+    }
+    let intent = match mode {
+        Mode::Freeze => freeze::read_intent(session, &sources),
+        Mode::Idiomatic => read::read_intent(session, &sources, target)?,
+    };
+    Conversion { session, target, mode, sources }.convert(intent)
+}
+
+/// The dialects of the control planes that the repo is written for, without the new one.
+fn find_sources(session: &Session, target: Target) -> BTreeSet<&'static str> {
+    let claimed = session.repo().claimed.iter();
+    let claimed = claimed.filter(|claimed| claimed.role != Role::ControlPlane);
+    let mut sources: BTreeSet<&'static str> = claimed.map(|claimed| claimed.dialect).collect();
+    let rows = session.plan().placements.iter();
+    let deciding = rows.filter(|row| row.policy.is_some() || !row.clusters.is_empty());
+    let deciding: BTreeSet<&str> = deciding.map(|row| row.dialect.as_str()).collect();
+    sources.extend(session.dialects().names().into_iter().filter(|name| deciding.contains(name)));
+    sources.remove(target.name());
+    sources
+}

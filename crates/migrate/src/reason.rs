@@ -72,6 +72,8 @@ pub enum Reason {
     Overrides,
     /// An object is too large for what carries it.
     Size,
+    /// The new control plane never sends objects of this namespace or kind to members.
+    NeverPropagated,
     /// Written exactly as it is placed now: later changes of clusters do not move it.
     Frozen,
 }
@@ -181,6 +183,11 @@ impl Reason {
                 ("overrides", "The override has no equal: its result is written.", &[Replicas, Manifest])
             }
             Self::Size => ("size", "The object is too large for what carries it.", &[Clusters]),
+            Self::NeverPropagated => (
+                "never-propagated",
+                "The new control plane never sends objects of this namespace or kind to members.",
+                PLACEMENT,
+            ),
             Self::Frozen => (
                 "frozen",
                 "The object is written as it is placed now: later changes of clusters do not move it.",

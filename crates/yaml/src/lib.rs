@@ -43,6 +43,15 @@ pub struct Document {
     pub item_lines: Vec<u32>,
 }
 
+/// The text between two separator lines of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextRange {
+    /// The indices of its documents: one, but for a text of several JSON documents.
+    pub documents: std::ops::Range<u32>,
+    /// Its bytes, without the separator lines.
+    pub bytes: std::ops::Range<usize>,
+}
+
 /// A position in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
@@ -96,6 +105,11 @@ pub struct Stream {
 /// Reads a stream of documents.
 pub fn read_stream(bytes: &[u8]) -> Stream {
     stream::read_stream(bytes)
+}
+
+/// Splits a stream into the texts between its separator lines.
+pub fn split_texts(bytes: &[u8]) -> Vec<TextRange> {
+    stream::split_texts(bytes)
 }
 
 /// The first conflict that a merge left in a text, as an error; `read` finds them, too.

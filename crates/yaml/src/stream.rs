@@ -6,7 +6,7 @@
 
 use super::builder::{Builder, Built, Next};
 use super::conflict::find_conflict;
-use super::{Document, Error, Position, Stream, Warning, WarningKind, json, repair};
+use super::{Document, Error, Position, Stream, TextRange, Warning, WarningKind, json, repair};
 use serde_json::Value;
 
 /// The largest file, in bytes.
@@ -189,6 +189,18 @@ fn find_forbidden(text: &str) -> Option<(usize, char)> {
     text.char_indices().find(|&(_, found)| {
         !matches!(found, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{A0}'..='\u{FFFD}' | '\u{10000}'..)
     })
+}
+
+/// Splits a file into the texts between its separator lines.
+pub(super) fn split_texts(bytes: &[u8]) -> Vec<TextRange> {
+    let (mut next, mut ranges) = (0, Vec::new());
+    for chunk in split_chunks(bytes) {
+        let first = next;
+        read_chunk(&chunk, &mut next, &mut Stream::default());
+        ranges
+            .push(TextRange { documents: first..next, bytes: chunk.start..chunk.start + chunk.bytes.len() });
+    }
+    ranges
 }
 
 /// Splits a file at its separator lines.

@@ -1,0 +1,647 @@
+//! From the intents of a repo to the edits of its files.
+//!
+//! The new side is rendered in memory by the rules of the new control plane, and compared with what the old one sends.
+//! What control planes add to or leave out of every manifest is then written into the objects themselves, what differs
+//! between clusters into overrides.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use federate_dialect::import::{ImportEdit, apply_edits};
+use federate_engine::EngineSettings;
+use federate_kubernetes::{Object, ObjectRef, Origin, sops};
+use federate_repo::{ClaimedObject, Repo, Role, Template};
+use federate_session::Session;
+use serde_json::Value;
+
+use crate::difference;
+use crate::error::{MigrationError, MigrationProblem};
+use crate::intent::{
+    ClusterOperations, OverrideIntent, PatchAction, PatchOperation, PlacementIntent, ReplicaRule, RepoIntent,
+    TemplateIntent, TemplateSource, group_operations, unequal_rule,
+};
+use crate::inventory::write_cluster;
+use crate::placed::find_placed;
+use crate::rendering::{MigratedRepo, RenderedVariant, RenderedVariants, claim_object};
+use crate::repo_text::{CutObject, RepoText, common_folder};
+use crate::write::{PolicyDraft, PolicyRole, karmada};
+use crate::{MigratedObject, Migration, Mode, Reason, Target};
+
+/// The numbers that divide replicas.
+const DIVIDED_POINTERS: [&str; 3] = ["/spec/replicas", "/spec/parallelism", "/spec/completions"];
+
+/// A migration of one repo.
+pub(crate) struct Conversion<'s> {
+    pub session: &'s Session,
+    pub target: Target,
+    pub mode: Mode,
+    /// The dialects that are left.
+    pub sources: BTreeSet<&'static str>,
+}
+
+impl Conversion<'_> {
+    /// The migration of a repo with this intent.
+    pub(crate) fn convert(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
+        let mut text = RepoText::new(self.session.repo());
+        let mut problems = self.find_obstacles(&intent, &mut text);
+        problems.extend(self.prepare_namespaces(&mut intent, &mut text));
+        if !problems.is_empty() {
+            return Err(MigrationError::Problems(problems));
+        }
+        let taken = self.taken_names();
+        let mut scaled = BTreeSet::new();
+        let mut simulated = self.simulate(&intent, &taken);
+        if self.raise_replicas(&mut intent, &simulated, &mut scaled) {
+            simulated = self.simulate(&intent, &taken);
+        }
+        let unplaced = self.find_unplaced(&mut intent, &simulated);
+        problems.extend(self.align_manifests(&mut intent, &simulated, &scaled, &mut text));
+        if !problems.is_empty() {
+            return Err(MigrationError::Problems(problems));
+        }
+        intent.placements = self.share_placements(std::mem::take(&mut intent.placements), &intent.overrides);
+        let drafts = karmada::write_policies(&intent, &taken);
+        self.write_templates(&intent, &mut text);
+        self.write_policies(&intent, &drafts, &mut text);
+        self.remove_policies(&intent, &mut text);
+        self.write_config(&mut text);
+        let edits = text.into_edits().map_err(MigrationError::Problems)?;
+        let objects = self.list_objects(&intent, &unplaced);
+        let mut unequal = intent.unequal_of_repo;
+        unequal.sort();
+        Ok(Migration { edits, objects, unequal })
+    }
+
+    fn repo(&self) -> &Repo {
+        self.session.repo()
+    }
+
+    /// The objects of the control planes that are left.
+    fn left_objects(&self) -> impl Iterator<Item = &ClaimedObject> {
+        self.repo().claimed.iter().filter(|claimed| self.sources.contains(claimed.dialect))
+    }
+
+    /// The names of the policies that the repo has for the new control plane.
+    fn taken_names(&self) -> BTreeSet<ObjectRef> {
+        let claimed = self.repo().claimed.iter();
+        claimed.filter(|claimed| claimed.dialect == self.target.name()).map(|c| c.object.id.clone()).collect()
+    }
+
+    /// What keeps the files from being edited.
+    fn find_obstacles(&self, intent: &RepoIntent, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
+        let mut problems = Vec::new();
+        for claimed in self.left_objects() {
+            problems.extend(text.find_obstacle(&claimed.object.id, &claimed.object.origin));
+        }
+        for template in intent.templates.iter().filter(|template| !template.edits.is_empty()) {
+            if let (TemplateSource::Own, Some(own)) =
+                (&template.source, self.repo().find_template(&template.old))
+            {
+                problems.extend(text.find_obstacle(&own.object.id, &own.object.origin));
+            }
+        }
+        problems
+    }
+
+    /// Makes Namespaces go where they go now: Karmada sends each to all clusters that is not labelled otherwise.
+    fn prepare_namespaces(&self, intent: &mut RepoIntent, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
+        let mut problems = Vec::new();
+        if self.target != Target::Karmada {
+            return problems;
+        }
+        let is_namespace = |id: &ObjectRef| id.kind == "Namespace" && id.api_version == "v1";
+        // A rule for every cluster needs no policy.
+        intent.placements.retain(|placement| {
+            !(placement.clusters.is_everywhere() && placement.objects.iter().all(is_namespace))
+                || placement.suspension != crate::intent::Suspended::Nowhere
+        });
+        let mut restricted: BTreeSet<ObjectRef> = BTreeSet::new();
+        for placement in &intent.placements {
+            restricted.extend(placement.objects.iter().filter(|id| is_namespace(id)).cloned());
+        }
+        let known: BTreeMap<ObjectRef, usize> = intent
+            .templates
+            .iter()
+            .enumerate()
+            .filter(|(_, template)| is_namespace(&template.id))
+            .map(|(at, template)| (template.id.clone(), at))
+            .collect();
+        let placed = find_placed(self.session, &self.sources);
+        let own = self.repo().templates.iter().map(|template| &template.object.id);
+        let all: BTreeSet<&ObjectRef> = own.filter(|id| is_namespace(id)).chain(known.keys()).collect();
+        let mut added = Vec::new();
+        for id in all {
+            let everywhere =
+                placed.get(id).is_some_and(|placed| !placed.clusters.is_empty()) && !restricted.contains(id);
+            if everywhere || karmada::is_reserved_namespace(&id.name) {
+                continue;
+            }
+            let pointer =
+                format!("/metadata/labels/{}", federate_kubernetes::pointer::escape(karmada::SKIP_LABEL));
+            let edit = ImportEdit { pointer, value: Some("true".into()) };
+            if let Some(template) = known.get(id).and_then(|at| intent.templates.get_mut(*at)) {
+                template.edits.push(edit);
+            } else {
+                added.push(TemplateIntent {
+                    old: id.clone(),
+                    id: id.clone(),
+                    source: TemplateSource::Own,
+                    edits: vec![edit],
+                });
+            }
+            if let Some(own) = self.repo().find_template(id)
+                && !known.get(id).is_some_and(|at| intent.templates[*at].source.is_embedded())
+                && own.object.label(karmada::SKIP_LABEL).is_none()
+            {
+                problems.extend(text.find_obstacle(id, &own.object.origin));
+            }
+        }
+        intent.templates.extend(added);
+        problems
+    }
+
+    /// The new side in memory.
+    fn simulate(&self, intent: &RepoIntent, taken: &BTreeSet<ObjectRef>) -> MigratedRepo {
+        let dialects = self.session.dialects();
+        let edited: BTreeMap<&ObjectRef, &TemplateIntent> =
+            intent.templates.iter().map(|template| (&template.id, template)).collect();
+        let mut templates: Vec<Template> = Vec::new();
+        for own in &self.repo().templates {
+            match edited.get(&own.object.id) {
+                Some(TemplateIntent { source: TemplateSource::Embedded { .. }, .. }) => {}
+                Some(template) if !template.edits.is_empty() && own.per_cluster.is_none() => {
+                    let mut object = own.object.clone();
+                    apply_edits(&template.edits, &mut object.body);
+                    templates.push(Template { object, per_cluster: None });
+                }
+                _ => templates.push(own.clone()),
+            }
+        }
+        for template in &intent.templates {
+            if let TemplateSource::Embedded { origin, body, .. } = &template.source {
+                let mut body = body.clone();
+                apply_edits(&template.edits, &mut body);
+                let object = Object { id: template.id.clone(), body, origin: origin.clone() };
+                templates.push(Template { object, per_cluster: None });
+            }
+        }
+        let claimed = self.repo().claimed.iter();
+        let mut claimed: Vec<ClaimedObject> =
+            claimed.filter(|claimed| !self.sources.contains(claimed.dialect)).cloned().collect();
+        let drafts = karmada::write_policies(intent, taken);
+        claimed.extend(drafts.iter().filter_map(|draft| claim_object(dialects, &draft.value)));
+        let clusters = self.left_clusters();
+        claimed.extend(clusters.filter_map(|cluster| claim_object(dialects, &cluster.value)));
+        let mut repo = self.repo().clone();
+        for source in &self.sources {
+            repo.config.dialects.remove(*source);
+        }
+        let settings = EngineSettings {
+            now: self.session.now(),
+            live: self.session.observed().clone(),
+            ..EngineSettings::default()
+        };
+        MigratedRepo::new(dialects, repo, templates, claimed, settings)
+    }
+
+    /// The clusters that objects of the old control planes describe, as the new one describes them.
+    fn left_clusters(&self) -> impl Iterator<Item = LeftCluster<'_>> {
+        let inventory: BTreeMap<&ObjectRef, &Object> = self
+            .left_objects()
+            .filter(|claimed| claimed.role == Role::Inventory)
+            .map(|claimed| (&claimed.object.id, &claimed.object))
+            .collect();
+        self.session.clusters().iter().filter_map(move |cluster| {
+            let object = *inventory.get(&cluster.id)?;
+            Some(LeftCluster { object, value: write_cluster(cluster, self.target)? })
+        })
+    }
+
+    /// Lets objects without replicas have one, where the new control plane would place none: the clusters then override it.
+    /// Returns whether there are any.
+    fn raise_replicas(
+        &self,
+        intent: &mut RepoIntent,
+        simulated: &MigratedRepo,
+        scaled: &mut BTreeSet<ObjectRef>,
+    ) -> bool {
+        let plan = simulated.build_engine().compute_plan().plan;
+        let reached: BTreeSet<&ObjectRef> =
+            plan.placements.iter().filter(|row| !row.clusters.is_empty()).map(|row| &row.object).collect();
+        let duplicated = intent.placements.iter().filter(|one| one.replicas == ReplicaRule::Duplicated);
+        let wanted: BTreeSet<ObjectRef> =
+            duplicated.flat_map(|one| &one.objects).filter(|id| !reached.contains(id)).cloned().collect();
+        let pointer = DIVIDED_POINTERS[0];
+        for template in intent.templates.iter_mut().filter(|template| wanted.contains(&template.id)) {
+            let own = simulated.repo.find_template(&template.id);
+            if own.is_some_and(|own| own.object.body.pointer(pointer) == Some(&Value::from(0))) {
+                template.edits.push(ImportEdit { pointer: pointer.to_owned(), value: Some(1.into()) });
+                scaled.insert(template.id.clone());
+            }
+        }
+        !scaled.is_empty()
+    }
+
+    /// The objects that the new control plane never sends to members.
+    fn find_unplaced(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> BTreeSet<ObjectRef> {
+        let engine = simulated.build_engine();
+        let Some(plane) = engine.control_plane(self.target.name()) else { return BTreeSet::new() };
+        let mut unplaced = BTreeSet::new();
+        let intended = intent.placements.iter().flat_map(|placement| &placement.objects);
+        let intended: BTreeSet<ObjectRef> = intended.cloned().collect();
+        for template in &intent.templates {
+            let Some(new) = simulated.repo.find_template(&template.id) else { continue };
+            if intended.contains(&template.id)
+                && let Some(why) = plane.advice().never_propagated_reason(&new.object)
+            {
+                let rule = unequal_rule(Reason::NeverPropagated, why, Some(&new.object.origin), "");
+                intent.unequal.entry(template.old.clone()).or_default().push(rule);
+                unplaced.insert(template.id.clone());
+            }
+        }
+        for placement in &mut intent.placements {
+            placement.objects.retain(|object| !unplaced.contains(object));
+        }
+        intent.placements.retain(|placement| !placement.objects.is_empty());
+        unplaced
+    }
+
+    /// Makes manifests equal: by edits of objects where all clusters differ alike, else by overrides.
+    fn align_manifests(
+        &self,
+        intent: &mut RepoIntent,
+        simulated: &MigratedRepo,
+        scaled: &BTreeSet<ObjectRef>,
+        text: &mut RepoText<'_>,
+    ) -> Vec<MigrationProblem> {
+        let dialects = self.session.dialects();
+        let old = RenderedVariants::from_rendering(self.session.rendering(), dialects);
+        let new = RenderedVariants::from_rendering(&simulated.build_engine().render_repo(), dialects);
+        let divided = intent.placements.iter().filter(|one| one.replicas != ReplicaRule::Duplicated);
+        let divided: BTreeSet<ObjectRef> = divided.flat_map(|one| &one.objects).cloned().collect();
+        let mut overrides: BTreeMap<ObjectRef, Vec<ClusterOperations>> = BTreeMap::new();
+        let mut problems = Vec::new();
+        for template in &mut intent.templates {
+            let pairs = pair_variants(old.find_variants(&template.old), new.find_variants(&template.id));
+            let mut changes: Vec<ClusterOperations> =
+                pairs.into_iter().map(VariantPair::into_operations).collect();
+            for change in &mut changes {
+                change.operations.retain(|operation| {
+                    !(divided.contains(&template.id)
+                        && DIVIDED_POINTERS.contains(&operation.pointer.as_str()))
+                });
+            }
+            if changes.iter().all(|change| change.operations.is_empty()) {
+                continue;
+            }
+            let own = self.repo().find_template(&template.old).filter(|_| !template.source.is_embedded());
+            let is_editable = own.is_none_or(|own| {
+                own.per_cluster.is_none()
+                    && text.find_obstacle(&own.object.id, &own.object.origin).is_none()
+                    && !sops::is_encrypted(&own.object.body)
+            });
+            if is_editable {
+                let common = take_common(&mut changes, |operation| {
+                    !(scaled.contains(&template.id) && operation.pointer == DIVIDED_POINTERS[0])
+                        && (self.mode == Mode::Idiomatic || operation.action == PatchAction::Remove)
+                });
+                template.edits.extend(difference::to_edits(common));
+            }
+            if let Some(problem) = self.find_new_secrets(template, &changes) {
+                problems.push(problem);
+                continue;
+            }
+            overrides.insert(template.id.clone(), changes);
+        }
+        for (object, changes) in overrides {
+            let rules = group_operations(changes);
+            if !rules.is_empty() {
+                intent.overrides.push(OverrideIntent { object, rules });
+            }
+        }
+        problems
+    }
+
+    /// The values of a Secret that are not in the repo are not written into it.
+    fn find_new_secrets(
+        &self,
+        template: &TemplateIntent,
+        changes: &[ClusterOperations],
+    ) -> Option<MigrationProblem> {
+        if template.id.kind != "Secret" {
+            return None;
+        }
+        let texts = self.texts_about(template);
+        let mut operations = changes.iter().flat_map(|change| &change.operations);
+        let is_new = operations.any(|operation| {
+            let mut values = Vec::new();
+            operation.action.value().into_iter().for_each(|value| collect_texts(value, &mut values));
+            values.iter().any(|value| !texts.iter().any(|text| text.contains(value)))
+        });
+        let origin = self.repo().find_template(&template.old).map(|own| own.object.origin.clone());
+        is_new.then(|| MigrationProblem {
+            object: Some(template.id.clone()),
+            origin,
+            message: format!(
+                "{} differs between clusters in values that are not in the repo as they are sent",
+                template.id
+            ),
+            help: "write the Secret of each cluster as an object of its own, or its values as overrides"
+                .to_owned(),
+        })
+    }
+
+    /// The files about an object: its own, and those of its policies.
+    fn texts_about(&self, template: &TemplateIntent) -> Vec<String> {
+        let mut files: BTreeSet<Arc<str>> = BTreeSet::new();
+        if let TemplateSource::Embedded { origin, .. } = &template.source {
+            files.insert(origin.file.clone());
+        }
+        let own = self.repo().find_template(&template.old);
+        files.extend(own.map(|own| own.object.origin.file.clone()));
+        let about = self.left_objects().filter(|claimed| {
+            claimed.role == Role::Override && claimed.object.id.namespace == template.old.namespace
+        });
+        files.extend(about.map(|claimed| claimed.object.origin.file.clone()));
+        let texts = files.iter().filter_map(|file| self.repo().texts.get(file));
+        texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect()
+    }
+
+    /// Lets objects share a policy that says the same about all of them. In a frozen repo, an object with overrides has a
+    /// policy of its own, so that it can be loosened by itself.
+    fn share_placements(
+        &self,
+        placements: Vec<PlacementIntent>,
+        overrides: &[OverrideIntent],
+    ) -> Vec<PlacementIntent> {
+        let separate: BTreeSet<&ObjectRef> = match self.mode {
+            Mode::Freeze => overrides.iter().map(|intent| &intent.object).collect(),
+            Mode::Idiomatic => BTreeSet::new(),
+        };
+        let mut shared: Vec<PlacementIntent> = Vec::new();
+        let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        for placement in placements {
+            let namespace = placement.objects.first().and_then(|object| object.namespace.clone());
+            let is_separate = placement.objects.iter().any(|object| separate.contains(object));
+            let rule = (&placement.clusters, &placement.replicas, &placement.suspension);
+            let rest = (placement.taints, placement.adoption, placement.is_preserved);
+            let own = is_separate.then_some(&placement.objects);
+            let key = format!("{namespace:?} {rule:?} {rest:?} {own:?}");
+            match known.get(&key).and_then(|at| shared.get_mut(*at)) {
+                Some(found) => found.objects.extend(placement.objects),
+                None => {
+                    known.insert(key, shared.len());
+                    shared.push(placement);
+                }
+            }
+        }
+        for placement in &mut shared {
+            placement.name = name_group(&placement.objects);
+        }
+        shared.sort_by(|a, b| a.objects.cmp(&b.objects));
+        shared
+    }
+
+    fn write_templates(&self, intent: &RepoIntent, text: &mut RepoText<'_>) {
+        let mut cut: BTreeMap<&Origin, Vec<CutObject<'_>>> = BTreeMap::new();
+        for template in &intent.templates {
+            match &template.source {
+                TemplateSource::Own => {
+                    if let Some(own) = self.repo().find_template(&template.old) {
+                        text.edit_object(&own.object.origin, &template.edits);
+                    }
+                }
+                TemplateSource::Embedded { origin, pointer, body } => {
+                    cut.entry(origin).or_default().push(CutObject { pointer, body, edits: &template.edits });
+                    if let Some(own) = self.repo().find_template(&template.id) {
+                        text.remove_object(&own.object.origin);
+                    }
+                }
+            }
+        }
+        for (origin, objects) in cut {
+            text.cut_objects(origin, &objects);
+        }
+    }
+
+    fn write_policies(&self, intent: &RepoIntent, drafts: &[PolicyDraft], text: &mut RepoText<'_>) {
+        let mut files: BTreeMap<&ObjectRef, Arc<str>> = BTreeMap::new();
+        for template in &intent.templates {
+            let file = match &template.source {
+                TemplateSource::Own => {
+                    self.repo().find_template(&template.old).map(|own| own.object.origin.file.clone())
+                }
+                TemplateSource::Embedded { origin, .. } => Some(origin.file.clone()),
+            };
+            files.extend(file.map(|file| (&template.id, file)));
+        }
+        let folders: BTreeMap<PolicyRole, bool> = [PolicyRole::Placement, PolicyRole::Override]
+            .into_iter()
+            .map(|role| (role, text.has_folder(role.folder())))
+            .collect();
+        for draft in drafts {
+            let about: BTreeSet<Arc<str>> =
+                draft.objects.iter().filter_map(|object| files.get(object)).cloned().collect();
+            let name = draft.value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+            let single = about.first().filter(|file| about.len() == 1 && text.accepts_documents(file));
+            let role = match draft.role {
+                PolicyRole::Override if folders.get(&PolicyRole::Override) != Some(&true) => {
+                    PolicyRole::Placement
+                }
+                role => role,
+            };
+            let file: Arc<str> = if folders.get(&role) == Some(&true) {
+                format!("{}/{name}.yaml", role.folder()).into()
+            } else if let Some(file) = single {
+                file.clone()
+            } else {
+                let is_built = about.iter().any(|file| !text.accepts_documents(file));
+                let folder =
+                    if is_built { PolicyRole::Placement.folder().to_owned() } else { common_folder(&about) };
+                let slash = if folder.is_empty() { "" } else { "/" };
+                format!("{folder}{slash}{name}-{}.yaml", draft.role.suffix()).into()
+            };
+            text.add_document(&file, &draft.value);
+        }
+    }
+
+    /// Removes the policies, settings and clusters of the old control planes.
+    fn remove_policies(&self, intent: &RepoIntent, text: &mut RepoText<'_>) {
+        let cut: BTreeSet<&Origin> = intent
+            .templates
+            .iter()
+            .filter_map(|template| match &template.source {
+                TemplateSource::Embedded { origin, .. } => Some(origin),
+                TemplateSource::Own => None,
+            })
+            .collect();
+        let clusters: BTreeMap<&ObjectRef, Value> =
+            self.left_clusters().map(|cluster| (&cluster.object.id, cluster.value)).collect();
+        let mut removed: BTreeSet<&ObjectRef> = BTreeSet::new();
+        for claimed in self.left_objects() {
+            let object = &claimed.object;
+            removed.insert(&object.id);
+            match clusters.get(&object.id) {
+                Some(value) => text.replace_object(&object.origin, value),
+                None if cut.contains(&object.origin) => {}
+                None => text.remove_object(&object.origin),
+            }
+        }
+        for duplicate in self.repo().duplicates.iter().filter(|one| removed.contains(&one.id)) {
+            for origin in &duplicate.others {
+                text.remove_object(origin);
+            }
+        }
+    }
+
+    /// Removes the settings of the old control planes, and names the release of the new one where they named theirs.
+    fn write_config(&self, text: &mut RepoText<'_>) {
+        let file: Arc<str> = self.repo().config_path().into();
+        if !text.has_file(&file) {
+            return;
+        }
+        let settings = &self.repo().config.dialects;
+        let left: Vec<&str> =
+            self.sources.iter().copied().filter(|source| settings.contains_key(*source)).collect();
+        if left.is_empty() {
+            return;
+        }
+        let mut edits: Vec<ImportEdit> = left
+            .iter()
+            .map(|source| ImportEdit { pointer: format!("/dialects/{source}"), value: None })
+            .collect();
+        let target = self.session.dialects().get(self.target.name());
+        let release = target.and_then(|dialect| Some(dialect.kinds().releases()?.find_latest().to_string()));
+        match release.filter(|_| !settings.contains_key(self.target.name())) {
+            Some(release) => edits.push(ImportEdit {
+                pointer: format!("/dialects/{}/version", self.target.name()),
+                value: Some(release.into()),
+            }),
+            None if left.len() == settings.len() => {
+                edits = vec![ImportEdit { pointer: "/dialects".to_owned(), value: None }];
+            }
+            None => {}
+        }
+        let origin = Origin { file, document: 0, item: None, line: 0 };
+        text.edit_object(&origin, &edits);
+    }
+
+    /// Every object that the old side places, with its unequal rules.
+    fn list_objects(&self, intent: &RepoIntent, unplaced: &BTreeSet<ObjectRef>) -> Vec<MigratedObject> {
+        let templates: BTreeMap<&ObjectRef, &TemplateIntent> =
+            intent.templates.iter().map(|template| (&template.old, template)).collect();
+        let placed = find_placed(self.session, &self.sources);
+        let mut objects = Vec::new();
+        for (old, placed) in placed {
+            let template = templates.get(old);
+            if placed.clusters.is_empty() && template.is_none() {
+                continue;
+            }
+            let new = template.map(|template| template.id.clone()).filter(|id| !unplaced.contains(id));
+            let mut unequal = intent.unequal.get(old).cloned().unwrap_or_default();
+            unequal.sort();
+            let new = new.or_else(|| placed.is_implicit().then(|| old.clone()));
+            objects.push(MigratedObject { old: old.clone(), new, unequal });
+        }
+        objects
+    }
+}
+
+/// A cluster of an old control plane.
+struct LeftCluster<'r> {
+    object: &'r Object,
+    value: Value,
+}
+
+/// What clusters receive by the old and by the new control plane.
+struct VariantPair<'v> {
+    old: &'v RenderedVariant,
+    new: &'v RenderedVariant,
+    clusters: Vec<federate_kubernetes::ClusterName>,
+}
+
+impl VariantPair<'_> {
+    fn into_operations(self) -> ClusterOperations {
+        let operations = difference::compute_patch(&self.new.body, &self.old.body);
+        ClusterOperations { clusters: self.clusters, operations }
+    }
+}
+
+/// The pairs of variants that clusters receive.
+fn pair_variants<'v>(old: &'v [RenderedVariant], new: &'v [RenderedVariant]) -> Vec<VariantPair<'v>> {
+    let mut received: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, variant) in new.iter().enumerate() {
+        received.extend(variant.clusters.iter().map(|name| (name.as_ref(), at)));
+    }
+    let mut pairs = Vec::new();
+    for variant in old {
+        let mut by_new: BTreeMap<usize, Vec<federate_kubernetes::ClusterName>> = BTreeMap::new();
+        for name in variant.clusters.iter() {
+            if let Some(at) = received.get(name.as_ref()) {
+                by_new.entry(*at).or_default().push(name.clone());
+            }
+        }
+        for (at, clusters) in by_new {
+            pairs.extend(new.get(at).map(|new| VariantPair { old: variant, new, clusters }));
+        }
+    }
+    pairs
+}
+
+/// Takes out the operations that all clusters have and that `is_taken` accepts.
+fn take_common(
+    changes: &mut [ClusterOperations],
+    is_taken: impl Fn(&PatchOperation) -> bool,
+) -> Vec<PatchOperation> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let key = |operation: &PatchOperation| {
+        format!("{} {} {:?}", operation.action.name(), operation.pointer, operation.action.value())
+    };
+    for operation in changes.iter().flat_map(|change| &change.operations) {
+        *counts.entry(key(operation)).or_default() += 1;
+    }
+    let all = changes.len();
+    let mut common = Vec::new();
+    for (at, change) in changes.iter_mut().enumerate() {
+        change.operations.retain(|operation| {
+            let is_common = counts.get(&key(operation)) == Some(&all) && is_taken(operation);
+            if is_common && at == 0 {
+                common.push(operation.clone());
+            }
+            !is_common
+        });
+    }
+    common
+}
+
+/// The texts in a value.
+fn collect_texts<'v>(value: &'v Value, out: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => out.push(text),
+        Value::Array(items) => items.iter().for_each(|item| collect_texts(item, out)),
+        Value::Object(map) => map.values().for_each(|item| collect_texts(item, out)),
+        _ => {}
+    }
+}
+
+/// A name for objects that share a policy: theirs, if they have one, that of a workload, or that of their namespace.
+fn name_group(objects: &BTreeSet<ObjectRef>) -> String {
+    const WORKLOADS: [&str; 5] = ["Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob"];
+    let names: BTreeSet<&str> = objects.iter().map(|object| object.name.as_str()).collect();
+    let workloads: BTreeSet<&str> = objects
+        .iter()
+        .filter(|object| WORKLOADS.contains(&object.kind.as_str()))
+        .map(|object| object.name.as_str())
+        .collect();
+    let namespace = objects.first().and_then(|object| object.namespace.as_deref());
+    let only = [names, workloads].into_iter().find(|names| names.len() == 1);
+    let only = only.and_then(|names| names.first().copied());
+    only.or(namespace).unwrap_or("cluster-wide").to_owned()
+}
+
+impl TemplateSource {
+    /// Whether the object is part of another one.
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self, Self::Embedded { .. })
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a repo cannot be migrated.
+
+use std::fmt;
+
+use federate_kubernetes::{Finding, ObjectRef, Origin};
+
+use crate::{Mode, Target};
+
+/// Why a repo cannot be migrated. All problems are listed at once.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrationError {
+    /// The repo has errors, so that what it means is not known.
+    #[error("the repo has {} errors: fix what `federate check` reports before the migration", .0.len())]
+    BrokenRepo(Vec<Finding>),
+    /// There is no such direction.
+    #[error(transparent)]
+    UnknownDirection(#[from] UnknownDirection),
+    /// Objects or files cannot be migrated.
+    #[error("{}", join_problems(.0))]
+    Problems(Vec<MigrationProblem>),
+}
+
+/// A direction for which there is no migration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "rules of {from} cannot be written for {to} in mode `{mode}`; what can be: {}{}",
+    .known.join(", "),
+    if *.freezes { "; `--mode freeze` writes each object as it is placed now" } else { "" }
+)]
+pub struct UnknownDirection {
+    /// The old control plane.
+    pub from: String,
+    /// The new one.
+    pub to: &'static str,
+    /// How rules are written.
+    pub mode: &'static str,
+    /// The directions that there are.
+    pub known: Vec<String>,
+    /// Whether the mode `freeze` has this direction.
+    pub freezes: bool,
+}
+
+/// An object or a file that cannot be migrated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MigrationProblem {
+    /// The object, if it is one.
+    pub object: Option<ObjectRef>,
+    /// Its place.
+    pub origin: Option<Origin>,
+    /// What is wrong, and why.
+    pub message: String,
+    /// What to do.
+    pub help: String,
+}
+
+impl fmt::Display for MigrationProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(origin) = &self.origin {
+            write!(f, "{origin}: ")?;
+        }
+        write!(f, "{}: {}", self.message, self.help)
+    }
+}
+
+fn join_problems(problems: &[MigrationProblem]) -> String {
+    problems.iter().map(MigrationProblem::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl Target {
+    /// The name of the dialect; `plain` where there is no control plane.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Karmada => "karmada",
+            Self::KubeFleet => "kubefleet",
+            Self::KubeAdmiral => "kubeadmiral",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+impl Mode {
+    /// The name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idiomatic => "idiomatic",
+            Self::Freeze => "freeze",
+        }
+    }
+}

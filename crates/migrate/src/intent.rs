@@ -1,0 +1,320 @@
+//! What policies say, apart from how a control plane writes it.
+//!
+//! Readers turn policies of one control plane into intents, writers turn intents into policies of another, so that
+//! each control plane has one reader and one writer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_dialect::import::ImportEdit;
+use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
+use federate_kubernetes::{ClusterName, Labels, ObjectRef, Origin};
+use serde_json::Value;
+
+use crate::{Reason, UnequalRule};
+
+/// What the policies of a repo say about its objects.
+#[derive(Debug, Default)]
+pub(crate) struct RepoIntent {
+    /// The objects of the new side.
+    pub templates: Vec<TemplateIntent>,
+    /// Where they go.
+    pub placements: Vec<PlacementIntent>,
+    /// What differs between clusters.
+    pub overrides: Vec<OverrideIntent>,
+    /// The rules about each object, by its old name, that the new control plane does not have.
+    pub unequal: BTreeMap<ObjectRef, Vec<UnequalRule>>,
+    /// The same about the repo as a whole.
+    pub unequal_of_repo: Vec<UnequalRule>,
+}
+
+impl RepoIntent {
+    /// Adds a rule about an object that the new control plane does not have.
+    pub(crate) fn add_unequal(&mut self, object: &ObjectRef, rule: UnequalRule) {
+        let rules = self.unequal.entry(object.clone()).or_default();
+        if !rules.contains(&rule) {
+            rules.push(rule);
+        }
+    }
+}
+
+/// Makes a rule that the new control plane does not have.
+pub(crate) fn unequal_rule(
+    reason: Reason,
+    detail: impl Into<String>,
+    origin: Option<&Origin>,
+    pointer: impl Into<String>,
+) -> UnequalRule {
+    UnequalRule { reason, detail: detail.into(), origin: origin.cloned(), pointer: pointer.into() }
+}
+
+/// An object of the new side.
+#[derive(Clone, Debug)]
+pub(crate) struct TemplateIntent {
+    /// As members have it by the old control plane.
+    pub old: ObjectRef,
+    /// As members have it by the new one.
+    pub id: ObjectRef,
+    /// Where its text is.
+    pub source: TemplateSource,
+    /// The values that change in the text, as pointers into the object; `None` removes.
+    pub edits: Vec<ImportEdit>,
+}
+
+/// Where the text of an object is.
+#[derive(Clone, Debug)]
+pub(crate) enum TemplateSource {
+    /// It is an object of the repo.
+    Own,
+    /// It is part of another object, from which it is cut out.
+    Embedded {
+        /// The object that contains it.
+        origin: Origin,
+        /// Its place in that object.
+        pointer: String,
+        /// The object as it is on its own.
+        body: Value,
+    },
+}
+
+/// Where some objects go.
+#[derive(Clone, Debug)]
+pub(crate) struct PlacementIntent {
+    /// The name that its policy should have.
+    pub name: String,
+    /// The objects.
+    pub objects: BTreeSet<ObjectRef>,
+    /// The clusters.
+    pub clusters: ClusterRule,
+    /// How replicas are divided.
+    pub replicas: ReplicaRule,
+    /// Whether taints of clusters keep the objects out.
+    pub taints: TaintRule,
+    /// Whether objects that exist in a cluster already are taken over.
+    pub adoption: Adoption,
+    /// Where nothing is sent for now.
+    pub suspension: Suspended,
+    /// Whether the objects stay in their clusters when the policy is deleted.
+    pub is_preserved: bool,
+}
+
+/// Whether taints keep objects out of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TaintRule {
+    /// They do not.
+    Ignored,
+    /// They do, without a toleration.
+    Respected,
+}
+
+/// What becomes of an object that somebody else has created in a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Adoption {
+    /// It is taken over.
+    Overwrite,
+    /// It stays as it is.
+    Abort,
+}
+
+/// Where nothing is sent for now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Suspended {
+    /// Nowhere: everything is sent.
+    #[default]
+    Nowhere,
+    /// In every cluster.
+    Everywhere,
+    /// In these clusters.
+    In(BTreeSet<ClusterName>),
+}
+
+/// The clusters for objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ClusterRule {
+    /// Only these; `None` for any.
+    pub names: Option<BTreeSet<String>>,
+    /// None of these.
+    pub excluded: BTreeSet<String>,
+    /// The labels that they must have.
+    pub labels: LabelSelector,
+}
+
+impl ClusterRule {
+    /// Every cluster.
+    pub(crate) fn every_cluster() -> Self {
+        Self::default()
+    }
+
+    /// Clusters by name.
+    pub(crate) fn of_names(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { names: Some(names.into_iter().map(Into::into).collect()), ..Self::default() }
+    }
+
+    /// Clusters by their labels.
+    pub(crate) fn of_labels(labels: LabelSelector) -> Self {
+        Self { labels, ..Self::default() }
+    }
+
+    /// No cluster.
+    pub(crate) fn nowhere() -> Self {
+        Self { names: Some(BTreeSet::new()), ..Self::default() }
+    }
+
+    /// Whether it selects no cluster, whatever the inventory.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.names.as_ref().is_some_and(|names| names.iter().all(|name| self.excluded.contains(name)))
+    }
+
+    /// Whether it selects every cluster, whatever the inventory.
+    pub(crate) fn is_everywhere(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The clusters that both select.
+    pub(crate) fn intersect(mut self, other: &Self) -> Self {
+        self.names = match (self.names, &other.names) {
+            (Some(own), Some(others)) => Some(own.intersection(others).cloned().collect()),
+            (own, others) => own.or_else(|| others.clone()),
+        };
+        self.excluded.extend(other.excluded.iter().cloned());
+        join_labels(&mut self.labels, &other.labels);
+        self
+    }
+}
+
+/// Joins two selectors to one that selects what both do.
+fn join_labels(selector: &mut LabelSelector, other: &LabelSelector) {
+    for (key, value) in &other.match_labels {
+        match selector.match_labels.get(key) {
+            Some(own) if own == value => {}
+            Some(_) => {
+                let operator = "In".to_owned();
+                let requirement =
+                    SelectorRequirement { key: key.clone(), operator, values: vec![value.clone()] };
+                selector.match_expressions.push(requirement);
+            }
+            None => drop(selector.match_labels.insert(key.clone(), value.clone())),
+        }
+    }
+    for requirement in &other.match_expressions {
+        if !selector.match_expressions.contains(requirement) {
+            selector.match_expressions.push(requirement.clone());
+        }
+    }
+}
+
+/// How replicas are divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ReplicaRule {
+    /// Each cluster has the replicas of the template.
+    Duplicated,
+    /// By weights of clusters.
+    Weights(Vec<ClusterWeight>),
+}
+
+/// The weight of some clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterWeight {
+    /// The clusters.
+    pub clusters: ClusterRule,
+    /// At least 1.
+    pub weight: i64,
+}
+
+/// What differs between clusters in some objects.
+#[derive(Clone, Debug)]
+pub(crate) struct OverrideIntent {
+    /// The object.
+    pub object: ObjectRef,
+    /// The rules, in order.
+    pub rules: Vec<OverrideRuleIntent>,
+}
+
+/// What differs in some clusters.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OverrideRuleIntent {
+    /// The clusters.
+    pub clusters: BTreeSet<ClusterName>,
+    /// What changes, in order.
+    pub operations: Vec<PatchOperation>,
+}
+
+/// One operation of a JSON patch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PatchOperation {
+    /// What is done.
+    pub action: PatchAction,
+    /// The value, as a JSON pointer.
+    pub pointer: String,
+}
+
+/// What an operation of a JSON patch does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PatchAction {
+    /// Adds a value, or replaces it.
+    Add(Value),
+    /// Replaces a value that exists.
+    Replace(Value),
+    /// Removes a value that exists.
+    Remove,
+}
+
+impl PatchAction {
+    /// The name of the operation.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Add(_) => "add",
+            Self::Replace(_) => "replace",
+            Self::Remove => "remove",
+        }
+    }
+
+    /// Its value.
+    pub(crate) fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Add(value) | Self::Replace(value) => Some(value),
+            Self::Remove => None,
+        }
+    }
+}
+
+/// The override rules of an object, from the operations of each cluster: clusters with equal ones share a rule.
+pub(crate) fn group_operations(
+    by_cluster: impl IntoIterator<Item = ClusterOperations>,
+) -> Vec<OverrideRuleIntent> {
+    let mut rules: Vec<OverrideRuleIntent> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for ClusterOperations { clusters, operations } in by_cluster {
+        if operations.is_empty() {
+            continue;
+        }
+        let key = operations.iter().map(format_operation).collect::<String>();
+        let at = *known.entry(key).or_insert_with(|| {
+            rules.push(OverrideRuleIntent { clusters: BTreeSet::new(), operations });
+            rules.len() - 1
+        });
+        if let Some(rule) = rules.get_mut(at) {
+            rule.clusters.extend(clusters);
+        }
+    }
+    rules.sort_by(|a, b| a.clusters.cmp(&b.clusters));
+    rules
+}
+
+/// The operations of some clusters.
+pub(crate) struct ClusterOperations {
+    /// The clusters.
+    pub clusters: Vec<ClusterName>,
+    /// What changes there.
+    pub operations: Vec<PatchOperation>,
+}
+
+/// An operation as a text that is equal for equal ones.
+fn format_operation(operation: &PatchOperation) -> String {
+    let value = operation.action.value().map(Value::to_string).unwrap_or_default();
+    format!("{} {:?} {value}\n", operation.action.name(), operation.pointer)
+}
+
+/// Labels as a value.
+pub(crate) fn labels_to_json(labels: &Labels) -> Value {
+    labels.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect()
+}

@@ -1,0 +1,47 @@
+//! Reads policies of control planes as intents.
+
+use std::collections::BTreeSet;
+
+use federate_session::Session;
+
+use crate::error::UnknownDirection;
+use crate::intent::RepoIntent;
+use crate::{Mode, Target};
+
+pub(crate) mod kubefed;
+
+/// The directions in which rules are written as rules.
+const IDIOMATIC: [(&str, Target); 1] = [("kubefed", Target::Karmada)];
+
+/// Reads the policies of a repo.
+pub(crate) fn read_intent(
+    session: &Session,
+    sources: &BTreeSet<&'static str>,
+    target: Target,
+) -> Result<RepoIntent, UnknownDirection> {
+    let is_known = |source: &&'static str| IDIOMATIC.contains(&(*source, target));
+    if !sources.iter().all(|source| is_known(&source)) {
+        return Err(unknown_direction(sources, target, Mode::Idiomatic));
+    }
+    let mut intent = RepoIntent::default();
+    if sources.contains("kubefed") {
+        kubefed::read_intent(session, &mut intent);
+    }
+    Ok(intent)
+}
+
+/// The error about a direction for which there is no migration.
+pub(crate) fn unknown_direction(
+    sources: &BTreeSet<&'static str>,
+    target: Target,
+    mode: Mode,
+) -> UnknownDirection {
+    let known = IDIOMATIC.iter().map(|(from, to)| format!("{from} → {}", to.name())).collect();
+    UnknownDirection {
+        from: sources.iter().copied().collect::<Vec<_>>().join(" and "),
+        to: target.name(),
+        mode: mode.name(),
+        known,
+        freezes: mode == Mode::Idiomatic && target == Target::Karmada,
+    }
+}

@@ -1,0 +1,120 @@
+//! The manifests of a repo as values, for comparison.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::{ClusterNames, Dialects, HUB};
+use federate_engine::{Engine, EngineSettings, Rendering};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
+use federate_repo::{ClaimedObject, Repo, Template};
+use serde_json::{Map, Value};
+
+/// What some clusters receive of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct RenderedVariant {
+    /// The clusters.
+    pub clusters: ClusterNames,
+    /// The manifest, without what control planes put into it for themselves.
+    pub body: Value,
+}
+
+/// The manifests of member clusters, by object of the plan.
+#[derive(Debug, Default)]
+pub(crate) struct RenderedVariants(BTreeMap<ObjectRef, Vec<RenderedVariant>>);
+
+impl RenderedVariants {
+    /// Reads the manifests of a rendering.
+    pub(crate) fn from_rendering(rendering: &Rendering, dialects: Dialects) -> Self {
+        let mut variants: BTreeMap<ObjectRef, Vec<RenderedVariant>> = BTreeMap::new();
+        for manifest in &rendering.manifests {
+            if manifest.clusters.iter().any(|name| name.as_ref() == HUB) {
+                continue;
+            }
+            let stream = federate_yaml::read_stream(manifest.text.as_bytes());
+            let Some(document) = stream.documents.into_iter().next() else { continue };
+            let mut body = document.value;
+            remove_own_keys(dialects, &mut body);
+            let variant = RenderedVariant { clusters: manifest.clusters.clone(), body };
+            variants.entry(manifest.object.clone()).or_default().push(variant);
+        }
+        Self(variants)
+    }
+
+    /// What clusters receive of an object.
+    pub(crate) fn find_variants(&self, object: &ObjectRef) -> &[RenderedVariant] {
+        self.0.get(object).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Removes the labels and annotations that belong to control planes, and maps that they leave empty.
+pub(crate) fn remove_own_keys(dialects: Dialects, body: &mut Value) {
+    let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    for field in ["labels", "annotations"] {
+        let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };
+        map.retain(|key, _| {
+            key.split_once('/').is_none_or(|(domain, _)| !dialects.is_of_control_plane(domain))
+        });
+        if map.is_empty() {
+            metadata.shift_remove(field);
+        }
+    }
+    if metadata.get("labels").is_some_and(Value::is_null) {
+        metadata.shift_remove("labels");
+    }
+    if metadata.get("annotations").is_some_and(Value::is_null) {
+        metadata.shift_remove("annotations");
+    }
+}
+
+/// The new side of a migration in memory.
+pub(crate) struct MigratedRepo {
+    /// The repo.
+    pub repo: Repo,
+    /// Its clusters.
+    pub clusters: Vec<Cluster>,
+    settings: EngineSettings,
+    dialects: Dialects,
+}
+
+impl MigratedRepo {
+    /// The repo with these templates, policies and clusters.
+    pub(crate) fn new(
+        dialects: Dialects,
+        mut repo: Repo,
+        mut templates: Vec<Template>,
+        mut claimed: Vec<ClaimedObject>,
+        settings: EngineSettings,
+    ) -> Self {
+        templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        (repo.templates, repo.claimed) = (templates, claimed);
+        let (clusters, _) = federate_engine::read_inventory(dialects, &repo, &settings);
+        Self { repo, clusters, settings, dialects }
+    }
+
+    /// The engine over it.
+    pub(crate) fn build_engine(&self) -> Engine<'_> {
+        Engine::new(self.dialects, &self.repo, &self.clusters, &self.settings)
+    }
+}
+
+/// An object of a dialect in memory, with its role; `None` if no dialect has the kind.
+pub(crate) fn claim_object(dialects: Dialects, value: &Value) -> Option<ClaimedObject> {
+    let object = Object::from_manifest(value.clone(), "");
+    dialects.iter().find_map(|dialect| {
+        let role = dialect.role_of_kind(&object.id.api_version, &object.id.kind)?;
+        Some(ClaimedObject { dialect: dialect.name(), role, object: object.clone() })
+    })
+}
+
+/// A mapping with its keys in order, without empty values.
+pub(crate) fn build_mapping<const N: usize>(entries: [(&str, Value); N]) -> Value {
+    let filled = |value: &Value| match value {
+        Value::Null => false,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    };
+    let entries = entries.into_iter().filter(|(_, value)| filled(value));
+    Value::Object(entries.map(|(key, value)| (key.to_owned(), value)).collect::<Map<_, _>>())
+}

@@ -1,0 +1,237 @@
+//! Writes policies of Karmada.
+//!
+//! Facts: policies of a namespace select objects there, cluster-wide ones those without a namespace. Every Namespace
+//! goes to all clusters, unless a label says that it does not. A placement without `replicaScheduling` duplicates
+//! replicas.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_kubernetes::ObjectRef;
+use serde_json::{Value, json};
+
+use super::{PolicyDraft, PolicyRole, to_object_name};
+use crate::intent::{
+    Adoption, ClusterRule, OverrideIntent, OverrideRuleIntent, PatchAction, PatchOperation, PlacementIntent,
+    ReplicaRule, RepoIntent, Suspended, TaintRule, labels_to_json,
+};
+use crate::rendering::build_mapping;
+
+const API_VERSION: &str = "policy.karmada.io/v1alpha1";
+
+/// The label of a Namespace that does not go to all clusters.
+pub(crate) const SKIP_LABEL: &str = "namespace.karmada.io/skip-auto-propagation";
+
+/// Whether Karmada sends a Namespace to no cluster by itself.
+pub(crate) fn is_reserved_namespace(name: &str) -> bool {
+    matches!(name, "default" | "karmada-system" | "karmada-cluster")
+        || name.starts_with("karmada-es-")
+        || name.starts_with("kube-")
+}
+
+/// Writes all policies. `taken` are the names of policies that exist.
+pub(crate) fn write_policies(intent: &RepoIntent, taken: &BTreeSet<ObjectRef>) -> Vec<PolicyDraft> {
+    let mut names = PolicyNames { taken: taken.clone(), numbers: BTreeMap::new() };
+    let placements = intent.placements.iter().filter(|placement| !placement.clusters.is_nowhere());
+    let mut drafts: Vec<PolicyDraft> =
+        placements.map(|placement| write_placement(placement, &mut names)).collect();
+    for shared in share_overrides(&intent.overrides) {
+        drafts.push(write_override(&shared, &mut names));
+    }
+    drafts
+}
+
+/// The names of policies.
+struct PolicyNames {
+    taken: BTreeSet<ObjectRef>,
+    /// The number behind the next policy that should have a name which is taken.
+    numbers: BTreeMap<ObjectRef, usize>,
+}
+
+impl PolicyNames {
+    /// The metadata of a policy about an object and others in its namespace.
+    fn name_policy(&mut self, kind: &str, wanted: &str, object: Option<&ObjectRef>) -> PolicyIdentity {
+        let namespace = object.and_then(|object| object.namespace.clone());
+        let kind = if namespace.is_some() { kind.to_owned() } else { format!("Cluster{kind}") };
+        let wanted = to_object_name(wanted);
+        let mut id = ObjectRef { api_version: API_VERSION.to_owned(), kind, namespace, name: wanted.clone() };
+        let first = id.clone();
+        while !self.taken.insert(id.clone()) {
+            let number = self.numbers.entry(first.clone()).or_insert(1);
+            *number += 1;
+            id.name = format!("{wanted}-{number}");
+        }
+        let namespace = json!(id.namespace);
+        let metadata = build_mapping([("name", json!(id.name)), ("namespace", namespace)]);
+        PolicyIdentity { kind: id.kind, metadata }
+    }
+}
+
+/// Who a policy is.
+struct PolicyIdentity {
+    kind: String,
+    metadata: Value,
+}
+
+fn write_selectors(objects: &BTreeSet<ObjectRef>) -> Value {
+    let selector = |object: &ObjectRef| json!({"apiVersion": object.api_version, "kind": object.kind, "name": object.name});
+    objects.iter().map(selector).collect()
+}
+
+fn write_placement(intent: &PlacementIntent, names: &mut PolicyNames) -> PolicyDraft {
+    let identity = names.name_policy("PropagationPolicy", &intent.name, intent.objects.first());
+    let tolerations = match intent.taints {
+        TaintRule::Ignored => json!([{"operator": "Exists"}]),
+        TaintRule::Respected => Value::Null,
+    };
+    let mut placement = json!({"clusterAffinity": write_affinity(&intent.clusters)});
+    for (key, value) in [
+        ("clusterTolerations", tolerations),
+        ("replicaScheduling", write_replica_scheduling(&intent.replicas)),
+    ] {
+        if !value.is_null() {
+            placement[key] = value;
+        }
+    }
+    let conflicts = match intent.adoption {
+        Adoption::Overwrite => json!("Overwrite"),
+        Adoption::Abort => Value::Null,
+    };
+    let suspension = match &intent.suspension {
+        Suspended::Nowhere => Value::Null,
+        Suspended::Everywhere => json!({"dispatching": true}),
+        Suspended::In(clusters) => json!({"dispatchingOnClusters": {"clusterNames": clusters}}),
+    };
+    let preserves = if intent.is_preserved { json!(true) } else { Value::Null };
+    let value = json!({
+        "apiVersion": API_VERSION,
+        "kind": identity.kind,
+        "metadata": identity.metadata,
+        "spec": build_mapping([
+            ("resourceSelectors", write_selectors(&intent.objects)),
+            ("conflictResolution", conflicts),
+            ("preserveResourcesOnDeletion", preserves),
+            ("suspension", suspension),
+            ("placement", placement),
+        ]),
+    });
+    PolicyDraft { value, objects: intent.objects.clone(), role: PolicyRole::Placement }
+}
+
+fn write_affinity(rule: &ClusterRule) -> Value {
+    let labels = &rule.labels;
+    let expressions = serde_json::to_value(&labels.match_expressions).unwrap_or_default();
+    let selector = build_mapping([
+        ("matchLabels", labels_to_json(&labels.match_labels)),
+        ("matchExpressions", expressions),
+    ]);
+    build_mapping([
+        ("labelSelector", selector),
+        ("clusterNames", json!(rule.names)),
+        ("exclude", json!(rule.excluded)),
+    ])
+}
+
+fn write_replica_scheduling(rule: &ReplicaRule) -> Value {
+    let ReplicaRule::Weights(weights) = rule else { return Value::Null };
+    let list = weights.iter().map(|weight| {
+        let clusters = write_affinity(&weight.clusters);
+        json!({"targetCluster": clusters, "weight": weight.weight})
+    });
+    let list: Vec<Value> = list.collect();
+    let mut scheduling = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    if !list.is_empty() {
+        scheduling["weightPreference"] = json!({"staticWeightList": list});
+    }
+    scheduling
+}
+
+/// Override rules of several objects.
+struct SharedOverrides<'i> {
+    objects: BTreeSet<ObjectRef>,
+    rules: &'i [OverrideRuleIntent],
+}
+
+/// Objects of a namespace with equal rules.
+fn share_overrides(overrides: &[OverrideIntent]) -> Vec<SharedOverrides<'_>> {
+    let mut shared: Vec<SharedOverrides<'_>> = Vec::new();
+    let mut known: BTreeMap<(Option<&str>, String), usize> = BTreeMap::new();
+    for intent in overrides.iter().filter(|intent| !intent.rules.is_empty()) {
+        let rules: Vec<Value> = intent.rules.iter().map(write_rule).collect();
+        let key = (intent.object.namespace.as_deref(), Value::from(rules).to_string());
+        let at = *known.entry(key).or_insert_with(|| {
+            shared.push(SharedOverrides { objects: BTreeSet::new(), rules: &intent.rules });
+            shared.len() - 1
+        });
+        if let Some(found) = shared.get_mut(at) {
+            found.objects.insert(intent.object.clone());
+        }
+    }
+    shared
+}
+
+fn write_override(shared: &SharedOverrides<'_>, names: &mut PolicyNames) -> PolicyDraft {
+    let first = shared.objects.first();
+    let name = first.map_or("", |object| object.name.as_str());
+    let identity = names.name_policy("OverridePolicy", name, first);
+    let rules: Vec<Value> = shared.rules.iter().map(write_rule).collect();
+    let value = json!({
+        "apiVersion": API_VERSION,
+        "kind": identity.kind,
+        "metadata": identity.metadata,
+        "spec": {"resourceSelectors": write_selectors(&shared.objects), "overrideRules": rules},
+    });
+    PolicyDraft { value, objects: shared.objects.clone(), role: PolicyRole::Override }
+}
+
+/// Labels and annotations have overriders of their own, which need no map to exist. They come before the others.
+fn write_rule(rule: &OverrideRuleIntent) -> Value {
+    let (mut labels, mut annotations, mut plaintext) = (Vec::new(), Vec::new(), Vec::new());
+    let replaces_maps = rule.operations.iter().any(|operation| replaces_map(&operation.pointer));
+    for operation in &rule.operations {
+        match write_map_overrider(operation).filter(|_| !replaces_maps) {
+            Some(MapOverrider { map: "labels", value }) => labels.push(value),
+            Some(MapOverrider { value, .. }) => annotations.push(value),
+            None => plaintext.push(write_plaintext(operation)),
+        }
+    }
+    json!({
+        "targetCluster": {"clusterNames": rule.clusters},
+        "overriders": build_mapping([
+            ("labelsOverrider", labels.into()),
+            ("annotationsOverrider", annotations.into()),
+            ("plaintext", plaintext.into()),
+        ]),
+    })
+}
+
+/// Whether an operation changes all labels or annotations at once.
+fn replaces_map(pointer: &str) -> bool {
+    matches!(pointer, "" | "/metadata" | "/metadata/labels" | "/metadata/annotations")
+}
+
+/// An overrider of labels or annotations.
+struct MapOverrider {
+    map: &'static str,
+    value: Value,
+}
+
+fn write_map_overrider(operation: &PatchOperation) -> Option<MapOverrider> {
+    let (map, key) = ["labels", "annotations"].into_iter().find_map(|map| {
+        let key = operation.pointer.strip_prefix("/metadata/")?.strip_prefix(map)?.strip_prefix('/')?;
+        Some((map, federate_kubernetes::pointer::unescape(key).into_owned()))
+    })?;
+    let value = match operation.action.value() {
+        Some(value) => value.as_str()?.to_owned(),
+        None => String::new(),
+    };
+    let value = json!({"operator": operation.action.name(), "value": {key: value}});
+    Some(MapOverrider { map, value })
+}
+
+fn write_plaintext(operation: &PatchOperation) -> Value {
+    let mut value = json!({"path": operation.pointer, "operator": operation.action.name()});
+    if let PatchAction::Add(after) | PatchAction::Replace(after) = &operation.action {
+        value["value"] = after.clone();
+    }
+    value
+}

@@ -1,0 +1,48 @@
+//! The examples, migrated.
+
+use federate_migrate::{Mode, Target, migrate_repo};
+
+use crate::comparison::compare;
+use crate::files::Files;
+
+/// Migrates files and compares both sides. Differences without a reason fail, and so does a second migration that changes
+/// anything. Returns what is written, and whether everything is equal.
+fn migrate(files: &Files, target: Target, mode: Mode) -> (String, bool) {
+    let old = files.open();
+    let migration = migrate_repo(&old, target, mode).unwrap_or_else(|error| panic!("{error}"));
+    let migrated = files.migrated(&migration);
+    let new = migrated.open();
+    let errors: Vec<String> = new
+        .findings()
+        .into_iter()
+        .filter(federate_kubernetes::Finding::is_error)
+        .map(|finding| finding.message)
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{}", Files::print_edits(&migration));
+    let differences = compare(&old, &new, &migration);
+    let unexplained: Vec<_> = differences.iter().filter(|difference| !difference.explained).collect();
+    assert!(unexplained.is_empty(), "{unexplained:#?}\n{}", Files::print_edits(&migration));
+    let again = migrate_repo(&new, target, mode).unwrap();
+    assert_eq!(again.edits, [], "migrated again");
+    (Files::print_edits(&migration), differences.is_empty())
+}
+
+#[test]
+fn every_example_can_be_frozen_for_karmada() {
+    for example in ["kubefed", "kubeadmiral", "kubefleet", "ocm"] {
+        println!("{example}");
+        let (text, is_equal) = migrate(&Files::of_example(example), Target::Karmada, Mode::Freeze);
+        if std::env::var_os("SHOW").is_some() {
+            println!("{text}");
+        }
+        assert!(is_equal, "{example}: {text}");
+    }
+}
+
+#[test]
+fn federated_objects_become_templates_with_policies() {
+    let (text, _) = migrate(&Files::of_example("kubefed"), Target::Karmada, Mode::Idiomatic);
+    if std::env::var_os("SHOW").is_some() {
+        println!("{text}");
+    }
+}
