@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_dialect::{Dialects, HUB};
+use federate_dialect::HUB;
 use federate_kubernetes::ObjectRef;
-use federate_migrate::{DifferenceKind, MigratedObject, Migration};
+use federate_migrate::{DifferenceKind, MigratedObject, Migration, remove_bookkeeping};
 use federate_session::Session;
 use serde_json::Value;
 
@@ -37,31 +37,16 @@ impl Sent {
             object.extend(clusters.map(|placed| (placed.name.to_string(), Value::Null)));
         }
         for manifest in &rendering.manifests {
-            let body = federate_yaml::read_stream(manifest.text.as_bytes()).documents.remove(0).value;
+            let mut body = federate_yaml::read_stream(manifest.text.as_bytes()).documents.remove(0).value;
+            remove_bookkeeping(session.dialects(), &mut body);
             let Some(object) = sent.get_mut(&manifest.object) else { continue };
             for cluster in manifest.clusters.iter().filter(|name| name.as_ref() != HUB) {
-                object.insert(cluster.to_string(), without_marks(session.dialects(), body.clone()));
+                object.insert(cluster.to_string(), body.clone());
             }
         }
         sent.retain(|_, clusters| !clusters.is_empty());
         Self(sent)
     }
-}
-
-/// A manifest without the labels and annotations of control planes.
-fn without_marks(dialects: Dialects, mut body: Value) -> Value {
-    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-        for field in ["labels", "annotations"] {
-            let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };
-            map.retain(|key, _| {
-                key.split_once('/').is_none_or(|(domain, _)| !dialects.is_of_control_plane(domain))
-            });
-            if map.is_empty() {
-                metadata.shift_remove(field);
-            }
-        }
-    }
-    body
 }
 
 /// The differences between two sessions.

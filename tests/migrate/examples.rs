@@ -2,12 +2,12 @@
 
 use federate_migrate::{Mode, Target, migrate_repo};
 
-use crate::comparison::compare;
+use crate::comparison::{Difference, compare};
 use crate::files::Files;
 
 /// Migrates files and compares both sides. Differences without a reason fail, and so does a second migration that changes
-/// anything. Returns what is written, and whether everything is equal.
-fn migrate(files: &Files, target: Target, mode: Mode) -> (String, bool) {
+/// anything. Returns what is written, and what differs.
+fn migrate(files: &Files, target: Target, mode: Mode) -> (String, Vec<Difference>) {
     let old = files.open();
     let migration = migrate_repo(&old, target, mode).unwrap_or_else(|error| panic!("{error}"));
     let migrated = files.migrated(&migration);
@@ -24,18 +24,18 @@ fn migrate(files: &Files, target: Target, mode: Mode) -> (String, bool) {
     assert!(unexplained.is_empty(), "{unexplained:#?}\n{}", Files::print_edits(&migration));
     let again = migrate_repo(&new, target, mode).unwrap();
     assert_eq!(again.edits, [], "migrated again");
-    (Files::print_edits(&migration), differences.is_empty())
+    (Files::print_edits(&migration), differences)
 }
 
 #[test]
 fn every_example_can_be_frozen_for_karmada() {
     for example in ["kubefed", "kubeadmiral", "kubefleet", "ocm"] {
         println!("{example}");
-        let (text, is_equal) = migrate(&Files::of_example(example), Target::Karmada, Mode::Freeze);
+        let (text, differences) = migrate(&Files::of_example(example), Target::Karmada, Mode::Freeze);
         if std::env::var_os("SHOW").is_some() {
             println!("{text}");
         }
-        assert!(is_equal, "{example}: {text}");
+        assert!(differences.is_empty(), "{example}: {differences:#?} {text}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use federate_dialect::import::{ImportEdit, apply_edits};
 use federate_engine::EngineSettings;
-use federate_kubernetes::{Object, ObjectRef, Origin, sops};
+use federate_kubernetes::{ClusterName, Object, ObjectRef, Origin, sops};
 use federate_repo::{ClaimedObject, Repo, Role, Template};
 use federate_session::Session;
 use serde_json::Value;
@@ -17,8 +17,8 @@ use serde_json::Value;
 use crate::difference;
 use crate::error::{MigrationError, MigrationProblem};
 use crate::intent::{
-    ClusterOperations, OverrideIntent, PatchAction, PatchOperation, PlacementIntent, ReplicaRule, RepoIntent,
-    TemplateIntent, TemplateSource, group_operations, unequal_rule,
+    ClusterOperations, OverrideIntent, OverrideRuleIntent, PatchAction, PatchOperation, PlacementIntent,
+    ReplicaRule, RepoIntent, TemplateIntent, TemplateSource, group_operations, unequal_rule,
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
@@ -43,6 +43,7 @@ impl Conversion<'_> {
     /// The migration of a repo with this intent.
     pub(crate) fn convert(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
         let mut text = RepoText::new(self.session.repo());
+        self.remove_marks(&mut intent);
         let mut problems = self.find_obstacles(&intent, &mut text);
         problems.extend(self.prepare_namespaces(&mut intent, &mut text));
         if !problems.is_empty() {
@@ -55,7 +56,13 @@ impl Conversion<'_> {
             simulated = self.simulate(&intent, &taken);
         }
         let unplaced = self.find_unplaced(&mut intent, &simulated);
-        problems.extend(self.align_manifests(&mut intent, &simulated, &scaled, &mut text));
+        let aligned = self.align_manifests(&mut intent, &simulated, Some(&scaled), &mut text);
+        problems.extend(aligned.problems);
+        if aligned.has_changes || !intent.overrides.is_empty() {
+            // An override can change what the control plane has filled in: with another image, another pull policy.
+            simulated = self.simulate(&intent, &taken);
+            problems.extend(self.align_manifests(&mut intent, &simulated, None, &mut text).problems);
+        }
         if !problems.is_empty() {
             return Err(MigrationError::Problems(problems));
         }
@@ -101,6 +108,62 @@ impl Conversion<'_> {
             }
         }
         problems
+    }
+
+    /// Removes the labels and annotations that only the old control planes read.
+    fn remove_marks(&self, intent: &mut RepoIntent) {
+        let known: BTreeMap<ObjectRef, usize> =
+            intent.templates.iter().enumerate().map(|(at, template)| (template.old.clone(), at)).collect();
+        for own in &self.repo().templates {
+            let edits = self.mark_removals(&own.object);
+            if edits.is_empty() {
+                continue;
+            }
+            let id = &own.object.id;
+            match known.get(id).and_then(|at| intent.templates.get_mut(*at)) {
+                Some(template) if template.source.is_embedded() => {}
+                Some(template) => template.edits.extend(edits),
+                None => {
+                    let (old, id, source) = (id.clone(), id.clone(), TemplateSource::Own);
+                    intent.templates.push(TemplateIntent { old, id, source, edits });
+                }
+            }
+        }
+    }
+
+    /// The labels and annotations of an object that belong to the old control planes. Maps that they leave empty go, too.
+    fn mark_removals(&self, object: &Object) -> Vec<ImportEdit> {
+        let domains: Vec<&str> = self
+            .session
+            .dialects()
+            .iter()
+            .filter(|dialect| self.sources.contains(dialect.name()))
+            .flat_map(|dialect| dialect.kinds().own_domains())
+            .copied()
+            .collect();
+        let mut edits = Vec::new();
+        for field in ["labels", "annotations"] {
+            let Some(map) = object.value_at(&["metadata", field]).and_then(Value::as_object) else {
+                continue;
+            };
+            let is_own = |key: &&String| {
+                let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+                domains.iter().any(|own| {
+                    domain.strip_suffix(own).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+                })
+            };
+            let own: Vec<&String> = map.keys().filter(is_own).collect();
+            let pointer = format!("/metadata/{field}");
+            if !own.is_empty() && own.len() == map.len() {
+                edits.push(ImportEdit { pointer, value: None });
+                continue;
+            }
+            edits.extend(own.into_iter().map(|key| ImportEdit {
+                pointer: format!("{pointer}/{}", federate_kubernetes::pointer::escape(key)),
+                value: None,
+            }));
+        }
+        edits
     }
 
     /// Makes Namespaces go where they go now: Karmada sends each to all clusters that is not labelled otherwise.
@@ -266,21 +329,24 @@ impl Conversion<'_> {
         unplaced
     }
 
-    /// Makes manifests equal: by edits of objects where all clusters differ alike, else by overrides.
+    /// Makes manifests equal: by edits of objects where all clusters differ alike, else by overrides. Without `scaled`, by
+    /// overrides alone.
     fn align_manifests(
         &self,
         intent: &mut RepoIntent,
         simulated: &MigratedRepo,
-        scaled: &BTreeSet<ObjectRef>,
+        scaled: Option<&BTreeSet<ObjectRef>>,
         text: &mut RepoText<'_>,
-    ) -> Vec<MigrationProblem> {
+    ) -> AlignedManifests {
         let dialects = self.session.dialects();
         let old = RenderedVariants::from_rendering(self.session.rendering(), dialects);
         let new = RenderedVariants::from_rendering(&simulated.build_engine().render_repo(), dialects);
         let divided = intent.placements.iter().filter(|one| one.replicas != ReplicaRule::Duplicated);
         let divided: BTreeSet<ObjectRef> = divided.flat_map(|one| &one.objects).cloned().collect();
         let mut overrides: BTreeMap<ObjectRef, Vec<ClusterOperations>> = BTreeMap::new();
-        let mut problems = Vec::new();
+        let (mut problems, mut has_changes) = (Vec::new(), false);
+        let tried = scaled.is_none().then(|| TriedOperations::new(intent)).unwrap_or_default();
+        let mut useless: BTreeMap<ObjectRef, BTreeSet<String>> = BTreeMap::new();
         for template in &mut intent.templates {
             let pairs = pair_variants(old.find_variants(&template.old), new.find_variants(&template.id));
             let mut changes: Vec<ClusterOperations> =
@@ -291,16 +357,26 @@ impl Conversion<'_> {
                         && DIVIDED_POINTERS.contains(&operation.pointer.as_str()))
                 });
             }
+            for change in &mut changes {
+                change.operations.retain(|operation| {
+                    let is_new = !tried.contains(&template.id, operation);
+                    if !is_new {
+                        useless.entry(template.old.clone()).or_default().insert(operation.pointer.clone());
+                    }
+                    is_new
+                });
+            }
             if changes.iter().all(|change| change.operations.is_empty()) {
                 continue;
             }
+            has_changes = true;
             let own = self.repo().find_template(&template.old).filter(|_| !template.source.is_embedded());
             let is_editable = own.is_none_or(|own| {
                 own.per_cluster.is_none()
                     && text.find_obstacle(&own.object.id, &own.object.origin).is_none()
                     && !sops::is_encrypted(&own.object.body)
             });
-            if is_editable {
+            if let Some(scaled) = scaled.filter(|_| is_editable) {
                 let common = take_common(&mut changes, |operation| {
                     !(scaled.contains(&template.id) && operation.pointer == DIVIDED_POINTERS[0])
                         && (self.mode == Mode::Idiomatic || operation.action == PatchAction::Remove)
@@ -313,13 +389,23 @@ impl Conversion<'_> {
             }
             overrides.insert(template.id.clone(), changes);
         }
-        for (object, changes) in overrides {
-            let rules = group_operations(changes);
-            if !rules.is_empty() {
-                intent.overrides.push(OverrideIntent { object, rules });
+        overrides.retain(|_, changes| changes.iter().any(|change| !change.operations.is_empty()));
+        for (old, pointers) in useless {
+            for pointer in pointers {
+                let detail = format!("{pointer} cannot be sent as it is now");
+                intent.add_unequal(&old, unequal_rule(Reason::Overrides, detail, None, ""));
             }
         }
-        problems
+        for known in std::mem::take(&mut intent.overrides) {
+            let changes = overrides.remove(&known.object).unwrap_or_default();
+            let rules =
+                if changes.is_empty() { known.rules } else { append_operations(known.rules, changes) };
+            intent.overrides.push(OverrideIntent { object: known.object, rules });
+        }
+        for (object, changes) in overrides {
+            intent.overrides.push(OverrideIntent { object, rules: group_operations(changes) });
+        }
+        AlignedManifests { problems, has_changes }
     }
 
     /// The values of a Secret that are not in the repo are not written into it.
@@ -547,6 +633,59 @@ impl Conversion<'_> {
     }
 }
 
+/// What came of making manifests equal.
+struct AlignedManifests {
+    problems: Vec<MigrationProblem>,
+    /// Whether objects or overrides have changed.
+    has_changes: bool,
+}
+
+/// What has been done to make manifests equal.
+#[derive(Default)]
+struct TriedOperations(BTreeSet<String>);
+
+impl TriedOperations {
+    fn new(intent: &RepoIntent) -> Self {
+        let edits = intent.templates.iter().flat_map(|template| {
+            template.edits.iter().map(|edit| Self::key(&template.id, &edit.pointer, edit.value.as_ref()))
+        });
+        let overrides = intent.overrides.iter().flat_map(|one| {
+            let operations = one.rules.iter().flat_map(|rule| &rule.operations);
+            operations.map(|operation| Self::key(&one.object, &operation.pointer, operation.action.value()))
+        });
+        Self(edits.chain(overrides).collect())
+    }
+
+    fn key(object: &ObjectRef, pointer: &str, value: Option<&Value>) -> String {
+        format!("{} {object} {pointer} {value:?}", object.api_version)
+    }
+
+    fn contains(&self, object: &ObjectRef, operation: &PatchOperation) -> bool {
+        self.0.contains(&Self::key(object, &operation.pointer, operation.action.value()))
+    }
+}
+
+/// Override rules with further operations behind those of each cluster.
+fn append_operations(
+    rules: Vec<OverrideRuleIntent>,
+    changes: Vec<ClusterOperations>,
+) -> Vec<OverrideRuleIntent> {
+    let mut by_cluster: BTreeMap<ClusterName, Vec<PatchOperation>> = BTreeMap::new();
+    let known = rules.into_iter().map(|rule| ClusterOperations {
+        clusters: rule.clusters.into_iter().collect(),
+        operations: rule.operations,
+    });
+    for ClusterOperations { clusters, operations } in known.chain(changes) {
+        for cluster in clusters {
+            by_cluster.entry(cluster).or_default().extend(operations.iter().cloned());
+        }
+    }
+    let by_cluster = by_cluster.into_iter();
+    group_operations(
+        by_cluster.map(|(name, operations)| ClusterOperations { clusters: vec![name], operations }),
+    )
+}
+
 /// A cluster of an old control plane.
 struct LeftCluster<'r> {
     object: &'r Object,
@@ -557,7 +696,7 @@ struct LeftCluster<'r> {
 struct VariantPair<'v> {
     old: &'v RenderedVariant,
     new: &'v RenderedVariant,
-    clusters: Vec<federate_kubernetes::ClusterName>,
+    clusters: Vec<ClusterName>,
 }
 
 impl VariantPair<'_> {
@@ -575,7 +714,7 @@ fn pair_variants<'v>(old: &'v [RenderedVariant], new: &'v [RenderedVariant]) -> 
     }
     let mut pairs = Vec::new();
     for variant in old {
-        let mut by_new: BTreeMap<usize, Vec<federate_kubernetes::ClusterName>> = BTreeMap::new();
+        let mut by_new: BTreeMap<usize, Vec<ClusterName>> = BTreeMap::new();
         for name in variant.clusters.iter() {
             if let Some(at) = received.get(name.as_ref()) {
                 by_new.entry(*at).or_default().push(name.clone());

@@ -13,7 +13,7 @@ use crate::intent::{
     Adoption, ClusterRule, PlacementIntent, ReplicaRule, RepoIntent, Suspended, TaintRule, TemplateIntent,
     TemplateSource, unequal_rule,
 };
-use crate::placed::{PlacedObject, find_placed};
+use crate::placed::find_placed;
 use crate::read::kubefed;
 
 /// Reads the intent of each object.
@@ -32,9 +32,7 @@ pub(crate) fn read_intent(session: &Session, sources: &BTreeSet<&'static str>) -
             old: object.clone(),
             id: id.clone(),
             source,
-            edits: own
-                .filter(|_| is_annotated_by_v1(&placed))
-                .map_or_else(Vec::new, |own| kubefed::v1::remove_annotations(&own.object)),
+            edits: Vec::new(),
         });
         let origin = own.map(|own| &own.object.origin);
         let detail = format!("{} clusters", placed.clusters.len());
@@ -60,11 +58,6 @@ pub(crate) fn read_intent(session: &Session, sources: &BTreeSet<&'static str>) -
         });
     }
     intent
-}
-
-/// Whether Federation v1 places an object by its own annotations.
-fn is_annotated_by_v1(placed: &PlacedObject<'_>) -> bool {
-    placed.rows.iter().any(|row| row.dialect == "kubefed" && row.policy.as_ref() == Some(&row.object))
 }
 
 /// The objects that are parts of other objects.

@@ -1,10 +1,11 @@
 //! The member clusters of the new control plane.
 
-use federate_kubernetes::Cluster;
+use federate_kubernetes::{Cluster, Taint};
 use serde_json::{Map, Value, json};
 
 use crate::Target;
 use crate::intent::labels_to_json;
+use crate::rendering::build_mapping;
 
 /// The inventory object of a cluster; `None` where there is no control plane.
 pub(crate) fn write_cluster(cluster: &Cluster, target: Target) -> Option<Value> {
@@ -57,12 +58,21 @@ fn write_metadata(cluster: &Cluster) -> Value {
 }
 
 fn write_taints(cluster: &Cluster) -> Value {
-    let taint = |taint: &federate_kubernetes::Taint| {
-        let mut value = json!({"key": taint.key, "effect": taint.effect});
-        if !taint.value.is_empty() {
-            value["value"] = json!(taint.value);
-        }
-        value
+    let taint = |taint: &Taint| {
+        build_mapping([
+            ("key", json!(taint.key)),
+            ("value", json!(taint.value)),
+            ("effect", json!(convert_effect(&taint.effect))),
+        ])
     };
     cluster.taints.iter().map(taint).collect()
+}
+
+/// The effect of a taint as Kubernetes names it. Open Cluster Management has names of its own.
+fn convert_effect(effect: &str) -> &str {
+    match effect {
+        "NoSelect" | "NoSelectIfNew" => "NoSchedule",
+        "PreferNoSelect" => "PreferNoSchedule",
+        other => other,
+    }
 }

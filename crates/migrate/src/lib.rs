@@ -39,6 +39,7 @@ use conversion::Conversion;
 pub use error::{MigrationError, MigrationProblem, UnknownDirection};
 pub use migration::{FileEdit, MigratedObject, Migration, Mode, Target, UnequalRule};
 pub use reason::{DifferenceKind, Reason};
+pub use rendering::remove_bookkeeping;
 pub use source::MigratedSource;
 
 /// Writes a repo for another control plane. The migration of a repo that is written for it already has no edits.

@@ -32,7 +32,7 @@ impl RenderedVariants {
             let stream = federate_yaml::read_stream(manifest.text.as_bytes());
             let Some(document) = stream.documents.into_iter().next() else { continue };
             let mut body = document.value;
-            remove_own_keys(dialects, &mut body);
+            remove_bookkeeping(dialects, &mut body);
             let variant = RenderedVariant { clusters: manifest.clusters.clone(), body };
             variants.entry(manifest.object.clone()).or_default().push(variant);
         }
@@ -45,23 +45,40 @@ impl RenderedVariants {
     }
 }
 
-/// Removes the labels and annotations that belong to control planes, and maps that they leave empty.
-pub(crate) fn remove_own_keys(dialects: Dialects, body: &mut Value) {
-    let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+/// The annotations by which controllers of Kubernetes count the revisions of a workload.
+const CONTROLLER_ANNOTATIONS: [&str; 2] =
+    ["deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"];
+
+/// The metadata that API servers set, whatever they are sent.
+const SERVER_METADATA: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Removes what is not compared from a manifest: the labels and annotations that belong to control planes, what API servers and
+/// controllers of Kubernetes decide about, and the maps that this leaves empty.
+pub fn remove_bookkeeping(dialects: Dialects, body: &mut Value) {
+    let Some(object) = body.as_object_mut() else { return };
+    object.shift_remove("status");
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.retain(|key, _| !SERVER_METADATA.contains(&key.as_str()));
     for field in ["labels", "annotations"] {
-        let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) else { continue };
-        map.retain(|key, _| {
-            key.split_once('/').is_none_or(|(domain, _)| !dialects.is_of_control_plane(domain))
-        });
-        if map.is_empty() {
+        if let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+            map.retain(|key, _| {
+                let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+                !dialects.is_of_control_plane(domain) && !CONTROLLER_ANNOTATIONS.contains(&key.as_str())
+            });
+        }
+        let is_empty = |value: &Value| value.is_null() || value.as_object().is_some_and(Map::is_empty);
+        if metadata.get(field).is_some_and(is_empty) {
             metadata.shift_remove(field);
         }
-    }
-    if metadata.get("labels").is_some_and(Value::is_null) {
-        metadata.shift_remove("labels");
-    }
-    if metadata.get("annotations").is_some_and(Value::is_null) {
-        metadata.shift_remove("annotations");
     }
 }
 

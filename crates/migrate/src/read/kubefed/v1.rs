@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::Placement;
-use federate_dialect::import::ImportEdit;
 use federate_kubernetes::pointer::escape;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
 use federate_kubernetes::{Object, ObjectRef};
@@ -21,7 +20,6 @@ use crate::intent::{
 
 const SELECTOR: &str = "federation.alpha.kubernetes.io/cluster-selector";
 const AUTOSCALER: &str = "federation.kubernetes.io/hpa-target-cluster-list";
-const DOMAINS: [&str; 2] = ["federation.alpha.kubernetes.io", "federation.kubernetes.io"];
 
 /// Reads one template.
 pub(super) fn read_template(session: &Session, row: &Placement, intent: &mut RepoIntent) {
@@ -31,7 +29,7 @@ pub(super) fn read_template(session: &Session, row: &Placement, intent: &mut Rep
         old: row.object.clone(),
         id: row.object.clone(),
         source: TemplateSource::Own,
-        edits: remove_annotations(object),
+        edits: Vec::new(),
     });
     let detail = "only ready clusters take part";
     intent.add_unequal(&row.object, unequal_rule(Reason::Readiness, detail, Some(&object.origin), ""));
@@ -75,18 +73,6 @@ fn preferences_annotation(id: &ObjectRef) -> Option<&'static str> {
         "Job" => Some("federation.kubernetes.io/job-preferences"),
         _ => None,
     }
-}
-
-/// Removes the annotations of Federation v1, and the map if nothing else is in it.
-pub(crate) fn remove_annotations(object: &Object) -> Vec<ImportEdit> {
-    let annotations = object.value_at(&["metadata", "annotations"]).and_then(Value::as_object);
-    let is_own = |key: &&String| key.split_once('/').is_some_and(|(domain, _)| DOMAINS.contains(&domain));
-    let own: Vec<&String> = annotations.into_iter().flat_map(Map::keys).filter(is_own).collect();
-    let remove = |pointer: String| ImportEdit { pointer, value: None };
-    if !own.is_empty() && Some(own.len()) == annotations.map(Map::len) {
-        return vec![remove("/metadata/annotations".to_owned())];
-    }
-    own.into_iter().map(|key| remove(format!("/metadata/annotations/{}", escape(key)))).collect()
 }
 
 /// The replicas that an autoscaler has decided about, as they are now.
