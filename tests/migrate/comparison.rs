@@ -94,6 +94,10 @@ fn compare_object(
     }
     for (cluster, before) in had {
         let Some(after) = has.get(cluster) else { continue };
+        if before.is_null() || after.is_null() {
+            // Nothing is sent as long as the cluster is not ready.
+            continue;
+        }
         let (mut before, mut after) = (before.clone(), after.clone());
         for pointer in REPLICAS {
             let [was, is] = [&mut before, &mut after].map(|body| body.pointer_mut(pointer).map(Value::take));

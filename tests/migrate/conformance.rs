@@ -1,1 +1,171 @@
-//! Recorded cases, migrated.
+//! Recorded cases of control planes, migrated: each is equal afterwards, or a rule that is named explains the difference.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use federate_control_planes::DIALECTS;
+use federate_dialect::Plan;
+use federate_kubernetes::{Finding, LiveObjects, Object};
+use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
+use federate_session::{Session, SessionOptions};
+use serde_json::{Map, Value, json};
+
+use crate::comparison::compare;
+use crate::files::Files;
+
+/// The recorded cases of a family.
+fn read_cases(dialect: &str, family: &str) -> Vec<Value> {
+    let path = format!("tests/conformance/{dialect}/{family}.jsonl.gz");
+    let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The repo of a case: each object is a file.
+fn files_of(case: &Value) -> Files {
+    let mut objects = case["files"].as_array().unwrap().clone();
+    if case["id"].as_str().unwrap().starts_with("kubefed/v1") {
+        // These were recorded with the controllers of Federation v1, whether or not annotations name them.
+        objects.push(json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+                "name": "of-federation-v1", "namespace": "federation-system",
+                "annotations": {"federation.alpha.kubernetes.io/cluster-selector": "[]"},
+            },
+        }));
+    }
+    let files = objects.iter().enumerate().map(|(index, object)| {
+        let mut text = String::new();
+        federate_yaml::write_document(object, &mut text);
+        (format!("{index:03}.yaml"), text)
+    });
+    Files(files.collect())
+}
+
+/// The state of a case: what runs, and what was decided before.
+fn options_of(case: &Value) -> SessionOptions {
+    let mut options = SessionOptions::new(DIALECTS);
+    let mut live = LiveObjects::default();
+    for (cluster, objects) in case["observed"].as_object().into_iter().flatten() {
+        let objects = objects.as_array().unwrap().iter();
+        let objects = objects.map(|body| Object::from_manifest(body.clone(), "observed")).collect();
+        live.insert(cluster.as_str().into(), objects);
+    }
+    options.observed = live;
+    let rows = case["previous"].as_array().into_iter().flatten().map(|row| {
+        let clusters = row["clusters"].as_object().unwrap().iter();
+        let clusters: Vec<Value> =
+            clusters.map(|(name, replicas)| json!({"name": name, "replicas": replicas})).collect();
+        let memory: Map<String, Value> = row
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "object" | "clusters"))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        json!({"object": row["object"], "clusters": clusters, "memory": memory})
+    });
+    let plan = json!({"placements": rows.collect::<Vec<_>>()});
+    options.previous = serde_json::from_value::<Plan>(plan).unwrap();
+    options
+}
+
+/// What came of some cases.
+#[derive(Debug, Default)]
+struct Tally {
+    /// Cases without a difference.
+    equal: usize,
+    /// Cases with differences that rules explain.
+    different: usize,
+    /// Repos with errors.
+    refused: usize,
+    /// By reason, the cases with rules that are unequal for it.
+    reasons: BTreeMap<&'static str, usize>,
+    faults: Vec<String>,
+}
+
+fn migrate_case(case: &Value, target: Target, mode: Mode, tally: &mut Tally) {
+    let id = case["id"].as_str().unwrap();
+    let files = files_of(case);
+    let old = Session::open(&files, options_of(case));
+    let migration = match migrate_repo(&old, target, mode) {
+        Ok(migration) => migration,
+        Err(MigrationError::BrokenRepo(_)) => {
+            tally.refused += 1;
+            return;
+        }
+        Err(error) => {
+            tally.faults.push(format!("{id}: {error}"));
+            return;
+        }
+    };
+    let mut options = options_of(case);
+    options.previous = Plan::default();
+    let new = Session::open(&files.migrated(&migration), options);
+    let errors: Vec<String> = new
+        .findings()
+        .into_iter()
+        .filter(Finding::is_error)
+        .map(|finding| format!("{}: {}", finding.code, finding.message))
+        .collect();
+    let differences = compare(&old, &new, &migration);
+    let unexplained: Vec<_> = differences.iter().filter(|difference| !difference.explained).collect();
+    if !errors.is_empty() || !unexplained.is_empty() {
+        let text = Files::print_edits(&migration);
+        tally.faults.push(format!("{id}: {errors:#?} {unexplained:#?}\n{text}"));
+        return;
+    }
+    if migrate_repo(&new, target, mode).is_ok_and(|again| !again.edits.is_empty()) {
+        tally.faults.push(format!("{id}: a second migration changes something"));
+    }
+    let reasons = migration.objects.iter().flat_map(|object| &object.unequal).map(|rule| rule.reason.name());
+    for reason in reasons.collect::<std::collections::BTreeSet<_>>() {
+        *tally.reasons.entry(reason).or_default() += 1;
+    }
+    if differences.is_empty() {
+        tally.equal += 1;
+    } else {
+        tally.different += 1;
+    }
+}
+
+/// Migrates the cases of families. Returns what came of them.
+fn migrate_families(dialect: &str, families: &[&str], target: Target, mode: Mode) -> Tally {
+    let mut tally = Tally::default();
+    for family in families {
+        for case in read_cases(dialect, family) {
+            migrate_case(&case, target, mode, &mut tally);
+        }
+    }
+    let shown: Vec<&String> = tally.faults.iter().take(4).collect();
+    println!(
+        "{dialect} {}: {} equal, {} different, {} refused, {} faults {:?}",
+        mode.name(),
+        tally.equal,
+        tally.different,
+        tally.refused,
+        tally.faults.len(),
+        tally.reasons
+    );
+    for fault in &shown {
+        println!("{fault}");
+    }
+    assert!(tally.faults.is_empty(), "{} faults", tally.faults.len());
+    tally
+}
+
+const KUBEFED: [&str; 8] = ["placement", "rsp", "overrides", "manifests", "e2e", "doc", "v1", "v1-manifests"];
+
+#[test]
+fn recorded_cases_of_kubefed_are_frozen_for_karmada() {
+    let tally = migrate_families("kubefed", &KUBEFED, Target::Karmada, Mode::Freeze);
+    assert!(tally.equal > 0);
+}
+
+#[test]
+fn recorded_cases_of_kubefed_become_rules_of_karmada() {
+    let tally = migrate_families("kubefed", &KUBEFED, Target::Karmada, Mode::Idiomatic);
+    assert!(tally.equal > 0);
+}

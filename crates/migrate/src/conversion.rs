@@ -22,6 +22,7 @@ use crate::intent::{
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
+use crate::read::kubefed;
 use crate::rendering::{MigratedRepo, RenderedVariant, RenderedVariants, claim_object};
 use crate::repo_text::{CutObject, RepoText, common_folder};
 use crate::write::{PolicyDraft, PolicyRole, karmada};
@@ -276,6 +277,9 @@ impl Conversion<'_> {
             .collect();
         self.session.clusters().iter().filter_map(move |cluster| {
             let object = *inventory.get(&cluster.id)?;
+            if !kubefed::sees_cluster(self.repo(), &object.id) {
+                return None;
+            }
             Some(LeftCluster { object, value: write_cluster(cluster, self.target)? })
         })
     }

@@ -169,6 +169,14 @@ impl ClusterRule {
         *self == Self::default()
     }
 
+    /// Whether it selects every cluster that another rule names, whatever the inventory.
+    pub(crate) fn includes_names(&self, other: &Self) -> bool {
+        let names = self.names.as_ref().zip(other.names.as_ref());
+        self.labels == LabelSelector::default()
+            && self.excluded.is_empty()
+            && names.is_some_and(|(own, others)| others.is_subset(own))
+    }
+
     /// The clusters that both select.
     pub(crate) fn intersect(mut self, other: &Self) -> Self {
         self.names = match (self.names, &other.names) {

@@ -8,7 +8,7 @@ use federate_dialect::import::ImportEdit;
 use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, ObjectRef};
-use federate_repo::Role;
+use federate_repo::{Repo, Role};
 use federate_session::Session;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -25,6 +25,12 @@ mod preferences;
 pub(crate) mod v1;
 
 const NAME: &str = "kubefed";
+
+/// The name of the configuration that counts.
+const CONFIG: &str = "kubefed";
+
+/// The namespace of the control plane where its configuration is not in the repo.
+const HOST_NAMESPACE: &str = "kube-federation-system";
 
 const REPLICAS: &str = "/spec/replicas";
 
@@ -58,6 +64,14 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         };
         intent.unequal_of_repo.push(rule);
     }
+}
+
+/// Whether the control plane sees a cluster of its inventory: one in its own namespace.
+pub(crate) fn sees_cluster(repo: &Repo, cluster: &ObjectRef) -> bool {
+    let mut configs = repo.claimed.iter().map(|claimed| &claimed.object);
+    let config = configs.find(|object| object.id.kind == "KubeFedConfig" && object.id.name == CONFIG);
+    let host = config.and_then(|config| config.id.namespace.as_deref()).unwrap_or(HOST_NAMESPACE);
+    cluster.kind != "KubeFedCluster" || cluster.namespace.as_deref() == Some(host)
 }
 
 /// The templates of federated objects, by the objects that members receive.
@@ -98,7 +112,7 @@ impl<'s> KubeFedReader<'s> {
             let object = &claimed.object;
             match object.id.kind.as_str() {
                 "ReplicaSchedulingPreference" => drop(preferences.insert(&object.id, object)),
-                "KubeFedConfig" => {
+                "KubeFedConfig" if object.id.name == CONFIG => {
                     is_namespaced |= object.text_at(&["spec", "scope"]) == "Namespaced";
                     if object.text_at(&["spec", "syncController", "adoptResources"]) == "Disabled" {
                         adoption = Adoption::Abort;
@@ -177,6 +191,10 @@ impl<'s> KubeFedReader<'s> {
         let source = cut_from(federated, body);
         intent.templates.push(TemplateIntent { old: row.object.clone(), id: id.clone(), source, edits });
         let is_disabled = refusal == Some("PropagationDisabled");
+        if is_disabled {
+            // What was placed before stays as it is.
+            clusters = ClusterRule::of_names(row.clusters.iter().map(|placed| placed.name.to_string()));
+        }
         if clusters.is_nowhere() || refusal.is_some() && !is_disabled {
             return;
         }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::ObjectRef;
+use federate_kubernetes::selector::invalid_key;
 use serde_json::{Value, json};
 
 use super::{PolicyDraft, PolicyRole, to_object_name};
@@ -218,7 +219,8 @@ struct MapOverrider {
 fn write_map_overrider(operation: &PatchOperation) -> Option<MapOverrider> {
     let (map, key) = ["labels", "annotations"].into_iter().find_map(|map| {
         let key = operation.pointer.strip_prefix("/metadata/")?.strip_prefix(map)?.strip_prefix('/')?;
-        Some((map, federate_kubernetes::pointer::unescape(key).into_owned()))
+        let key = federate_kubernetes::pointer::unescape(key).into_owned();
+        invalid_key(&key).is_none().then_some((map, key))
     })?;
     let value = match operation.action.value() {
         Some(value) => value.as_str()?.to_owned(),

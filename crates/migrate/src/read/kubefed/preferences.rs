@@ -62,7 +62,7 @@ pub(super) fn read_preference(preference: &Object, federated: &Object, namespace
     division.total = at("totalReplicas").and_then(Value::as_i64).unwrap_or_default();
     if is_true("intersectWithClusterSelector") {
         division.clusters = division.clusters.intersect(&read_selector(federated));
-    } else if !namespace.is_everywhere() {
+    } else if !namespace.is_everywhere() && !namespace.includes_names(&division.clusters) {
         let detail = "replicas for clusters in which the namespace is not federated are lost";
         division.unequal.push(unequal_rule(
             Reason::NamespaceAnd,
