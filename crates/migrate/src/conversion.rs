@@ -31,6 +31,9 @@ use crate::{MigratedObject, Migration, Mode, Reason, Target};
 /// The numbers that divide replicas.
 const DIVIDED_POINTERS: [&str; 3] = ["/spec/replicas", "/spec/parallelism", "/spec/completions"];
 
+/// What names an object.
+const IDENTITY_POINTERS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
+
 /// A migration of one repo.
 pub(crate) struct Conversion<'s> {
     pub session: &'s Session,
@@ -363,7 +366,8 @@ impl Conversion<'_> {
             }
             for change in &mut changes {
                 change.operations.retain(|operation| {
-                    let is_new = !tried.contains(&template.id, operation);
+                    let is_identity = IDENTITY_POINTERS.contains(&operation.pointer.as_str());
+                    let is_new = !is_identity && !tried.contains(&template.id, operation);
                     if !is_new {
                         useless.entry(template.old.clone()).or_default().insert(operation.pointer.clone());
                     }

@@ -315,7 +315,10 @@ fn read_selector(federated: &Object) -> ClusterRule {
 fn build_template(row: &Placement, federated: &Object) -> Value {
     let template = federated.value_at(&["spec", "template"]).and_then(Value::as_object);
     let template_text = |key: &str| template.and_then(|t| t.get(key)).and_then(Value::as_str);
-    let api_version = template_text("apiVersion").filter(|version| !version.is_empty());
+    // A version of another group is not one of this kind.
+    let group_of = |version: &str| version.rsplit_once('/').map_or("", |(group, _)| group).to_owned();
+    let api_version = template_text("apiVersion")
+        .filter(|version| !version.is_empty() && group_of(version) == row.object.group());
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), row.object.name.as_str().into());
     if let Some(namespace) = &row.object.namespace {
