@@ -10,6 +10,7 @@ use federate_dialect::Plan;
 use federate_kubernetes::{Finding, LiveObjects, Object};
 use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
 use federate_session::{Session, SessionOptions};
+use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::comparison::compare;
@@ -86,6 +87,20 @@ struct Tally {
     faults: Vec<String>,
 }
 
+impl Tally {
+    /// What came of these and other cases.
+    fn add(mut self, other: Self) -> Self {
+        self.equal += other.equal;
+        self.different += other.different;
+        self.refused += other.refused;
+        self.faults.extend(other.faults);
+        for (reason, count) in other.reasons {
+            *self.reasons.entry(reason).or_default() += count;
+        }
+        self
+    }
+}
+
 fn migrate_case(case: &Value, target: Target, mode: Mode, tally: &mut Tally) {
     let id = case["id"].as_str().unwrap();
     let files = files_of(case);
@@ -133,12 +148,16 @@ fn migrate_case(case: &Value, target: Target, mode: Mode, tally: &mut Tally) {
 
 /// Migrates the cases of families. Returns what came of them.
 fn migrate_families(dialect: &str, families: &[&str], target: Target, mode: Mode) -> Tally {
-    let mut tally = Tally::default();
-    for family in families {
-        for case in read_cases(dialect, family) {
-            migrate_case(&case, target, mode, &mut tally);
-        }
-    }
+    let cases: Vec<Value> = families.iter().flat_map(|family| read_cases(dialect, family)).collect();
+    let mut tally = cases
+        .par_iter()
+        .map(|case| {
+            let mut tally = Tally::default();
+            migrate_case(case, target, mode, &mut tally);
+            tally
+        })
+        .reduce(Tally::default, Tally::add);
+    tally.faults.sort();
     let shown: Vec<&String> = tally.faults.iter().take(4).collect();
     println!(
         "{dialect} {}: {} equal, {} different, {} refused, {} faults {:?}",
@@ -167,5 +186,19 @@ fn recorded_cases_of_kubefed_are_frozen_for_karmada() {
 #[test]
 fn recorded_cases_of_kubefed_become_rules_of_karmada() {
     let tally = migrate_families("kubefed", &KUBEFED, Target::Karmada, Mode::Idiomatic);
+    assert!(tally.equal > 0);
+}
+
+const KUBEADMIRAL: [&str; 6] = ["scheduling", "overrides", "manifests", "followers", "e2e", "ftc"];
+
+#[test]
+fn recorded_cases_of_kubeadmiral_are_frozen_for_karmada() {
+    let tally = migrate_families("kubeadmiral", &KUBEADMIRAL, Target::Karmada, Mode::Freeze);
+    assert!(tally.equal > 0);
+}
+
+#[test]
+fn recorded_cases_of_kubeadmiral_become_rules_of_karmada() {
+    let tally = migrate_families("kubeadmiral", &KUBEADMIRAL, Target::Karmada, Mode::Idiomatic);
     assert!(tally.equal > 0);
 }

@@ -46,3 +46,11 @@ fn federated_objects_become_templates_with_policies() {
         println!("{text}");
     }
 }
+
+#[test]
+fn policies_of_kubeadmiral_become_policies_of_karmada() {
+    let (text, _) = migrate(&Files::of_example("kubeadmiral"), Target::Karmada, Mode::Idiomatic);
+    if std::env::var_os("SHOW").is_some() {
+        println!("{text}");
+    }
+}

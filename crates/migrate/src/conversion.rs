@@ -17,8 +17,8 @@ use serde_json::Value;
 use crate::difference;
 use crate::error::{MigrationError, MigrationProblem};
 use crate::intent::{
-    ClusterOperations, OverrideIntent, OverrideRuleIntent, PatchAction, PatchOperation, PlacementIntent,
-    ReplicaRule, RepoIntent, TemplateIntent, TemplateSource, group_operations, unequal_rule,
+    ClusterOperations, ClusterRule, OverrideIntent, OverrideRuleIntent, PatchAction, PatchOperation,
+    PlacementIntent, ReplicaRule, RepoIntent, TemplateIntent, TemplateSource, group_operations, unequal_rule,
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
@@ -30,6 +30,9 @@ use crate::{MigratedObject, Migration, Mode, Reason, Target};
 
 /// The numbers that divide replicas.
 const DIVIDED_POINTERS: [&str; 3] = ["/spec/replicas", "/spec/parallelism", "/spec/completions"];
+
+/// The most leaders that are named for an object that follows them.
+const MAX_LEADERS: usize = 3;
 
 /// What names an object.
 const IDENTITY_POINTERS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
@@ -56,7 +59,8 @@ impl Conversion<'_> {
         let taken = self.taken_names();
         let mut scaled = BTreeSet::new();
         let mut simulated = self.simulate(&intent, &taken);
-        if self.raise_replicas(&mut intent, &simulated, &mut scaled) {
+        let has_stragglers = self.place_stragglers(&mut intent, &simulated);
+        if self.raise_replicas(&mut intent, &simulated, &mut scaled) || has_stragglers {
             simulated = self.simulate(&intent, &taken);
         }
         let unplaced = self.find_unplaced(&mut intent, &simulated);
@@ -287,6 +291,39 @@ impl Conversion<'_> {
         })
     }
 
+    /// Places objects by name that went with others by rules which the new control plane does not have. Returns whether there are
+    /// any.
+    fn place_stragglers(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> bool {
+        let rows = simulated.rendering.plan.placements.iter();
+        let mut reached: BTreeMap<&ObjectRef, BTreeSet<&str>> = BTreeMap::new();
+        for row in rows {
+            let clusters = row.clusters.iter().map(|placed| placed.name.as_ref());
+            reached.entry(&row.object).or_default().extend(clusters);
+        }
+        let intended = intent.placements.iter().flat_map(|placement| &placement.objects);
+        let intended: BTreeSet<ObjectRef> = intended.cloned().collect();
+        let mut stragglers = Vec::new();
+        for (old, placed) in find_placed(self.session, &self.sources) {
+            let follows = placed.rows.iter().all(|row| row.policy.is_none() && !row.required_by.is_empty());
+            let clusters: BTreeSet<&str> = placed.clusters.iter().map(AsRef::as_ref).collect();
+            if follows
+                && !clusters.is_empty()
+                && !intended.contains(old)
+                && reached.get(old) != Some(&clusters)
+            {
+                stragglers.push(PlacementIntent::of_object(old.clone(), ClusterRule::of_names(clusters)));
+                let leaders = placed.rows.iter().flat_map(|row| &row.required_by);
+                let leaders: Vec<String> = leaders.take(MAX_LEADERS).map(ToString::to_string).collect();
+                let detail = format!("it follows {}", leaders.join(", "));
+                let origin = self.repo().find_template(old).map(|own| &own.object.origin);
+                intent.add_unequal(old, unequal_rule(Reason::Followers, detail, origin, ""));
+            }
+        }
+        let has_stragglers = !stragglers.is_empty();
+        intent.placements.extend(stragglers);
+        has_stragglers
+    }
+
     /// Lets objects without replicas have one, where the new control plane would place none: the clusters then override it.
     /// Returns whether there are any.
     fn raise_replicas(
@@ -295,7 +332,7 @@ impl Conversion<'_> {
         simulated: &MigratedRepo,
         scaled: &mut BTreeSet<ObjectRef>,
     ) -> bool {
-        let plan = simulated.build_engine().compute_plan().plan;
+        let plan = &simulated.rendering.plan;
         let reached: BTreeSet<&ObjectRef> =
             plan.placements.iter().filter(|row| !row.clusters.is_empty()).map(|row| &row.object).collect();
         let duplicated = intent.placements.iter().filter(|one| one.replicas == ReplicaRule::Duplicated);
@@ -347,15 +384,18 @@ impl Conversion<'_> {
     ) -> AlignedManifests {
         let dialects = self.session.dialects();
         let old = RenderedVariants::from_rendering(self.session.rendering(), dialects);
-        let new = RenderedVariants::from_rendering(&simulated.build_engine().render_repo(), dialects);
+        let new = RenderedVariants::from_rendering(&simulated.rendering, dialects);
         let divided = intent.placements.iter().filter(|one| one.replicas != ReplicaRule::Duplicated);
         let divided: BTreeSet<ObjectRef> = divided.flat_map(|one| &one.objects).cloned().collect();
         let mut overrides: BTreeMap<ObjectRef, Vec<ClusterOperations>> = BTreeMap::new();
         let (mut problems, mut has_changes) = (Vec::new(), false);
         let tried = scaled.is_none().then(|| TriedOperations::new(intent)).unwrap_or_default();
+        let mut written: BTreeSet<ObjectRef> = BTreeSet::new();
+        let known_texts = self.known_texts();
         let mut useless: BTreeMap<ObjectRef, BTreeSet<String>> = BTreeMap::new();
         for template in &mut intent.templates {
-            let pairs = pair_variants(old.find_variants(&template.old), new.find_variants(&template.id));
+            let variants = old.find_variants(&template.old);
+            let pairs = pair_variants(variants, new.find_variants(&template.id));
             let mut changes: Vec<ClusterOperations> =
                 pairs.into_iter().map(VariantPair::into_operations).collect();
             for change in &mut changes {
@@ -386,18 +426,35 @@ impl Conversion<'_> {
             });
             if let Some(scaled) = scaled.filter(|_| is_editable) {
                 let common = take_common(&mut changes, |operation| {
+                    let is_overridden = variants.iter().any(|one| one.is_overridden(&operation.pointer));
                     !(scaled.contains(&template.id) && operation.pointer == DIVIDED_POINTERS[0])
-                        && (self.mode == Mode::Idiomatic || operation.action == PatchAction::Remove)
+                        && match self.mode {
+                            Mode::Idiomatic => !is_overridden,
+                            Mode::Freeze => operation.action == PatchAction::Remove,
+                        }
                 });
                 template.edits.extend(difference::to_edits(common));
             }
-            if let Some(problem) = self.find_new_secrets(template, &changes) {
+            if self.mode == Mode::Idiomatic
+                && scaled.is_some()
+                && changes
+                    .iter()
+                    .flat_map(|change| &change.operations)
+                    .any(|operation| variants.iter().any(|one| one.is_overridden(&operation.pointer)))
+            {
+                written.insert(template.old.clone());
+            }
+            if let Some(problem) = self.find_new_secrets(template, &changes, &known_texts) {
                 problems.push(problem);
                 continue;
             }
             overrides.insert(template.id.clone(), changes);
         }
         overrides.retain(|_, changes| changes.iter().any(|change| !change.operations.is_empty()));
+        for old in written {
+            let detail = "what override rules make of it for each cluster";
+            intent.add_unequal(&old, unequal_rule(Reason::Overrides, detail, None, ""));
+        }
         for (old, pointers) in useless {
             for pointer in pointers {
                 let detail = format!("{pointer} cannot be sent as it is now");
@@ -421,16 +478,16 @@ impl Conversion<'_> {
         &self,
         template: &TemplateIntent,
         changes: &[ClusterOperations],
+        known: &BTreeSet<&str>,
     ) -> Option<MigrationProblem> {
         if template.id.kind != "Secret" {
             return None;
         }
-        let texts = self.texts_about(template);
         let mut operations = changes.iter().flat_map(|change| &change.operations);
         let is_new = operations.any(|operation| {
             let mut values = Vec::new();
             operation.action.value().into_iter().for_each(|value| collect_texts(value, &mut values));
-            values.iter().any(|value| !texts.iter().any(|text| text.contains(value)))
+            values.iter().any(|value| !known.contains(value))
         });
         let origin = self.repo().find_template(&template.old).map(|own| own.object.origin.clone());
         is_new.then(|| MigrationProblem {
@@ -445,20 +502,15 @@ impl Conversion<'_> {
         })
     }
 
-    /// The files about an object: its own, and those of its policies.
-    fn texts_about(&self, template: &TemplateIntent) -> Vec<String> {
-        let mut files: BTreeSet<Arc<str>> = BTreeSet::new();
-        if let TemplateSource::Embedded { origin, .. } = &template.source {
-            files.insert(origin.file.clone());
+    /// The texts in Secrets and policies of the repo.
+    fn known_texts(&self) -> BTreeSet<&str> {
+        let own = self.repo().templates.iter().map(|template| &template.object);
+        let secrets = own.filter(|object| object.id.kind == "Secret");
+        let mut texts = Vec::new();
+        for object in secrets.chain(self.left_objects().map(|claimed| &claimed.object)) {
+            collect_texts(&object.body, &mut texts);
         }
-        let own = self.repo().find_template(&template.old);
-        files.extend(own.map(|own| own.object.origin.file.clone()));
-        let about = self.left_objects().filter(|claimed| {
-            claimed.role == Role::Override && claimed.object.id.namespace == template.old.namespace
-        });
-        files.extend(about.map(|claimed| claimed.object.origin.file.clone()));
-        let texts = files.iter().filter_map(|file| self.repo().texts.get(file));
-        texts.map(|text| String::from_utf8_lossy(text).into_owned()).collect()
+        texts.into_iter().collect()
     }
 
     /// Lets objects share a policy that says the same about all of them. In a frozen repo, an object with overrides has a
@@ -474,23 +526,35 @@ impl Conversion<'_> {
         };
         let mut shared: Vec<PlacementIntent> = Vec::new();
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
+        let mut renamed: BTreeSet<String> = BTreeSet::new();
         for placement in placements {
-            let namespace = placement.objects.first().and_then(|object| object.namespace.clone());
+            let first = placement.objects.first().filter(|_| !placement.is_cluster_wide);
+            let namespace = first.and_then(|object| object.namespace.clone());
+            let is_named = first.is_none() && placement.objects.iter().all(|id| id.name != placement.name);
+            let wide_name = (placement.is_cluster_wide && is_named).then_some(&placement.name);
             let is_separate = placement.objects.iter().any(|object| separate.contains(object));
             let rule = (&placement.clusters, &placement.replicas, &placement.suspension);
-            let rest = (placement.taints, placement.adoption, placement.is_preserved);
+            let rest = (&placement.taints, placement.adoption, placement.is_preserved);
+            let more = (placement.max_clusters, placement.leads, wide_name.filter(|_| !is_separate));
             let own = is_separate.then_some(&placement.objects);
-            let key = format!("{namespace:?} {rule:?} {rest:?} {own:?}");
+            let key = format!("{namespace:?} {rule:?} {rest:?} {more:?} {own:?}");
             match known.get(&key).and_then(|at| shared.get_mut(*at)) {
-                Some(found) => found.objects.extend(placement.objects),
+                Some(found) => {
+                    if found.name != placement.name {
+                        renamed.insert(key);
+                    }
+                    found.objects.extend(placement.objects);
+                }
                 None => {
                     known.insert(key, shared.len());
                     shared.push(placement);
                 }
             }
         }
-        for placement in &mut shared {
-            placement.name = name_group(&placement.objects);
+        for at in renamed.iter().filter_map(|key| known.get(key)) {
+            if let Some(placement) = shared.get_mut(*at) {
+                placement.name = name_group(&placement.objects);
+            }
         }
         shared.sort_by(|a, b| a.objects.cmp(&b.objects));
         shared
@@ -783,7 +847,12 @@ fn name_group(objects: &BTreeSet<ObjectRef>) -> String {
     let namespace = objects.first().and_then(|object| object.namespace.as_deref());
     let only = [names, workloads].into_iter().find(|names| names.len() == 1);
     let only = only.and_then(|names| names.first().copied());
-    only.or(namespace).unwrap_or("cluster-wide").to_owned()
+    let kinds: BTreeSet<&str> = objects.iter().map(|object| object.kind.as_str()).collect();
+    match (only.or(namespace), kinds.first().filter(|_| kinds.len() == 1)) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(kind)) => format!("{}s", kind.to_lowercase()),
+        (None, None) => "cluster-wide".to_owned(),
+    }
 }
 
 impl TemplateSource {

@@ -10,8 +10,7 @@ use serde_json::Value;
 
 use crate::Reason;
 use crate::intent::{
-    Adoption, ClusterRule, PlacementIntent, ReplicaRule, RepoIntent, Suspended, TaintRule, TemplateIntent,
-    TemplateSource, unequal_rule,
+    ClusterRule, PlacementIntent, RepoIntent, Suspended, TemplateIntent, TemplateSource, unequal_rule,
 };
 use crate::placed::find_placed;
 use crate::read::kubefed;
@@ -46,15 +45,11 @@ pub(crate) fn read_intent(session: &Session, sources: &BTreeSet<&'static str>) -
             all if all == placed.clusters => Suspended::Everywhere,
             some => Suspended::In(some),
         };
+        let clusters = ClusterRule::of_names(placed.clusters.iter().map(ToString::to_string));
         intent.placements.push(PlacementIntent {
-            name: id.name.clone(),
-            objects: BTreeSet::from([id]),
-            clusters: ClusterRule::of_names(placed.clusters.iter().map(ToString::to_string)),
-            replicas: ReplicaRule::Duplicated,
-            taints: TaintRule::Ignored,
-            adoption: Adoption::Overwrite,
             suspension,
             is_preserved: true,
+            ..PlacementIntent::of_object(id, clusters)
         });
     }
     intent

@@ -95,15 +95,40 @@ pub(crate) struct PlacementIntent {
     pub suspension: Suspended,
     /// Whether the objects stay in their clusters when the policy is deleted.
     pub is_preserved: bool,
+    /// The most clusters, if there is a limit.
+    pub max_clusters: Option<i64>,
+    /// Whether what the objects refer to goes with them.
+    pub leads: bool,
+    /// Whether a policy without a namespace places them.
+    pub is_cluster_wide: bool,
+}
+
+impl PlacementIntent {
+    /// Where an object goes, without anything else.
+    pub(crate) fn of_object(object: ObjectRef, clusters: ClusterRule) -> Self {
+        Self {
+            name: object.name.clone(),
+            is_cluster_wide: object.namespace.is_none(),
+            objects: BTreeSet::from([object]),
+            clusters,
+            replicas: ReplicaRule::Duplicated,
+            taints: TaintRule::Ignored,
+            adoption: Adoption::Overwrite,
+            suspension: Suspended::Nowhere,
+            is_preserved: false,
+            max_clusters: None,
+            leads: false,
+        }
+    }
 }
 
 /// Whether taints keep objects out of clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TaintRule {
     /// They do not.
     Ignored,
-    /// They do, without a toleration.
-    Respected,
+    /// They do, but for these tolerations.
+    Respected(Vec<Value>),
 }
 
 /// What becomes of an object that somebody else has created in a cluster.
@@ -215,8 +240,12 @@ fn join_labels(selector: &mut LabelSelector, other: &LabelSelector) {
 pub(crate) enum ReplicaRule {
     /// Each cluster has the replicas of the template.
     Duplicated,
-    /// By weights of clusters.
+    /// By weights of clusters; without any, all have the same.
     Weights(Vec<ClusterWeight>),
+    /// By the replicas for which clusters have room.
+    FreeResources,
+    /// As few clusters as have room.
+    Aggregated,
 }
 
 /// The weight of some clusters.

@@ -1,6 +1,9 @@
 //! The member clusters of the new control plane.
 
-use federate_kubernetes::{Cluster, Taint};
+use std::collections::BTreeMap;
+
+use federate_kubernetes::quantity::Quantity;
+use federate_kubernetes::{Apis, Cluster, Taint};
 use serde_json::{Map, Value, json};
 
 use crate::Target;
@@ -40,12 +43,43 @@ fn write_karmada_cluster(cluster: &Cluster) -> Value {
     if !cluster.taints.is_empty() {
         spec["taints"] = write_taints(cluster);
     }
-    json!({
-        "apiVersion": "cluster.karmada.io/v1alpha1",
-        "kind": "Cluster",
-        "metadata": write_metadata(cluster),
-        "spec": spec,
-    })
+    build_mapping([
+        ("apiVersion", json!("cluster.karmada.io/v1alpha1")),
+        ("kind", json!("Cluster")),
+        ("metadata", write_metadata(cluster)),
+        ("spec", spec),
+        ("status", write_karmada_status(cluster)),
+    ])
+}
+
+/// What the cluster serves and has room for, if the repo says so.
+fn write_karmada_status(cluster: &Cluster) -> Value {
+    let mut kinds: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    if let Apis::Listed(listed) = &cluster.apis {
+        for (version, kind) in listed {
+            kinds.entry(version).or_default().push(json!({"kind": kind}));
+        }
+    }
+    let enablements = kinds
+        .into_iter()
+        .map(|(version, resources)| json!({"groupVersion": version, "resources": resources}));
+    let enablements: Vec<Value> = enablements.collect();
+    let summary = cluster.capacity.as_ref().map_or(Value::Null, |capacity| {
+        let amounts = |amounts: &BTreeMap<String, Quantity>| -> Value {
+            amounts.iter().map(|(name, amount)| (name.clone(), json!(amount.to_string()))).collect()
+        };
+        let used: BTreeMap<String, Quantity> = capacity
+            .allocatable
+            .iter()
+            .filter_map(|(name, amount)| Some((name.clone(), *amount - *capacity.available.get(name)?)))
+            .collect();
+        build_mapping([("allocatable", amounts(&capacity.allocatable)), ("allocated", amounts(&used))])
+    });
+    if enablements.is_empty() && !matches!(cluster.apis, Apis::Listed(_)) && !summary.is_null() {
+        // A status without kinds would mean that the cluster serves none.
+        return Value::Null;
+    }
+    build_mapping([("apiEnablements", enablements.into()), ("resourceSummary", summary)])
 }
 
 fn write_metadata(cluster: &Cluster) -> Value {

@@ -8,10 +8,11 @@ use crate::error::UnknownDirection;
 use crate::intent::RepoIntent;
 use crate::{Mode, Target};
 
+mod kubeadmiral;
 pub(crate) mod kubefed;
 
 /// The directions in which rules are written as rules.
-const IDIOMATIC: [(&str, Target); 1] = [("kubefed", Target::Karmada)];
+const IDIOMATIC: [(&str, Target); 2] = [("kubefed", Target::Karmada), ("kubeadmiral", Target::Karmada)];
 
 /// Reads the policies of a repo.
 pub(crate) fn read_intent(
@@ -26,6 +27,9 @@ pub(crate) fn read_intent(
     let mut intent = RepoIntent::default();
     if sources.contains("kubefed") {
         kubefed::read_intent(session, &mut intent);
+    }
+    if sources.contains("kubeadmiral") {
+        kubeadmiral::read_intent(session, &mut intent);
     }
     Ok(intent)
 }

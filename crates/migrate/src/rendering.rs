@@ -1,6 +1,6 @@
 //! The manifests of a repo as values, for comparison.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{ClusterNames, Dialects, HUB};
 use federate_engine::{Engine, EngineSettings, Rendering};
@@ -15,6 +15,18 @@ pub(crate) struct RenderedVariant {
     pub clusters: ClusterNames,
     /// The manifest, without what control planes put into it for themselves.
     pub body: Value,
+    /// The values that override rules have changed, as JSON pointers.
+    pub overridden: BTreeSet<String>,
+}
+
+impl RenderedVariant {
+    /// Whether an override rule has changed the value at a pointer, one around it or one in it.
+    pub(crate) fn is_overridden(&self, pointer: &str) -> bool {
+        let is_within = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.overridden.iter().any(|changed| is_within(pointer, changed) || is_within(changed, pointer))
+    }
 }
 
 /// The manifests of member clusters, by object of the plan.
@@ -33,7 +45,9 @@ impl RenderedVariants {
             let Some(document) = stream.documents.into_iter().next() else { continue };
             let mut body = document.value;
             remove_bookkeeping(dialects, &mut body);
-            let variant = RenderedVariant { clusters: manifest.clusters.clone(), body };
+            let overridden =
+                manifest.changes.iter().flat_map(|change| change.paths.iter().cloned()).collect();
+            let variant = RenderedVariant { clusters: manifest.clusters.clone(), body, overridden };
             variants.entry(manifest.object.clone()).or_default().push(variant);
         }
         Self(variants)
@@ -86,8 +100,9 @@ pub fn remove_bookkeeping(dialects: Dialects, body: &mut Value) {
 pub(crate) struct MigratedRepo {
     /// The repo.
     pub repo: Repo,
-    /// Its clusters.
-    pub clusters: Vec<Cluster>,
+    /// What members receive.
+    pub rendering: Rendering,
+    clusters: Vec<Cluster>,
     settings: EngineSettings,
     dialects: Dialects,
 }
@@ -105,7 +120,10 @@ impl MigratedRepo {
         claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         (repo.templates, repo.claimed) = (templates, claimed);
         let (clusters, _) = federate_engine::read_inventory(dialects, &repo, &settings);
-        Self { repo, clusters, settings, dialects }
+        let mut migrated = Self { repo, rendering: Rendering::default(), clusters, settings, dialects };
+        let rendering = migrated.build_engine().render_repo();
+        migrated.rendering = rendering;
+        migrated
     }
 
     /// The engine over it.

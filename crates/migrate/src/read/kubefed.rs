@@ -1,7 +1,7 @@
 //! Reads federated objects of `KubeFed` with their placements, overrides and scheduling preferences, and templates
 //! annotated for Federation v1.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use federate_dialect::Placement;
 use federate_dialect::import::ImportEdit;
@@ -164,7 +164,7 @@ impl<'s> KubeFedReader<'s> {
             }
             clusters = division.clusters.intersect(&namespace);
             replicas = division.replicas;
-            taints = TaintRule::Respected;
+            taints = TaintRule::Respected(Vec::new());
             set_replicas(&mut body, division.total);
         } else if row.memory.contains_key("written") {
             let detail = "a ReplicaSchedulingPreference that is gone or without effect has decided";
@@ -199,14 +199,11 @@ impl<'s> KubeFedReader<'s> {
             return;
         }
         intent.placements.push(PlacementIntent {
-            name: id.name.clone(),
-            objects: BTreeSet::from([id]),
-            clusters,
             replicas,
             taints,
             adoption: self.adoption,
             suspension: if is_disabled { Suspended::Everywhere } else { Suspended::Nowhere },
-            is_preserved: false,
+            ..PlacementIntent::of_object(id, clusters)
         });
     }
 

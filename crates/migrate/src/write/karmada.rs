@@ -49,9 +49,8 @@ struct PolicyNames {
 }
 
 impl PolicyNames {
-    /// The metadata of a policy about an object and others in its namespace.
-    fn name_policy(&mut self, kind: &str, wanted: &str, object: Option<&ObjectRef>) -> PolicyIdentity {
-        let namespace = object.and_then(|object| object.namespace.clone());
+    /// The metadata of a policy in a namespace, or without one.
+    fn name_policy(&mut self, kind: &str, wanted: &str, namespace: Option<String>) -> PolicyIdentity {
         let kind = if namespace.is_some() { kind.to_owned() } else { format!("Cluster{kind}") };
         let wanted = to_object_name(wanted);
         let mut id = ObjectRef { api_version: API_VERSION.to_owned(), kind, namespace, name: wanted.clone() };
@@ -73,20 +72,36 @@ struct PolicyIdentity {
     metadata: Value,
 }
 
-fn write_selectors(objects: &BTreeSet<ObjectRef>) -> Value {
-    let selector = |object: &ObjectRef| json!({"apiVersion": object.api_version, "kind": object.kind, "name": object.name});
+/// Selects objects by name. Policies without a namespace name that of each object.
+fn write_selectors(objects: &BTreeSet<ObjectRef>, is_cluster_wide: bool) -> Value {
+    let selector = |object: &ObjectRef| {
+        let namespace = object.namespace.as_ref().filter(|_| is_cluster_wide);
+        build_mapping([
+            ("apiVersion", json!(object.api_version)),
+            ("kind", json!(object.kind)),
+            ("namespace", json!(namespace)),
+            ("name", json!(object.name)),
+        ])
+    };
     objects.iter().map(selector).collect()
 }
 
 fn write_placement(intent: &PlacementIntent, names: &mut PolicyNames) -> PolicyDraft {
-    let identity = names.name_policy("PropagationPolicy", &intent.name, intent.objects.first());
-    let tolerations = match intent.taints {
+    let first = intent.objects.first().filter(|_| !intent.is_cluster_wide);
+    let namespace = first.and_then(|object| object.namespace.clone());
+    let identity = names.name_policy("PropagationPolicy", &intent.name, namespace);
+    let tolerations = match &intent.taints {
         TaintRule::Ignored => json!([{"operator": "Exists"}]),
-        TaintRule::Respected => Value::Null,
+        TaintRule::Respected(tolerations) if tolerations.is_empty() => Value::Null,
+        TaintRule::Respected(tolerations) => json!(tolerations),
     };
+    let spread = intent
+        .max_clusters
+        .map_or(Value::Null, |most| json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": most}]));
     let mut placement = json!({"clusterAffinity": write_affinity(&intent.clusters)});
     for (key, value) in [
         ("clusterTolerations", tolerations),
+        ("spreadConstraints", spread),
         ("replicaScheduling", write_replica_scheduling(&intent.replicas)),
     ] {
         if !value.is_null() {
@@ -108,7 +123,8 @@ fn write_placement(intent: &PlacementIntent, names: &mut PolicyNames) -> PolicyD
         "kind": identity.kind,
         "metadata": identity.metadata,
         "spec": build_mapping([
-            ("resourceSelectors", write_selectors(&intent.objects)),
+            ("resourceSelectors", write_selectors(&intent.objects, intent.is_cluster_wide)),
+            ("propagateDeps", if intent.leads { json!(true) } else { Value::Null }),
             ("conflictResolution", conflicts),
             ("preserveResourcesOnDeletion", preserves),
             ("suspension", suspension),
@@ -133,7 +149,20 @@ fn write_affinity(rule: &ClusterRule) -> Value {
 }
 
 fn write_replica_scheduling(rule: &ReplicaRule) -> Value {
-    let ReplicaRule::Weights(weights) = rule else { return Value::Null };
+    let weights = match rule {
+        ReplicaRule::Duplicated => return Value::Null,
+        ReplicaRule::Weights(weights) => weights,
+        ReplicaRule::FreeResources => {
+            return json!({
+                "replicaSchedulingType": "Divided",
+                "replicaDivisionPreference": "Weighted",
+                "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+            });
+        }
+        ReplicaRule::Aggregated => {
+            return json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
+        }
+    };
     let list = weights.iter().map(|weight| {
         let clusters = write_affinity(&weight.clusters);
         json!({"targetCluster": clusters, "weight": weight.weight})
@@ -173,13 +202,14 @@ fn share_overrides(overrides: &[OverrideIntent]) -> Vec<SharedOverrides<'_>> {
 fn write_override(shared: &SharedOverrides<'_>, names: &mut PolicyNames) -> PolicyDraft {
     let first = shared.objects.first();
     let name = first.map_or("", |object| object.name.as_str());
-    let identity = names.name_policy("OverridePolicy", name, first);
+    let namespace = first.and_then(|object| object.namespace.clone());
+    let identity = names.name_policy("OverridePolicy", name, namespace);
     let rules: Vec<Value> = shared.rules.iter().map(write_rule).collect();
     let value = json!({
         "apiVersion": API_VERSION,
         "kind": identity.kind,
         "metadata": identity.metadata,
-        "spec": {"resourceSelectors": write_selectors(&shared.objects), "overrideRules": rules},
+        "spec": {"resourceSelectors": write_selectors(&shared.objects, false), "overrideRules": rules},
     });
     PolicyDraft { value, objects: shared.objects.clone(), role: PolicyRole::Override }
 }

@@ -1,6 +1,6 @@
 //! Reads templates that Federation v1 places by their annotations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use federate_dialect::Placement;
 use federate_kubernetes::pointer::escape;
@@ -13,9 +13,8 @@ use serde_json::{Map, Value};
 use super::preferences::{Preference, PreferencePlace, Preferences, divide_by_preferences};
 use crate::Reason;
 use crate::intent::{
-    Adoption, ClusterOperations, ClusterRule, OverrideIntent, PatchAction, PatchOperation, PlacementIntent,
-    ReplicaRule, RepoIntent, Suspended, TaintRule, TemplateIntent, TemplateSource, group_operations,
-    unequal_rule,
+    ClusterOperations, ClusterRule, OverrideIntent, PatchAction, PatchOperation, PlacementIntent,
+    ReplicaRule, RepoIntent, TaintRule, TemplateIntent, TemplateSource, group_operations, unequal_rule,
 };
 
 const SELECTOR: &str = "federation.alpha.kubernetes.io/cluster-selector";
@@ -54,14 +53,9 @@ pub(super) fn read_template(session: &Session, row: &Placement, intent: &mut Rep
         return;
     }
     intent.placements.push(PlacementIntent {
-        name: row.object.name.clone(),
-        objects: BTreeSet::from([row.object.clone()]),
-        clusters,
         replicas,
-        taints: TaintRule::Respected,
-        adoption: Adoption::Overwrite,
-        suspension: Suspended::Nowhere,
-        is_preserved: false,
+        taints: TaintRule::Respected(Vec::new()),
+        ..PlacementIntent::of_object(row.object.clone(), clusters)
     });
 }
 
