@@ -158,7 +158,8 @@ fn migrate_families(dialect: &str, families: &[&str], target: Target, mode: Mode
         })
         .reduce(Tally::default, Tally::add);
     tally.faults.sort();
-    let shown: Vec<&String> = tally.faults.iter().take(4).collect();
+    let most = if std::env::var_os("SHOW").is_some() { usize::MAX } else { 4 };
+    let shown: Vec<&String> = tally.faults.iter().take(most).collect();
     println!(
         "{dialect} {}: {} equal, {} different, {} refused, {} faults {:?}",
         mode.name(),

@@ -11,7 +11,13 @@ fn migrate(files: &Files, target: Target, mode: Mode) -> (String, Vec<Difference
     let old = files.open();
     let migration = migrate_repo(&old, target, mode).unwrap_or_else(|error| panic!("{error}"));
     let migrated = files.migrated(&migration);
-    let new = migrated.open();
+    let new = match target {
+        Target::Plain => match migrated.open_built() {
+            Some(new) => new,
+            None => return (Files::print_edits(&migration), Vec::new()),
+        },
+        _ => migrated.open(),
+    };
     let errors: Vec<String> = new
         .findings()
         .into_iter()
@@ -52,5 +58,17 @@ fn policies_of_kubeadmiral_become_policies_of_karmada() {
     let (text, _) = migrate(&Files::of_example("kubeadmiral"), Target::Karmada, Mode::Idiomatic);
     if std::env::var_os("SHOW").is_some() {
         println!("{text}");
+    }
+}
+
+#[test]
+fn every_example_can_do_without_a_control_plane() {
+    for example in ["kubefed", "kubeadmiral", "kubefleet", "ocm"] {
+        println!("{example}");
+        let (text, differences) = migrate(&Files::of_example(example), Target::Plain, Mode::Idiomatic);
+        if std::env::var_os("SHOW").is_some() {
+            println!("{text}");
+        }
+        assert!(differences.is_empty(), "{example}: {differences:#?} {text}");
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_control_planes::DIALECTS;
 use federate_migrate::Migration;
 use federate_repo::Source;
@@ -58,14 +60,20 @@ impl Files {
         files
     }
 
-    /// Files with these texts.
-    pub(crate) fn of_texts<const N: usize>(texts: [(&str, &str); N]) -> Self {
-        Self(texts.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect())
-    }
-
     /// The session over these files.
     pub(crate) fn open(&self) -> Session {
         Session::open(self, SessionOptions::new(DIALECTS))
+    }
+
+    /// The session over these files, of which kustomize builds what it can; `None` without the program.
+    pub(crate) fn open_built(&self) -> Option<Session> {
+        let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
+        let has_program =
+            ["kustomize", "kubectl"].iter().any(|name| folders.iter().any(|f| f.join(name).is_file()));
+        let builder = ProgramBuilder::new(ProgramPaths::from_environment(), BuildCache::in_memory(), None);
+        let mut options = SessionOptions::new(DIALECTS);
+        options.builder = Some(Arc::new(builder));
+        has_program.then(|| Session::open(self, options))
     }
 
     /// The files after a migration.

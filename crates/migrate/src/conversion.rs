@@ -25,11 +25,15 @@ use crate::placed::find_placed;
 use crate::read::kubefed;
 use crate::rendering::{MigratedRepo, RenderedVariant, RenderedVariants, claim_object};
 use crate::repo_text::{CutObject, RepoText, common_folder};
-use crate::write::{PolicyDraft, PolicyRole, karmada};
+use crate::write::plain::PlacedInFile;
+use crate::write::{PolicyDraft, PolicyRole, karmada, plain};
 use crate::{MigratedObject, Migration, Mode, Reason, Target};
 
 /// The numbers that divide replicas.
 const DIVIDED_POINTERS: [&str; 3] = ["/spec/replicas", "/spec/parallelism", "/spec/completions"];
+
+/// The folder of objects that stand at the root of a repo without a control plane.
+const ROOT_FOLDER: &str = "objects";
 
 /// The most leaders that are named for an object that follows them.
 const MAX_LEADERS: usize = 3;
@@ -59,6 +63,9 @@ impl Conversion<'_> {
         let taken = self.taken_names();
         let mut scaled = BTreeSet::new();
         let mut simulated = self.simulate(&intent, &taken);
+        if self.stop_leaders(&mut intent, &simulated) {
+            simulated = self.simulate(&intent, &taken);
+        }
         let has_stragglers = self.place_stragglers(&mut intent, &simulated);
         if self.raise_replicas(&mut intent, &simulated, &mut scaled) || has_stragglers {
             simulated = self.simulate(&intent, &taken);
@@ -85,6 +92,184 @@ impl Conversion<'_> {
         let mut unequal = intent.unequal_of_repo;
         unequal.sort();
         Ok(Migration { edits, objects, unequal })
+    }
+
+    /// The migration of a repo to one that no control plane reads.
+    pub(crate) fn convert_to_plain(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
+        let mut text = RepoText::new(self.repo());
+        self.remove_marks(&mut intent);
+        let mut problems = self.find_obstacles(&intent, &mut text);
+        problems.extend(self.find_builds(&intent, &mut text));
+        if !problems.is_empty() {
+            return Err(MigrationError::Problems(problems));
+        }
+        problems.extend(self.align_with_templates(&mut intent));
+        let placed = self.list_placed_files(&intent);
+        let clusters: Vec<ClusterName> =
+            self.session.clusters().iter().map(|cluster| cluster.name.clone()).collect();
+        let free = |taken: &dyn Fn(&str) -> bool, wanted: &str| {
+            let mut names = (1..).map(|number| match number {
+                1 => wanted.to_owned(),
+                number => format!("{wanted}-{number}"),
+            });
+            names.find(|name| !taken(name)).unwrap_or_default()
+        };
+        let folder = free(&|name| text.has_folder(name), "overlays");
+        let rest = free(&|name| clusters.iter().any(|cluster| cluster.as_ref() == name), "base");
+        let overrides = &intent.overrides;
+        let input = plain::OverlayInput {
+            objects: &placed,
+            overrides,
+            clusters: &clusters,
+            folder: &folder,
+            rest: &rest,
+        };
+        let Some(files) = plain::write_overlays(&input) else {
+            problems.push(MigrationProblem {
+                object: None,
+                origin: None,
+                message: "the overlays of all clusters would have too many patches".to_owned(),
+                help: "put objects that go to the same clusters into a folder of their own".to_owned(),
+            });
+            return Err(MigrationError::Problems(problems));
+        };
+        for file in &files {
+            if self.repo().texts.contains_key(&file.path) {
+                problems.push(MigrationProblem {
+                    object: None,
+                    origin: Some(Origin { file: file.path.clone(), document: 0, item: None, line: 0 }),
+                    message: "the repo has a kustomization in a folder with objects that are placed"
+                        .to_owned(),
+                    help: "migrate the output of the kustomization: `federate render` writes it".to_owned(),
+                });
+            }
+            text.add_document(&file.path, &file.value);
+        }
+        if !problems.is_empty() {
+            return Err(MigrationError::Problems(problems));
+        }
+        self.write_templates(&intent, &mut text);
+        self.write_plain_config(&plain::write_settings(&folder, &rest), &mut text);
+        self.remove_policies(&intent, &mut text);
+        for placed in placed.iter().filter(|placed| placed.file.starts_with(ROOT_FOLDER)) {
+            let from: Arc<str> = placed.file.trim_start_matches(ROOT_FOLDER).trim_start_matches('/').into();
+            if self.repo().texts.contains_key(&from) && !from.contains('/') {
+                text.move_file(&from, placed.file.clone());
+            }
+        }
+        let edits = text.into_edits().map_err(MigrationError::Problems)?;
+        let objects = self.list_objects(&intent, &BTreeSet::new());
+        Ok(Migration { edits, objects, unequal: intent.unequal_of_repo })
+    }
+
+    /// The objects that overlays cannot use, because they are built already.
+    fn find_builds(&self, intent: &RepoIntent, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
+        let own = intent.templates.iter().filter(|template| !template.source.is_embedded());
+        let own = own.filter_map(|template| self.repo().find_template(&template.old));
+        own.filter_map(|own| text.find_obstacle(&own.object.id, &own.object.origin)).collect()
+    }
+
+    /// Finds what differs from the objects as they are written: in all clusters alike, which edits them, or in some.
+    fn align_with_templates(&self, intent: &mut RepoIntent) -> Vec<MigrationProblem> {
+        let dialects = self.session.dialects();
+        let old = RenderedVariants::from_rendering(self.session.rendering(), dialects);
+        let (mut problems, mut overrides) = (Vec::new(), Vec::new());
+        let known_texts = self.known_texts();
+        for template in &mut intent.templates {
+            let mut body = match &template.source {
+                TemplateSource::Embedded { body, .. } => body.clone(),
+                TemplateSource::Own => match self.repo().find_template(&template.old) {
+                    Some(own) if !sops::is_encrypted(&own.object.body) => own.object.body.clone(),
+                    _ => continue,
+                },
+            };
+            apply_edits(&template.edits, &mut body);
+            crate::remove_bookkeeping(dialects, &mut body);
+            let mut changes: Vec<ClusterOperations> = old
+                .find_variants(&template.old)
+                .iter()
+                .map(|variant| ClusterOperations {
+                    clusters: variant.clusters.to_vec(),
+                    operations: difference::compute_exact_patch(&body, &variant.body),
+                })
+                .collect();
+            if changes.is_empty() {
+                continue;
+            }
+            template.edits.extend(difference::to_edits(take_common(&mut changes, |_| true)));
+            problems.extend(self.find_new_secrets(template, &changes, &known_texts));
+            let rules = group_operations(changes);
+            if !rules.is_empty() {
+                overrides.push(OverrideIntent { object: template.id.clone(), rules });
+            }
+        }
+        intent.overrides = overrides;
+        problems
+    }
+
+    /// Every object in a file of the new side, with its clusters. Files at the root move to a folder, because overlays cannot
+    /// be within what they use.
+    fn list_placed_files(&self, intent: &RepoIntent) -> Vec<PlacedInFile> {
+        let placed = find_placed(self.session, &self.sources);
+        let embedded: BTreeMap<&ObjectRef, &TemplateIntent> = intent
+            .templates
+            .iter()
+            .filter(|template| template.source.is_embedded())
+            .map(|template| (&template.id, template))
+            .collect();
+        let clusters_of = |old: &ObjectRef| placed.get(old).map(|placed| placed.clusters.clone());
+        let below = |file: &Arc<str>| match file.contains('/') {
+            true => file.clone(),
+            false => format!("{ROOT_FOLDER}/{file}").into(),
+        };
+        let own = self.repo().templates.iter().map(|template| &template.object);
+        let own = own.filter(|object| !embedded.contains_key(&object.id)).map(|object| PlacedInFile {
+            object: object.id.clone(),
+            file: below(&object.origin.file),
+            clusters: clusters_of(&object.id).unwrap_or_default(),
+        });
+        let cut = embedded.values().filter_map(|template| match &template.source {
+            TemplateSource::Embedded { origin, .. } => Some(PlacedInFile {
+                object: template.id.clone(),
+                file: below(&origin.file),
+                clusters: clusters_of(&template.old).unwrap_or_default(),
+            }),
+            TemplateSource::Own => None,
+        });
+        let mut all: Vec<PlacedInFile> = own.chain(cut).collect();
+        let used: BTreeSet<Arc<str>> =
+            all.iter().filter(|one| !one.clusters.is_empty()).map(|one| one.file.clone()).collect();
+        all.retain(|one| used.contains(&one.file));
+        all
+    }
+
+    /// Writes the settings of a repo that no control plane reads.
+    fn write_plain_config(&self, sources: &Value, text: &mut RepoText<'_>) {
+        let file: Arc<str> = self.repo().config_path().into();
+        let known = text.first_document(&file).cloned().unwrap_or_default();
+        let mut edits = Vec::new();
+        if known.get("dialects").is_some() {
+            edits.push(ImportEdit { pointer: "/dialects".to_owned(), value: None });
+        }
+        for (key, added) in [
+            ("clusters", self.left_clusters().map(|cluster| cluster.value).collect::<Value>()),
+            ("sources", sources.clone()),
+        ] {
+            let mut all = known.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+            all.extend(added.as_array().into_iter().flatten().cloned());
+            if !all.is_empty() {
+                edits.push(ImportEdit { pointer: format!("/{key}"), value: Some(all.into()) });
+            }
+        }
+        edits.push(ImportEdit { pointer: "/unplaced".to_owned(), value: Some("everywhere".into()) });
+        if text.has_file(&file) {
+            let origin = Origin { file, document: 0, item: None, line: 0 };
+            text.edit_object(&origin, &edits);
+        } else {
+            let mut value = serde_json::json!({});
+            apply_edits(&edits, &mut value);
+            text.add_document(&file, &value);
+        }
     }
 
     fn repo(&self) -> &Repo {
@@ -181,9 +366,10 @@ impl Conversion<'_> {
             return problems;
         }
         let is_namespace = |id: &ObjectRef| id.kind == "Namespace" && id.api_version == "v1";
+        let goes_everywhere = |id: &ObjectRef| is_namespace(id) && !karmada::is_reserved_namespace(&id.name);
         // A rule for every cluster needs no policy.
         intent.placements.retain(|placement| {
-            !(placement.clusters.is_everywhere() && placement.objects.iter().all(is_namespace))
+            !(placement.clusters.is_everywhere() && placement.objects.iter().all(goes_everywhere))
                 || placement.suspension != crate::intent::Suspended::Nowhere
         });
         let mut restricted: BTreeSet<ObjectRef> = BTreeSet::new();
@@ -287,8 +473,28 @@ impl Conversion<'_> {
             if !kubefed::sees_cluster(self.repo(), &object.id) {
                 return None;
             }
-            Some(LeftCluster { object, value: write_cluster(cluster, self.target)? })
+            Some(LeftCluster { object, value: write_cluster(cluster, self.target) })
         })
+    }
+
+    /// Lets objects lead no others, where the new control plane would send more than the old one. Returns whether there are any.
+    fn stop_leaders(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> bool {
+        let placed = find_placed(self.session, &self.sources);
+        let mut leaders: BTreeSet<&ObjectRef> = BTreeSet::new();
+        for row in &simulated.rendering.plan.placements {
+            let had = placed.get(&row.object);
+            let is_new = |name: &ClusterName| had.is_none_or(|had| !had.clusters.contains(name));
+            if row.clusters.iter().any(|cluster| is_new(&cluster.name)) {
+                leaders.extend(&row.required_by);
+            }
+        }
+        let mut has_leaders = false;
+        for placement in intent.placements.iter_mut().filter(|placement| placement.leads) {
+            if placement.objects.iter().any(|object| leaders.contains(object)) {
+                (placement.leads, has_leaders) = (false, true);
+            }
+        }
+        has_leaders
     }
 
     /// Places objects by name that went with others by rules which the new control plane does not have. Returns whether there are
@@ -639,7 +845,7 @@ impl Conversion<'_> {
         for claimed in self.left_objects() {
             let object = &claimed.object;
             removed.insert(&object.id);
-            match clusters.get(&object.id) {
+            match clusters.get(&object.id).filter(|_| self.target != Target::Plain) {
                 Some(value) => text.replace_object(&object.origin, value),
                 None if cut.contains(&object.origin) => {}
                 None => text.remove_object(&object.origin),

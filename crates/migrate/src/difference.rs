@@ -10,9 +10,14 @@ use crate::intent::{PatchAction, PatchOperation};
 /// The operations that turn a value into another. Lists of equal length are compared item by item, others are
 /// replaced.
 pub(crate) fn compute_patch(from: &Value, to: &Value) -> Vec<PatchOperation> {
+    compute_exact_patch(from, to).into_iter().flat_map(split_metadata_map).collect()
+}
+
+/// The same as a strict JSON patch, which adds no mapping that is not there.
+pub(crate) fn compute_exact_patch(from: &Value, to: &Value) -> Vec<PatchOperation> {
     let mut operations = Vec::new();
     collect_operations(from, to, &mut String::new(), &mut operations);
-    operations.into_iter().flat_map(split_metadata_map).collect()
+    operations
 }
 
 /// Operations on the entries of labels and annotations, instead of one on all of them: control planes add entries of their

@@ -1,6 +1,6 @@
 //! The member clusters of the new control plane.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_kubernetes::quantity::Quantity;
 use federate_kubernetes::{Apis, Cluster, Taint};
@@ -10,23 +10,23 @@ use crate::Target;
 use crate::intent::labels_to_json;
 use crate::rendering::build_mapping;
 
-/// The inventory object of a cluster; `None` where there is no control plane.
-pub(crate) fn write_cluster(cluster: &Cluster, target: Target) -> Option<Value> {
+/// The inventory object of a cluster or, without a control plane, its entry in `federate.yaml`.
+pub(crate) fn write_cluster(cluster: &Cluster, target: Target) -> Value {
     match target {
-        Target::Karmada => Some(write_karmada_cluster(cluster)),
-        Target::KubeAdmiral => Some(json!({
+        Target::Karmada => write_karmada_cluster(cluster),
+        Target::KubeAdmiral => json!({
             "apiVersion": "core.kubeadmiral.io/v1alpha1",
             "kind": "FederatedCluster",
             "metadata": write_metadata(cluster),
             "spec": {"taints": write_taints(cluster)},
-        })),
-        Target::KubeFleet => Some(json!({
+        }),
+        Target::KubeFleet => json!({
             "apiVersion": "cluster.kubernetes-fleet.io/v1",
             "kind": "MemberCluster",
             "metadata": write_metadata(cluster),
             "spec": {"taints": write_taints(cluster)},
-        })),
-        Target::Plain => None,
+        }),
+        Target::Plain => write_configured_cluster(cluster),
     }
 }
 
@@ -82,6 +82,18 @@ fn write_karmada_status(cluster: &Cluster) -> Value {
     build_mapping([("apiEnablements", enablements.into()), ("resourceSummary", summary)])
 }
 
+fn write_configured_cluster(cluster: &Cluster) -> Value {
+    build_mapping([
+        ("name", json!(cluster.name)),
+        ("labels", labels_to_json(&cluster.labels)),
+        ("provider", json!(cluster.provider)),
+        ("region", json!(cluster.region)),
+        ("zones", json!(cluster.zones)),
+        ("kubernetesVersion", json!(cluster.kubernetes)),
+        ("taints", write_taints(cluster)),
+    ])
+}
+
 fn write_metadata(cluster: &Cluster) -> Value {
     let mut metadata = Map::new();
     metadata.insert("name".to_owned(), cluster.name.as_ref().into());
@@ -99,7 +111,11 @@ fn write_taints(cluster: &Cluster) -> Value {
             ("effect", json!(convert_effect(&taint.effect))),
         ])
     };
-    cluster.taints.iter().map(taint).collect()
+    // Control planes refuse two taints of the same key and effect.
+    let mut known = BTreeSet::new();
+    let taints =
+        cluster.taints.iter().filter(|taint| known.insert((&taint.key, convert_effect(&taint.effect))));
+    taints.map(taint).collect()
 }
 
 /// The effect of a taint as Kubernetes names it. Open Cluster Management has names of its own.

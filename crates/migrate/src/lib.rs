@@ -56,6 +56,11 @@ pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Mig
     if !broken.is_empty() {
         return Err(MigrationError::BrokenRepo(broken));
     }
+    if target == Target::Plain {
+        // Without a control plane, everything is as it is placed now.
+        let intent = freeze::read_intent(session, &sources);
+        return Conversion { session, target, mode: Mode::Idiomatic, sources }.convert_to_plain(intent);
+    }
     if target != Target::Karmada {
         return Err(read::unknown_direction(&sources, target, mode).into());
     }

@@ -20,6 +20,13 @@ pub(crate) struct RepoText<'r> {
     files: BTreeMap<Arc<str>, FileChanges>,
     /// The files that were read, each once.
     parsed: BTreeMap<Arc<str>, ParsedFile>,
+    moves: Vec<FileMove>,
+}
+
+/// A file that gets another path.
+struct FileMove {
+    from: Arc<str>,
+    to: Arc<str>,
 }
 
 /// A file that was read.
@@ -69,7 +76,7 @@ pub(crate) struct CutObject<'o> {
 impl<'r> RepoText<'r> {
     /// The files of a repo without changes.
     pub(crate) fn new(repo: &'r Repo) -> Self {
-        Self { repo, files: BTreeMap::new(), parsed: BTreeMap::new() }
+        Self { repo, files: BTreeMap::new(), parsed: BTreeMap::new(), moves: Vec::new() }
     }
 
     /// Why the text of an object cannot be changed, if it cannot.
@@ -196,6 +203,16 @@ impl<'r> RepoText<'r> {
         is_yaml && !self.repo.build_inputs.contains(file) && text.is_none_or(|text| !is_json_text(text))
     }
 
+    /// Moves the objects of a file to another one.
+    pub(crate) fn move_file(&mut self, from: &Arc<str>, to: Arc<str>) {
+        self.moves.push(FileMove { from: from.clone(), to });
+    }
+
+    /// The value of the first document of a file.
+    pub(crate) fn first_document(&mut self, file: &Arc<str>) -> Option<&Value> {
+        self.parse_file(file).documents.values().next()
+    }
+
     /// Whether a file exists, or is written.
     pub(crate) fn has_file(&self, file: &str) -> bool {
         self.repo.texts.contains_key(file) || self.files.contains_key(file)
@@ -209,7 +226,7 @@ impl<'r> RepoText<'r> {
 
     /// The edits of all files, sorted by path. A file of which nothing is left is deleted.
     pub(crate) fn into_edits(self) -> Result<Vec<FileEdit>, Vec<MigrationProblem>> {
-        let (mut edits, mut problems) = (Vec::new(), Vec::new());
+        let (mut edits, mut problems): (Vec<FileEdit>, Vec<MigrationProblem>) = (Vec::new(), Vec::new());
         for (path, changes) in self.files {
             let bytes = self.repo.texts.get(&path).cloned();
             match changes.apply_to(bytes.as_deref()) {
@@ -226,6 +243,17 @@ impl<'r> RepoText<'r> {
                 }),
             }
         }
+        for FileMove { from, to } in self.moves {
+            let content = match edits.iter_mut().find(|edit| edit.path == from) {
+                Some(edit) => edit.content.take(),
+                None => {
+                    edits.push(FileEdit { path: from.clone(), content: None });
+                    self.repo.texts.get(&from).cloned()
+                }
+            };
+            edits.extend(content.map(|content| FileEdit { path: to, content: Some(content) }));
+        }
+        edits.sort_by(|a, b| a.path.cmp(&b.path));
         if problems.is_empty() { Ok(edits) } else { Err(problems) }
     }
 }

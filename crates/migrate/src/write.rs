@@ -6,6 +6,7 @@ use federate_kubernetes::ObjectRef;
 use serde_json::Value;
 
 pub(crate) mod karmada;
+pub(crate) mod plain;
 
 /// A policy of the new side.
 #[derive(Clone, Debug)]

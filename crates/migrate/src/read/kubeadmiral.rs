@@ -57,6 +57,10 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
                 let rule = ClusterRule::of_names(clusters);
                 intent.placements.push(PlacementIntent::of_object(row.object.clone(), rule));
             }
+            None if row.implicit && row.object.kind == "Namespace" && !row.clusters.is_empty() => {
+                let everywhere = ClusterRule::every_cluster();
+                intent.placements.push(PlacementIntent::of_object(row.object.clone(), everywhere));
+            }
             None => {}
         }
     }

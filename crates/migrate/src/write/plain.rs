@@ -1,0 +1,175 @@
+//! Writes a repo that no control plane reads: the objects stay in their folders, each with a kustomization, and each
+//! cluster has an overlay over the folders with objects for it.
+//!
+//! An overlay deletes what its folders have for other clusters, and patches what differs in its cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use federate_kubernetes::{ClusterName, ObjectRef};
+use serde_json::{Value, json};
+
+use crate::intent::{OverrideIntent, PatchOperation};
+use crate::rendering::build_mapping;
+
+/// The name of a kustomization.
+pub(crate) const KUSTOMIZATION: &str = "kustomization.yaml";
+
+/// The most patches that overlays may have together.
+const MAX_PATCHES: usize = 200_000;
+
+/// An object in a file, with its clusters.
+pub(crate) struct PlacedInFile {
+    /// The object.
+    pub object: ObjectRef,
+    /// Its file.
+    pub file: Arc<str>,
+    /// The clusters that receive it.
+    pub clusters: BTreeSet<ClusterName>,
+}
+
+/// What overlays are written for.
+pub(crate) struct OverlayInput<'i> {
+    /// Every object in the files that overlays use.
+    pub objects: &'i [PlacedInFile],
+    /// What differs between clusters.
+    pub overrides: &'i [OverrideIntent],
+    /// All clusters.
+    pub clusters: &'i [ClusterName],
+    /// The folder of the overlays.
+    pub folder: &'i str,
+    /// The name of the overlay for other clusters, which is empty.
+    pub rest: &'i str,
+}
+
+/// A file of the new side.
+pub(crate) struct WrittenFile {
+    /// Its path.
+    pub path: Arc<str>,
+    /// Its document.
+    pub value: Value,
+}
+
+/// Writes the kustomizations of folders and of clusters. `None` if there would be too many patches.
+pub(crate) fn write_overlays(input: &OverlayInput<'_>) -> Option<Vec<WrittenFile>> {
+    let mut folders: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut contents: BTreeMap<&str, Vec<&PlacedInFile>> = BTreeMap::new();
+    for placed in input.objects {
+        let (folder, name) = placed.file.rsplit_once('/').unwrap_or(("", &placed.file));
+        folders.entry(folder).or_default().insert(name);
+        contents.entry(folder).or_default().push(placed);
+    }
+    let mut files: Vec<WrittenFile> = folders
+        .iter()
+        .map(|(folder, names)| WrittenFile {
+            path: format!("{folder}/{KUSTOMIZATION}").into(),
+            value: write_kustomization(json!(names), Vec::new()),
+        })
+        .collect();
+    let patches = collect_patches(input.overrides);
+    let mut used: BTreeMap<&ClusterName, BTreeSet<&str>> = BTreeMap::new();
+    for placed in input.objects {
+        let (folder, _) = placed.file.rsplit_once('/').unwrap_or(("", &placed.file));
+        for cluster in &placed.clusters {
+            used.entry(cluster).or_default().insert(folder);
+        }
+    }
+    let up = "../".repeat(input.folder.split('/').count() + 1);
+    let mut count = 0;
+    for cluster in input.clusters {
+        let folders = used.get(cluster).cloned().unwrap_or_default();
+        let mut written = Vec::new();
+        for placed in folders.iter().filter_map(|folder| contents.get(folder)).flatten() {
+            if placed.clusters.contains(cluster) {
+                let operations = patches.get(&placed.object).and_then(|own| own.get(cluster));
+                written.extend(operations.map(|operations| write_patch(&placed.object, operations)));
+            } else {
+                written.push(write_deletion(&placed.object));
+            }
+        }
+        count += written.len();
+        if count > MAX_PATCHES {
+            return None;
+        }
+        let resources: Vec<String> = folders.iter().map(|folder| format!("{up}{folder}")).collect();
+        files.push(WrittenFile {
+            path: format!("{}/{cluster}/{KUSTOMIZATION}", input.folder).into(),
+            value: write_kustomization(json!(resources), written),
+        });
+    }
+    files.push(WrittenFile {
+        path: format!("{}/{}/{KUSTOMIZATION}", input.folder, input.rest).into(),
+        value: write_kustomization(json!([]), Vec::new()),
+    });
+    Some(files)
+}
+
+fn write_kustomization(resources: Value, patches: Vec<Value>) -> Value {
+    let mut value = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": resources,
+    });
+    if !patches.is_empty() {
+        value["patches"] = patches.into();
+    }
+    value
+}
+
+/// The operations on each object, by cluster.
+fn collect_patches(
+    overrides: &[OverrideIntent],
+) -> BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[PatchOperation]>> {
+    let mut patches: BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[PatchOperation]>> = BTreeMap::new();
+    for one in overrides {
+        for rule in &one.rules {
+            let own = patches.entry(&one.object).or_default();
+            own.extend(rule.clusters.iter().map(|cluster| (cluster, rule.operations.as_slice())));
+        }
+    }
+    patches
+}
+
+fn write_deletion(object: &ObjectRef) -> Value {
+    let patch = json!({
+        "$patch": "delete",
+        "apiVersion": object.api_version,
+        "kind": object.kind,
+        "metadata": build_mapping([("name", json!(object.name)), ("namespace", json!(object.namespace))]),
+    });
+    json!({"patch": to_text(&patch)})
+}
+
+fn write_patch(object: &ObjectRef, operations: &[PatchOperation]) -> Value {
+    let operations: Vec<Value> = operations
+        .iter()
+        .map(|operation| {
+            let mut value = json!({"op": operation.action.name(), "path": operation.pointer});
+            if let Some(after) = operation.action.value() {
+                value["value"] = after.clone();
+            }
+            value
+        })
+        .collect();
+    let (group, version) = object.api_version.split_once('/').unwrap_or(("", &object.api_version));
+    let target = build_mapping([
+        ("group", json!(group)),
+        ("version", json!(version)),
+        ("kind", json!(object.kind)),
+        // The name is a regular expression.
+        ("name", json!(object.name.replace('.', "\\."))),
+        ("namespace", json!(object.namespace)),
+    ]);
+    json!({"target": target, "patch": to_text(&Value::from(operations))})
+}
+
+fn to_text(value: &Value) -> String {
+    let mut text = String::new();
+    federate_yaml::write_document(value, &mut text);
+    text
+}
+
+/// The settings of such a repo. Clusters without an overlay get nothing.
+pub(crate) fn write_settings(folder: &str, rest: &str) -> Value {
+    json!([{"kustomize": format!("{folder}/{rest}"), "perCluster": format!("{folder}/{{cluster}}")}])
+}
