@@ -293,7 +293,10 @@ impl Engine<'_> {
                 findings.push(one.finding.clone());
             }
             let mut decided = decided.unwrap_or_default();
-            decided.placements.iter_mut().for_each(|row| self.share_clusters(row));
+            for row in &mut decided.placements {
+                self.share_clusters(row);
+                self.leave_out_clusters(row);
+            }
             rows.extend(decided.placements);
             findings.extend(decided.findings);
         }

@@ -77,7 +77,7 @@ fn find_sources(session: &Session, target: Target) -> BTreeSet<&'static str> {
     let claimed = claimed.filter(|claimed| claimed.role != Role::ControlPlane);
     let mut sources: BTreeSet<&'static str> = claimed.map(|claimed| claimed.dialect).collect();
     let rows = session.plan().placements.iter();
-    let deciding = rows.filter(|row| row.policy.is_some() || !row.clusters.is_empty());
+    let deciding = rows.filter(|row| row.policy.is_some());
     let deciding: BTreeSet<&str> = deciding.map(|row| row.dialect.as_str()).collect();
     sources.extend(session.dialects().names().into_iter().filter(|name| deciding.contains(name)));
     sources.remove(target.name());

@@ -27,6 +27,18 @@ pub(crate) struct RenderedVariant {
 const PLACEMENT_METADATA_KEYS: [&str; 6] =
     ["name", "namespace", "uid", "labels", "deletionTimestamp", "ownerReferences"];
 
+/// Keys of metadata that name an object.
+const IDENTITY_METADATA_KEYS: [&str; 2] = ["name", "namespace"];
+
+/// What decides where the objects of a repo go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlacementDecider {
+    /// Policies, by what objects say.
+    Policies,
+    /// Nothing: each goes wherever it is built for.
+    Nothing,
+}
+
 /// Keys anywhere in a spec that set the number of pods, their requests, and where they may run.
 const SCHEDULING_KEYS: [&str; 7] =
     ["replicas", "parallelism", "completions", "resources", "nodeSelector", "tolerations", "affinity"];
@@ -34,6 +46,14 @@ const SCHEDULING_KEYS: [&str; 7] =
 /// The parts of a manifest that affect placement: identity, labels, annotations of control planes, replicas,
 /// and requests of pods. Everything else may differ between clusters.
 fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
+    let mut facts = identity_fields(body, &PLACEMENT_METADATA_KEYS, claims);
+    let spec = body.get("spec").and_then(extract_scheduling_fields);
+    facts.extend(spec.map(|spec| ("spec".to_owned(), spec)));
+    Value::Object(facts)
+}
+
+/// The parts of a manifest that name it, with these keys of its metadata and the annotations of control planes.
+fn identity_fields(body: &Value, metadata_keys: &[&str], claims: &dyn Claims) -> Map<String, Value> {
     let mut facts = Map::new();
     for key in ["apiVersion", "kind"] {
         facts.extend(body.get(key).map(|value| (key.to_owned(), value.clone())));
@@ -41,7 +61,7 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
     let mut metadata = Map::new();
     for (key, value) in body.get("metadata").and_then(Value::as_object).into_iter().flatten() {
         match value {
-            value if PLACEMENT_METADATA_KEYS.contains(&key.as_str()) => {
+            value if metadata_keys.contains(&key.as_str()) => {
                 drop(metadata.insert(key.clone(), value.clone()));
             }
             Value::Object(annotations) if key == "annotations" => {
@@ -55,8 +75,7 @@ fn placement_fields(body: &Value, claims: &dyn Claims) -> Value {
         }
     }
     facts.insert("metadata".to_owned(), Value::Object(metadata));
-    facts.extend(body.get("spec").and_then(extract_scheduling_fields).map(|spec| ("spec".to_owned(), spec)));
-    Value::Object(facts)
+    facts
 }
 
 /// The values of keys in [`SCHEDULING_KEYS`], with the keys and indices that lead to them.
@@ -153,6 +172,7 @@ type ClusterBody = (Vec<ClusterName>, Arc<Object>);
 pub(crate) fn combine_built(
     variants: Vec<BuiltVariant>,
     is_restricted: bool,
+    decider: PlacementDecider,
     claims: &ClaimTable<'_>,
 ) -> CombinedBuilds {
     let mut combined = CombinedBuilds::default();
@@ -185,14 +205,14 @@ pub(crate) fn combine_built(
         let Some((clusters, object)) = variants.first().cloned() else { continue };
         let is_claimed = claims.role_of_object(&object).is_some();
         let found = variants.iter().find_map(|(others, other)| {
-            let difference = if is_claimed {
-                find_difference(&object.body, &other.body)
-            } else {
-                find_difference(
-                    &placement_fields(&object.body, claims.claims),
-                    &placement_fields(&other.body, claims.claims),
-                )
-            };
+            let [own, others_own] = [&object.body, &other.body].map(|body| match decider {
+                _ if is_claimed => body.clone(),
+                PlacementDecider::Policies => placement_fields(body, claims.claims),
+                PlacementDecider::Nothing => {
+                    Value::Object(identity_fields(body, &IDENTITY_METADATA_KEYS, claims.claims))
+                }
+            });
+            let difference = find_difference(&own, &others_own);
             Some((first_cluster_name(others), difference?))
         });
         if let Some((other, found)) = found {

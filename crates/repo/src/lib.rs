@@ -48,6 +48,7 @@ pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
 
 use classification::SortedObjects;
+use cluster_independent::PlacementDecider;
 use exclusion::{ExcludedObject, Exclusion};
 use ownership::{FileUse, OwnedObjects, Ownership};
 use sources::BuiltVariant;
@@ -424,9 +425,17 @@ impl RepoFiles {
             }
         }
         let describing = builds.describing.clone();
+        let has_policies = objects.iter().chain(builds.built_objects()).any(|object| {
+            let role = claims.role_of_object(object).map(|(_, role)| role);
+            !matches!(role, None | Some(Role::Inventory | Role::ControlPlane))
+        });
+        let decider = match config.unplaced {
+            config::UnplacedTemplates::Everywhere if !has_policies => PlacementDecider::Nothing,
+            _ => PlacementDecider::Policies,
+        };
         let mut roots = ownership.build_roots(owned);
         let BuiltObjects { objects: built, per_cluster, findings: wrong, build_inputs, renamed, mut sources } =
-            builds.into_objects(&scopes, &claims, &mut assumed, &mut roots);
+            builds.into_objects(&scopes, &claims, decider, &mut assumed, &mut roots);
         objects.extend(built);
         // What describes a source is not placed itself.
         let is_describing =
@@ -508,6 +517,7 @@ impl Builds {
         self,
         scopes: &Scopes,
         claims: &classification::ClaimTable<'_>,
+        decider: PlacementDecider,
         assumed: &mut BTreeSet<ObjectRef>,
         roots: &mut Vec<BuildRoot>,
     ) -> BuiltObjects {
@@ -542,7 +552,8 @@ impl Builds {
                 all.objects.extend(variants.into_iter().flat_map(|variant| variant.objects));
                 continue;
             }
-            let combined = cluster_independent::combine_built(variants, source.is_restricted, claims);
+            let combined =
+                cluster_independent::combine_built(variants, source.is_restricted, decider, claims);
             all.objects.extend(combined.objects);
             all.per_cluster.extend(combined.per_cluster);
             all.findings.extend(combined.findings);

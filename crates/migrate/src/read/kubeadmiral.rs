@@ -59,6 +59,9 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
             }
             None if row.implicit && row.object.kind == "Namespace" && !row.clusters.is_empty() => {
                 let everywhere = ClusterRule::every_cluster();
+                let detail = "the namespace goes to clusters whatever they serve";
+                let origin = Some(&template.object.origin);
+                intent.add_unequal(&row.object, unequal_rule(Reason::Readiness, detail, origin, ""));
                 intent.placements.push(PlacementIntent::of_object(row.object.clone(), everywhere));
             }
             None => {}
