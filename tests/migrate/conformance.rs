@@ -48,6 +48,7 @@ fn files_of(case: &Value) -> Files {
 /// The state of a case: what runs, and what was decided before.
 fn options_of(case: &Value) -> SessionOptions {
     let mut options = SessionOptions::new(DIALECTS);
+    options.now = case["now"].as_str().and_then(|now| now.parse().ok());
     let mut live = LiveObjects::default();
     for (cluster, objects) in case["observed"].as_object().into_iter().flatten() {
         let objects = objects.as_array().unwrap().iter();
@@ -201,5 +202,19 @@ fn recorded_cases_of_kubeadmiral_are_frozen_for_karmada() {
 #[test]
 fn recorded_cases_of_kubeadmiral_become_rules_of_karmada() {
     let tally = migrate_families("kubeadmiral", &KUBEADMIRAL, Target::Karmada, Mode::Idiomatic);
+    assert!(tally.equal > 0);
+}
+
+const KUBEFLEET: [&str; 5] = ["schedule", "doc", "selection", "overrides", "envelopes"];
+
+#[test]
+fn recorded_cases_of_kubefleet_are_frozen_for_karmada() {
+    let tally = migrate_families("kubefleet", &KUBEFLEET, Target::Karmada, Mode::Freeze);
+    assert!(tally.equal > 0);
+}
+
+#[test]
+fn recorded_cases_of_kubefleet_become_rules_of_karmada() {
+    let tally = migrate_families("kubefleet", &KUBEFLEET, Target::Karmada, Mode::Idiomatic);
     assert!(tally.equal > 0);
 }

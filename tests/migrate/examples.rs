@@ -72,3 +72,11 @@ fn every_example_can_do_without_a_control_plane() {
         assert!(differences.is_empty(), "{example}: {differences:#?} {text}");
     }
 }
+
+#[test]
+fn placements_of_kubefleet_become_policies_of_karmada() {
+    let (text, _) = migrate(&Files::of_example("kubefleet"), Target::Karmada, Mode::Idiomatic);
+    if std::env::var_os("SHOW").is_some() {
+        println!("{text}");
+    }
+}

@@ -18,7 +18,8 @@ use crate::difference;
 use crate::error::{MigrationError, MigrationProblem};
 use crate::intent::{
     ClusterOperations, ClusterRule, OverrideIntent, OverrideRuleIntent, PatchAction, PatchOperation,
-    PlacementIntent, ReplicaRule, RepoIntent, TemplateIntent, TemplateSource, group_operations, unequal_rule,
+    PlacementIntent, ReplicaRule, RepoIntent, TaintRule, TemplateIntent, TemplateSource, group_operations,
+    unequal_rule,
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
@@ -369,7 +370,10 @@ impl Conversion<'_> {
         let goes_everywhere = |id: &ObjectRef| is_namespace(id) && !karmada::is_reserved_namespace(&id.name);
         // A rule for every cluster needs no policy.
         intent.placements.retain(|placement| {
-            !(placement.clusters.is_everywhere() && placement.objects.iter().all(goes_everywhere))
+            !(placement.clusters.is_everywhere()
+                && placement.taints == TaintRule::Ignored
+                && placement.max_clusters.is_none()
+                && placement.objects.iter().all(goes_everywhere))
                 || placement.suspension != crate::intent::Suspended::Nowhere
         });
         let mut restricted: BTreeSet<ObjectRef> = BTreeSet::new();
@@ -814,7 +818,11 @@ impl Conversion<'_> {
                 }
                 role => role,
             };
-            let file: Arc<str> = if folders.get(&role) == Some(&true) {
+            let file: Arc<str> = if let Some(file) =
+                draft.file.as_ref().filter(|file| text.accepts_documents(file))
+            {
+                file.clone()
+            } else if folders.get(&role) == Some(&true) {
                 format!("{}/{name}.yaml", role.folder()).into()
             } else if let Some(file) = single {
                 file.clone()

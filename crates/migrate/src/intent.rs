@@ -4,6 +4,7 @@
 //! each control plane has one reader and one writer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use federate_dialect::import::ImportEdit;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
@@ -101,6 +102,8 @@ pub(crate) struct PlacementIntent {
     pub leads: bool,
     /// Whether a policy without a namespace places them.
     pub is_cluster_wide: bool,
+    /// The file of the policy that placed them, if it was an object of its own.
+    pub file: Option<Arc<str>>,
 }
 
 impl PlacementIntent {
@@ -118,6 +121,7 @@ impl PlacementIntent {
             is_preserved: false,
             max_clusters: None,
             leads: false,
+            file: None,
         }
     }
 }

@@ -10,9 +10,11 @@ use crate::{Mode, Target};
 
 mod kubeadmiral;
 pub(crate) mod kubefed;
+mod kubefleet;
 
 /// The directions in which rules are written as rules.
-const IDIOMATIC: [(&str, Target); 2] = [("kubefed", Target::Karmada), ("kubeadmiral", Target::Karmada)];
+const IDIOMATIC: [(&str, Target); 3] =
+    [("kubefed", Target::Karmada), ("kubeadmiral", Target::Karmada), ("kubefleet", Target::Karmada)];
 
 /// Reads the policies of a repo.
 pub(crate) fn read_intent(
@@ -27,6 +29,9 @@ pub(crate) fn read_intent(
     let mut intent = RepoIntent::default();
     if sources.contains("kubefed") {
         kubefed::read_intent(session, &mut intent);
+    }
+    if sources.contains("kubefleet") {
+        kubefleet::read_intent(session, &mut intent);
     }
     if sources.contains("kubeadmiral") {
         kubeadmiral::read_intent(session, &mut intent);

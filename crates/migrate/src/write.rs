@@ -1,6 +1,7 @@
 //! Writes intents as policies.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use federate_kubernetes::ObjectRef;
 use serde_json::Value;
@@ -17,6 +18,8 @@ pub(crate) struct PolicyDraft {
     pub objects: BTreeSet<ObjectRef>,
     /// What it does.
     pub role: PolicyRole,
+    /// The file in which it should stand.
+    pub file: Option<Arc<str>>,
 }
 
 /// What a policy does.

@@ -148,6 +148,7 @@ impl PolicyReader<'_> {
         let adopts = self.annotation("conflict-resolution") == Some("adopt");
         intent.placements.push(PlacementIntent {
             name: self.policy.id.name.clone(),
+            file: Some(self.policy.origin.file.clone()),
             is_cluster_wide,
             replicas,
             taints: TaintRule::Respected(self.read_tolerations()),

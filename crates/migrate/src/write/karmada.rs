@@ -131,7 +131,8 @@ fn write_placement(intent: &PlacementIntent, names: &mut PolicyNames) -> PolicyD
             ("placement", placement),
         ]),
     });
-    PolicyDraft { value, objects: intent.objects.clone(), role: PolicyRole::Placement }
+    let (objects, file) = (intent.objects.clone(), intent.file.clone());
+    PolicyDraft { value, objects, role: PolicyRole::Placement, file }
 }
 
 fn write_affinity(rule: &ClusterRule) -> Value {
@@ -211,7 +212,7 @@ fn write_override(shared: &SharedOverrides<'_>, names: &mut PolicyNames) -> Poli
         "metadata": identity.metadata,
         "spec": {"resourceSelectors": write_selectors(&shared.objects, false), "overrideRules": rules},
     });
-    PolicyDraft { value, objects: shared.objects.clone(), role: PolicyRole::Override }
+    PolicyDraft { value, objects: shared.objects.clone(), role: PolicyRole::Override, file: None }
 }
 
 /// Labels and annotations have overriders of their own, which need no map to exist. They come before the others.

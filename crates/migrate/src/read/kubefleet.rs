@@ -1,0 +1,199 @@
+//! Reads placements of `KubeFleet`. What overrides do is found by comparing manifests.
+
+use std::collections::BTreeMap;
+
+use federate_dialect::Placement;
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Object, ObjectRef};
+use federate_repo::Role;
+use federate_session::Session;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Reason;
+use crate::freeze::EmbeddedObjects;
+use crate::intent::{
+    Adoption, ClusterRule, PlacementIntent, RepoIntent, TaintRule, TemplateIntent, TemplateSource,
+    unequal_rule,
+};
+use crate::placed::{PlacedObject, find_placed};
+
+const NAME: &str = "kubefleet";
+
+/// Where the terms of a required affinity stand in a policy.
+const REQUIRED_TERMS: &str =
+    "/affinity/clusterAffinity/requiredDuringSchedulingIgnoredDuringExecution/clusterSelectorTerms";
+
+/// Where preferred affinities stand in a policy.
+const PREFERRED_TERMS: &str = "/affinity/clusterAffinity/preferredDuringSchedulingIgnoredDuringExecution";
+
+/// Reads everything of `KubeFleet` in a repo.
+pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
+    let sources = [NAME].into_iter().collect();
+    let claimed = session.repo().claimed.iter().filter(|claimed| claimed.dialect == NAME);
+    let mut policies: BTreeMap<&ObjectRef, &Object> = BTreeMap::new();
+    for claimed in claimed {
+        let (object, origin) = (&claimed.object, Some(&claimed.object.origin));
+        match claimed.role {
+            Role::Placement => drop(policies.insert(&object.id, object)),
+            Role::Inventory => {
+                let detail = format!("cluster {}", object.id.name);
+                intent.unequal_of_repo.push(unequal_rule(Reason::Join, detail, origin, ""));
+            }
+            _ => {}
+        }
+    }
+    let embedded = EmbeddedObjects::find(session, &sources);
+    for (object, placed) in find_placed(session, &sources) {
+        let source = match embedded.find_object(object) {
+            Some(source) => source,
+            None if session.repo().find_template(object).is_some() => TemplateSource::Own,
+            None => continue,
+        };
+        let id = source.identity_of(object);
+        let (old, edits) = (object.clone(), Vec::new());
+        intent.templates.push(TemplateIntent { old, id: id.clone(), source, edits });
+        if placed.clusters.is_empty() {
+            continue;
+        }
+        let placement = match placed.rows.as_slice() {
+            [row] => row
+                .policy
+                .as_ref()
+                .and_then(|policy| policies.get(policy))
+                .map(|policy| PlacementReader { row, policy, id: &id }.read_placement(intent)),
+            _ => None,
+        };
+        let placement = match placement {
+            Some(placement) => placement,
+            None => name_clusters(object, &id, &placed, intent),
+        };
+        intent.placements.push(placement);
+    }
+}
+
+/// Several placements together, as their clusters now.
+fn name_clusters(
+    object: &ObjectRef,
+    id: &ObjectRef,
+    placed: &PlacedObject<'_>,
+    intent: &mut RepoIntent,
+) -> PlacementIntent {
+    let detail = "several placements select it";
+    intent.add_unequal(object, unequal_rule(Reason::FrozenSelector, detail, None, ""));
+    let clusters = placed.clusters.iter().map(ToString::to_string);
+    PlacementIntent::of_object(id.clone(), ClusterRule::of_names(clusters))
+}
+
+/// Reads the placement of one object.
+struct PlacementReader<'r> {
+    row: &'r Placement,
+    policy: &'r Object,
+    id: &'r ObjectRef,
+}
+
+/// A term of an affinity.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SelectorTerm {
+    label_selector: Option<LabelSelector>,
+    property_selector: Option<Value>,
+    property_sorter: Option<Value>,
+}
+
+impl PlacementReader<'_> {
+    fn read_placement(&self, intent: &mut RepoIntent) -> PlacementIntent {
+        let policy = self.policy.value_at(&["spec", "policy"]).cloned().unwrap_or_default();
+        let kind = policy.get("placementType").and_then(Value::as_str).unwrap_or("PickAll");
+        self.add(intent, Reason::Readiness, "only clusters that are joined and report are chosen", "");
+        if policy.pointer(REQUIRED_TERMS).is_some() {
+            self.add(intent, Reason::Sticky, "clusters that no longer match keep the object", "/spec/policy");
+        }
+        let clusters = if kind == "PickFixed" {
+            let names = policy.get("clusterNames").and_then(Value::as_array).into_iter().flatten();
+            ClusterRule::of_names(names.filter_map(Value::as_str))
+        } else {
+            self.read_affinity(&policy, intent)
+        };
+        let number = policy.get("numberOfClusters").and_then(Value::as_i64).filter(|_| kind == "PickN");
+        if let Some(number) = number {
+            let detail = format!("PickN of {number}: clusters are ranked by scores");
+            self.add(intent, Reason::Scores, &detail, "/spec/policy/numberOfClusters");
+        }
+        let spread = policy.get("topologySpreadConstraints").and_then(Value::as_array);
+        if spread.is_some_and(|constraints| !constraints.is_empty()) {
+            let detail = "clusters are spread over values of labels";
+            self.add(intent, Reason::TopologySpread, detail, "/spec/policy/topologySpreadConstraints");
+        }
+        self.read_rest(intent);
+        let tolerations = policy.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+        // Without a number of clusters there is nothing to spread.
+        let is_nowhere = number == Some(0);
+        PlacementIntent {
+            name: self.policy.id.name.clone(),
+            file: Some(self.policy.origin.file.clone()),
+            is_cluster_wide: self.policy.id.namespace.is_none(),
+            taints: TaintRule::Respected(tolerations),
+            adoption: self.read_adoption(),
+            max_clusters: number,
+            ..PlacementIntent::of_object(
+                self.id.clone(),
+                if is_nowhere { ClusterRule::nowhere() } else { clusters },
+            )
+        }
+    }
+
+    fn add(&self, intent: &mut RepoIntent, reason: Reason, detail: &str, pointer: &str) {
+        intent
+            .add_unequal(&self.row.object, unequal_rule(reason, detail, Some(&self.policy.origin), pointer));
+    }
+
+    /// The clusters of the required terms: one of labels is a selector, for others the clusters are named.
+    fn read_affinity(&self, policy: &Value, intent: &mut RepoIntent) -> ClusterRule {
+        let pointer = format!("/spec/policy{REQUIRED_TERMS}");
+        if policy.pointer(PREFERRED_TERMS).and_then(Value::as_array).is_some_and(|terms| !terms.is_empty()) {
+            self.add(intent, Reason::Scores, "preferred affinities of clusters", "/spec/policy/affinity");
+        }
+        let terms: Vec<SelectorTerm> =
+            policy.pointer(REQUIRED_TERMS).and_then(|terms| Vec::deserialize(terms).ok()).unwrap_or_default();
+        let has_properties =
+            terms.iter().any(|term| term.property_selector.is_some() || term.property_sorter.is_some());
+        match terms.as_slice() {
+            [] => return ClusterRule::every_cluster(),
+            [SelectorTerm { label_selector: Some(labels), .. }] if !has_properties => {
+                return ClusterRule::of_labels(labels.clone());
+            }
+            _ if has_properties => {
+                self.add(intent, Reason::PropertySelectors, "properties of clusters", &pointer);
+            }
+            _ => {
+                let detail = "terms of which one must match";
+                self.add(intent, Reason::FrozenSelector, detail, &pointer);
+            }
+        }
+        ClusterRule::of_names(self.row.clusters.iter().map(|placed| placed.name.to_string()))
+    }
+
+    fn read_rest(&self, intent: &mut RepoIntent) {
+        let selectors = self.policy.value_at(&["spec", "resourceSelectors"]).and_then(Value::as_array);
+        let selects_namespaces = selectors
+            .into_iter()
+            .flatten()
+            .any(|selector| selector["kind"] == "Namespace" && selector["selectionScope"] != "NamespaceOnly");
+        if selects_namespaces {
+            let detail = "what is added to the namespace later is not selected";
+            self.add(intent, Reason::NewKinds, detail, "/spec/resourceSelectors");
+        }
+        if self.policy.value_at(&["spec", "strategy"]).is_some_and(|strategy| !strategy.is_null()) {
+            let detail = "changes reach clusters in steps";
+            self.add(intent, Reason::Rollout, detail, "/spec/strategy");
+        }
+    }
+
+    fn read_adoption(&self) -> Adoption {
+        match self.policy.text_at(&["spec", "strategy", "applyStrategy", "whenToTakeOver"]) {
+            "" | "Always" => Adoption::Overwrite,
+            _ => Adoption::Abort,
+        }
+    }
+}
