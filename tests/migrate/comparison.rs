@@ -13,6 +13,7 @@ const REPLICAS: [&str; 3] = ["/spec/replicas", "/spec/parallelism", "/spec/compl
 
 /// A difference between the sides.
 #[derive(Debug)]
+#[expect(dead_code, reason = "shown where a test fails")]
 pub(crate) struct Difference {
     pub(crate) object: ObjectRef,
     pub(crate) kind: DifferenceKind,

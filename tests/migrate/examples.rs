@@ -1,6 +1,7 @@
 //! The examples, migrated.
 
-use federate_migrate::{Mode, Target, migrate_repo};
+use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
+use snapbox::{assert_data_eq, file, str};
 
 use crate::comparison::{Difference, compare};
 use crate::files::Files;
@@ -38,9 +39,6 @@ fn every_example_can_be_frozen_for_karmada() {
     for example in ["kubefed", "kubeadmiral", "kubefleet", "ocm"] {
         println!("{example}");
         let (text, differences) = migrate(&Files::of_example(example), Target::Karmada, Mode::Freeze);
-        if std::env::var_os("SHOW").is_some() {
-            println!("{text}");
-        }
         assert!(differences.is_empty(), "{example}: {differences:#?} {text}");
     }
 }
@@ -48,17 +46,13 @@ fn every_example_can_be_frozen_for_karmada() {
 #[test]
 fn federated_objects_become_templates_with_policies() {
     let (text, _) = migrate(&Files::of_example("kubefed"), Target::Karmada, Mode::Idiomatic);
-    if std::env::var_os("SHOW").is_some() {
-        println!("{text}");
-    }
+    assert_data_eq!(text, file!["written/kubefed-to-karmada.txt"].raw());
 }
 
 #[test]
 fn policies_of_kubeadmiral_become_policies_of_karmada() {
     let (text, _) = migrate(&Files::of_example("kubeadmiral"), Target::Karmada, Mode::Idiomatic);
-    if std::env::var_os("SHOW").is_some() {
-        println!("{text}");
-    }
+    assert_data_eq!(text, file!["written/kubeadmiral-to-karmada.txt"].raw());
 }
 
 #[test]
@@ -66,9 +60,6 @@ fn every_example_can_do_without_a_control_plane() {
     for example in ["kubefed", "kubeadmiral", "kubefleet", "ocm"] {
         println!("{example}");
         let (text, differences) = migrate(&Files::of_example(example), Target::Plain, Mode::Idiomatic);
-        if std::env::var_os("SHOW").is_some() {
-            println!("{text}");
-        }
         assert!(differences.is_empty(), "{example}: {differences:#?} {text}");
     }
 }
@@ -76,7 +67,38 @@ fn every_example_can_do_without_a_control_plane() {
 #[test]
 fn placements_of_kubefleet_become_policies_of_karmada() {
     let (text, _) = migrate(&Files::of_example("kubefleet"), Target::Karmada, Mode::Idiomatic);
-    if std::env::var_os("SHOW").is_some() {
-        println!("{text}");
-    }
+    assert_data_eq!(text, file!["written/kubefleet-to-karmada.txt"].raw());
+}
+
+#[test]
+fn a_frozen_repo_has_clusters_by_name_and_replicas_as_overrides() {
+    let (text, _) = migrate(&Files::of_example("kubeadmiral"), Target::Karmada, Mode::Freeze);
+    assert_data_eq!(text, file!["written/kubeadmiral-frozen.txt"].raw());
+}
+
+#[test]
+fn overlays_build_what_a_control_plane_has_sent() {
+    let (text, _) = migrate(&Files::of_example("kubefed"), Target::Plain, Mode::Idiomatic);
+    assert_data_eq!(text, file!["written/kubefed-to-plain.txt"].raw());
+}
+
+#[test]
+fn directions_that_are_not_known_say_which_are() {
+    let session = Files::of_example("karmada-nginx").open();
+    let error = migrate_repo(&session, Target::KubeAdmiral, Mode::Idiomatic).unwrap_err();
+    assert_data_eq!(
+        error.to_string(),
+        str![
+            "rules of karmada cannot be written for kubeadmiral in mode `idiomatic`; what can be: kubefed → karmada, \
+             kubeadmiral → karmada, kubefleet → karmada, any → plain"
+        ]
+    );
+}
+
+#[test]
+fn a_repo_with_errors_is_refused_with_them() {
+    let mut files = Files::of_example("kubefed");
+    files.0.insert("broken.yaml".to_owned(), "kind: [\n".to_owned());
+    let error = migrate_repo(&files.open(), Target::Karmada, Mode::Idiomatic).unwrap_err();
+    assert!(matches!(&error, MigrationError::BrokenRepo(findings) if findings.len() == 1), "{error:?}");
 }

@@ -600,7 +600,7 @@ impl Conversion<'_> {
         let mut overrides: BTreeMap<ObjectRef, Vec<ClusterOperations>> = BTreeMap::new();
         let (mut problems, mut has_changes) = (Vec::new(), false);
         let tried = scaled.is_none().then(|| TriedOperations::new(intent)).unwrap_or_default();
-        let mut written: BTreeSet<ObjectRef> = BTreeSet::new();
+        let mut written: BTreeMap<ObjectRef, Option<ObjectRef>> = BTreeMap::new();
         let known_texts = self.known_texts();
         let mut useless: BTreeMap<ObjectRef, BTreeSet<String>> = BTreeMap::new();
         for template in &mut intent.templates {
@@ -652,7 +652,8 @@ impl Conversion<'_> {
                     .flat_map(|change| &change.operations)
                     .any(|operation| variants.iter().any(|one| one.is_overridden(&operation.pointer)))
             {
-                written.insert(template.old.clone());
+                let policy = variants.iter().find_map(|one| one.policies.first());
+                written.insert(template.old.clone(), policy.cloned());
             }
             if let Some(problem) = self.find_new_secrets(template, &changes, &known_texts) {
                 problems.push(problem);
@@ -661,9 +662,14 @@ impl Conversion<'_> {
             overrides.insert(template.id.clone(), changes);
         }
         overrides.retain(|_, changes| changes.iter().any(|change| !change.operations.is_empty()));
-        for old in written {
+        let policies: BTreeMap<&ObjectRef, &Origin> = match written.is_empty() {
+            true => BTreeMap::new(),
+            false => self.left_objects().map(|one| (&one.object.id, &one.object.origin)).collect(),
+        };
+        for (old, policy) in written {
+            let origin = policy.as_ref().and_then(|policy| policies.get(policy).copied());
             let detail = "what override rules make of it for each cluster";
-            intent.add_unequal(&old, unequal_rule(Reason::Overrides, detail, None, ""));
+            intent.add_unequal(&old, unequal_rule(Reason::Overrides, detail, origin, ""));
         }
         for (old, pointers) in useless {
             for pointer in pointers {

@@ -45,7 +45,8 @@ pub(crate) fn unknown_direction(
     target: Target,
     mode: Mode,
 ) -> UnknownDirection {
-    let known = IDIOMATIC.iter().map(|(from, to)| format!("{from} → {}", to.name())).collect();
+    let known = IDIOMATIC.iter().map(|(from, to)| format!("{from} → {}", to.name()));
+    let known = known.chain(["any → plain".to_owned()]).collect();
     UnknownDirection {
         from: sources.iter().copied().collect::<Vec<_>>().join(" and "),
         to: target.name(),

@@ -17,6 +17,8 @@ pub(crate) struct RenderedVariant {
     pub body: Value,
     /// The values that override rules have changed, as JSON pointers.
     pub overridden: BTreeSet<String>,
+    /// The policies with these rules.
+    pub policies: BTreeSet<ObjectRef>,
 }
 
 impl RenderedVariant {
@@ -47,7 +49,9 @@ impl RenderedVariants {
             remove_bookkeeping(dialects, &mut body);
             let overridden =
                 manifest.changes.iter().flat_map(|change| change.paths.iter().cloned()).collect();
-            let variant = RenderedVariant { clusters: manifest.clusters.clone(), body, overridden };
+            let policies = manifest.changes.iter().map(|change| change.policy.clone()).collect();
+            let clusters = manifest.clusters.clone();
+            let variant = RenderedVariant { clusters, body, overridden, policies };
             variants.entry(manifest.object.clone()).or_default().push(variant);
         }
         Self(variants)
