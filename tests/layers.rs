@@ -113,8 +113,13 @@ fn the_core_reads_and_writes_nothing() {
 #[test]
 fn nothing_outside_a_dialect_names_its_fields() {
     let dialects = LAYERS[4];
-    for (_, folder) in crates().iter().filter(|(name, _)| !dialects.contains(&name.as_str())) {
-        for path in sources(&folder.join("src")) {
+    for (name, folder) in crates().iter().filter(|(name, _)| !dialects.contains(&name.as_str())) {
+        let src = folder.join("src");
+        // A migration turns the policies of one dialect into those of another: one reader and one writer for each.
+        let is_translator = |path: &Path| {
+            name == "migrate" && ["read", "write"].iter().any(|module| path.starts_with(src.join(module)))
+        };
+        for path in sources(&src).into_iter().filter(|path| !is_translator(path)) {
             let text = fs::read_to_string(&path).unwrap();
             for field in ["clusterAffinity", "spreadConstraints", "replicaScheduling", "overrideRules"] {
                 assert!(!text.contains(field), "{} names `{field}`", path.display());

@@ -17,14 +17,14 @@ use serde_json::Value;
 use crate::difference;
 use crate::error::{MigrationError, MigrationProblem};
 use crate::intent::{
-    ClusterOperations, ClusterRule, OverrideIntent, OverrideRuleIntent, PatchAction, PatchOperation,
+    ClusterOperations, ClusterRule, ManifestOperation, OverrideIntent, OverrideRuleIntent, PatchAction,
     PlacementIntent, ReplicaRule, RepoIntent, TaintRule, TemplateIntent, TemplateSource, group_operations,
     unequal_rule,
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
 use crate::read::kubefed;
-use crate::rendering::{MigratedRepo, RenderedVariant, RenderedVariants, claim_object};
+use crate::rendering::{MigratedRepo, SentVariant, SentVariants, claim_object};
 use crate::repo_text::{CutObject, RepoText, common_folder};
 use crate::write::plain::PlacedInFile;
 use crate::write::{PolicyDraft, PolicyRole, karmada, plain};
@@ -43,7 +43,7 @@ const MAX_LEADERS: usize = 3;
 const IDENTITY_POINTERS: [&str; 4] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"];
 
 /// A migration of one repo.
-pub(crate) struct Conversion<'s> {
+pub(crate) struct RepoConversion<'s> {
     pub session: &'s Session,
     pub target: Target,
     pub mode: Mode,
@@ -51,7 +51,7 @@ pub(crate) struct Conversion<'s> {
     pub sources: BTreeSet<&'static str>,
 }
 
-impl Conversion<'_> {
+impl RepoConversion<'_> {
     /// The migration of a repo with this intent.
     pub(crate) fn convert(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
         let mut text = RepoText::new(self.session.repo());
@@ -173,7 +173,7 @@ impl Conversion<'_> {
     /// Finds what differs from the objects as they are written: in all clusters alike, which edits them, or in some.
     fn align_with_templates(&self, intent: &mut RepoIntent) -> Vec<MigrationProblem> {
         let dialects = self.session.dialects();
-        let old = RenderedVariants::from_rendering(self.session.rendering(), dialects);
+        let old = SentVariants::from_rendering(self.session.rendering(), dialects);
         let (mut problems, mut overrides) = (Vec::new(), Vec::new());
         let known_texts = self.known_texts();
         for template in &mut intent.templates {
@@ -411,7 +411,10 @@ impl Conversion<'_> {
                 });
             }
             if let Some(own) = self.repo().find_template(id)
-                && !known.get(id).is_some_and(|at| intent.templates[*at].source.is_embedded())
+                && !known
+                    .get(id)
+                    .and_then(|at| intent.templates.get(*at))
+                    .is_some_and(|template| template.source.is_embedded())
                 && own.object.label(karmada::SKIP_LABEL).is_none()
             {
                 problems.extend(text.find_obstacle(id, &own.object.origin));
@@ -593,8 +596,8 @@ impl Conversion<'_> {
         text: &mut RepoText<'_>,
     ) -> AlignedManifests {
         let dialects = self.session.dialects();
-        let old = RenderedVariants::from_rendering(self.session.rendering(), dialects);
-        let new = RenderedVariants::from_rendering(&simulated.rendering, dialects);
+        let old = SentVariants::from_rendering(self.session.rendering(), dialects);
+        let new = SentVariants::from_rendering(&simulated.rendering, dialects);
         let divided = intent.placements.iter().filter(|one| one.replicas != ReplicaRule::Duplicated);
         let divided: BTreeSet<ObjectRef> = divided.flat_map(|one| &one.objects).cloned().collect();
         let mut overrides: BTreeMap<ObjectRef, Vec<ClusterOperations>> = BTreeMap::new();
@@ -952,7 +955,7 @@ impl TriedOperations {
         format!("{} {object} {pointer} {value:?}", object.api_version)
     }
 
-    fn contains(&self, object: &ObjectRef, operation: &PatchOperation) -> bool {
+    fn contains(&self, object: &ObjectRef, operation: &ManifestOperation) -> bool {
         self.0.contains(&Self::key(object, &operation.pointer, operation.action.value()))
     }
 }
@@ -962,7 +965,7 @@ fn append_operations(
     rules: Vec<OverrideRuleIntent>,
     changes: Vec<ClusterOperations>,
 ) -> Vec<OverrideRuleIntent> {
-    let mut by_cluster: BTreeMap<ClusterName, Vec<PatchOperation>> = BTreeMap::new();
+    let mut by_cluster: BTreeMap<ClusterName, Vec<ManifestOperation>> = BTreeMap::new();
     let known = rules.into_iter().map(|rule| ClusterOperations {
         clusters: rule.clusters.into_iter().collect(),
         operations: rule.operations,
@@ -986,8 +989,8 @@ struct LeftCluster<'r> {
 
 /// What clusters receive by the old and by the new control plane.
 struct VariantPair<'v> {
-    old: &'v RenderedVariant,
-    new: &'v RenderedVariant,
+    old: &'v SentVariant,
+    new: &'v SentVariant,
     clusters: Vec<ClusterName>,
 }
 
@@ -999,7 +1002,7 @@ impl VariantPair<'_> {
 }
 
 /// The pairs of variants that clusters receive.
-fn pair_variants<'v>(old: &'v [RenderedVariant], new: &'v [RenderedVariant]) -> Vec<VariantPair<'v>> {
+fn pair_variants<'v>(old: &'v [SentVariant], new: &'v [SentVariant]) -> Vec<VariantPair<'v>> {
     let mut received: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, variant) in new.iter().enumerate() {
         received.extend(variant.clusters.iter().map(|name| (name.as_ref(), at)));
@@ -1022,10 +1025,10 @@ fn pair_variants<'v>(old: &'v [RenderedVariant], new: &'v [RenderedVariant]) -> 
 /// Takes out the operations that all clusters have and that `is_taken` accepts.
 fn take_common(
     changes: &mut [ClusterOperations],
-    is_taken: impl Fn(&PatchOperation) -> bool,
-) -> Vec<PatchOperation> {
+    is_taken: impl Fn(&ManifestOperation) -> bool,
+) -> Vec<ManifestOperation> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    let key = |operation: &PatchOperation| {
+    let key = |operation: &ManifestOperation| {
         format!("{} {} {:?}", operation.action.name(), operation.pointer, operation.action.value())
     };
     for operation in changes.iter().flat_map(|change| &change.operations) {

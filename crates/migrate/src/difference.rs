@@ -5,16 +5,16 @@ use serde_json::Value;
 
 use federate_dialect::import::ImportEdit;
 
-use crate::intent::{PatchAction, PatchOperation};
+use crate::intent::{ManifestOperation, PatchAction};
 
 /// The operations that turn a value into another. Lists of equal length are compared item by item, others are
 /// replaced.
-pub(crate) fn compute_patch(from: &Value, to: &Value) -> Vec<PatchOperation> {
+pub(crate) fn compute_patch(from: &Value, to: &Value) -> Vec<ManifestOperation> {
     compute_exact_patch(from, to).into_iter().flat_map(split_metadata_map).collect()
 }
 
 /// The same as a strict JSON patch, which adds no mapping that is not there.
-pub(crate) fn compute_exact_patch(from: &Value, to: &Value) -> Vec<PatchOperation> {
+pub(crate) fn compute_exact_patch(from: &Value, to: &Value) -> Vec<ManifestOperation> {
     let mut operations = Vec::new();
     collect_operations(from, to, &mut String::new(), &mut operations);
     operations
@@ -22,12 +22,12 @@ pub(crate) fn compute_exact_patch(from: &Value, to: &Value) -> Vec<PatchOperatio
 
 /// Operations on the entries of labels and annotations, instead of one on all of them: control planes add entries of their
 /// own.
-fn split_metadata_map(operation: PatchOperation) -> Vec<PatchOperation> {
+fn split_metadata_map(operation: ManifestOperation) -> Vec<ManifestOperation> {
     let is_map = matches!(operation.pointer.as_str(), "/metadata/labels" | "/metadata/annotations");
     match &operation.action {
         PatchAction::Add(Value::Object(map)) if is_map => map
             .iter()
-            .map(|(key, value)| PatchOperation {
+            .map(|(key, value)| ManifestOperation {
                 action: PatchAction::Add(value.clone()),
                 pointer: format!("{}/{}", operation.pointer, escape(key)),
             })
@@ -36,7 +36,7 @@ fn split_metadata_map(operation: PatchOperation) -> Vec<PatchOperation> {
     }
 }
 
-fn collect_operations(from: &Value, to: &Value, pointer: &mut String, out: &mut Vec<PatchOperation>) {
+fn collect_operations(from: &Value, to: &Value, pointer: &mut String, out: &mut Vec<ManifestOperation>) {
     match (from, to) {
         (Value::Object(old), Value::Object(new)) => {
             for (key, value) in old {
@@ -44,7 +44,7 @@ fn collect_operations(from: &Value, to: &Value, pointer: &mut String, out: &mut 
                 match new.get(key) {
                     Some(after) => collect_operations(value, after, pointer, out),
                     None => {
-                        out.push(PatchOperation { action: PatchAction::Remove, pointer: pointer.clone() })
+                        out.push(ManifestOperation { action: PatchAction::Remove, pointer: pointer.clone() })
                     }
                 }
                 pointer.truncate(length);
@@ -52,7 +52,7 @@ fn collect_operations(from: &Value, to: &Value, pointer: &mut String, out: &mut 
             for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
                 let length = push_key(pointer, key);
                 let action = PatchAction::Add(value.clone());
-                out.push(PatchOperation { action, pointer: pointer.clone() });
+                out.push(ManifestOperation { action, pointer: pointer.clone() });
                 pointer.truncate(length);
             }
         }
@@ -66,7 +66,7 @@ fn collect_operations(from: &Value, to: &Value, pointer: &mut String, out: &mut 
         _ if are_equal(from, to) => {}
         _ => {
             let action = PatchAction::Replace(to.clone());
-            out.push(PatchOperation { action, pointer: pointer.clone() });
+            out.push(ManifestOperation { action, pointer: pointer.clone() });
         }
     }
 }
@@ -88,8 +88,8 @@ fn are_equal(a: &Value, b: &Value) -> bool {
 }
 
 /// Operations as edits of a text.
-pub(crate) fn to_edits(operations: Vec<PatchOperation>) -> Vec<ImportEdit> {
-    let edit = |operation: PatchOperation| ImportEdit {
+pub(crate) fn to_edits(operations: Vec<ManifestOperation>) -> Vec<ImportEdit> {
+    let edit = |operation: ManifestOperation| ImportEdit {
         pointer: operation.pointer,
         value: match operation.action {
             PatchAction::Add(value) | PatchAction::Replace(value) => Some(value),

@@ -276,12 +276,12 @@ pub(crate) struct OverrideRuleIntent {
     /// The clusters.
     pub clusters: BTreeSet<ClusterName>,
     /// What changes, in order.
-    pub operations: Vec<PatchOperation>,
+    pub operations: Vec<ManifestOperation>,
 }
 
 /// One operation of a JSON patch.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct PatchOperation {
+pub(crate) struct ManifestOperation {
     /// What is done.
     pub action: PatchAction,
     /// The value, as a JSON pointer.
@@ -346,11 +346,11 @@ pub(crate) struct ClusterOperations {
     /// The clusters.
     pub clusters: Vec<ClusterName>,
     /// What changes there.
-    pub operations: Vec<PatchOperation>,
+    pub operations: Vec<ManifestOperation>,
 }
 
 /// An operation as a text that is equal for equal ones.
-fn format_operation(operation: &PatchOperation) -> String {
+fn format_operation(operation: &ManifestOperation) -> String {
     let value = operation.action.value().map(Value::to_string).unwrap_or_default();
     format!("{} {:?} {value}\n", operation.action.name(), operation.pointer)
 }

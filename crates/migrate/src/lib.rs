@@ -34,7 +34,7 @@ use federate_kubernetes::Finding;
 use federate_repo::Role;
 use federate_session::Session;
 
-use conversion::Conversion;
+use conversion::RepoConversion;
 
 pub use error::{MigrationError, MigrationProblem, UnknownDirection};
 pub use migration::{FileEdit, MigratedObject, Migration, Mode, Target, UnequalRule};
@@ -59,7 +59,7 @@ pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Mig
     if target == Target::Plain {
         // Without a control plane, everything is as it is placed now.
         let intent = freeze::read_intent(session, &sources);
-        return Conversion { session, target, mode: Mode::Idiomatic, sources }.convert_to_plain(intent);
+        return RepoConversion { session, target, mode: Mode::Idiomatic, sources }.convert_to_plain(intent);
     }
     if target != Target::Karmada {
         return Err(read::unknown_direction(&sources, target, mode).into());
@@ -68,7 +68,7 @@ pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Mig
         Mode::Freeze => freeze::read_intent(session, &sources),
         Mode::Idiomatic => read::read_intent(session, &sources, target)?,
     };
-    Conversion { session, target, mode, sources }.convert(intent)
+    RepoConversion { session, target, mode, sources }.convert(intent)
 }
 
 /// The dialects of the control planes that the repo is written for, without the new one.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// What some clusters receive of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct RenderedVariant {
+pub(crate) struct SentVariant {
     /// The clusters.
     pub clusters: ClusterNames,
     /// The manifest, without what control planes put into it for themselves.
@@ -21,7 +21,7 @@ pub(crate) struct RenderedVariant {
     pub policies: BTreeSet<ObjectRef>,
 }
 
-impl RenderedVariant {
+impl SentVariant {
     /// Whether an override rule has changed the value at a pointer, one around it or one in it.
     pub(crate) fn is_overridden(&self, pointer: &str) -> bool {
         let is_within = |inner: &str, outer: &str| {
@@ -33,12 +33,12 @@ impl RenderedVariant {
 
 /// The manifests of member clusters, by object of the plan.
 #[derive(Debug, Default)]
-pub(crate) struct RenderedVariants(BTreeMap<ObjectRef, Vec<RenderedVariant>>);
+pub(crate) struct SentVariants(BTreeMap<ObjectRef, Vec<SentVariant>>);
 
-impl RenderedVariants {
+impl SentVariants {
     /// Reads the manifests of a rendering.
     pub(crate) fn from_rendering(rendering: &Rendering, dialects: Dialects) -> Self {
-        let mut variants: BTreeMap<ObjectRef, Vec<RenderedVariant>> = BTreeMap::new();
+        let mut variants: BTreeMap<ObjectRef, Vec<SentVariant>> = BTreeMap::new();
         for manifest in &rendering.manifests {
             if manifest.clusters.iter().any(|name| name.as_ref() == HUB) {
                 continue;
@@ -51,14 +51,14 @@ impl RenderedVariants {
                 manifest.changes.iter().flat_map(|change| change.paths.iter().cloned()).collect();
             let policies = manifest.changes.iter().map(|change| change.policy.clone()).collect();
             let clusters = manifest.clusters.clone();
-            let variant = RenderedVariant { clusters, body, overridden, policies };
+            let variant = SentVariant { clusters, body, overridden, policies };
             variants.entry(manifest.object.clone()).or_default().push(variant);
         }
         Self(variants)
     }
 
     /// What clusters receive of an object.
-    pub(crate) fn find_variants(&self, object: &ObjectRef) -> &[RenderedVariant] {
+    pub(crate) fn find_variants(&self, object: &ObjectRef) -> &[SentVariant] {
         self.0.get(object).map_or(&[], Vec::as_slice)
     }
 }

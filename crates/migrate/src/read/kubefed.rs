@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 use crate::Reason;
 use crate::difference;
 use crate::intent::{
-    Adoption, ClusterOperations, ClusterRule, OverrideIntent, PatchAction, PatchOperation, PlacementIntent,
-    ReplicaRule, RepoIntent, Suspended, TaintRule, TemplateIntent, TemplateSource, group_operations,
-    unequal_rule,
+    Adoption, ClusterOperations, ClusterRule, ManifestOperation, OverrideIntent, PatchAction,
+    PlacementIntent, ReplicaRule, RepoIntent, Suspended, TaintRule, TemplateIntent, TemplateSource,
+    group_operations, unequal_rule,
 };
 
 mod preferences;
@@ -262,7 +262,7 @@ struct OverrideStep {
 
 /// The operations as a strict JSON patch has them: what does not exist is added and not replaced. Operations that only
 /// `KubeFed` knows are written as their result.
-fn convert_steps(steps: &[&OverrideStep], body: &Value) -> Vec<PatchOperation> {
+fn convert_steps(steps: &[&OverrideStep], body: &Value) -> Vec<ManifestOperation> {
     let (mut patched, mut operations) = (body.clone(), Vec::new());
     let mut is_plain = true;
     for step in steps {
@@ -285,7 +285,7 @@ fn convert_steps(steps: &[&OverrideStep], body: &Value) -> Vec<PatchOperation> {
                 continue;
             }
         };
-        operations.push(PatchOperation { action, pointer: step.path.clone() });
+        operations.push(ManifestOperation { action, pointer: step.path.clone() });
     }
     if is_plain { operations } else { difference::compute_patch(body, &patched) }
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use super::{PolicyDraft, PolicyRole, to_object_name};
 use crate::intent::{
-    Adoption, ClusterRule, OverrideIntent, OverrideRuleIntent, PatchAction, PatchOperation, PlacementIntent,
-    ReplicaRule, RepoIntent, Suspended, TaintRule, labels_to_json,
+    Adoption, ClusterRule, ManifestOperation, OverrideIntent, OverrideRuleIntent, PatchAction,
+    PlacementIntent, ReplicaRule, RepoIntent, Suspended, TaintRule, labels_to_json,
 };
 use crate::rendering::build_mapping;
 
@@ -247,7 +247,7 @@ struct MapOverrider {
     value: Value,
 }
 
-fn write_map_overrider(operation: &PatchOperation) -> Option<MapOverrider> {
+fn write_map_overrider(operation: &ManifestOperation) -> Option<MapOverrider> {
     let (map, key) = ["labels", "annotations"].into_iter().find_map(|map| {
         let key = operation.pointer.strip_prefix("/metadata/")?.strip_prefix(map)?.strip_prefix('/')?;
         let key = federate_kubernetes::pointer::unescape(key).into_owned();
@@ -261,7 +261,7 @@ fn write_map_overrider(operation: &PatchOperation) -> Option<MapOverrider> {
     Some(MapOverrider { map, value })
 }
 
-fn write_plaintext(operation: &PatchOperation) -> Value {
+fn write_plaintext(operation: &ManifestOperation) -> Value {
     let mut value = json!({"path": operation.pointer, "operator": operation.action.name()});
     if let PatchAction::Add(after) | PatchAction::Replace(after) = &operation.action {
         value["value"] = after.clone();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use serde_json::{Value, json};
 
-use crate::intent::{OverrideIntent, PatchOperation};
+use crate::intent::{ManifestOperation, OverrideIntent};
 use crate::rendering::build_mapping;
 
 /// The name of a kustomization.
@@ -119,8 +119,8 @@ fn write_kustomization(resources: Value, patches: Vec<Value>) -> Value {
 /// The operations on each object, by cluster.
 fn collect_patches(
     overrides: &[OverrideIntent],
-) -> BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[PatchOperation]>> {
-    let mut patches: BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[PatchOperation]>> = BTreeMap::new();
+) -> BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[ManifestOperation]>> {
+    let mut patches: BTreeMap<&ObjectRef, BTreeMap<&ClusterName, &[ManifestOperation]>> = BTreeMap::new();
     for one in overrides {
         for rule in &one.rules {
             let own = patches.entry(&one.object).or_default();
@@ -140,7 +140,7 @@ fn write_deletion(object: &ObjectRef) -> Value {
     json!({"patch": to_text(&patch)})
 }
 
-fn write_patch(object: &ObjectRef, operations: &[PatchOperation]) -> Value {
+fn write_patch(object: &ObjectRef, operations: &[ManifestOperation]) -> Value {
     let operations: Vec<Value> = operations
         .iter()
         .map(|operation| {

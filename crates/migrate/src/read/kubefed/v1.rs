@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::preferences::{Preference, PreferencePlace, Preferences, divide_by_preferences};
 use crate::Reason;
 use crate::intent::{
-    ClusterOperations, ClusterRule, OverrideIntent, PatchAction, PatchOperation, PlacementIntent,
+    ClusterOperations, ClusterRule, ManifestOperation, OverrideIntent, PatchAction, PlacementIntent,
     ReplicaRule, RepoIntent, TaintRule, TemplateIntent, TemplateSource, group_operations, unequal_rule,
 };
 
@@ -73,7 +73,7 @@ fn preferences_annotation(id: &ObjectRef) -> Option<&'static str> {
 fn fix_replicas(row: &Placement, object: &Object, intent: &mut RepoIntent) {
     let operations = row.clusters.iter().filter_map(|placed| {
         let action = PatchAction::Add(placed.replicas?.into());
-        let operation = PatchOperation { action, pointer: "/spec/replicas".to_owned() };
+        let operation = ManifestOperation { action, pointer: "/spec/replicas".to_owned() };
         Some(ClusterOperations { clusters: vec![placed.name.clone()], operations: vec![operation] })
     });
     let rules = group_operations(operations);
