@@ -68,7 +68,7 @@ impl RepoConversion<'_> {
             simulated = self.simulate(&intent, &taken);
         }
         let has_stragglers = self.place_stragglers(&mut intent, &simulated);
-        if self.raise_replicas(&mut intent, &simulated, &mut scaled) || has_stragglers {
+        if Self::raise_replicas(&mut intent, &simulated, &mut scaled) || has_stragglers {
             simulated = self.simulate(&intent, &taken);
         }
         let unplaced = self.find_unplaced(&mut intent, &simulated);
@@ -108,15 +108,8 @@ impl RepoConversion<'_> {
         let placed = self.list_placed_files(&intent);
         let clusters: Vec<ClusterName> =
             self.session.clusters().iter().map(|cluster| cluster.name.clone()).collect();
-        let free = |taken: &dyn Fn(&str) -> bool, wanted: &str| {
-            let mut names = (1..).map(|number| match number {
-                1 => wanted.to_owned(),
-                number => format!("{wanted}-{number}"),
-            });
-            names.find(|name| !taken(name)).unwrap_or_default()
-        };
-        let folder = free(&|name| text.has_folder(name), "overlays");
-        let rest = free(&|name| clusters.iter().any(|cluster| cluster.as_ref() == name), "base");
+        let folder = find_free_name("overlays", |name| text.has_folder(name));
+        let rest = find_free_name("base", |name| clusters.iter().any(|cluster| cluster.as_ref() == name));
         let overrides = &intent.overrides;
         let input = plain::OverlayInput {
             objects: &placed,
@@ -219,20 +212,16 @@ impl RepoConversion<'_> {
             .map(|template| (&template.id, template))
             .collect();
         let clusters_of = |old: &ObjectRef| placed.get(old).map(|placed| placed.clusters.clone());
-        let below = |file: &Arc<str>| match file.contains('/') {
-            true => file.clone(),
-            false => format!("{ROOT_FOLDER}/{file}").into(),
-        };
         let own = self.repo().templates.iter().map(|template| &template.object);
         let own = own.filter(|object| !embedded.contains_key(&object.id)).map(|object| PlacedInFile {
             object: object.id.clone(),
-            file: below(&object.origin.file),
+            file: move_below_root(&object.origin.file),
             clusters: clusters_of(&object.id).unwrap_or_default(),
         });
         let cut = embedded.values().filter_map(|template| match &template.source {
             TemplateSource::Embedded { origin, .. } => Some(PlacedInFile {
                 object: template.id.clone(),
-                file: below(&origin.file),
+                file: move_below_root(&origin.file),
                 clusters: clusters_of(&template.old).unwrap_or_default(),
             }),
             TemplateSource::Own => None,
@@ -540,7 +529,6 @@ impl RepoConversion<'_> {
     /// Lets objects without replicas have one, where the new control plane would place none: the clusters then override it.
     /// Returns whether there are any.
     fn raise_replicas(
-        &self,
         intent: &mut RepoIntent,
         simulated: &MigratedRepo,
         scaled: &mut BTreeSet<ObjectRef>,
@@ -602,7 +590,10 @@ impl RepoConversion<'_> {
         let divided: BTreeSet<ObjectRef> = divided.flat_map(|one| &one.objects).cloned().collect();
         let mut overrides: BTreeMap<ObjectRef, Vec<ClusterOperations>> = BTreeMap::new();
         let (mut problems, mut has_changes) = (Vec::new(), false);
-        let tried = scaled.is_none().then(|| TriedOperations::new(intent)).unwrap_or_default();
+        let tried = match scaled {
+            Some(_) => TriedOperations::default(),
+            None => TriedOperations::new(intent),
+        };
         let mut written: BTreeMap<ObjectRef, Option<ObjectRef>> = BTreeMap::new();
         let known_texts = self.known_texts();
         let mut useless: BTreeMap<ObjectRef, BTreeSet<String>> = BTreeMap::new();
@@ -665,10 +656,8 @@ impl RepoConversion<'_> {
             overrides.insert(template.id.clone(), changes);
         }
         overrides.retain(|_, changes| changes.iter().any(|change| !change.operations.is_empty()));
-        let policies: BTreeMap<&ObjectRef, &Origin> = match written.is_empty() {
-            true => BTreeMap::new(),
-            false => self.left_objects().map(|one| (&one.object.id, &one.object.origin)).collect(),
-        };
+        let policies: BTreeMap<&ObjectRef, &Origin> =
+            self.left_objects().map(|one| (&one.object.id, &one.object.origin)).collect();
         for (old, policy) in written {
             let origin = policy.as_ref().and_then(|policy| policies.get(policy).copied());
             let detail = "what override rules make of it for each cluster";
@@ -757,17 +746,14 @@ impl RepoConversion<'_> {
             let more = (placement.max_clusters, placement.leads, wide_name.filter(|_| !is_separate));
             let own = is_separate.then_some(&placement.objects);
             let key = format!("{namespace:?} {rule:?} {rest:?} {more:?} {own:?}");
-            match known.get(&key).and_then(|at| shared.get_mut(*at)) {
-                Some(found) => {
-                    if found.name != placement.name {
-                        renamed.insert(key);
-                    }
-                    found.objects.extend(placement.objects);
+            if let Some(found) = known.get(&key).and_then(|at| shared.get_mut(*at)) {
+                if found.name != placement.name {
+                    renamed.insert(key);
                 }
-                None => {
-                    known.insert(key, shared.len());
-                    shared.push(placement);
-                }
+                found.objects.extend(placement.objects);
+            } else {
+                known.insert(key, shared.len());
+                shared.push(placement);
             }
         }
         for at in renamed.iter().filter_map(|key| known.get(key)) {
@@ -985,6 +971,18 @@ fn append_operations(
 struct LeftCluster<'r> {
     object: &'r Object,
     value: Value,
+}
+
+/// A file, or its place in a folder if it stands at the root.
+fn move_below_root(file: &Arc<str>) -> Arc<str> {
+    if file.contains('/') { file.clone() } else { format!("{ROOT_FOLDER}/{file}").into() }
+}
+
+/// The first name that is not taken: the wanted one, or that with a number.
+fn find_free_name(wanted: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number: u32| format!("{wanted}-{number}"));
+    let mut names = std::iter::once(wanted.to_owned()).chain(numbered);
+    names.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
 /// What clusters receive by the old and by the new control plane.

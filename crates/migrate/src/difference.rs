@@ -44,7 +44,7 @@ fn collect_operations(from: &Value, to: &Value, pointer: &mut String, out: &mut 
                 match new.get(key) {
                     Some(after) => collect_operations(value, after, pointer, out),
                     None => {
-                        out.push(ManifestOperation { action: PatchAction::Remove, pointer: pointer.clone() })
+                        out.push(ManifestOperation { action: PatchAction::Remove, pointer: pointer.clone() });
                     }
                 }
                 pointer.truncate(length);

@@ -22,8 +22,7 @@ pub(crate) fn read_intent(
     sources: &BTreeSet<&'static str>,
     target: Target,
 ) -> Result<RepoIntent, UnknownDirection> {
-    let is_known = |source: &&'static str| IDIOMATIC.contains(&(*source, target));
-    if !sources.iter().all(|source| is_known(&source)) {
+    if !sources.iter().all(|source| IDIOMATIC.contains(&(*source, target))) {
         return Err(unknown_direction(sources, target, Mode::Idiomatic));
     }
     let mut intent = RepoIntent::default();

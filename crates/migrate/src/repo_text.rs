@@ -243,17 +243,16 @@ impl<'r> RepoText<'r> {
                 }),
             }
         }
+        let mut by_path: BTreeMap<Arc<str>, Option<Arc<[u8]>>> =
+            edits.into_iter().map(|edit| (edit.path, edit.content)).collect();
         for FileMove { from, to } in self.moves {
-            let content = match edits.iter_mut().find(|edit| edit.path == from) {
-                Some(edit) => edit.content.take(),
-                None => {
-                    edits.push(FileEdit { path: from.clone(), content: None });
-                    self.repo.texts.get(&from).cloned()
-                }
+            let content = match by_path.insert(from.clone(), None) {
+                Some(content) => content,
+                None => self.repo.texts.get(&from).cloned(),
             };
-            edits.extend(content.map(|content| FileEdit { path: to, content: Some(content) }));
+            by_path.extend(content.map(|content| (to, Some(content))));
         }
-        edits.sort_by(|a, b| a.path.cmp(&b.path));
+        let edits = by_path.into_iter().map(|(path, content)| FileEdit { path, content }).collect();
         if problems.is_empty() { Ok(edits) } else { Err(problems) }
     }
 }
@@ -341,16 +340,13 @@ impl FileChanges {
         let first = indices.start;
         let mut json = String::new();
         for index in indices {
-            match self.documents.remove(&index) {
-                Some(texts) => {
-                    for value in texts.iter().filter_map(|text| read_first_document(text)) {
-                        json.push_str(&format!("{value:#}\n"));
-                    }
+            if let Some(texts) = self.documents.remove(&index) {
+                for value in texts.iter().filter_map(|text| read_first_document(text)) {
+                    json.push_str(&format!("{value:#}\n"));
                 }
-                None => {
-                    let own = stream.documents.iter().find(|document| document.index == index - first);
-                    json.extend(own.map(|document| format!("{:#}\n", document.value)));
-                }
+            } else {
+                let own = stream.documents.iter().find(|document| document.index == index - first);
+                json.extend(own.map(|document| format!("{:#}\n", document.value)));
             }
         }
         vec![json]

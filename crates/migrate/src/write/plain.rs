@@ -63,7 +63,7 @@ pub(crate) fn write_overlays(input: &OverlayInput<'_>) -> Option<Vec<WrittenFile
         .iter()
         .map(|(folder, names)| WrittenFile {
             path: format!("{folder}/{KUSTOMIZATION}").into(),
-            value: write_kustomization(json!(names), Vec::new()),
+            value: write_kustomization(&json!(names), Vec::new()),
         })
         .collect();
     let patches = collect_patches(input.overrides);
@@ -94,17 +94,17 @@ pub(crate) fn write_overlays(input: &OverlayInput<'_>) -> Option<Vec<WrittenFile
         let resources: Vec<String> = folders.iter().map(|folder| format!("{up}{folder}")).collect();
         files.push(WrittenFile {
             path: format!("{}/{cluster}/{KUSTOMIZATION}", input.folder).into(),
-            value: write_kustomization(json!(resources), written),
+            value: write_kustomization(&json!(resources), written),
         });
     }
     files.push(WrittenFile {
         path: format!("{}/{}/{KUSTOMIZATION}", input.folder, input.rest).into(),
-        value: write_kustomization(json!([]), Vec::new()),
+        value: write_kustomization(&json!([]), Vec::new()),
     });
     Some(files)
 }
 
-fn write_kustomization(resources: Value, patches: Vec<Value>) -> Value {
+fn write_kustomization(resources: &Value, patches: Vec<Value>) -> Value {
     let mut value = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

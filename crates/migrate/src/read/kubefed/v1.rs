@@ -93,17 +93,15 @@ fn read_clusters(object: &Object, row: &Placement, intent: &mut RepoIntent) -> C
         serde_json::from_str(annotation).unwrap_or_default();
     let mut labels = LabelSelector::default();
     for requirement in requirements.unwrap_or_default() {
-        match requirement.to_requirement() {
-            Some(requirement) => labels.match_expressions.push(requirement),
-            None => {
-                let pointer = format!("/metadata/annotations/{}", escape(SELECTOR));
-                let detail = format!("{} {}", requirement.key, requirement.operator);
-                let rule = unequal_rule(Reason::FrozenSelector, detail, Some(&object.origin), pointer);
-                intent.add_unequal(&row.object, rule);
-                let reached = row.clusters.iter().map(|placed| placed.name.to_string());
-                return ClusterRule::of_names(reached);
-            }
+        if let Some(requirement) = requirement.to_requirement() {
+            labels.match_expressions.push(requirement);
+            continue;
         }
+        let pointer = format!("/metadata/annotations/{}", escape(SELECTOR));
+        let detail = format!("{} {}", requirement.key, requirement.operator);
+        let rule = unequal_rule(Reason::FrozenSelector, detail, Some(&object.origin), pointer);
+        intent.add_unequal(&row.object, rule);
+        return ClusterRule::of_names(row.clusters.iter().map(|placed| placed.name.to_string()));
     }
     // A label with one value is written as such.
     let (equal, rest): (Vec<_>, Vec<_>) = labels
