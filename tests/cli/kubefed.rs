@@ -123,3 +123,13 @@ fn a_preference_concerns_objects_of_its_kind_only() {
     let found = repo.run("check .").out;
     assert!(!found.contains("FederatedService"), "{found}");
 }
+
+#[test]
+fn scenarios_scale_what_federated_objects_carry() {
+    // The preference divides what it is scaled to; beta is not selected by the namespace.
+    let ran = shop().run("whatif --scale deployment/shop/web=+100% -o json").code(1).json();
+    let losses = ran["losses"].as_array().unwrap();
+    assert_eq!((losses.len(), &losses[0]["added"]), (1, &serde_json::json!(5)), "{ran:#}");
+    let ran = shop().run("whatif --scale deployment/shop/nothing=2").code(2);
+    assert!(ran.err.contains("the repo has no template"), "{}", ran.err);
+}

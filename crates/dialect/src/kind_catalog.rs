@@ -1,7 +1,7 @@
 //! What is a control plane's own in a repo: its kinds, their scopes, its domains and keys.
 
-use federate_kubernetes::Object;
 use federate_kubernetes::kinds::{GroupKinds, Scope};
+use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::{DeclaredKind, ImpliedScope};
 
 use crate::release::ReleaseCatalog;
@@ -13,6 +13,15 @@ pub struct FormerGroup {
     pub group: &'static str,
     /// The group that took its place.
     pub now: &'static str,
+}
+
+/// Where one of a control plane's own objects holds the replicas of a workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CarriedReplicas {
+    /// The workload.
+    pub workload: ObjectRef,
+    /// The JSON pointer to the replicas in the object.
+    pub pointer: &'static str,
 }
 
 /// What is a control plane's own in a repo: kinds besides those that [`Dialect::role_of_kind`](crate::Dialect::role_of_kind)
@@ -44,6 +53,12 @@ pub trait KindCatalog {
     /// The domains, subdomains included, of its API groups, labels and annotations.
     fn own_domains(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Where one of its own objects holds the replicas of a workload, if it does.
+    fn find_carried_replicas(&self, object: &Object) -> Option<CarriedReplicas> {
+        let _ = object;
+        None
     }
 
     /// The keys that it understands below `dialects.<name>` in `federate.yaml`.

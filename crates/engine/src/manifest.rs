@@ -62,6 +62,8 @@ pub struct WithheldObject {
     pub clusters: ClusterNames,
     /// The status that the control plane itself reports as the reason.
     pub status: &'static str,
+    /// Whether rendering it fails, which is an error.
+    pub failed: bool,
 }
 
 impl Rendering {
@@ -207,7 +209,7 @@ fn applied_body(mut body: Value) -> Arc<Value> {
 }
 
 /// Writes manifests as text; `values` says whether their values are kept.
-fn write_variants(
+pub(crate) fn write_variants(
     object: &ObjectRef,
     variants: Vec<ManifestVariant>,
     lists: &SharedLists,
@@ -229,7 +231,8 @@ fn write_variants(
                 });
             }
             Err(NotSent { status, finding }) => {
-                all.withheld.push(WithheldObject { object: object.clone(), clusters, status });
+                let failed = finding.is_some();
+                all.withheld.push(WithheldObject { object: object.clone(), clusters, status, failed });
                 all.findings.extend(finding);
             }
         }

@@ -15,6 +15,7 @@ use federate_kubernetes::{Capacity, Cluster, ObjectRef, Taint};
 use federate_repo::Repo;
 
 mod baseline;
+mod decided_state;
 mod file;
 mod free_resources;
 mod losses;
@@ -28,6 +29,7 @@ mod unmoved_scenario;
 mod variation;
 
 pub use baseline::Baseline;
+pub use decided_state::DecidedState;
 pub use file::{Expectation, ScenarioFile, may_hold_scenarios, read_scenarios};
 pub use free_resources::FreeResource;
 pub use losses::{ReplicaLoss, RunningObject};
@@ -183,7 +185,8 @@ impl ScenarioEvent {
                 Err(at) => clusters.insert(at, cluster.as_ref().clone()),
             },
             Self::Scale(workload, amount) => {
-                input.scaled.insert(scaling::scale_workload(input.repo.to_mut(), workload, *amount)?);
+                let ScenarioInput { repo, scaled, .. } = input;
+                scaled.extend(scaling::scale_workload(dialects, repo.to_mut(), workload, *amount)?);
             }
         }
         Ok(())

@@ -23,11 +23,11 @@ use federate_repo::{ClaimedObject, DeclaredKind, Repo, Role, Template};
 use federate_dialect::admission::AdmittedObjects;
 use federate_dialect::import::Importer;
 use federate_dialect::{
-    AuthorAdvice, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction, DecisionKeys,
-    DecisionSubject, Dialect, DialectDecisions, Explanation, FormerGroup, HubKinds, HubReader, KindCatalog,
-    ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences, OutageRules, OutageStep,
-    Placement, PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, Starter, TemplateReads,
-    UnreadableObject,
+    AuthorAdvice, CarriedReplicas, CarriedTemplate, ClusterObservation, ClusterReads, ControlPlaneAction,
+    DecisionKeys, DecisionSubject, Dialect, DialectDecisions, Explanation, FormerGroup, HubKinds, HubReader,
+    KindCatalog, ManifestVariant, MemberManager, MemberReconciler, MemberRules, ObjectReferences,
+    OutageRules, OutageStep, Placement, PlannerInput, PolicyAdvice, PolicyPlanner, PreviousPlan, Starter,
+    TemplateReads, UnreadableObject,
 };
 
 mod api;
@@ -159,6 +159,10 @@ impl KindCatalog for KubeFed {
             "federation.kubernetes.io",
             "federation.alpha.kubernetes.io",
         ]
+    }
+
+    fn find_carried_replicas(&self, object: &Object) -> Option<CarriedReplicas> {
+        types::find_carried_replicas(object)
     }
 
     fn metadata_keys(&self) -> &'static [&'static str] {

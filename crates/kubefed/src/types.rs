@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::api::{self, KubeFedTypeConfigSpec};
+use federate_dialect::CarriedReplicas;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Object, ObjectRef};
 
@@ -66,6 +67,18 @@ impl FederatedType {
             name: federated.name.clone(),
         }
     }
+}
+
+/// Where a federated object or a preference holds the replicas of its target.
+pub(super) fn find_carried_replicas(object: &Object) -> Option<CarriedReplicas> {
+    let (kind, pointer) = match object.id.kind.as_str() {
+        "ReplicaSchedulingPreference" => (object.text_at(&["spec", "targetKind"]), "/spec/totalReplicas"),
+        kind => (kind, "/spec/template/spec/replicas"),
+    };
+    let kind = kind.strip_prefix("Federated").filter(|kind| matches!(*kind, "Deployment" | "ReplicaSet"))?;
+    let workload =
+        ObjectRef { api_version: "apps/v1".to_owned(), kind: kind.to_owned(), ..object.id.clone() };
+    Some(CarriedReplicas { workload, pointer })
 }
 
 /// All federated types, by group and kind of the federated object.

@@ -190,6 +190,7 @@ impl<'r> Reconciler<'r> {
             object: object.clone(),
             clusters: clusters.iter().cloned().collect(),
             status: "Awaiting",
+            failed: false,
         }));
         let desired = read_desired(&less.manifests, self.options.only);
         let desired = self.session.decrypted_objects().reveal_desired(desired);

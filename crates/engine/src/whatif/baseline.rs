@@ -57,7 +57,7 @@ pub struct Baseline<'s> {
 }
 
 /// What an object has of replicas by its template alone.
-pub(super) fn template_replicas(repo: &Repo, object: &ObjectRef) -> ObjectReplicas {
+fn template_replicas(repo: &Repo, object: &ObjectRef) -> ObjectReplicas {
     let stated = repo
         .find_template(object)
         .and_then(|template| replicas::read_replicas(object, &template.object.body));
@@ -292,7 +292,7 @@ impl<'s> Baseline<'s> {
     }
 
     /// The clusters that differ from those before.
-    fn changed_clusters(&self, clusters: &[Cluster]) -> BTreeSet<ClusterName> {
+    pub(super) fn changed_clusters(&self, clusters: &[Cluster]) -> BTreeSet<ClusterName> {
         let before: BTreeMap<&ClusterName, &Cluster> = self.clusters.iter().map(|c| (&c.name, c)).collect();
         let mut gone = before.clone();
         let mut changed = BTreeSet::new();

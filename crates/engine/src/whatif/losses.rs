@@ -8,9 +8,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Baseline;
-use super::baseline::template_replicas;
 use super::variation::{OncePerPair, PlanVariation};
+use super::{Baseline, scaling};
 use crate::replicas::ObjectReplicas;
 use federate_dialect::{HUB, Placement, RowKey};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef, work};
@@ -214,8 +213,8 @@ impl<'s> ScenarioState<'s> {
         let known = baseline.object_replicas(key);
         match baseline.find_object(key).filter(|object| self.scaled.contains(*object)) {
             Some(scaled) => {
-                let own = known.own.clone();
-                Cow::Owned(ObjectReplicas { own, ..template_replicas(self.repo, scaled) })
+                let stated = scaling::stated_replicas(baseline.dialects, self.repo, scaled);
+                Cow::Owned(ObjectReplicas { stated, own: known.own.clone() })
             }
             None => known,
         }
