@@ -29,6 +29,7 @@ mod entries;
 mod index;
 mod location;
 mod previous_output;
+mod repo_copy;
 mod stage;
 mod swap;
 #[cfg(test)]
@@ -37,6 +38,7 @@ mod tests;
 use comparison::{FolderComparison, OwnedFiles};
 use index::{FileIndex, FileTime, IndexRecorder, StoredIndex};
 use location::OutputLocation;
+pub use repo_copy::RepoCopy;
 
 /// A folder that is, or will become, a rendered tree, locked against other publishers.
 #[derive(Debug)]
@@ -95,6 +97,26 @@ pub enum Error {
     NotAFolder {
         /// The path.
         dir: PathBuf,
+    },
+    /// The folder has files, and is not a copy of a repo that federate wrote.
+    #[error(
+        "{} contains files that federate did not write: replacing them would delete them; choose a new or empty folder",
+        .dir.display()
+    )]
+    NotACopy {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The copy of a repo was changed after federate wrote it.
+    #[error(
+        "files in {} have changed since federate wrote them, by the record in {record}: replacing them would delete these \
+         changes; choose a new or empty folder", .dir.display()
+    )]
+    ChangedCopy {
+        /// The folder.
+        dir: PathBuf,
+        /// The name of the file with the record.
+        record: String,
     },
     /// Two names that the file system treats as equal.
     #[error(
