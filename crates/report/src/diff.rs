@@ -323,7 +323,7 @@ fn format_signed(number: i64) -> String {
 }
 
 /// Text without control characters and marks of the reading direction.
-pub(crate) fn escape_controls(text: &str) -> String {
+pub fn escape_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if (c.is_control() && c != '\n' && c != '\t')
@@ -341,7 +341,7 @@ pub(crate) fn escape_controls(text: &str) -> String {
 const MAX_VALUE_CHARACTERS: usize = 100;
 
 /// The values of a field in one line each. Long texts begin shortly before they differ, so that what differs is shown.
-pub(crate) fn format_values(path: &PathChange) -> (String, String) {
+pub fn format_values(path: &PathChange) -> (String, String) {
     let skipped = common_prefix(path);
     let [from, to] = [path.from.as_ref(), path.to.as_ref()].map(|side| match side {
         Some(Value::String(text)) if skipped > 0 && is_long(path) => {

@@ -6,7 +6,7 @@
 use crate::diff::escape_controls;
 
 /// Text as code, within a sentence or a table cell.
-pub(crate) fn format_code(text: &str) -> String {
+pub fn format_code(text: &str) -> String {
     let text = to_single_line(text);
     if text.is_empty() || text.contains(['`', '|', '\\']) || text.trim() != text {
         return format_html_code(&text);
@@ -32,7 +32,7 @@ pub(crate) fn encode_path(path: &str) -> String {
 }
 
 /// Prose, within a sentence or a table cell.
-pub(crate) fn escape_prose(text: &str) -> String {
+pub fn escape_prose(text: &str) -> String {
     // Quoted text is already marked as code; an unpaired backtick is escaped.
     let text = to_single_line(text);
     let parts: Vec<&str> = text.split('`').collect();

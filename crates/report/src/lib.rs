@@ -9,7 +9,7 @@ pub mod control_plane_objects;
 pub mod decisions;
 pub mod diff;
 pub mod drift;
-mod escape;
+pub mod escape;
 pub mod explanation;
 pub mod findings;
 pub mod page;

@@ -1,4 +1,6 @@
-//! The style of text for people, and words that tables share.
+//! The style of text for people, tables, and words that they share.
+
+use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
@@ -17,7 +19,7 @@ pub struct TextStyle {
 
 impl TextStyle {
     /// The text in a colour.
-    pub(super) fn paint_text(self, color: AnsiColor, text: &str) -> String {
+    pub fn paint_text(self, color: AnsiColor, text: &str) -> String {
         if !self.color {
             return text.to_owned();
         }
@@ -31,7 +33,7 @@ impl TextStyle {
     }
 
     /// The text in bold.
-    pub(super) fn paint_bold(self, text: &str) -> String {
+    pub fn paint_bold(self, text: &str) -> String {
         if !self.color {
             return text.to_owned();
         }
@@ -48,4 +50,34 @@ pub(crate) fn count_with_verb(number: usize, noun: &str, [singular, plural]: [&s
 /// `1 object`, `2 objects`
 pub fn format_count(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Writes a table: the first and the last column are left-aligned, the others right-aligned. A row with a text in its last
+/// column is red.
+pub fn write_table<const N: usize>(
+    out: &mut String,
+    head: [&str; N],
+    rows: &[[String; N]],
+    style: TextStyle,
+) {
+    let mut lines = vec![head];
+    lines.extend(rows.iter().map(|row| row.each_ref().map(String::as_str)));
+    let widths: [usize; N] =
+        std::array::from_fn(|at| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0));
+    for (number, cells) in lines.iter().enumerate() {
+        let mut line = String::new();
+        for (at, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            let _ = match at {
+                0 => write!(line, "{cell:width$}"),
+                _ if at + 1 == N => write!(line, "  {cell}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        let line = match cells.last() {
+            _ if number == 0 => style.paint_bold(line.trim_end()),
+            Some(note) if !note.is_empty() => style.paint_text(AnsiColor::Red, line.trim_end()),
+            _ => line.trim_end().to_owned(),
+        };
+        let _ = writeln!(out, "{line}");
+    }
 }

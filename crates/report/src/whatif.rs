@@ -4,12 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anstyle::AnsiColor;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::diff::{Diff, text};
-use super::table::{TextStyle, format_count};
+use super::table::{TextStyle, format_count, write_table};
 use federate_dialect::plan::API_VERSION;
 use federate_engine::change::RenderingChanges;
 use federate_engine::whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
@@ -574,29 +573,5 @@ impl WhatIfEach<'_> {
             (true, number) => format!("{number} pairs of {}s", self.each),
         };
         format!("{safe} of {all} can be lost without missing replicas or objects that run nowhere")
-    }
-}
-
-/// Prints a table: the first and the last column are left-aligned, the others right-aligned.
-fn write_table<const N: usize>(out: &mut String, head: [&str; N], rows: &[[String; N]], style: TextStyle) {
-    let mut lines = vec![head];
-    lines.extend(rows.iter().map(|row| row.each_ref().map(String::as_str)));
-    let widths: [usize; N] =
-        std::array::from_fn(|at| lines.iter().map(|cells| cells[at].chars().count()).max().unwrap_or(0));
-    for (number, cells) in lines.iter().enumerate() {
-        let mut line = String::new();
-        for (at, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let _ = match at {
-                0 => write!(line, "{cell:width$}"),
-                _ if at + 1 == N => write!(line, "  {cell}"),
-                _ => write!(line, "  {cell:>width$}"),
-            };
-        }
-        let line = match cells.last() {
-            _ if number == 0 => style.paint_bold(line.trim_end()),
-            Some(note) if !note.is_empty() => style.paint_text(AnsiColor::Red, line.trim_end()),
-            _ => line.trim_end().to_owned(),
-        };
-        let _ = writeln!(out, "{line}");
     }
 }

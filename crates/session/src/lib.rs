@@ -25,6 +25,7 @@
 
 mod candidates;
 mod check;
+mod cluster_states;
 mod clusters;
 pub mod commit;
 mod comparison;
@@ -47,6 +48,7 @@ mod source_proposals;
 mod source_review;
 mod whatif;
 
+pub use cluster_states::share_cluster_states;
 pub use commit::{CommitOutcome, CommitRequest, CommittedSession};
 pub use comparison::{RenderedState, RevisionComparison};
 pub use explanation::{NamedObject, NotFound};

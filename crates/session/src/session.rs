@@ -24,6 +24,7 @@ use federate_repo::{
 };
 use federate_report::findings;
 
+use crate::cluster_states::share_cluster_states;
 use crate::decryption::DecryptedObjects;
 use crate::excluding_source::ExcludingSource;
 use crate::known_kinds::KnownKinds;
@@ -438,6 +439,12 @@ impl Session {
         if let Ok(Some(kept)) = self.kept.get_mut() {
             *kept = DecisionCache::default();
         }
+    }
+
+    /// Gives the clusters the state that other inventory objects report of them.
+    pub fn share_cluster_states(&mut self, others: &[Cluster]) {
+        share_cluster_states(self.dialects, &mut self.clusters, others);
+        self.forget_results();
     }
 
     /// Why findings from loading prevent loading only the changed files.

@@ -94,6 +94,11 @@ impl Session {
         capacity::compute_usage(&engine.index_templates(), self.clusters(), plan, &earlier)
     }
 
+    /// The limit of the work of each part of a run.
+    pub fn work_limit(&self) -> WorkLimit {
+        WorkLimit::new(self.repo(), self.settings().allowance)
+    }
+
     /// Prepares scenarios over this session.
     pub fn what_if(&self) -> ScenarioRunner<'_> {
         ScenarioRunner { session: self, options: TimelineOptions::default(), baseline: OnceLock::new() }
@@ -134,8 +139,10 @@ impl<'s> ScenarioRunner<'s> {
 
     /// Carries out a scenario, or what precedes scenarios, within the limit of the work of a part of a run.
     fn run_part<R>(&self, work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
-        let limit = WorkLimit::new(self.session.repo(), self.session.settings().allowance);
-        limit.run_part("carrying out the scenario", work).map_err(|exceeded| exceeded.to_string())?
+        self.session
+            .work_limit()
+            .run_part("carrying out the scenario", work)
+            .map_err(|exceeded| exceeded.to_string())?
     }
 
     /// The effect of a scenario, with the reason if nothing moves.
