@@ -454,7 +454,7 @@ impl RepoConversion<'_> {
             live: self.session.observed().clone(),
             ..EngineSettings::default()
         };
-        MigratedRepo::new(dialects, repo, templates, claimed, settings)
+        MigratedRepo::new(self.session, repo, templates, claimed, settings)
     }
 
     /// The clusters that objects of the old control planes describe, as the new one describes them.

@@ -20,11 +20,15 @@ mod intent;
 mod inventory;
 mod migration;
 mod placed;
+mod proof;
 mod read;
 mod reason;
 mod rendering;
 mod repo_text;
+mod report;
 mod source;
+mod stress;
+mod switch;
 mod template_text;
 mod write;
 
@@ -38,9 +42,18 @@ use conversion::RepoConversion;
 
 pub use error::{MigrationError, MigrationProblem, UnknownDirection};
 pub use migration::{FileEdit, MigratedObject, Migration, Mode, Target, UnequalRule};
+pub use proof::{ObjectDifference, ObjectProof, Proof, ProofSides, Verdict, prove_migration};
 pub use reason::{DifferenceKind, Reason};
 pub use rendering::remove_bookkeeping;
+pub use report::{
+    FileChangeKind, FileRow, MigrationReport, ObjectRow, ProofCounts, ReasonRow, ReportSubject, RuleRow,
+};
 pub use source::MigratedSource;
+pub use stress::{DEFAULT_SEED, ReasonCount, Stress, StressExample, StressOptions, stress_migration};
+pub use switch::{
+    RUNBOOK_FILE, RunbookNames, StepCheck, StepExpectation, StepState, SwitchStep, WorldCheck, check_world,
+    write_runbook,
+};
 
 /// Writes a repo for another control plane. The migration of a repo that is written for it already has no edits.
 ///

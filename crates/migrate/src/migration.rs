@@ -19,6 +19,18 @@ pub enum Target {
     Plain,
 }
 
+impl Target {
+    /// The name for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Karmada => "Karmada",
+            Self::KubeFleet => "KubeFleet",
+            Self::KubeAdmiral => "KubeAdmiral",
+            Self::Plain => "no control plane",
+        }
+    }
+}
+
 /// How rules are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {

@@ -79,6 +79,38 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons, in the order of the list.
+    pub const ALL: [Self; 28] = [
+        Self::Join,
+        Self::NamespaceAnd,
+        Self::Readiness,
+        Self::Rounding,
+        Self::ZeroWeight,
+        Self::MinMax,
+        Self::Capacity,
+        Self::Sticky,
+        Self::OverrideFails,
+        Self::Dns,
+        Self::KindNotDivided,
+        Self::DynamicWeights,
+        Self::Binpack,
+        Self::FrozenSelector,
+        Self::AvoidDisruption,
+        Self::DisableRescheduling,
+        Self::AutoMigration,
+        Self::Followers,
+        Self::Scores,
+        Self::TopologySpread,
+        Self::PropertySelectors,
+        Self::NewKinds,
+        Self::Division,
+        Self::Rollout,
+        Self::Overrides,
+        Self::Size,
+        Self::NeverPropagated,
+        Self::Frozen,
+    ];
+
     /// The stable name.
     pub fn name(self) -> &'static str {
         self.describe().0
@@ -87,6 +119,14 @@ impl Reason {
     /// Whether a rule that is unequal for this reason can lead to such a difference.
     pub fn explains(self, kind: DifferenceKind) -> bool {
         self.describe().2.contains(&kind)
+    }
+
+    /// Whether it can lead to such a difference in the state in which the migration is written. What is written as it
+    /// is in that state differs only later.
+    pub fn explains_now(self, kind: DifferenceKind) -> bool {
+        let fixes_the_present =
+            matches!(self, Self::Frozen | Self::FrozenSelector | Self::Division | Self::NewKinds);
+        !fixes_the_present && self.explains(kind)
     }
 
     /// What it means, in a sentence for the person who decides about the migration.

@@ -6,6 +6,7 @@ use federate_dialect::{ClusterNames, Dialects, HUB};
 use federate_engine::{Engine, EngineSettings, Rendering};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 use federate_repo::{ClaimedObject, Repo, Template};
+use federate_session::{Session, share_cluster_states};
 use serde_json::{Map, Value};
 
 /// What some clusters receive of an object.
@@ -112,9 +113,9 @@ pub(crate) struct MigratedRepo {
 }
 
 impl MigratedRepo {
-    /// The repo with these templates, policies and clusters.
+    /// The repo with these templates, policies and clusters, in the state in which the old side has them.
     pub(crate) fn new(
-        dialects: Dialects,
+        old: &Session,
         mut repo: Repo,
         mut templates: Vec<Template>,
         mut claimed: Vec<ClaimedObject>,
@@ -123,7 +124,9 @@ impl MigratedRepo {
         templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         claimed.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         (repo.templates, repo.claimed) = (templates, claimed);
-        let (clusters, _) = federate_engine::read_inventory(dialects, &repo, &settings);
+        let dialects = old.dialects();
+        let (mut clusters, _) = federate_engine::read_inventory(dialects, &repo, &settings);
+        share_cluster_states(dialects, &mut clusters, old.clusters());
         let mut migrated = Self { repo, rendering: Rendering::default(), clusters, settings, dialects };
         let rendering = migrated.build_engine().render_repo();
         migrated.rendering = rendering;

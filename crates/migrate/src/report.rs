@@ -1,0 +1,462 @@
+//! The report of a migration: a document for scripts, a text for a terminal, and Markdown for a pull request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use anstyle::AnsiColor;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use federate_dialect::plan::API_VERSION;
+use federate_kubernetes::ObjectRef;
+use federate_report::diff::{escape_controls, format_values};
+use federate_report::escape::{escape_prose, format_code};
+use federate_report::table::{TextStyle, format_count, write_table};
+
+use crate::{
+    Migration, Mode, ObjectDifference, ObjectProof, Proof, Reason, Stress, StressExample, Target,
+    UnequalRule, Verdict,
+};
+
+/// The most objects that a text shows.
+const MAX_SHOWN_OBJECTS: usize = 30;
+
+/// The most rules, and the most fields, that a text shows of an object.
+const MAX_SHOWN_LINES: usize = 8;
+
+/// What to do about a difference that nothing explains.
+const FAULT: &str = "This is a fault of federate, not of the repo: please report it with the output of the same command with \
+                     `-o json`, in which values of Secrets are digests. `--mode freeze` may be a way around it";
+
+/// A migration and its proof, for scripts.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationReport {
+    /// `federate.dev/v1alpha1`.
+    pub api_version: &'static str,
+    /// `Migration`.
+    pub kind: &'static str,
+    /// The control planes whose policies the repo has.
+    pub from: Vec<String>,
+    /// What it is written for.
+    pub to: &'static str,
+    /// How rules are written: `idiomatic` or `freeze`.
+    pub mode: &'static str,
+    /// The worst verdict about an object.
+    pub verdict: Verdict,
+    /// The verdict in a sentence.
+    pub summary: String,
+    /// The number of objects with each verdict.
+    pub counts: ProofCounts,
+    /// The reasons of unequal rules, in the order of the list of reasons.
+    pub reasons: Vec<ReasonRow>,
+    /// The objects that are not placed by equal rules, the worst first.
+    pub objects: Vec<ObjectRow>,
+    /// The unequal rules that concern the repo as a whole.
+    pub repo: Vec<RuleRow>,
+    /// What differs in random states, if they were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stress: Option<Stress>,
+    /// The files that differ from those of the old repo.
+    pub files: Vec<FileRow>,
+}
+
+/// The number of objects with each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProofCounts {
+    /// Placed by equal rules.
+    pub equal: usize,
+    /// The same now, by another rule.
+    pub equal_now: usize,
+    /// Different for a reason.
+    pub different: usize,
+    /// Different without a reason.
+    pub unexplained: usize,
+}
+
+/// A reason, and how many objects it concerns.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ReasonRow {
+    /// The reason.
+    pub reason: Reason,
+    /// What it means.
+    pub meaning: &'static str,
+    /// The number of objects with an unequal rule for this reason.
+    pub objects: usize,
+    /// The number of objects that differ because of it.
+    pub different: usize,
+}
+
+/// An object that is not placed by equal rules.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectRow {
+    /// The object by the old control plane.
+    pub object: ObjectRef,
+    /// The object by the new control plane, if it has another name there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renamed: Option<ObjectRef>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The rules that the new control plane does not have.
+    pub rules: Vec<RuleRow>,
+    /// What differs.
+    pub differences: Vec<ObjectDifference>,
+}
+
+/// A rule that the new control plane does not have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleRow {
+    /// The reason.
+    pub reason: Reason,
+    /// What is unequal, with the values.
+    pub detail: String,
+    /// The file with the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line of the object in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// The field of the object, as a JSON pointer.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pointer: String,
+}
+
+/// A file that differs from that of the old repo.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FileRow {
+    /// The path below the repo's root.
+    pub path: String,
+    /// Whether it is new, changed or deleted.
+    pub change: FileChangeKind,
+}
+
+/// What a migration does to a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileChangeKind {
+    /// The old repo has no such file.
+    Created,
+    /// It has another content.
+    Changed,
+    /// The new repo has no such file.
+    Deleted,
+}
+
+/// What a report is about, besides the proof.
+#[derive(Clone, Debug)]
+pub struct ReportSubject<'r> {
+    /// The control planes whose policies the old repo has.
+    pub from: BTreeSet<&'static str>,
+    /// What the new repo is written for.
+    pub target: Target,
+    /// How rules are written.
+    pub mode: Mode,
+    /// The migration.
+    pub migration: &'r Migration,
+    /// The files that differ.
+    pub files: Vec<FileRow>,
+}
+
+impl RuleRow {
+    fn new(rule: &UnequalRule) -> Self {
+        let origin = rule.origin.as_ref();
+        Self {
+            reason: rule.reason,
+            detail: rule.detail.clone(),
+            file: origin.map(|origin| origin.file.to_string()),
+            line: origin.map(|origin| origin.line).filter(|line| *line > 0),
+            pointer: rule.pointer.clone(),
+        }
+    }
+
+    /// Its file and line, if it stands in one.
+    fn format_place(&self) -> Option<String> {
+        let file = self.file.as_ref()?;
+        Some(self.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
+    }
+}
+
+impl MigrationReport {
+    /// The report of a proof.
+    pub fn new(subject: ReportSubject<'_>, proof: &Proof, stress: Option<Stress>) -> Self {
+        let counts = count_verdicts(proof);
+        let mut objects: Vec<ObjectRow> = proof
+            .objects
+            .iter()
+            .filter(|object| object.verdict != Verdict::Equal)
+            .map(|object| ObjectRow {
+                object: object.object.clone(),
+                renamed: object.renamed.clone(),
+                verdict: object.verdict,
+                rules: object.rules.iter().map(RuleRow::new).collect(),
+                differences: object.differences.clone(),
+            })
+            .collect();
+        objects.sort_by(|a, b| b.verdict.cmp(&a.verdict).then_with(|| a.object.cmp(&b.object)));
+        let is_fault = stress.as_ref().is_some_and(|stress| stress.unexplained.is_some());
+        let differs = stress.as_ref().is_some_and(|stress| stress.differing > 0);
+        let verdict = match proof.worst_verdict() {
+            _ if is_fault => Verdict::Unexplained,
+            verdict if differs => verdict.max(Verdict::Different),
+            verdict => verdict,
+        };
+        let mut report = Self {
+            api_version: API_VERSION,
+            kind: "Migration",
+            from: subject.from.into_iter().map(str::to_owned).collect(),
+            to: subject.target.name(),
+            mode: subject.mode.name(),
+            verdict,
+            summary: String::new(),
+            counts,
+            reasons: count_reasons(&proof.objects),
+            objects,
+            repo: subject.migration.unequal.iter().map(RuleRow::new).collect(),
+            stress,
+            files: subject.files,
+        };
+        report.summary = report.summarize();
+        report
+    }
+
+    /// The verdict in a sentence or two.
+    fn summarize(&self) -> String {
+        let ProofCounts { equal, equal_now, different, unexplained } = self.counts;
+        let all = equal + equal_now + different + unexplained;
+        let from = if self.from.is_empty() { "plain".to_owned() } else { self.from.join(", ") };
+        let mut parts = Vec::new();
+        if equal == all {
+            parts.push(match all {
+                0 => "no object is placed on either side".to_owned(),
+                1 => "the object is placed by equal rules".to_owned(),
+                _ => format!("all {all} objects are placed by equal rules"),
+            });
+        } else {
+            parts.push(format!("{equal} of {} are placed by equal rules", format_count(all, "object")));
+        }
+        let counted = [
+            (equal_now, ["is equal now by another rule", "are equal now by other rules"]),
+            (different, ["differs for a named reason", "differ for named reasons"]),
+            (unexplained, ["differs without a reason", "differ without a reason"]),
+        ];
+        for (number, [one, several]) in counted {
+            if number > 0 {
+                parts.push(format!("{number} {}", if number == 1 { one } else { several }));
+            }
+        }
+        let mut sentence = format!("{from} → {} ({}): {}.", self.to, self.mode, parts.join(", "));
+        if let Some(stress) = &self.stress {
+            let _ = match stress.differing {
+                0 => write!(sentence, " No object differs in {} random states.", stress.states),
+                some => write!(sentence, " Objects differ in {some} of {} random states.", stress.states),
+            };
+        }
+        if self.verdict == Verdict::Unexplained {
+            let _ = write!(sentence, " {FAULT}.");
+        }
+        sentence
+    }
+
+    /// The report for a terminal.
+    pub fn format_text(&self, style: TextStyle) -> String {
+        let color = match self.verdict {
+            Verdict::Equal | Verdict::EqualNow => AnsiColor::Green,
+            Verdict::Different => AnsiColor::Yellow,
+            Verdict::Unexplained => AnsiColor::Red,
+        };
+        let mut out = format!("{}\n", style.paint_text(color, &escape_controls(&self.summary)));
+        self.write_reasons(&mut out, style);
+        let most = if style.full { usize::MAX } else { MAX_SHOWN_OBJECTS };
+        for row in self.objects.iter().take(most) {
+            row.write_text(&mut out, style);
+        }
+        if let Some(more) = self.objects.len().checked_sub(most).filter(|more| *more > 0) {
+            let _ = writeln!(out, "\n… and {more} more objects (-v shows all)");
+        }
+        if !self.repo.is_empty() {
+            let _ = writeln!(out, "\n{}", style.paint_bold("The repo as a whole"));
+            write_rules(&mut out, &self.repo, style);
+        }
+        if let Some(stress) = &self.stress {
+            write_stress(&mut out, stress, style);
+        }
+        out
+    }
+
+    /// The reasons with their counts.
+    fn write_reasons(&self, out: &mut String, style: TextStyle) {
+        if self.reasons.is_empty() {
+            return;
+        }
+        out.push('\n');
+        let rows: Vec<[String; 4]> = self
+            .reasons
+            .iter()
+            .map(|row| {
+                let numbers = [row.objects, row.different].map(|number| number.to_string());
+                let [objects, different] = numbers;
+                [row.reason.name().to_owned(), objects, different, String::new()]
+            })
+            .collect();
+        write_table(out, ["REASON", "OBJECTS", "DIFFERENT", ""], &rows, style);
+        out.push('\n');
+        for row in &self.reasons {
+            let _ = writeln!(out, "{}: {}", row.reason.name(), row.meaning);
+        }
+    }
+
+    /// The report as Markdown.
+    pub fn format_markdown(&self) -> String {
+        let mut out = format!("**Migration** {}\n", escape_prose(&self.summary));
+        if !self.reasons.is_empty() {
+            out += "\n| reason | objects | different | meaning |\n|---|---:|---:|---|\n";
+            for row in &self.reasons {
+                let name = format_code(row.reason.name());
+                let _ = writeln!(out, "| {name} | {} | {} | {} |", row.objects, row.different, row.meaning);
+            }
+        }
+        for row in self.objects.iter().take(MAX_SHOWN_OBJECTS) {
+            row.write_markdown(&mut out);
+        }
+        if let Some(more) = self.objects.len().checked_sub(MAX_SHOWN_OBJECTS).filter(|more| *more > 0) {
+            let _ = writeln!(out, "\n… and {more} more objects");
+        }
+        if !self.repo.is_empty() {
+            out += "\nThe repo as a whole:\n\n";
+            self.repo.iter().take(MAX_SHOWN_LINES).for_each(|rule| write_rule_markdown(&mut out, rule));
+        }
+        if let Some(stress) = &self.stress {
+            let _ = writeln!(out, "\n{} random states (seed {}):\n", stress.states, stress.seed);
+            for count in &stress.reasons {
+                let (name, example) = (format_code(count.reason.name()), describe_example(&count.example));
+                let (states, objects) = (count.states, format_count(count.objects, "object"));
+                let _ = writeln!(out, "- {name} in {states} states, {objects}: {}", escape_prose(&example));
+            }
+            if let Some(example) = &stress.unexplained {
+                let _ = writeln!(out, "- unexplained: {}", escape_prose(&describe_example(example)));
+            }
+        }
+        out
+    }
+}
+
+impl ObjectRow {
+    fn write_text(&self, out: &mut String, style: TextStyle) {
+        let renamed = self.renamed.as_ref().map(|new| format!(" → {new}")).unwrap_or_default();
+        let title = escape_controls(&format!("{}{renamed}: {}", self.object, self.verdict.name()));
+        let title = match self.verdict {
+            Verdict::Unexplained => style.paint_text(AnsiColor::Red, &title),
+            _ => style.paint_bold(&title),
+        };
+        let _ = writeln!(out, "\n{title}");
+        for difference in &self.differences {
+            let _ = writeln!(out, "  {}", escape_controls(&describe_difference(difference)));
+            for field in difference.fields.iter().take(MAX_SHOWN_LINES) {
+                let (from, to) = format_values(field);
+                let _ = writeln!(out, "    {}: {from} → {to}", escape_controls(&field.path));
+            }
+        }
+        write_rules(out, &self.rules, style);
+    }
+
+    fn write_markdown(&self, out: &mut String) {
+        let name = format_code(&self.object.to_string());
+        let _ = writeln!(out, "\n{name}: {}\n", self.verdict.name());
+        for difference in &self.differences {
+            let _ = writeln!(out, "- {}", escape_prose(&describe_difference(difference)));
+        }
+        self.rules.iter().take(MAX_SHOWN_LINES).for_each(|rule| write_rule_markdown(out, rule));
+        if let Some(more) = self.rules.len().checked_sub(MAX_SHOWN_LINES).filter(|more| *more > 0) {
+            let _ = writeln!(out, "- … and {more} more rules");
+        }
+    }
+}
+
+fn describe_difference(difference: &ObjectDifference) -> String {
+    let reasons: Vec<&str> = difference.reasons.iter().map(|reason| reason.name()).collect();
+    let why = if reasons.is_empty() { "no reason explains it".to_owned() } else { reasons.join(", ") };
+    format!("{} ({why})", difference.detail)
+}
+
+fn describe_example(example: &StressExample) -> String {
+    let StressExample { events, object, difference } = example;
+    let when = if events.is_empty() { "as it is now".to_owned() } else { events.join(", ") };
+    format!("{when}: {object}: {}", difference.detail)
+}
+
+fn write_rules(out: &mut String, rules: &[RuleRow], style: TextStyle) {
+    let most = if style.full { usize::MAX } else { MAX_SHOWN_LINES };
+    for rule in rules.iter().take(most) {
+        let place = rule.format_place().map(|place| format!(" ({place})")).unwrap_or_default();
+        let text = format!("{}: {}{place}", rule.reason.name(), rule.detail);
+        let _ = writeln!(out, "  {}", escape_controls(&text));
+    }
+    if let Some(more) = rules.len().checked_sub(most).filter(|more| *more > 0) {
+        let _ = writeln!(out, "  … and {more} more rules (-v shows all)");
+    }
+}
+
+fn write_rule_markdown(out: &mut String, rule: &RuleRow) {
+    let place = rule.format_place().map(|place| format!(" ({})", format_code(&place))).unwrap_or_default();
+    let _ = writeln!(out, "- {}: {}{place}", format_code(rule.reason.name()), escape_prose(&rule.detail));
+}
+
+fn write_stress(out: &mut String, stress: &Stress, style: TextStyle) {
+    let title = format!("{} random states, seed {}", stress.states, stress.seed);
+    let _ = writeln!(out, "\n{}", style.paint_bold(&title));
+    let mut counts = stress.reasons.iter().peekable();
+    while let Some(count) = counts.next() {
+        let (states, objects) = (format_count(count.states, "state"), format_count(count.objects, "object"));
+        let _ = writeln!(out, "  {}: {states}, {objects}", count.reason.name());
+        // Reasons that lead to the same difference share the example.
+        let example = describe_example(&count.example);
+        if counts.peek().is_none_or(|next| describe_example(&next.example) != example) {
+            let _ = writeln!(out, "    smallest state: {}", escape_controls(&example));
+        }
+    }
+    if let Some(example) = &stress.unexplained {
+        let text = format!("  unexplained: {}", escape_controls(&describe_example(example)));
+        let _ = writeln!(out, "{}", style.paint_text(AnsiColor::Red, &text));
+    }
+    if stress.reasons.is_empty() && stress.unexplained.is_none() {
+        let _ = writeln!(out, "  no object differs");
+    }
+}
+
+fn count_verdicts(proof: &Proof) -> ProofCounts {
+    let mut counts = ProofCounts::default();
+    for object in &proof.objects {
+        let count = match object.verdict {
+            Verdict::Equal => &mut counts.equal,
+            Verdict::EqualNow => &mut counts.equal_now,
+            Verdict::Different => &mut counts.different,
+            Verdict::Unexplained => &mut counts.unexplained,
+        };
+        *count += 1;
+    }
+    counts
+}
+
+/// How many objects each reason concerns.
+fn count_reasons(objects: &[ObjectProof]) -> Vec<ReasonRow> {
+    let mut rows: BTreeMap<Reason, ReasonRow> = BTreeMap::new();
+    for object in objects {
+        let reasons: BTreeSet<Reason> = object.rules.iter().map(|rule| rule.reason).collect();
+        let differing: BTreeSet<Reason> =
+            object.differences.iter().flat_map(|difference| &difference.reasons).copied().collect();
+        for reason in reasons {
+            let row = rows.entry(reason).or_insert_with(|| ReasonRow {
+                reason,
+                meaning: reason.meaning(),
+                objects: 0,
+                different: 0,
+            });
+            row.objects += 1;
+            row.different += usize::from(differing.contains(&reason));
+        }
+    }
+    rows.into_values().collect()
+}
