@@ -37,6 +37,7 @@ mod import;
 mod init;
 mod man;
 mod members;
+mod migrate;
 mod output;
 mod page;
 mod plan;
@@ -112,6 +113,7 @@ enum Command {
     Apply(apply::ApplyCommand),
     Drift(drift::DriftCommand),
     Import(import::ImportCommand),
+    Migrate(migrate::MigrateCommand),
     Snapshot(snapshot::SnapshotCommand),
     #[command(flatten)]
     Servers(servers::ServerCommand),
@@ -146,6 +148,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Exit {
         Command::Apply(command) => command.run(),
         Command::Drift(command) => command.run(),
         Command::Import(command) => command.run(),
+        Command::Migrate(command) => command.run(),
         Command::Snapshot(command) => command.run(),
         Command::Servers(command) => servers::run_command(command),
         Command::Completions(command) => command.run(&mut Cli::command()),

@@ -55,6 +55,12 @@ fn whatif() {
 }
 
 #[test]
+fn migration() {
+    current::<federate_migrate::MigrationReport>("migration.schema.json");
+    current::<federate_migrate::WorldCheck>("migration-check.schema.json");
+}
+
+#[test]
 fn clusters() {
     current::<federate_report::clusters::ClusterList>("clusters.schema.json");
 }

@@ -45,6 +45,7 @@ mod kubefleet;
 mod leaks;
 #[cfg(feature = "live")]
 mod mcp;
+mod migrate;
 mod missing_files;
 mod mistakes;
 mod ocm;

@@ -152,7 +152,8 @@ impl Reader {
             match step {
                 Step::Write { path, text } => fs::write(self.path(&path), text).unwrap(),
                 Step::Run(command) => {
-                    let compares = ["federate diff ", "federate drift ", "federate whatif "];
+                    let compares =
+                        ["federate diff ", "federate drift ", "federate migrate ", "federate whatif "];
                     let most = i32::from(compares.iter().any(|start| command.starts_with(start)));
                     let ran = self.run(&command.replace("NAME", name));
                     let code = ran.status.code().unwrap();
@@ -214,6 +215,23 @@ fn the_guide_for_kubefed() {
         reader.follow("kubefed.md", "web");
         reader.holds(&["rendered/eu-1/shop/deployment.apps_web.yaml"]);
         assert!(reader.fleet.lock_cluster("eu-1").get(WEB).is_some(), "the object was not handed over");
+    }
+}
+
+#[test]
+fn the_guide_for_migrations() {
+    if has_kubectl() {
+        let repo = repo("kubefed");
+        let reader = Reader::new("host", &repo);
+        let clusters = repo.split("---\n").filter(|text| text.contains("kind: KubeFedCluster\n"));
+        let clusters: Vec<&str> = clusters.collect();
+        fs::write(reader.path("deploy/clusters.yaml"), clusters.join("---\n")).unwrap();
+        let ran = reader.run("git add -A && git commit -q -m clusters");
+        assert!(ran.status.success(), "{}", text_of(&ran));
+        reader.follow("migrate.md", "web");
+        reader.holds(&["new/MIGRATION.md", "new/repo.yaml"]);
+        let changed = text_of(&reader.run("git status --porcelain deploy"));
+        assert!(changed.contains("deploy/repo.yaml"), "{changed}");
     }
 }
 

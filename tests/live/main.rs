@@ -33,6 +33,7 @@ mod import;
 mod journeys;
 mod kills;
 mod memory;
+mod migration;
 mod order;
 mod outcomes;
 mod pods;

@@ -17,7 +17,7 @@ use crate::comparison::compare;
 use crate::files::Files;
 
 /// The recorded cases of a family.
-fn read_cases(dialect: &str, family: &str) -> Vec<Value> {
+pub(crate) fn read_cases(dialect: &str, family: &str) -> Vec<Value> {
     let path = format!("tests/conformance/{dialect}/{family}.jsonl.gz");
     let bytes = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     let mut text = String::new();
@@ -26,7 +26,7 @@ fn read_cases(dialect: &str, family: &str) -> Vec<Value> {
 }
 
 /// The repo of a case: each object is a file.
-fn files_of(case: &Value) -> Files {
+pub(crate) fn files_of(case: &Value) -> Files {
     let mut objects = case["files"].as_array().unwrap().clone();
     if case["id"].as_str().unwrap().starts_with("kubefed/v1") {
         // These were recorded with the controllers of Federation v1, whether or not annotations name them.
@@ -46,7 +46,7 @@ fn files_of(case: &Value) -> Files {
 }
 
 /// The state of a case: what runs, and what was decided before.
-fn options_of(case: &Value) -> SessionOptions {
+pub(crate) fn options_of(case: &Value) -> SessionOptions {
     let mut options = SessionOptions::new(DIALECTS);
     options.now = case["now"].as_str().and_then(|now| now.parse().ok());
     let mut live = LiveObjects::default();
@@ -177,7 +177,8 @@ fn migrate_families(dialect: &str, families: &[&str], target: Target, mode: Mode
     tally
 }
 
-const KUBEFED: [&str; 8] = ["placement", "rsp", "overrides", "manifests", "e2e", "doc", "v1", "v1-manifests"];
+pub(crate) const KUBEFED: [&str; 8] =
+    ["placement", "rsp", "overrides", "manifests", "e2e", "doc", "v1", "v1-manifests"];
 
 #[test]
 fn recorded_cases_of_kubefed_are_frozen_for_karmada() {
@@ -191,7 +192,7 @@ fn recorded_cases_of_kubefed_become_rules_of_karmada() {
     assert!(tally.equal > 0);
 }
 
-const KUBEADMIRAL: [&str; 6] = ["scheduling", "overrides", "manifests", "followers", "e2e", "ftc"];
+pub(crate) const KUBEADMIRAL: [&str; 6] = ["scheduling", "overrides", "manifests", "followers", "e2e", "ftc"];
 
 #[test]
 fn recorded_cases_of_kubeadmiral_are_frozen_for_karmada() {
@@ -205,7 +206,7 @@ fn recorded_cases_of_kubeadmiral_become_rules_of_karmada() {
     assert!(tally.equal > 0);
 }
 
-const KUBEFLEET: [&str; 5] = ["schedule", "doc", "selection", "overrides", "envelopes"];
+pub(crate) const KUBEFLEET: [&str; 5] = ["schedule", "doc", "selection", "overrides", "envelopes"];
 
 #[test]
 fn recorded_cases_of_kubefleet_are_frozen_for_karmada() {

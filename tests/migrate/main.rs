@@ -12,3 +12,4 @@ mod comparison;
 mod conformance;
 mod examples;
 mod files;
+mod reasons;

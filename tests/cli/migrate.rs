@@ -1,0 +1,287 @@
+//! `federate migrate`: the report and its exit codes, the copy in one step, edits in place, the runbook, and the check of a switch.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::sandbox::Sandbox;
+
+const CLUSTERS: &str = "# The members.
+apiVersion: core.kubefed.io/v1beta1
+kind: KubeFedCluster
+metadata: {name: alpha, namespace: kube-federation-system, labels: {env: prod}}
+---
+apiVersion: core.kubefed.io/v1beta1
+kind: KubeFedCluster
+metadata: {name: beta, namespace: kube-federation-system, labels: {env: test}}
+";
+
+const SHOP: &str = "apiVersion: types.kubefed.io/v1beta1
+kind: FederatedNamespace
+metadata: {name: shop, namespace: shop}
+spec: {placement: {clusterSelector: {}}}
+---
+# The shop.
+apiVersion: types.kubefed.io/v1beta1
+kind: FederatedDeployment
+metadata: {name: web, namespace: shop}
+spec:
+  template:
+    spec:
+      replicas: 2 # in each cluster
+      selector: {matchLabels: {app: web}}
+      template:
+        metadata: {labels: {app: web}}
+        spec:
+          containers:
+          - name: web
+            image: nginx:1.27
+  placement:
+    clusterSelector: {matchLabels: {env: prod}}
+---
+apiVersion: types.kubefed.io/v1beta1
+kind: FederatedSecret
+metadata: {name: token, namespace: shop}
+spec:
+  template: {data: {token: aHVudGVyMg==}}
+  placement: {clusters: [{name: alpha}, {name: beta}]}
+";
+
+fn shop() -> Sandbox {
+    Sandbox::new()
+        .file("repo/clusters.yaml", CLUSTERS)
+        .file("repo/shop.yaml", SHOP)
+        .file("repo/README.md", "# The shop\n")
+        .file("repo/.github/workflows/check.yml", "on: push\n")
+}
+
+/// The objects in the outputs of two renderings, without labels and annotations of control planes.
+fn rendered(sandbox: &Sandbox, repo: &str) -> Vec<(String, Value)> {
+    let out = format!("rendered-{}", repo.replace('/', "-"));
+    sandbox.run(&format!("render {repo} --out {out} --fresh --prune-limit 100")).code(0);
+    let mut all = Vec::new();
+    for path in sandbox.files(&out).into_iter().filter(|path| path != "placements.yaml") {
+        let text = sandbox.read(&format!("{out}/{path}"));
+        let mut value = federate_yaml::read_stream(text.as_bytes()).documents.remove(0).value;
+        let metadata = value["metadata"].as_object_mut().unwrap();
+        for field in ["labels", "annotations"] {
+            if let Some(keys) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+                keys.retain(|key, _| !key.contains("kubefed.io/") && !key.contains("karmada.io/"));
+            }
+            if metadata.get(field).is_some_and(|keys| keys.as_object().unwrap().is_empty()) {
+                metadata.remove(field);
+            }
+        }
+        all.push((path, federate_yaml::sort_keys(value)));
+    }
+    all
+}
+
+#[test]
+fn the_copy_renders_what_the_repo_renders() {
+    let sandbox = shop();
+    fs::set_permissions(sandbox.path("repo/README.md"), fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("README.md", sandbox.path("repo/START.md")).unwrap();
+    for mode in ["idiomatic", "freeze"] {
+        let ran =
+            sandbox.run(&format!("migrate repo --to karmada --mode {mode} --out new -o json --prove 40"));
+        assert!(matches!(ran.code, 0 | 1), "{ran:#?}");
+        let report = ran.json();
+        assert_eq!(report["kind"], "Migration");
+        assert_eq!(report["counts"]["unexplained"], 0, "{report:#}");
+        assert_eq!(report["counts"]["different"], 0, "{report:#}");
+        assert_eq!(report["stress"]["states"], 40);
+        assert!(report["stress"].get("unexplained").is_none(), "{report:#}");
+        assert!(!ran.out.contains("aHVudGVyMg") && !ran.err.contains("aHVudGVyMg"), "{ran:#?}");
+        assert_eq!(rendered(&sandbox, "repo"), rendered(&sandbox, "new"), "{mode}");
+        assert_eq!(sandbox.read("new/.github/workflows/check.yml"), "on: push\n");
+        assert_eq!(fs::read_link(sandbox.path("new/START.md")).unwrap(), Path::new("README.md"));
+        let modes = fs::metadata(sandbox.path("new/README.md")).unwrap().permissions().mode();
+        assert_eq!(modes & 0o777, 0o755);
+        let runbook = sandbox.read("new/MIGRATION.md");
+        for words in [
+            "# From KubeFed to Karmada",
+            "`alpha`, `beta`",
+            "kubectl --context \"$OLD\" scale deployment kubefed-controller-manager -n kube-federation-system --replicas 0",
+            "federate migrate repo --to karmada --check before",
+            "kubefed.io/managed-",
+            "## The way back",
+        ] {
+            assert!(runbook.contains(words), "`{words}` is not in\n{runbook}");
+        }
+        let checked = sandbox.run("check new");
+        assert!(checked.code < 2 && !checked.out.contains("error["), "{checked:#?}");
+    }
+    // The new repo has nothing left to migrate.
+    let again = sandbox.run("migrate new --to karmada -o json").code(0).json();
+    assert_eq!(again["files"], serde_json::json!([]));
+}
+
+#[test]
+fn the_report_names_reasons_objects_and_lines() {
+    let sandbox = shop();
+    let ran = sandbox.run("migrate repo --to karmada").code(0);
+    assert!(ran.out.starts_with("kubefed → karmada (idiomatic): "), "{}", ran.out);
+    let ran = sandbox.run("migrate repo --to karmada --mode freeze -o markdown").code(0);
+    assert!(ran.out.starts_with("**Migration** kubefed → karmada (freeze): "), "{}", ran.out);
+    assert!(ran.out.contains("`frozen`"), "{}", ran.out);
+    assert!(!sandbox.path("new").exists() && sandbox.read("repo/shop.yaml") == SHOP, "it only reports");
+}
+
+#[test]
+fn random_states_follow_from_the_seed() {
+    let sandbox = shop();
+    let lines = ["--seed 7", "--seed 7", "--seed 8"];
+    let stress = lines.map(|seed| {
+        sandbox.run(&format!("migrate repo --to karmada --prove 30 {seed} -o json")).json()["stress"].clone()
+    });
+    assert_eq!(stress[0], stress[1]);
+    assert_eq!(stress[2]["seed"], 8);
+    let ran = sandbox.run("migrate repo --to karmada --seed 7").code(2);
+    assert!(ran.err.contains("--prove"), "{}", ran.err);
+}
+
+#[test]
+fn a_folder_with_other_files_is_refused() {
+    let sandbox = shop().file("new/own.txt", "own");
+    let ran = sandbox.run("migrate repo --to karmada --out new").code(2);
+    assert!(ran.err.contains("contains files that federate did not write"), "{}", ran.err);
+    assert_eq!(sandbox.files("new"), ["own.txt"]);
+    sandbox.run("migrate repo --to karmada --out fresh -q").code(0);
+    sandbox.run("migrate repo --to karmada --out fresh -q").code(0);
+    sandbox.write("fresh/shop.yaml", "");
+    let ran = sandbox.run("migrate repo --to karmada --out fresh").code(2);
+    assert!(ran.err.contains("have changed since federate wrote them"), "{}", ran.err);
+    for out in ["repo", "."] {
+        let ran = sandbox.run(&format!("migrate repo --to karmada --out {out}")).code(2);
+        assert!(ran.err.contains("it is, or contains, the repo"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_copy_inside_the_repo_does_not_contain_itself() {
+    let sandbox = shop();
+    for _ in 0..2 {
+        sandbox.run("migrate repo --to karmada --out repo/deep/new -q").code(0);
+        let files = sandbox.files("repo/deep/new");
+        assert!(files.contains(&"MIGRATION.md".to_owned()), "{files:?}");
+        assert!(files.iter().all(|file| !file.contains("deep") && !file.contains("federate-")), "{files:?}");
+    }
+}
+
+#[test]
+fn edits_in_place_need_a_clean_tree_and_git_undoes_them() {
+    let sandbox = shop();
+    let ran = sandbox.run("migrate repo --to karmada --in-place").code(2);
+    assert!(ran.err.contains("--in-place needs a git repository"), "{}", ran.err);
+    sandbox.git("init -q -b main");
+    sandbox.git("add -A");
+    sandbox.git("commit -qm one");
+    sandbox.write("repo/README.md", "# Changed\n");
+    let ran = sandbox.run("migrate repo --to karmada --in-place").code(2);
+    assert!(ran.err.contains("has changes that are not committed"), "{}", ran.err);
+    assert_eq!(sandbox.read("repo/shop.yaml"), SHOP);
+    sandbox.git("checkout -q .");
+    let before = rendered(&sandbox, "repo");
+    let ran = sandbox.run("migrate repo --to karmada --in-place --runbook runbook.md").code(0);
+    assert!(ran.err.contains("restore ."), "{}", ran.err);
+    assert!(sandbox.read("runbook.md").contains("# From KubeFed to Karmada"));
+    assert_ne!(sandbox.git("status --porcelain repo"), "");
+    fs::remove_dir_all(sandbox.path("rendered-repo")).unwrap();
+    assert_eq!(before, rendered(&sandbox, "repo"));
+    sandbox.git("restore repo");
+    sandbox.git("clean -fdq repo");
+    assert_eq!(sandbox.read("repo/shop.yaml"), SHOP);
+    assert_eq!(sandbox.git("status --porcelain repo"), "");
+}
+
+#[test]
+fn broken_repos_write_nothing() {
+    for (file, text) in [
+        ("repo/broken.yaml", "a: [\n"),
+        (
+            "repo/broken.yaml",
+            "apiVersion: types.kubefed.io/v1beta1\nkind: FederatedConfigMap\nmetadata: {name: a, namespace: shop}\nspec: {placement: 7}\n",
+        ),
+        ("repo/federate.yaml", "paths: 7\n"),
+    ] {
+        let sandbox = shop().file(file, text);
+        let before = sandbox.files(".");
+        let ran = sandbox.run("migrate repo --to karmada --out new").code(2);
+        assert!(ran.err.contains("nothing was written") || ran.err.contains("error"), "{}", ran.err);
+        assert!(ran.err.contains("broken.yaml") || ran.err.contains("federate.yaml"), "{}", ran.err);
+        assert_eq!(sandbox.files("."), before, "{text}");
+    }
+}
+
+#[test]
+fn no_link_leads_the_copy_out_of_the_repo() {
+    let sandbox = shop().file("outside/secret.txt", "secret");
+    symlink(sandbox.path("outside"), sandbox.path("repo/out-link")).unwrap();
+    let ran = sandbox.run("migrate repo --to karmada --out new").code(2);
+    assert!(ran.err.contains("points outside of the repo") && !sandbox.path("new").exists(), "{ran:#?}");
+    sandbox.write("repo/.federateignore", "out-link\n");
+    let ran = sandbox.run("migrate repo --to karmada --out new").code(0);
+    assert!(ran.err.contains("out-link was left out"), "{}", ran.err);
+    assert!(!sandbox.path("new/out-link").exists());
+    sandbox.git("init -q -b main repo");
+    let ran = sandbox.run("migrate repo --to karmada --out repo/out-link/new").code(2);
+    assert!(ran.err.contains("is a symbolic link in the checkout"), "{}", ran.err);
+    assert_eq!(sandbox.files("outside"), ["secret.txt"]);
+}
+
+#[test]
+fn a_snapshot_says_which_step_of_the_switch_is_next() {
+    let sandbox = shop();
+    sandbox.run("migrate repo --to karmada --out new -q").code(0);
+    // What runs is what KubeFed sends: its rendering, with its label.
+    sandbox.run("render repo --out runs --fresh -q").code(0);
+    let snapshot = |folder: &str, mark: &str| {
+        let mut all = String::new();
+        for cluster in ["alpha", "beta"] {
+            for path in sandbox.files(&format!("runs/{cluster}")) {
+                let text = sandbox.read(&format!("runs/{cluster}/{path}"));
+                let text = if mark == "karmada" {
+                    text.replace("kubefed.io/managed", "karmada.io/managed")
+                } else {
+                    text
+                };
+                let observed = format!("{folder}/observed/{cluster}/{}", path.replace('/', "-"));
+                sandbox.write(&observed, text);
+                all += &observed;
+            }
+        }
+        assert!(!all.is_empty());
+        let described = "apiVersion: federate.dev/v1alpha1\nkind: Snapshot\nsources: []\ncontrolPlanes: {}\ndigest: none\n";
+        sandbox.write(&format!("{folder}/snapshot.yaml"), described);
+    };
+    snapshot("before", "kubefed");
+    let ran = sandbox.run("migrate repo --to karmada --check before -o json").code(0).json();
+    assert_eq!(
+        (&ran["kind"], &ran["ready"], &ran["next"]),
+        (&"MigrationCheck".into(), &true.into(), &"register".into()),
+        "{ran:#}"
+    );
+    // A pod template that changes stops the switch.
+    let path = "before/observed/alpha/shop-deployment.apps_web.yaml";
+    let text = sandbox.read(path);
+    sandbox.write(path, text.replace("nginx:1.27", "nginx:1.26"));
+    let ran = sandbox.run("migrate repo --to karmada --check before").code(1);
+    assert!(ran.out.starts_with("Do not begin the step"), "{}", ran.out);
+    assert!(ran.out.contains("Deployment shop/web on alpha"), "{}", ran.out);
+    sandbox.write(path, text.replace("replicas: 2", "replicas: 3"));
+    let ran = sandbox.run("migrate repo --to karmada --check before").code(1);
+    assert!(ran.out.contains("other replicas: Deployment shop/web on alpha"), "{}", ran.out);
+    snapshot("after", "karmada");
+    let ran = sandbox.run("migrate repo --to karmada --check after").code(0);
+    assert!(ran.out.contains("clean: done"), "{}", ran.out);
+    assert!(
+        sandbox
+            .run("migrate repo --to karmada --check nothing")
+            .code(2)
+            .err
+            .contains("cannot read the snapshot")
+    );
+}
