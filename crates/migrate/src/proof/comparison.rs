@@ -119,7 +119,7 @@ fn group_clusters(sides: &[NumberedStates; 2]) -> BTreeMap<[Option<usize>; 2], V
 }
 
 fn name_clusters(clusters: &[&ClusterName]) -> String {
-    let names: Vec<&str> = clusters.iter().map(|name| name.as_ref()).collect();
+    let names: Vec<&str> = clusters.iter().map(AsRef::as_ref).collect();
     finding::join_names(&names, MAX_NAMED_CLUSTERS)
 }
 

@@ -113,9 +113,10 @@ impl<'s> EventSource<'s> {
         {
             let name = cluster.name.to_string();
             let percent = self.numbers.pick(&SIZES).copied().unwrap_or(100);
-            return (!removed.contains(&name)).then(|| {
-                ScenarioEvent::Capacity(ClusterMatcher::Named(name), NewCapacity::Percent(percent))
-            });
+            return (!removed.contains(&name)).then_some(ScenarioEvent::Capacity(
+                ClusterMatcher::Named(name.clone()),
+                NewCapacity::Percent(percent),
+            ));
         }
         let cluster = *self.numbers.pick(&self.clusters)?;
         let name = cluster.name.to_string();

@@ -119,7 +119,7 @@ pub fn check_world(
     let [before, after] = [sides.old, sides.new].map(Session::plan_with_replicas);
     let placed = list_placed(&before, &after, &stored.observed);
     let world = ExpectedWorld { sides, target, stored, from, placed };
-    let always = vec![world.expect_presence(), world.expect_replicas(), world.expect_pods(checked)];
+    let always = vec![world.expect_presence(), world.expect_replicas(), expect_pods(checked)];
     let ready = always.iter().all(|expectation| expectation.holds == Some(true));
     let mut steps = Vec::new();
     for step in world.list_steps() {
@@ -146,13 +146,11 @@ fn is_seen(step: &StepCheck) -> bool {
 /// The number of steps that are done. What a snapshot does not show was done if a later step is.
 fn count_done(steps: &[StepCheck]) -> usize {
     let takes_over = steps.iter().position(|step| step.step == SwitchStep::TakeOver.name());
-    match takes_over.filter(|at| steps.get(*at).is_some_and(is_seen)) {
-        Some(at) => at + 1 + steps.iter().skip(at + 1).take_while(|step| is_seen(step)).count(),
-        None => {
-            let before = steps.get(..takes_over.unwrap_or(0)).unwrap_or_default();
-            before.iter().rposition(is_seen).map_or(0, |at| at + 1)
-        }
+    if let Some(at) = takes_over.filter(|at| steps.get(*at).is_some_and(is_seen)) {
+        return at + 1 + steps.iter().skip(at + 1).take_while(|step| is_seen(step)).count();
     }
+    let before = steps.get(..takes_over.unwrap_or(0)).unwrap_or_default();
+    before.iter().rposition(is_seen).map_or(0, |at| at + 1)
 }
 
 /// The identity of an object in a member, whatever its version.
@@ -203,6 +201,36 @@ fn name_first(objects: &[&PlacedObject<'_>]) -> String {
     format!("{}{more}", names.join(", "))
 }
 
+/// Whether taking over replaces pods.
+fn expect_pods(checked: &Session) -> StepExpectation {
+    let inventory = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
+    let key = DigestKey::from_random(&[0]);
+    let options = ReconcileOptions {
+        purpose: Purpose::Apply { adopt: Some(AdoptionMode::Always), force: true, replace: false },
+        inventory: &inventory,
+        prune: None,
+        results: false,
+        clusters: &[],
+        only: None,
+        no_take_over: false,
+        key: &key,
+    };
+    let actions = Reconciler::new(checked, &options).decide_observed().actions;
+    let restarted: Vec<String> = actions
+        .iter()
+        .filter(|action| action.restarts_pods)
+        .take(MAX_NAMES)
+        .map(|action| format!("{} on {}", action.object, action.cluster))
+        .collect();
+    let found = if restarted.is_empty() {
+        "none".to_owned()
+    } else {
+        format!("another pod template: {}", restarted.join(", "))
+    };
+    let expected = "the new side restarts no pod".to_owned();
+    StepExpectation { expected, found, holds: Some(restarted.is_empty()) }
+}
+
 impl ExpectedWorld<'_> {
     fn list_steps(&self) -> Vec<SwitchStep> {
         let has_new = describe_new_plane(self.target).is_some();
@@ -251,36 +279,6 @@ impl ExpectedWorld<'_> {
             found,
             holds: Some(other.is_empty()),
         }
-    }
-
-    /// Whether taking over replaces pods.
-    fn expect_pods(&self, checked: &Session) -> StepExpectation {
-        let inventory = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
-        let key = DigestKey::from_random(&[0]);
-        let options = ReconcileOptions {
-            purpose: Purpose::Apply { adopt: Some(AdoptionMode::Always), force: true, replace: false },
-            inventory: &inventory,
-            prune: None,
-            results: false,
-            clusters: &[],
-            only: None,
-            no_take_over: false,
-            key: &key,
-        };
-        let actions = Reconciler::new(checked, &options).decide_observed().actions;
-        let restarted: Vec<String> = actions
-            .iter()
-            .filter(|action| action.restarts_pods)
-            .take(MAX_NAMES)
-            .map(|action| format!("{} on {}", action.object, action.cluster))
-            .collect();
-        let found = if restarted.is_empty() {
-            "none".to_owned()
-        } else {
-            format!("another pod template: {}", restarted.join(", "))
-        };
-        let expected = "the new side restarts no pod".to_owned();
-        StepExpectation { expected, found, holds: Some(restarted.is_empty()) }
     }
 
     /// What holds after a step.
