@@ -24,11 +24,11 @@ use tools::{TOOLS, ToolDefinition};
 /// Changes that were made before a call are noticed within this time.
 const SETTLE_TIME: Duration = DEBOUNCE.saturating_mul(2);
 
-/// Answer questions of an assistant about a repo, by the Model Context Protocol on standard input and output
+/// Answer an assistant's questions about a repo, by the Model Context Protocol
 ///
 /// The tools are `plan`, `explain`, `diff`, `whatif`, `check` and `clusters`. Each answers with the document of its command's `-o
 /// json`, in parts of at most 20,000 characters. They change neither the repo nor a cluster, and read only REPO, which is
-/// followed while it changes. Values of Secrets are never shown.
+/// followed while it changes. Values of Secrets are never shown. The protocol runs over standard input and output.
 ///
 /// An assistant starts this command by itself. Both the protocol of 2026-07-28 and earlier ones are understood. The command ends with
 /// standard input, or with SIGTERM.

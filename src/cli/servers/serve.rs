@@ -33,7 +33,7 @@ const MAX_BODY_BYTES: usize = 1 << 16;
 /// How long a page waits for a change before it asks again.
 const POLL_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Show the plan of a repo as a live page, and try what the loss of a cluster would cause
+/// Show the plan of a repo as a live page, and try the loss of a cluster
 ///
 /// Serves the page of `plan -o html` on loopback, and prints its address. The page follows the files of the repo, explains any
 /// object, compares with a revision, and shows what happens if clusters are lost, tainted or resized: the effects that `federate

@@ -91,10 +91,15 @@ fn cut_from(federated: &Object, body: Value) -> TemplateSource {
     TemplateSource::Embedded { origin, pointer, body }
 }
 
+/// How a preference names its target: by namespace, name and kind.
+type TargetName<'s> = (Option<&'s str>, &'s str, &'s str);
+
 /// The federated objects of a repo, with what else decides about them.
 struct KubeFedReader<'s> {
     session: &'s Session,
     federated: BTreeMap<&'s ObjectRef, &'s Object>,
+    /// The same in the order of their names, as preferences name them.
+    by_name: BTreeMap<TargetName<'s>, &'s Object>,
     preferences: BTreeMap<&'s ObjectRef, &'s Object>,
     /// The placements of namespaces.
     namespaces: BTreeMap<&'s str, ClusterRule>,
@@ -131,7 +136,13 @@ impl<'s> KubeFedReader<'s> {
                 (namespace == object.id.name).then(|| (namespace, read_placement(object)))
             })
             .collect();
-        Self { session, federated, preferences, namespaces, is_namespaced, adoption }
+        // Of several versions, the first counts.
+        let by_name = federated.iter().rev().map(|(id, object)| {
+            let name: TargetName<'s> = (id.namespace.as_deref(), &id.name, &id.kind);
+            (name, *object)
+        });
+        let by_name = by_name.collect();
+        Self { session, federated, by_name, preferences, namespaces, is_namespaced, adoption }
     }
 
     /// The federated object that a policy places: itself, or the target of a preference.
@@ -140,9 +151,7 @@ impl<'s> KubeFedReader<'s> {
             return self.federated.get(policy).copied();
         };
         let kind = preference.text_at(&["spec", "targetKind"]);
-        let mut all = self.federated.iter();
-        all.find(|(id, _)| id.kind == kind && id.name == policy.name && id.namespace == policy.namespace)
-            .map(|(_, object)| *object)
+        self.by_name.get(&(policy.namespace.as_deref(), &*policy.name, kind)).copied()
     }
 
     fn read_federated(&self, row: &Placement, federated: &'s Object, intent: &mut RepoIntent) {
