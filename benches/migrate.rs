@@ -115,7 +115,7 @@ fn migrate_and_prove(files: &Files) -> Duration {
     let mut new = open(&source);
     new.share_cluster_states(old.clusters());
     assert!(new.rendering().manifests.len() >= WORKLOADS);
-    println!("read and migrated {migrated:?}, rendered {:?}", started.elapsed() - migrated);
+    println!("read and migrated {migrated:?}, rendered {:?}", started.elapsed().saturating_sub(migrated));
     let key = DigestKey::new(b"the key of a benchmark");
     let proof = prove_migration(ProofSides { old: &old, new: &new, migration: &migration, key: &key })
         .expect("a proof");

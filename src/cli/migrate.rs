@@ -180,7 +180,7 @@ impl MigrateCommand {
         let is_fault = report.verdict == Verdict::Unexplained;
         if is_fault && !self.args.keep_going {
             self.print_report(&report)?;
-            self.say_nothing_written("--keep-going writes it all the same");
+            say_nothing_written("--keep-going writes it all the same");
             return Ok(Exit::Error);
         }
         self.write_result(&opened, &migrated, &report, &key, location.as_ref())?;
@@ -201,7 +201,7 @@ impl MigrateCommand {
         let old = self.open_side(source, read.clone(), memory.clone())?;
         self.args.say_cluster_notices(&old)?;
         if self.report_errors(&old, &old.findings()) {
-            self.say_nothing_written("fix these errors first; `federate check` shows all findings");
+            say_nothing_written("fix these errors first; `federate check` shows all findings");
             return Ok(None);
         }
         progress::set_phase("writing the repo for the other control plane");
@@ -209,7 +209,7 @@ impl MigrateCommand {
             Ok(migration) => migration,
             Err(MigrationError::BrokenRepo(found)) => {
                 self.args.report_in_full(&old, &found);
-                self.say_nothing_written("fix these errors first");
+                say_nothing_written("fix these errors first");
                 return Ok(None);
             }
             Err(error) => return Err(CommandError::Failed(error.to_string())),
@@ -219,7 +219,7 @@ impl MigrateCommand {
         new.share_cluster_states(old.clusters());
         let found = new.findings();
         if self.report_errors(&new, &found) {
-            self.say_nothing_written(
+            say_nothing_written(
                 "these errors are in the repo that federate has written, which is a fault of federate: please report it",
             );
             return Ok(None);
@@ -253,10 +253,6 @@ impl MigrateCommand {
             self.args.report_findings(session, &errors);
         }
         any_error(&errors) && !self.args.keep_going
-    }
-
-    fn say_nothing_written(&self, help: &str) {
-        print_notice(&format!("nothing was written: {help}\n"));
     }
 
     /// Compares both sides.
@@ -463,6 +459,11 @@ impl MigratedRepo {
     fn sides<'m>(&'m self, key: &'m DigestKey) -> ProofSides<'m> {
         ProofSides { old: &self.old, new: &self.new, migration: &self.migration, key }
     }
+}
+
+/// Says that nothing was written, and what to do.
+fn say_nothing_written(help: &str) {
+    print_notice(&format!("nothing was written: {help}\n"));
 }
 
 /// The control planes that place objects of a repo, or whose policies it has.

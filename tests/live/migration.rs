@@ -1,4 +1,4 @@
-//! A migration from KubeFed to Karmada over API servers: what runs is taken over with its ReplicaSets, and each step of the
+//! A migration from KubeFed to Karmada over API servers: what runs is taken over with its `ReplicaSet`s, and each step of the
 //! switch is recognized by a snapshot.
 
 use std::fs;
@@ -95,7 +95,7 @@ impl Place {
         serde_json::from_str(&checked).unwrap()
     }
 
-    /// The ReplicaSets of each member, by their identity and their spec.
+    /// The `ReplicaSet`s of each member, by their identity and their spec.
     fn list_sets(&self) -> Vec<Value> {
         let sets = MEMBERS.map(|name| self.fleet.lock_cluster(name).get(SETS).unwrap());
         let items = sets.iter().flat_map(|sets| sets["items"].as_array().unwrap());

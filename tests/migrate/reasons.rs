@@ -123,7 +123,9 @@ fn format_table(outcomes: &[Outcome]) -> String {
     }
     out += "\nNone is `unexplained`. The numbers are objects with such a rule and, in parentheses, those that differ because of it.\n\n";
     out += "| reason | meaning | what can differ |";
-    SOURCES.iter().for_each(|(_, title, _)| out += &format!(" {title} |"));
+    for (_, title, _) in SOURCES {
+        out += &format!(" {title} |");
+    }
     out += "\n|---|---|---|---:|---:|---:|\n";
     for reason in Reason::ALL {
         let (name, meaning) = (reason.name(), reason.meaning());
