@@ -79,10 +79,10 @@ fn push_key(pointer: &mut String, key: &str) -> usize {
     length
 }
 
-/// Whether two values are equal; numbers are compared by value.
+/// Whether two values are equal; numbers are compared by value, whole ones exactly.
 fn are_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Number(a), Value::Number(b)) if a.is_f64() || b.is_f64() => a.as_f64() == b.as_f64(),
         _ => a == b,
     }
 }
@@ -110,6 +110,7 @@ mod tests {
     fn a_patch_turns_a_value_into_the_other() {
         for (from, to, count) in [
             (json!({"a": 1}), json!({"a": 1.0}), 0),
+            (json!({"a": 9_007_199_254_740_992_i64}), json!({"a": 9_007_199_254_740_993_i64}), 1),
             (json!({"a": {"b/c": 1}, "l": [1, {"x": 1}]}), json!({"a": {"d": 2}, "l": [1, {"x": 2}]}), 3),
             (json!({"l": [1, 2]}), json!({"l": [2]}), 1),
             (json!({"a": null, "b": "x"}), json!({"a": {}, "b": ["x"]}), 2),

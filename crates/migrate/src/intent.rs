@@ -77,6 +77,13 @@ pub(crate) enum TemplateSource {
     },
 }
 
+impl TemplateSource {
+    /// Whether the object is part of another one.
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self, Self::Embedded { .. })
+    }
+}
+
 /// Where some objects go.
 #[derive(Clone, Debug)]
 pub(crate) struct PlacementIntent {

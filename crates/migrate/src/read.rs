@@ -8,6 +8,7 @@ use crate::error::UnknownDirection;
 use crate::intent::RepoIntent;
 use crate::{Mode, Target};
 
+mod claimed;
 mod kubeadmiral;
 pub(crate) mod kubefed;
 mod kubefleet;

@@ -22,9 +22,6 @@ mod random;
 
 use events::EventSource;
 
-/// The most events of a state.
-const MAX_EVENTS: u64 = 4;
-
 /// The seed of states if none is chosen.
 pub const DEFAULT_SEED: u64 = 1;
 

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::Placement;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
-use federate_kubernetes::{Labels, Object, ObjectRef};
-use federate_repo::Role;
+use federate_kubernetes::{Labels, Object};
 use federate_session::Session;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::claimed::{add_joins, find_policies};
 use crate::Reason;
 use crate::intent::{
     Adoption, ClusterRule, ClusterWeight, PlacementIntent, ReplicaRule, RepoIntent, TaintRule,
@@ -22,19 +22,8 @@ const NAME: &str = "kubeadmiral";
 
 /// Reads everything of `KubeAdmiral` in a repo.
 pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
-    let claimed = session.repo().claimed.iter().filter(|claimed| claimed.dialect == NAME);
-    let mut policies: BTreeMap<&ObjectRef, &Object> = BTreeMap::new();
-    for claimed in claimed {
-        let (object, origin) = (&claimed.object, Some(&claimed.object.origin));
-        match claimed.role {
-            Role::Placement => drop(policies.insert(&object.id, object)),
-            Role::Inventory => {
-                let detail = format!("cluster {}", object.id.name);
-                intent.unequal_of_repo.push(unequal_rule(Reason::Join, detail, origin, ""));
-            }
-            _ => {}
-        }
-    }
+    add_joins(session, NAME, intent);
+    let policies = find_policies(session, NAME);
     for row in session.plan().placements.iter().filter(|row| row.dialect == NAME) {
         let Some(template) = session.repo().find_template(&row.object) else { continue };
         intent.templates.push(TemplateIntent {

@@ -13,6 +13,7 @@ use federate_session::Session;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::claimed::add_joins;
 use crate::Reason;
 use crate::difference;
 use crate::intent::{
@@ -51,18 +52,12 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
             None => {}
         }
     }
+    add_joins(session, NAME, intent);
     for claimed in session.repo().claimed.iter().filter(|claimed| claimed.dialect == NAME) {
         let (object, origin) = (&claimed.object, Some(&claimed.object.origin));
-        let rule = match (claimed.role, object.id.kind.as_str()) {
-            (Role::Inventory, _) => {
-                unequal_rule(Reason::Join, format!("cluster {}", object.id.name), origin, "")
-            }
-            (_, "ServiceDNSRecord" | "IngressDNSRecord") => {
-                unequal_rule(Reason::Dns, object.id.to_string(), origin, "")
-            }
-            _ => continue,
-        };
-        intent.unequal_of_repo.push(rule);
+        if matches!(object.id.kind.as_str(), "ServiceDNSRecord" | "IngressDNSRecord") {
+            intent.unequal_of_repo.push(unequal_rule(Reason::Dns, object.id.to_string(), origin, ""));
+        }
     }
 }
 

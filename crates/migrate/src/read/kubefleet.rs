@@ -1,15 +1,13 @@
 //! Reads placements of `KubeFleet`. What overrides do is found by comparing manifests.
 
-use std::collections::BTreeMap;
-
 use federate_dialect::Placement;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, ObjectRef};
-use federate_repo::Role;
 use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::claimed::{add_joins, find_policies};
 use crate::Reason;
 use crate::freeze::EmbeddedObjects;
 use crate::intent::{
@@ -30,19 +28,8 @@ const PREFERRED_TERMS: &str = "/affinity/clusterAffinity/preferredDuringScheduli
 /// Reads everything of `KubeFleet` in a repo.
 pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     let sources = [NAME].into_iter().collect();
-    let claimed = session.repo().claimed.iter().filter(|claimed| claimed.dialect == NAME);
-    let mut policies: BTreeMap<&ObjectRef, &Object> = BTreeMap::new();
-    for claimed in claimed {
-        let (object, origin) = (&claimed.object, Some(&claimed.object.origin));
-        match claimed.role {
-            Role::Placement => drop(policies.insert(&object.id, object)),
-            Role::Inventory => {
-                let detail = format!("cluster {}", object.id.name);
-                intent.unequal_of_repo.push(unequal_rule(Reason::Join, detail, origin, ""));
-            }
-            _ => {}
-        }
-    }
+    add_joins(session, NAME, intent);
+    let policies = find_policies(session, NAME);
     let embedded = EmbeddedObjects::find(session, &sources);
     for (object, placed) in find_placed(session, &sources) {
         let source = match embedded.find_object(object) {

@@ -14,9 +14,11 @@ use federate_engine::whatif::{
 use federate_kubernetes::{Cluster, Object, ObjectRef, Taint};
 use federate_session::Session;
 
-use super::MAX_EVENTS;
 use super::random::SeededNumbers;
 use crate::ProofSides;
+
+/// The most events of a state.
+const MAX_EVENTS: u64 = 4;
 
 /// The most labels, and the most keys of taints, that events use.
 const MAX_WORDS: usize = 1000;
