@@ -13,7 +13,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::change::DigestKey;
 use federate_migrate::{MigratedSource, Mode, ProofSides, Target, Verdict, migrate_repo, prove_migration};
 use federate_repo::Source;

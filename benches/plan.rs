@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use federate_control_planes::DIALECTS;
 use federate_dialect::PreviousPlan;
+use federate_dialects::DIALECTS;
 use federate_repo::source::TreeEntry;
 use federate_repo::{Config, Source, SourceFile};
 use federate_session::{Session, SessionOptions};

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};

@@ -3,7 +3,7 @@
 
 use std::{env, io, io::Read};
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_kubernetes::Object;
 use federate_repo::Config;
 

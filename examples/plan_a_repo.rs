@@ -2,7 +2,7 @@
 
 use std::{env, path::Path};
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;
 

@@ -259,7 +259,7 @@ fn the_role_for_snapshots_grants_what_a_snapshot_lists() {
     let rules = role["rules"].as_array().unwrap();
     let granted: Vec<(Vec<String>, Vec<String>)> =
         rules.iter().map(|rule| (texts(rule, "apiGroups"), texts(rule, "resources"))).collect();
-    for dialect in federate_control_planes::DIALECTS.iter() {
+    for dialect in federate_dialects::DIALECTS.iter() {
         for HubKinds { group, kinds } in dialect.hub().hub_kinds() {
             let mut plurals: Vec<String> = kinds.iter().map(|kind| kind.to_lowercase() + "s").collect();
             if plurals.is_empty() {

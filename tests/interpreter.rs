@@ -14,7 +14,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_kubernetes::{Finding, Severity};
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};

@@ -8,8 +8,8 @@
     reason = "tests fail loudly"
 )]
 
-use federate_control_planes::DIALECTS;
 use federate_dialect::{ControlPlaneAction, SyncOp};
+use federate_dialects::DIALECTS;
 use federate_kubernetes::{LiveObjects, Object};
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};
 use proptest::prelude::*;

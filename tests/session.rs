@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use federate_control_planes::DIALECTS;
 use federate_dialect::Plan;
+use federate_dialects::DIALECTS;
 use federate_repo::Source;
 use federate_repo::source::{EntryKind, TreeEntry};
 use federate_session::{Session, SessionOptions, UpdateScope};

@@ -6,11 +6,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
-use federate_control_planes::DIALECTS;
 use federate_dialect::{
     ClusterVerdict, DecisionSubject, Dialect, DialectDecisions, Dialects, Explanation, ManifestVariant,
     Placed, Placement, PlannerInput, PolicyPlanner, PreviousPlan, RenderedManifest, TemplateReads,
 };
+use federate_dialects::DIALECTS;
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{ClaimedObject, Config, Role, SourceFile};

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};

@@ -9,7 +9,7 @@ use super::settings::{OutputFormat, RepoArgs};
 use super::{
     CommandError, Exit, completers, findings_page, print_notice, print_text, print_value, use_color,
 };
-use federate_apiserver::served_versions::{NEWEST, OLDEST, parse_release};
+use federate_apiserver_model::served_versions::{NEWEST, OLDEST, parse_release};
 use federate_kubernetes::Finding;
 use federate_repo::Repo;
 use federate_report::table::format_count;

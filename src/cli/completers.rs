@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap_complete::CompletionCandidate;
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_report::plan;
 use federate_session::{Session, SessionOptions};
 use federate_source::WorkTree;

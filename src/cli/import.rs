@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::settings::{OutputFormat, exit_for_findings};
 use super::{CommandError, Exit, print_notice, print_unchanged, print_value, use_color};
-use federate_control_planes::DIALECTS;
 use federate_dialect::import::{
     ImportEdit, ImportOutcome, Importer, ObjectImportOptions as ImportOptions, PolicyName,
 };
+use federate_dialects::DIALECTS;
 use federate_engine::any_error;
 use federate_engine::import::{self, FileImportResult, ImportedObject};
 use federate_publish::file;

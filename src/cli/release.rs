@@ -2,9 +2,9 @@
 
 use std::str::FromStr;
 
-use federate_control_planes::DIALECTS;
 use federate_dialect::Dialect;
 use federate_dialect::release::UnknownRelease;
+use federate_dialects::DIALECTS;
 
 /// A control plane release, such as `karmada=1.16`.
 #[derive(Clone, Debug, PartialEq, Eq)]

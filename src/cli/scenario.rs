@@ -7,7 +7,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::whatif::{ClusterMatcher, Scenario, ScenarioEvent};
 use federate_session::ScenarioRunner;
 

@@ -13,7 +13,7 @@ use super::members::ApplySetArgs;
 use super::output::check_output;
 use super::settings::{RepoArgs, exit_for_findings};
 use super::{CommandError, Exit, print_notice, use_color};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::any_error;
 use federate_engine::snapshot::{self, ControlPlaneContents, DESCRIPTION_FILE, SnapshotInput};
 use federate_kubernetes::{Finding, Object, ObjectRef};

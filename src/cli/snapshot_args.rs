@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::CommandError;
 use super::access::parse_duration;
 use super::revision::{RepoSource, RevisionArgs};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::snapshot::StoredSnapshot;
 use federate_report::clusters::SnapshotAge;
 use federate_source::WorkTree;

@@ -10,7 +10,7 @@ use super::progress;
 use super::scenario::ScenarioArgs;
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, page, print_text, print_unchanged, print_value};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::whatif::{FailureDomain, Scenario, TimelineOptions};
 use federate_report::page::PageHost;
 use federate_report::whatif::{self, ReplicaTotals, UnitLoss};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
-use federate_apiserver::{ResourceKind, WriteOptions, apply_object, complete_object, update_managers};
+use federate_apiserver_model::{ResourceKind, WriteOptions, apply_object, complete_object, update_managers};
 use federate_engine::actions::ApplySet;
 
 /// One cluster, and policies that send everything to it.

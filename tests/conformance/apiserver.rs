@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use serde_json::{Value, json};
 
 use crate::diff;
@@ -131,7 +131,7 @@ fn request(step: &Value, names: &mut Names) -> ApiRequest {
 fn complete(live: &Value) -> Result<(), String> {
     let text = |key: &str| live[key].as_str().unwrap_or_default();
     let Some(kind) = ResourceKind::find_builtin(text("apiVersion"), text("kind")) else { return Ok(()) };
-    diff::compare(live, &federate_apiserver::complete_object(kind, live.clone()))
+    diff::compare(live, &federate_apiserver_model::complete_object(kind, live.clone()))
         .map_err(|why| format!("completed:\n{why}"))
 }
 

@@ -50,9 +50,9 @@ pub(crate) fn verify_defaults(case: &Value) -> Result<(), String> {
         return compare(&Value::Null, manifest.pointer(path).unwrap_or(&Value::Null));
     }
     let text = |key: &str| manifest[key].as_str().unwrap_or_default();
-    let kind = federate_apiserver::ResourceKind::find_builtin(text("apiVersion"), text("kind"))
+    let kind = federate_apiserver_model::ResourceKind::find_builtin(text("apiVersion"), text("kind"))
         .expect("a built-in kind");
-    let completed = federate_apiserver::complete_object(kind, manifest.clone());
+    let completed = federate_apiserver_model::complete_object(kind, manifest.clone());
     let got = manifest.pointer(path).or_else(|| completed.pointer(path));
     compare(&want["value"], got.unwrap_or(&Value::Null))
 }

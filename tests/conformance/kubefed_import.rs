@@ -20,8 +20,8 @@ fn verify(case: &Value, options: &ObjectImportOptions) -> Result<(), String> {
     let objects = case["files"].as_array().expect("a list");
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     let file = SourceFile { path: "objects.json".into(), bytes: list.into_bytes().into() };
-    let importer = find_importer(federate_control_planes::DIALECTS, "kubefed")
-        .map_err(|known| format!("only {known:?}"))?;
+    let importer =
+        find_importer(federate_dialects::DIALECTS, "kubefed").map_err(|known| format!("only {known:?}"))?;
     let taken = import_files(&[file], &importer, options);
     let messages: Vec<&str> = taken.findings.iter().map(|f| f.message.as_str()).collect();
     if !messages.is_empty() {

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use federate_apiserver::schema::Type;
-use federate_apiserver::{ApiError, ResourceKind, complete_object};
+use federate_apiserver_model::schema::Type;
+use federate_apiserver_model::{ApiError, ResourceKind, complete_object};
 use federate_dialect::{Dialect, HealthState, SyncOp};
 use federate_engine::EngineSettings;
 use federate_kubefleet::member::{
@@ -38,9 +38,9 @@ impl Plain {
         Self { kind, name }
     }
 
-    fn write(&self, force: bool) -> federate_apiserver::WriteOptions<'_> {
+    fn write(&self, force: bool) -> federate_apiserver_model::WriteOptions<'_> {
         let now = "2026-01-01T00:00:00Z";
-        federate_apiserver::WriteOptions {
+        federate_apiserver_model::WriteOptions {
             kind: &self.kind,
             manager: FIELD_MANAGER,
             subresource: None,
@@ -58,11 +58,14 @@ impl Plain {
 
 impl MemberApi for Plain {
     fn compute_apply(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, ApiError> {
-        Ok(self.named(federate_apiserver::merge_applied(Some(live), manifest, &self.write(force))?, manifest))
+        Ok(self.named(
+            federate_apiserver_model::merge_applied(Some(live), manifest, &self.write(force))?,
+            manifest,
+        ))
     }
 
     fn compute_write(&self, live: Option<&Value>, object: Value) -> Result<Value, ApiError> {
-        let written = federate_apiserver::update_managers(
+        let written = federate_apiserver_model::update_managers(
             live,
             &complete_object(&self.kind, object.clone()),
             &self.write(false),
@@ -242,7 +245,7 @@ fn defaulted(object: Value) -> Value {
 
 /// The dialect.
 fn dialect() -> &'static dyn Dialect {
-    federate_control_planes::DIALECTS.get("kubefleet").expect("a dialect of this name")
+    federate_dialects::DIALECTS.get("kubefleet").expect("a dialect of this name")
 }
 
 /// Verifies the waves in which objects are applied.

@@ -31,12 +31,12 @@ pub(crate) fn run_with<T>(
     let mut reversed = objects.clone();
     reversed.as_array_mut().expect("a list").reverse();
     let other = plan_of(&reversed, settings, config.clone());
-    let loaded = federate_repo::load_bytes(files(objects), config, &federate_control_planes::DIALECTS);
+    let loaded = federate_repo::load_bytes(files(objects), config, &federate_dialects::DIALECTS);
     let (clusters, mut findings) =
-        federate_engine::read_inventory(federate_control_planes::DIALECTS, &loaded.repo, settings);
+        federate_engine::read_inventory(federate_dialects::DIALECTS, &loaded.repo, settings);
     let repo = loaded.into_repo(&clusters);
     findings.extend(repo.findings.iter().cloned());
-    let engine = Engine::new(federate_control_planes::DIALECTS, &repo, &clusters, settings);
+    let engine = Engine::new(federate_dialects::DIALECTS, &repo, &clusters, settings);
     let rendered = engine.render_repo();
     assert_eq!(rendered.plan, other, "the order of files matters");
     let written = federate_engine::previous::write_plan(&rendered.plan);
@@ -65,11 +65,10 @@ pub(crate) fn run_with<T>(
 }
 
 fn plan_of(objects: &Value, settings: &EngineSettings, config: Config) -> Plan {
-    let loaded = federate_repo::load_bytes(files(objects), config, &federate_control_planes::DIALECTS);
-    let (clusters, _) =
-        federate_engine::read_inventory(federate_control_planes::DIALECTS, &loaded.repo, settings);
+    let loaded = federate_repo::load_bytes(files(objects), config, &federate_dialects::DIALECTS);
+    let (clusters, _) = federate_engine::read_inventory(federate_dialects::DIALECTS, &loaded.repo, settings);
     let repo = loaded.into_repo(&clusters);
-    Engine::new(federate_control_planes::DIALECTS, &repo, &clusters, settings).compute_plan().plan
+    Engine::new(federate_dialects::DIALECTS, &repo, &clusters, settings).compute_plan().plan
 }
 
 /// Plans and renders a list of objects.
@@ -79,26 +78,24 @@ pub(crate) fn run(objects: &Value, settings: &EngineSettings) -> Ran {
 
 /// The inventory of a list of objects.
 pub(crate) fn clusters(objects: &Value, settings: &EngineSettings) -> Vec<Cluster> {
-    let loaded =
-        federate_repo::load_bytes(files(objects), Config::default(), &federate_control_planes::DIALECTS);
-    federate_engine::read_inventory(federate_control_planes::DIALECTS, &loaded.repo, settings).0
+    let loaded = federate_repo::load_bytes(files(objects), Config::default(), &federate_dialects::DIALECTS);
+    federate_engine::read_inventory(federate_dialects::DIALECTS, &loaded.repo, settings).0
 }
 
 /// A case's files as a repo, of which the control plane `KubeFleet` claims its own.
 pub(crate) fn repo(case: &Value) -> Repo {
-    federate_repo::load_bytes(files(&case["files"]), Config::default(), &federate_control_planes::DIALECTS)
-        .repo
+    federate_repo::load_bytes(files(&case["files"]), Config::default(), &federate_dialects::DIALECTS).repo
 }
 
 /// The clusters of such a repo.
 pub(crate) fn members(repo: &Repo) -> Vec<Cluster> {
-    federate_engine::read_inventory(federate_control_planes::DIALECTS, repo, &EngineSettings::default()).0
+    federate_engine::read_inventory(federate_dialects::DIALECTS, repo, &EngineSettings::default()).0
 }
 
 /// The clusters of such a repo, each as its control plane takes it to be.
 pub(crate) fn strict_members(repo: &Repo) -> Vec<Cluster> {
     let settings = EngineSettings { strict_inventory: true, ..EngineSettings::default() };
-    federate_engine::read_inventory(federate_control_planes::DIALECTS, repo, &settings).0
+    federate_engine::read_inventory(federate_dialects::DIALECTS, repo, &settings).0
 }
 
 /// Each object as a file of its own.

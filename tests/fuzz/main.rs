@@ -6,7 +6,7 @@
 #![cfg(feature = "live")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail loudly")]
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use std::fs;
 use std::io::Read;
 use std::path::Path;

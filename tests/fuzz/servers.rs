@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use federate_apiserver::lists::{ListPage, read_item};
-use federate_apiserver::managed_fields::read_fields;
+use federate_apiserver_model::lists::{ListPage, read_item};
+use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::ClusterReads;
 use federate_engine::actions::ApplySet;
 use federate_engine::actions::listed_object::ListedObject;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_kubernetes::names::{safe_name, safe_namespace};
 use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
 use federate_live::{Access, Kubeconfig};
@@ -99,7 +99,7 @@ pub(crate) fn load(bytes: &[u8]) {
     let other = session(files.into_iter().rev().collect(), SessionOptions::new(DIALECTS));
     assert_eq!(format!("{:?}", repo.templates), format!("{:?}", other.repo().templates));
     assert_eq!(repo.findings, other.repo().findings);
-    federate_report::findings::format_text(repo, &repo.findings, federate_control_planes::DIALECTS, false);
+    federate_report::findings::format_text(repo, &repo.findings, federate_dialects::DIALECTS, false);
     federate_report::findings::build_rows(repo, &repo.findings);
 }
 

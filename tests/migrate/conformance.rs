@@ -5,8 +5,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use federate_control_planes::DIALECTS;
 use federate_dialect::Plan;
+use federate_dialects::DIALECTS;
 use federate_kubernetes::{Finding, LiveObjects, Object};
 use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
 use federate_session::{Session, SessionOptions};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_migrate::Migration;
 use federate_repo::Source;
 use federate_repo::source::{EntryKind, TreeEntry};

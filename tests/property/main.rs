@@ -12,8 +12,8 @@
 
 use std::io::Read;
 
-use federate_apiserver::{ResourceKind, WriteOptions, apply_object};
-use federate_control_planes::DIALECTS;
+use federate_apiserver_model::{ResourceKind, WriteOptions, apply_object};
+use federate_dialects::DIALECTS;
 use federate_engine::import::find_importer;
 use federate_engine::import::live::{self, ImportOptions};
 use federate_kubernetes::Object;
@@ -197,7 +197,7 @@ fn stored() -> Vec<(Object, ResourceKind)> {
 
 #[test]
 fn what_is_imported_changes_nothing_where_it_runs() {
-    let importer = find_importer(federate_control_planes::DIALECTS, "kubefleet").unwrap();
+    let importer = find_importer(federate_dialects::DIALECTS, "kubefleet").unwrap();
     let all = stored();
     assert!(all.len() >= 20, "{}", all.len());
     let mut shorter = 0;

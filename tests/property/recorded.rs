@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use federate_control_planes::DIALECTS;
 use federate_dialect::{Placed, Placement, Plan};
+use federate_dialects::DIALECTS;
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};
 use rayon::prelude::*;

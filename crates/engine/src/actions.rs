@@ -3,7 +3,7 @@
 //!
 //! Everything here is a function of the desired and the live objects, whether those were read from an API server or
 //! from files: `apply`, its dry runs and `drift` decide by the same code. The result of an apply is computed by the
-//! rules of the API server ([`federate_apiserver`]).
+//! rules of the API server ([`federate_apiserver_model`]).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

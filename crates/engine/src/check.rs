@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rayon::prelude::*;
 
-use federate_apiserver::served_versions::Minor;
+use federate_apiserver_model::served_versions::Minor;
 use federate_dialect::{Dialects, ObjectReferences, Plan};
 use federate_kubernetes::{Finding, Object, ObjectRef};
 use federate_repo::{Repo, Role};

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::collections::HashMap;
 
-use federate_apiserver::{
+use federate_apiserver_model::{
     ResourceKind, WriteOptions, complete_object, encode_string_data, services, strategy,
 };
 use federate_kubernetes::{Object, ObjectRef};

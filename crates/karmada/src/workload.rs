@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::version::ZeroReplicas;
-use federate_apiserver::normalization;
+use federate_apiserver_model::normalization;
 use federate_kubernetes::pods;
 use federate_kubernetes::quantity::Quantity;
 

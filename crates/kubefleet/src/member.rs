@@ -10,7 +10,7 @@
 
 use serde_json::Value;
 
-use federate_apiserver::{ApiError, ResourceKind, patches};
+use federate_apiserver_model::{ApiError, ResourceKind, patches};
 
 pub(super) mod action;
 mod differences;
@@ -237,7 +237,7 @@ impl ManifestApplier<'_> {
         let last = last.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
         let (media, schema) = match self.kind {
             Some(kind) => ("application/strategic-merge-patch+json", &kind.schema),
-            None => ("application/merge-patch+json", &federate_apiserver::schema::Type::Any),
+            None => ("application/merge-patch+json", &federate_apiserver_model::schema::Type::Any),
         };
         let mut patch = Value::Object(patch::three_way_patch(schema, &last, body, live));
         if self.strategy.keeps_drifts()

@@ -16,7 +16,7 @@ use super::path::{ApiPath, parent_path};
 use super::request::RepeatableRequest;
 use super::runtime::{CLUSTER_TIMEOUT, for_each_cluster, limit_time};
 use super::{Access, DesiredState, Error, target};
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_engine::actions::ApplySet;
 use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::ClusterName;

@@ -27,7 +27,7 @@ impl StatusError {
             // answers of other servers with it.
             (false, _) if status.get("kind").is_none_or(|kind| kind != "Status") => String::new(),
             (false, message) => match status.get("details").and_then(Value::as_object) {
-                Some(details) => federate_apiserver::shorten_message(message, details),
+                Some(details) => federate_apiserver_model::shorten_message(message, details),
                 None => message.to_owned(),
             },
         };

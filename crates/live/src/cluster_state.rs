@@ -9,7 +9,7 @@ use super::desired_state::DesiredState;
 use super::error::Error;
 use super::items::UnreadObjects;
 use super::kinds::ClusterKinds;
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_kubernetes::{ClusterName, LiveObjects, ObjectRef};
 
 /// The state of a cluster.

@@ -15,7 +15,7 @@ use super::lists::ListBudget;
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use super::runtime::join_result;
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 
 /// The kinds of some names, in their order.
 pub(super) async fn resolve_kinds(client: &Client, names: &[&str]) -> Result<Vec<ResourceKind>, Error> {

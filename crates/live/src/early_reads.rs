@@ -21,7 +21,7 @@ use super::request::RepeatableRequest;
 use super::runtime::{CLUSTER_TIMEOUT, build_runtime, join_result, limit_time};
 use super::target::{self, Connections};
 use super::{Access, Error};
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_engine::actions::ApplySet;
 use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::ClusterName;

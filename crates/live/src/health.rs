@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use federate_apiserver::managed_fields::read_fields;
+use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
 use federate_engine::actions::apply_set::ApplySetContents;
 use federate_engine::actions::ownership::PART_OF_LABEL;

@@ -12,7 +12,7 @@ use super::lists::{ListRequest, list_objects};
 use super::request::RepeatableRequest;
 use super::runtime::{CLUSTER_TIMEOUT, limit_time};
 use super::target::{self, Access};
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 
 /// The objects to read.

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::client::not_json;
 use super::error::Error;
-use federate_apiserver::ResourceKind;
-use federate_apiserver::lists::read_item;
+use federate_apiserver_model::ResourceKind;
+use federate_apiserver_model::lists::read_item;
 use federate_kubernetes::{ClusterName, LiveObjects, Object, ObjectRef};
 
 /// An item of a list, with the kind that it may lack.

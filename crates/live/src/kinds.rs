@@ -14,7 +14,7 @@ use super::client::Client;
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use super::{DesiredState, Error};
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::object::field_text;

@@ -14,9 +14,9 @@ use super::items::{ListItem, build_object};
 use super::kinds::list_path;
 use super::request::RepeatableRequest;
 use super::runtime::join_result;
-use federate_apiserver::ResourceKind;
-use federate_apiserver::lists::{ListPage, read_item};
-use federate_apiserver::managed_fields::read_fields;
+use federate_apiserver_model::ResourceKind;
+use federate_apiserver_model::lists::{ListPage, read_item};
+use federate_apiserver_model::managed_fields::read_fields;
 use federate_kubernetes::{ClusterName, Object};
 
 /// The number of objects in a page of a list.

@@ -10,7 +10,7 @@ use super::request::RepeatableRequest;
 use super::runtime::{for_each_cluster, limit_time};
 use super::stored_plan::{self, StoredPlan};
 use super::{Access, DesiredState, Error, target};
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_dialect::{ClusterReads, ObjectScope};
 use federate_engine::actions::ApplySet;
 use federate_kubernetes::{ClusterName, Object};

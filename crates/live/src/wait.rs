@@ -10,7 +10,7 @@ use super::cluster_reader::{list_all, read_objects};
 use super::execution::is_applied;
 use super::lists::ListRequest;
 use super::{ApplyOptions, ClusterKinds, ClusterProgress, Error};
-use federate_apiserver::managed_fields::read_fields;
+use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
 use federate_engine::actions::ownership::PART_OF_LABEL;
 use federate_engine::actions::{ObjectDecision, PlacedObjects};

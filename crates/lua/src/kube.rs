@@ -4,8 +4,8 @@
 //! of cpu in thousandths, of memory, ephemeral storage and huge pages in binary units, of anything else in
 //! decimal ones; without requirements or references the answer is nil.
 
-use federate_apiserver::normalization;
-use federate_apiserver::schema::Type;
+use federate_apiserver_model::normalization;
+use federate_apiserver_model::schema::Type;
 use federate_kubernetes::pods::{self, PodReferences};
 use federate_kubernetes::quantity::Quantity;
 use mlua::{Lua, Value as LuaValue};

@@ -1,6 +1,6 @@
 //! Whether JSON can be read as a built-in type, as strictly as Go reads it.
 
-use federate_apiserver::schema::Type;
+use federate_apiserver_model::schema::Type;
 use federate_kubernetes::quantity::Quantity;
 use serde_json::Value;
 

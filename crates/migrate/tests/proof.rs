@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::change::DigestKey;
 use federate_kubernetes::ObjectRef;
 use federate_migrate::{

@@ -2,7 +2,7 @@
 //!
 //! Facts: `kubectl api-resources`, and the `shortNames` in the CRDs of the control planes.
 
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_kubernetes::{Object, ObjectRef};
 
 /// The short names of kinds of control planes.

@@ -5,7 +5,7 @@
 //! the tests and the benchmarks use these types, and so should programs that use federate as a library.
 //!
 //! ```
-//! use federate_control_planes::DIALECTS;
+//! use federate_dialects::DIALECTS;
 //! use federate_session::{Session, SessionOptions};
 //! use federate_source::WorkTree;
 //!

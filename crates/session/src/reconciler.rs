@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use federate_apiserver::{Conversion, ResourceKind, convert_object};
+use federate_apiserver_model::{Conversion, ResourceKind, convert_object};
 use federate_engine::actions::cluster::{
     ClusterDecisions, DecisionContext, DesiredObject, PruneOptions, read_desired,
 };

@@ -3,7 +3,7 @@
 //! A window opens at the times of a schedule and stays open for a duration. Several windows add up. Everything here is a
 //! function of the windows and of a time.
 
-use federate_apiserver::cron::{CronSchedule, find_time_zone};
+use federate_apiserver_model::cron::{CronSchedule, find_time_zone};
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};

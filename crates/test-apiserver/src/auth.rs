@@ -1,7 +1,7 @@
 //! Authentication and authorization: certificates, tokens, roles and bindings.
 
-use federate_apiserver::ApiError;
-use federate_apiserver::values::{list_at, text_at, text_below};
+use federate_apiserver_model::ApiError;
+use federate_apiserver_model::values::{list_at, text_at, text_below};
 use serde_json::{Value, json};
 
 use super::cluster::{RequestTarget, TestCluster};

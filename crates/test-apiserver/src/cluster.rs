@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use federate_apiserver::schema::{StructField, Type, WhenWritten};
-use federate_apiserver::{ApiError, ResourceKind};
+use federate_apiserver_model::schema::{StructField, Type, WhenWritten};
+use federate_apiserver_model::{ApiError, ResourceKind};
 use serde_json::{Value, json};
 
 use super::auth::{ApiUser, RequestAttributes};

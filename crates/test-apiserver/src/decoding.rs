@@ -1,8 +1,8 @@
 //! Decodes bodies: formats, duplicate keys, undeclared fields.
 
-use federate_apiserver::typed::{find_mistyped, find_undeclared};
-use federate_apiserver::values::text_below;
-use federate_apiserver::{ApiError, ResourceKind, StatusCause};
+use federate_apiserver_model::typed::{find_mistyped, find_undeclared};
+use federate_apiserver_model::values::text_below;
+use federate_apiserver_model::{ApiError, ResourceKind, StatusCause};
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 

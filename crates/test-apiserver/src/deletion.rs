@@ -1,7 +1,7 @@
 //! Deletions: at once, or after the finalizers are gone.
 
-use federate_apiserver::values::{list_at, text_at};
-use federate_apiserver::{ApiError, ResourceKind, StatusCause, WriteOptions, update_managers};
+use federate_apiserver_model::values::{list_at, text_at};
+use federate_apiserver_model::{ApiError, ResourceKind, StatusCause, WriteOptions, update_managers};
 use serde_json::{Value, json};
 
 use super::cluster::{RequestTarget, TestCluster};

@@ -1,7 +1,7 @@
 //! The Deployment controller: it creates and scales `ReplicaSets`, and writes the status. Pods are counted, not
 //! created; they become ready only with [`TestCluster::with_nodes`].
 
-use federate_apiserver::values::text_at;
+use federate_apiserver_model::values::text_at;
 use serde_json::{Value, json};
 
 use super::cluster::TestCluster;

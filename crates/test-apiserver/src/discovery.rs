@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use federate_apiserver::{ApiError, ResourceKind};
+use federate_apiserver_model::{ApiError, ResourceKind};
 use serde_json::{Value, json};
 
 use super::cluster::{TestCluster, unknown_resource};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use federate_apiserver::ApiError;
+use federate_apiserver_model::ApiError;
 
 use super::http::{ApiRequest, Body, Response};
 

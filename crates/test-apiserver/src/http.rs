@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use federate_apiserver::ApiError;
+use federate_apiserver_model::ApiError;
 use serde_json::{Value, json};
 
 use super::watch::Watch;

@@ -1,7 +1,7 @@
 //! Kubernetes API servers in this process, for tests, benchmarks and demonstrations.
 //!
 //! A [`TestCluster`] is a server without sockets: it answers one [`ApiRequest`] at a time. [`Fleet`] serves several of
-//! them over HTTPS on loopback and writes a kubeconfig for them. `federate_apiserver` has the write path; this crate
+//! them over HTTPS on loopback and writes a kubeconfig for them. `federate_apiserver_model` has the write path; this crate
 //! adds storage, reading, watching, authorization, discovery, and faults on demand.
 //!
 //! There is no controller manager, and nothing changes without a request, unless [`TestCluster::with_controllers`] adds

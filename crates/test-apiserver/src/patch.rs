@@ -1,8 +1,8 @@
 //! Patches: JSON patches, merge patches, strategic merge patches and server-side apply.
 
-use federate_apiserver::typed::{find_mistyped, find_undeclared};
-use federate_apiserver::values::{text_at, text_below};
-use federate_apiserver::{
+use federate_apiserver_model::typed::{find_mistyped, find_undeclared};
+use federate_apiserver_model::values::{text_at, text_below};
+use federate_apiserver_model::{
     ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, merge_applied, patches,
     update_managers,
 };

@@ -1,6 +1,6 @@
 //! Reading objects: one, or pages of many.
 
-use federate_apiserver::{ApiError, ResourceKind, StatusCause};
+use federate_apiserver_model::{ApiError, ResourceKind, StatusCause};
 use serde_json::{Map, Value, json};
 
 use super::cluster::{RequestTarget, TestCluster};

@@ -1,6 +1,6 @@
 //! Label and field selectors in URLs.
 
-use federate_apiserver::{ApiError, ResourceKind};
+use federate_apiserver_model::{ApiError, ResourceKind};
 use serde_json::Value;
 
 /// A condition on a label or field.

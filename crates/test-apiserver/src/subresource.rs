@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use federate_apiserver::values::text_at;
-use federate_apiserver::{
+use federate_apiserver_model::values::text_at;
+use federate_apiserver_model::{
     ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, update_managers,
 };
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ impl TestCluster {
             "PATCH" => {
                 let pretended = ResourceKind {
                     custom: None,
-                    schema: federate_apiserver::schema::Type::Any,
+                    schema: federate_apiserver_model::schema::Type::Any,
                     ..kind.clone()
                 };
                 compute_patched(

@@ -1,7 +1,7 @@
 //! The form of a response: whole objects, metadata only, or rows of a table.
 
-use federate_apiserver::ResourceKind;
-use federate_apiserver::values::{integer_at, list_at};
+use federate_apiserver_model::ResourceKind;
+use federate_apiserver_model::values::{integer_at, list_at};
 use serde_json::{Value, json};
 
 use super::http::ApiRequest;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use federate_apiserver::{ApiError, ResourceKind};
+use federate_apiserver_model::{ApiError, ResourceKind};
 use serde_json::{Value, json};
 
 use super::cluster::{RequestTarget, TestCluster};

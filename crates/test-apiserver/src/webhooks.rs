@@ -1,8 +1,8 @@
 //! Admission webhooks: the API server refuses requests for which it would call a webhook whose Service is not ready.
 //! Webhooks are never called: all others allow everything.
 
-use federate_apiserver::ApiError;
-use federate_apiserver::values::{list_at, text_at};
+use federate_apiserver_model::ApiError;
+use federate_apiserver_model::values::{list_at, text_at};
 use serde_json::Value;
 
 use super::auth::allows_value;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use federate_apiserver::values::{list_at, text_at};
-use federate_apiserver::{
+use federate_apiserver_model::values::{list_at, text_at};
+use federate_apiserver_model::{
     ApiError, ResourceKind, StatusCause, WriteOptions, complete_object, services, strategy, update_managers,
 };
 use serde_json::{Value, json};

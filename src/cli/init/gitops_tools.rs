@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::NewFile;
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_kubernetes::Object;
 use federate_repo::{ReadOptions, load_repo};
 use federate_source::WorkTree;

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::cli::snapshot::SnapshotCommand;
 use crate::cli::{CommandError, print_notice};
-use federate_control_planes::DIALECTS;
 use federate_dialect::HubKinds;
+use federate_dialects::DIALECTS;
 use federate_engine::snapshot::{SnapshotInput, StoredSnapshot};
 use federate_kubernetes::{ClusterName, Object};
 use federate_live::Access;

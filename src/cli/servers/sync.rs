@@ -22,7 +22,7 @@ use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{OutputFormat, shared_builder};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, use_color};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::StepAllowance;
 use federate_report::findings;
 use federate_session::Session;

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::ownership::PART_OF_LABEL;
 use super::repo_ref::RepoRef;
-use federate_apiserver::values::text_at;
+use federate_apiserver_model::values::text_at;
 use federate_kubernetes::ObjectRef;
 
 /// An `ApplySet`, by its parent, a `ConfigMap`.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::blame::Blame;
 use super::ownership::managed_field_entries;
-use federate_apiserver::values::text_below;
+use federate_apiserver_model::values::text_below;
 use federate_kubernetes::ObjectRef;
 use federate_repo::Repo;
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::FIELD_MANAGER;
 use super::path_steps::{PathStep, parse_path, value_text};
-use federate_apiserver::fields::{FieldSet, PathElement};
-use federate_apiserver::managed_fields::{ManagedFields, ManagedFieldsOperation, ManagerEntry};
+use federate_apiserver_model::fields::{FieldSet, PathElement};
+use federate_apiserver_model::managed_fields::{ManagedFields, ManagedFieldsOperation, ManagerEntry};
 
 /// The field owners of a live object.
 pub struct Blame {

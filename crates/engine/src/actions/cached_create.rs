@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value, json};
 
 use super::settings::DecisionSettings;
-use federate_apiserver::{ApiError, ResourceKind, apply_object};
+use federate_apiserver_model::{ApiError, ResourceKind, apply_object};
 
 /// The owned fields of an unchanged object, as text.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value};
 
-use federate_apiserver::values::text_below;
+use federate_apiserver_model::values::text_below;
 use federate_kubernetes::pointer::escape;
 
 /// A field, and who owns it.
@@ -237,7 +237,7 @@ pub(crate) fn prepare_body(body: &mut Value) {
         && text_below(body, "apiVersion") == "v1"
         && texts.is_some_and(|t| t.values().all(Value::is_string))
     {
-        federate_apiserver::encode_string_data(body);
+        federate_apiserver_model::encode_string_data(body);
     }
 }
 

@@ -17,7 +17,7 @@ use super::restart::restarts_pods;
 use super::settings::DecisionSettings;
 use super::{ActionKind, ActionOutcome, FieldDiff, diff_fields, without_label, without_last_applied};
 use crate::change::overlay_paths;
-use federate_apiserver::{ApiError, ResourceKind, WriteOptions, apply_object, extract_applied};
+use federate_apiserver_model::{ApiError, ResourceKind, WriteOptions, apply_object, extract_applied};
 
 /// An apply, and what is handed over before it.
 pub(super) struct SeparateApply {

@@ -19,8 +19,8 @@ use super::replacement::{ReplacementDecision, decide_replacement};
 use super::restart::restarts_pods;
 use super::settings::DecisionSettings;
 use super::{Action, ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
-use federate_apiserver::values::text_at;
-use federate_apiserver::{ApiError, ResourceKind, applied_fields, apply_object, complete_object};
+use federate_apiserver_model::values::text_at;
+use federate_apiserver_model::{ApiError, ResourceKind, applied_fields, apply_object, complete_object};
 
 /// Why nothing is done about an object that is being deleted.
 const DELETING: &str = "it is being deleted; apply again when it is gone";

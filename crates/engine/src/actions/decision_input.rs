@@ -9,7 +9,7 @@ use super::cached_create::CachedCreate;
 use super::controlled_fields::prepare_body;
 use super::overlay::project_values;
 use super::strip_server_fields;
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_dialect::{ControlPlaneAction, SyncOp};
 use federate_kubernetes::{ClusterName, ObjectRef};
 

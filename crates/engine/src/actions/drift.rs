@@ -11,7 +11,7 @@ use super::live_object::complete_live;
 use super::object_decision::ObjectDecision;
 use super::settings::DecisionSettings;
 use super::{ActionKind, ActionOutcome, FieldDiff, Writer, without_label, without_last_applied};
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_kubernetes::{Cluster, LiveObjects, Object, ObjectRef};
 use federate_repo::config::DriftIgnoreRule;
 

@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::blame::Blame;
 use super::ownership::{PART_OF_LABEL, is_of_another_tool, is_own, managed_field_entries};
 use super::{FIELD_MANAGER, FieldDiff};
-use federate_apiserver::fields::{FieldSet, PathElement};
-use federate_apiserver::managed_fields::ManagerEntry;
-use federate_apiserver::typed::collect_fields;
-use federate_apiserver::values::{list_at, text_below};
-use federate_apiserver::{HandoverScope, WriteOptions, field_set, hand_over};
+use federate_apiserver_model::fields::{FieldSet, PathElement};
+use federate_apiserver_model::managed_fields::ManagerEntry;
+use federate_apiserver_model::typed::collect_fields;
+use federate_apiserver_model::values::{list_at, text_below};
+use federate_apiserver_model::{HandoverScope, WriteOptions, field_set, hand_over};
 use federate_dialect::Dialects;
 
 /// The field managers of people's tools; `*` at the end stands for any ending.
@@ -287,7 +287,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use federate_apiserver::ResourceKind;
+    use federate_apiserver_model::ResourceKind;
 
     fn entry(manager: &str, subresource: &str, field: &str) -> Value {
         json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "subresource": subresource,

@@ -118,7 +118,7 @@ mod tests {
         match check_import(
             &object,
             named,
-            ImportSettings { force, apply_set: &inventory, dialects: federate_control_planes::DIALECTS },
+            ImportSettings { force, apply_set: &inventory, dialects: federate_dialects::DIALECTS },
         ) {
             Ok(None) => "taken".to_owned(),
             Ok(Some(finding)) => format!("taken, {:?}: {}", finding.severity, finding.message),

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use federate_apiserver::managed_fields::read_fields;
-use federate_apiserver::{ResourceKind, complete_object};
+use federate_apiserver_model::managed_fields::read_fields;
+use federate_apiserver_model::{ResourceKind, complete_object};
 use federate_kubernetes::object::value_at;
 
 /// A live object with all its field sets, and with defaults that a dump may lack.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::Action;
 use super::replacement::ReplacedObject;
-use federate_apiserver::{ApiError, shorten_message};
+use federate_apiserver_model::{ApiError, shorten_message};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::pointer::escape;
 

@@ -11,7 +11,7 @@ use super::decision_input::{DecisionInput, held_back, retain_live_values};
 use super::live_object::is_deleting;
 use super::ownership::{is_own, managed_field_entries};
 use super::settings::DecisionSettings;
-use federate_apiserver::managed_fields::fields_of;
+use federate_apiserver_model::managed_fields::fields_of;
 
 pub(super) type FieldsV1 = Map<String, Value>;
 
@@ -172,7 +172,7 @@ impl Item {
 mod tests {
     use serde_json::json;
 
-    use federate_apiserver::{ResourceKind, WriteOptions, apply_object, update_managers};
+    use federate_apiserver_model::{ResourceKind, WriteOptions, apply_object, update_managers};
     use federate_kubernetes::pointer::escape;
     use federate_kubernetes::{ClusterName, Object};
 

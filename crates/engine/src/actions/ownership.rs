@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use federate_apiserver::managed_fields::{ManagedFieldsOperation, ManagerEntry};
-use federate_apiserver::values::text_below;
+use federate_apiserver_model::managed_fields::{ManagedFieldsOperation, ManagerEntry};
+use federate_apiserver_model::values::text_below;
 use federate_kubernetes::object::value_at;
 
 /// The field manager of all applies.

@@ -7,8 +7,8 @@
 use serde_json::Value;
 
 use super::settings::DecisionSettings;
-use federate_apiserver::values::text_at;
-use federate_apiserver::{ApiError, ResourceKind, apply_object};
+use federate_apiserver_model::values::text_at;
+use federate_apiserver_model::{ApiError, ResourceKind, apply_object};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::hooks::Hook;
 

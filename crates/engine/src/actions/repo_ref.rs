@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use federate_apiserver::values::text_below;
+use federate_apiserver_model::values::text_below;
 
 const REPOSITORY_ANNOTATION: &str = "federate.dev/repository";
 const PATH_ANNOTATION: &str = "federate.dev/path";

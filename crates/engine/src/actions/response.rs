@@ -7,7 +7,7 @@ use super::replacement::{ReplacementDecision, decide_replacement};
 use super::restart::restarts_pods;
 use super::settings::DecisionSettings;
 use super::{ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
-use federate_apiserver::{ResourceKind, applied_fields, previewed_fields};
+use federate_apiserver_model::{ResourceKind, applied_fields, previewed_fields};
 
 impl ObjectDecision {
     /// Decides by the object that the API server returned: it has fields, defaults and webhooks that are not known

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use federate_apiserver::values::text_at;
+use federate_apiserver_model::values::text_at;
 
 /// Whether pods are replaced when `live` becomes `result`. `rolling` are further kinds that roll out their
 /// `spec.template`, as `Kind.group`.

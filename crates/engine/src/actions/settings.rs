@@ -8,7 +8,7 @@ use super::field_managers::FieldManagers;
 use super::ownership::is_member;
 use super::{Action, ApplySet, FIELD_MANAGER, without_label, without_last_applied};
 use crate::change::{DigestKey, hide_secret_values};
-use federate_apiserver::{ResourceKind, WriteOptions};
+use federate_apiserver_model::{ResourceKind, WriteOptions};
 use federate_repo::config::DriftIgnoreRule;
 
 /// When objects are adopted that exist and are not managed by federate; takes precedence over the policies.

@@ -1,15 +1,15 @@
 //! The keys that identify the items of a list.
 //!
 //! Facts: the list types of Kubernetes' own schema, by which server-side apply merges lists, as
-//! `federate_apiserver::schema` knows them. Here a field is known by its name, where that is not enough together
+//! `federate_apiserver_model::schema` knows them. Here a field is known by its name, where that is not enough together
 //! with the field around it: schemas of custom resources are not at hand, and they use the same names for the same
 //! things.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use federate_apiserver::ResourceKind;
-use federate_apiserver::schema::{ListType, Struct, Type, WhenWritten};
+use federate_apiserver_model::ResourceKind;
+use federate_apiserver_model::schema::{ListType, Struct, Type, WhenWritten};
 use serde_json::Value;
 
 /// How the items of two lists are matched.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use federate_apiserver::served_versions::{NEWEST, VersionSupport, check_version, preferred_version};
+use federate_apiserver_model::served_versions::{NEWEST, VersionSupport, check_version, preferred_version};
 use federate_kubernetes::kinds;
 use federate_kubernetes::schema::{find_nearest, find_similar};
 use federate_kubernetes::{Finding, Object};

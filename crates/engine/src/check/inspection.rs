@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_apiserver::served_versions::Minor;
+use federate_apiserver_model::served_versions::Minor;
 use federate_dialect::{NotSent, OverrideChange, Placement, Plan};
 use federate_kubernetes::{Finding, ObjectRef, work};
 use federate_repo::Role;

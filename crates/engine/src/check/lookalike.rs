@@ -119,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use federate_control_planes::DIALECTS;
+    use federate_dialects::DIALECTS;
 
     fn finding(api_version: &str, kind: &str) -> Option<(&'static str, String)> {
         let body = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use federate_apiserver::lint::{Problem, is_plain, near_metadata_path, near_path};
+use federate_apiserver_model::lint::{Problem, is_plain, near_metadata_path, near_path};
 use federate_dialect::{ClusterNames, ObjectReferences, OverrideChange, RenderedManifest};
 use federate_kubernetes::{Finding, Object, ObjectRef, work};
 use federate_repo::Repo;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use federate_apiserver::lint::{Problem, ReleaseAddition, find_release_additions};
-use federate_apiserver::served_versions::{Minor, NEWEST, OLDEST, parse_release};
+use federate_apiserver_model::lint::{Problem, ReleaseAddition, find_release_additions};
+use federate_apiserver_model::served_versions::{Minor, NEWEST, OLDEST, parse_release};
 use federate_dialect::Plan;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding, work};
 use federate_repo::Repo;

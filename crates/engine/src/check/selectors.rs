@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use federate_apiserver::served_versions::{NEWEST, VersionSupport, check_version};
+use federate_apiserver_model::served_versions::{NEWEST, VersionSupport, check_version};
 use federate_dialect::ObjectReferences;
 use federate_dialect::references::{LocatedName, TemplateSelector};
 use federate_kubernetes::selector::LabelSelector;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use federate_apiserver::ResourceKind;
-use federate_apiserver::lint::{KUBERNETES_VERSION, Problem, ProblemEffect, find_problems};
+use federate_apiserver_model::ResourceKind;
+use federate_apiserver_model::lint::{KUBERNETES_VERSION, Problem, ProblemEffect, find_problems};
 use federate_kubernetes::kinds::find_scope;
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::schema::check_metadata;

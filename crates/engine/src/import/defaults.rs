@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use federate_apiserver::{ResourceKind, WriteOptions, complete_object, strategy};
+use federate_apiserver_model::{ResourceKind, WriteOptions, complete_object, strategy};
 use federate_dialect::import::ImportEdit;
 use federate_kubernetes::pointer::escape;
 
@@ -102,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use federate_apiserver::apply_object;
+    use federate_apiserver_model::apply_object;
     use federate_dialect::import::apply_edits;
 
     fn stripped(body: &Value) -> Value {

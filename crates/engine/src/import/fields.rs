@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::defaults::remove_defaults;
-use federate_apiserver::ResourceKind;
-use federate_apiserver::schema::Type;
+use federate_apiserver_model::ResourceKind;
+use federate_apiserver_model::schema::Type;
 use federate_dialect::clean::clean_object;
 use federate_kubernetes::Object;
 

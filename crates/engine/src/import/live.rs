@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::defaults::{remove_defaults, stored_object};
 use super::repo_layout::RepoLayout;
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_dialect::import::{ImportEdit, ImportOutcome, Importer, ObjectImportOptions, apply_edits};
 use federate_dialect::{Dialects, clean};
 use federate_kubernetes::pointer::escape;

@@ -99,7 +99,7 @@ mod tests {
             path: (*path).into(),
             bytes: Arc::from(text.as_bytes()),
         };
-        load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS)
+        load_bytes(files.iter().map(file).collect(), Config::default(), &federate_dialects::DIALECTS)
             .into_repo(&[])
     }
 

@@ -4,7 +4,7 @@ use federate_kubernetes::Object;
 use serde_json::json;
 
 use super::*;
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 
 fn cluster(name: &str, region: &str) -> Cluster {
     let body = json!({"apiVersion": "core.kubeadmiral.io/v1alpha1", "kind": "FederatedCluster",

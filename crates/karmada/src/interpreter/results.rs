@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use federate_apiserver::normalization;
-use federate_apiserver::schema::{ListType, Type};
+use federate_apiserver_model::normalization;
+use federate_apiserver_model::schema::{ListType, Type};
 use federate_kubernetes::selector::LabelSelector;
 use federate_lua::{FailureCategory, ScriptFailure, check_type};
 use serde::Deserialize;

@@ -6,8 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::body::{RetainFailure, ensure_object};
-use federate_apiserver::ResourceKind;
-use federate_apiserver::normalization::normalize_object;
+use federate_apiserver_model::ResourceKind;
+use federate_apiserver_model::normalization::normalize_object;
 use federate_kubernetes::Object;
 
 /// Copies the retained fields of the member's pod.

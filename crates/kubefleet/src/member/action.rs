@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::{KubeFleetPlane, PLACEMENT_GROUP, PlacementSubject, shared_objects};
 use super::owner;
 use super::{ApplyStrategy, FIELD_MANAGER, ManifestApplier, ManifestOutcome, MemberServer, MemberWrite};
-use federate_apiserver::ResourceKind;
+use federate_apiserver_model::ResourceKind;
 use federate_dialect::{ControlPlaneAction, DeleteOptions, Placement, SyncOp};
 use federate_kubernetes::{Cluster, Object, ObjectRef};
 

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use federate_apiserver::schema::{ListType, Type};
+use federate_apiserver_model::schema::{ListType, Type};
 
 /// The patch from `current` to `modified`, given what was sent last time.
 pub(super) fn three_way_patch(
@@ -143,8 +143,8 @@ fn patch_keyed_list(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use federate_apiserver::ResourceKind;
-    use federate_apiserver::patches;
+    use federate_apiserver_model::ResourceKind;
+    use federate_apiserver_model::patches;
 
     #[test]
     fn what_others_added_stays_and_what_is_not_sent_any_more_goes() {

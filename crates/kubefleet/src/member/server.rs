@@ -1,10 +1,10 @@
-//! The API server of a member, as [`federate_apiserver`] models it.
+//! The API server of a member, as [`federate_apiserver_model`] models it.
 
 use serde_json::Value;
 
 use super::{FIELD_MANAGER, MemberApi};
-use federate_apiserver::schema::Type;
-use federate_apiserver::{ApiError, ResourceKind, WriteOptions, complete_object, strategy};
+use federate_apiserver_model::schema::Type;
+use federate_apiserver_model::{ApiError, ResourceKind, WriteOptions, complete_object, strategy};
 
 /// The time of writes; no result depends on it.
 const NOW: &str = "1970-01-01T00:00:00Z";
@@ -51,12 +51,13 @@ fn untyped_kind(api_version: &str, kind: &str) -> ResourceKind {
 
 impl MemberApi for MemberServer {
     fn compute_apply(&self, live: &Value, manifest: &Value, force: bool) -> Result<Value, ApiError> {
-        federate_apiserver::apply_object(Some(live), manifest, &self.write_options(force))
+        federate_apiserver_model::apply_object(Some(live), manifest, &self.write_options(force))
     }
 
     fn compute_write(&self, live: Option<&Value>, object: Value) -> Result<Value, ApiError> {
         let write = self.write_options(false);
-        let object = federate_apiserver::update_managers(live, &complete_object(&self.kind, object), &write);
+        let object =
+            federate_apiserver_model::update_managers(live, &complete_object(&self.kind, object), &write);
         match live {
             Some(live) => strategy::prepare_for_update(live, object, &write),
             None => strategy::prepare_for_create(object, &write),

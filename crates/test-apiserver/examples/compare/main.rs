@@ -143,7 +143,7 @@ fn comparable(value: &mut Value) {
 fn brief(map: &mut serde_json::Map<String, Value>) {
     let Some(details) = map.get("details").and_then(Value::as_object).cloned() else { return };
     if let Some(message) = map.get("message").and_then(Value::as_str) {
-        let message = federate_apiserver::shorten_message(message, &details);
+        let message = federate_apiserver_model::shorten_message(message, &details);
         map.insert("message".to_owned(), message.into());
     }
     let causes = map.get_mut("details").and_then(|details| details.get_mut("causes")?.as_array_mut());
@@ -151,7 +151,7 @@ fn brief(map: &mut serde_json::Map<String, Value>) {
         if let Some(message) = cause["message"].as_str() {
             let alone = json!({"causes": [{"message": message}]});
             cause["message"] =
-                federate_apiserver::shorten_message(message, alone.as_object().unwrap()).into();
+                federate_apiserver_model::shorten_message(message, alone.as_object().unwrap()).into();
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::settings::{OutputFormat, shared_builder};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, terminal_width, use_color};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_live::Access;
 use federate_report::table::TextStyle;
 use federate_report::{actions, drift};

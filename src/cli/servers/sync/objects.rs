@@ -9,7 +9,7 @@ use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
 use crate::cli::settings::shared_builder;
 use crate::cli::{CommandError, Exit};
-use federate_control_planes::DIALECTS;
+use federate_dialects::DIALECTS;
 use federate_engine::StepAllowance;
 use federate_kubernetes::names::is_dns_subdomain;
 use federate_live::Fence;

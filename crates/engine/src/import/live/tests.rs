@@ -40,7 +40,7 @@ fn object(body: Value) -> (Object, ResourceKind) {
 fn repo(files: &[(&str, &str)]) -> Repo {
     let file =
         |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
-    load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS)
+    load_bytes(files.iter().map(file).collect(), Config::default(), &federate_dialects::DIALECTS)
         .into_repo(&[])
 }
 
@@ -50,12 +50,12 @@ fn taken(live: &[(Object, ResourceKind)], files: &[(&str, &str)], update: bool) 
         policy,
         clusters: vec!["m1".to_owned()],
         enable: false,
-        dialects: federate_control_planes::DIALECTS,
+        dialects: federate_dialects::DIALECTS,
     };
     let options = ImportOptions { import, update, ..ImportOptions::default() };
     import_live(
         live,
-        &find_importer(federate_control_planes::DIALECTS, "kubeadmiral").unwrap(),
+        &find_importer(federate_dialects::DIALECTS, "kubeadmiral").unwrap(),
         &options,
         &repo(files),
         &|_| false,
@@ -141,17 +141,14 @@ fn objects_of_j2_templates_are_not_edited() {
     let file =
         |(path, text): &(&str, &str)| SourceFile { path: (*path).into(), bytes: Arc::from(text.as_bytes()) };
     let loaded =
-        load_bytes(files.iter().map(file).collect(), Config::default(), &federate_control_planes::DIALECTS);
-    let (clusters, _) = crate::read_inventory(
-        federate_control_planes::DIALECTS,
-        &loaded.repo,
-        &crate::EngineSettings::default(),
-    );
+        load_bytes(files.iter().map(file).collect(), Config::default(), &federate_dialects::DIALECTS);
+    let (clusters, _) =
+        crate::read_inventory(federate_dialects::DIALECTS, &loaded.repo, &crate::EngineSettings::default());
     let repo = loaded.into_repo(&clusters);
     let options = ImportOptions { update: true, ..ImportOptions::default() };
     let taken = import_live(
         &[config("a", "new")],
-        &find_importer(federate_control_planes::DIALECTS, "karmada").unwrap(),
+        &find_importer(federate_dialects::DIALECTS, "karmada").unwrap(),
         &options,
         &repo,
         &|_| false,
@@ -188,7 +185,7 @@ fn wrapped_objects_are_placed_by_the_kind_of_the_wrapper() {
     let repo = repo(&[("f/x.yaml", wrapped)]);
     let taken = import_live(
         &[config("a", "v")],
-        &find_importer(federate_control_planes::DIALECTS, "kubefed").unwrap(),
+        &find_importer(federate_dialects::DIALECTS, "kubefed").unwrap(),
         &options,
         &repo,
         &|_| false,

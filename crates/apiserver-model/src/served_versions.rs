@@ -91,7 +91,7 @@ pub const OLDEST: Minor = 16;
 /// The release in a version such as `1.31`, `v1.31.4` or `v1.31.4-gke.100`; `None` if it is not one of Kubernetes 1.
 ///
 /// ```
-/// use federate_apiserver::served_versions::parse_release;
+/// use federate_apiserver_model::served_versions::parse_release;
 /// assert_eq!(parse_release("v1.31.4+k3s1"), Some(31));
 /// assert_eq!(parse_release("1.31"), Some(31));
 /// assert_eq!(parse_release("31"), None);
@@ -120,7 +120,7 @@ pub enum VersionSupport {
 /// Whether a release serves a kind in an API version.
 ///
 /// ```
-/// use federate_apiserver::served_versions::{NEWEST, VersionSupport, check_version};
+/// use federate_apiserver_model::served_versions::{NEWEST, VersionSupport, check_version};
 /// assert_eq!(check_version("batch/v1beta1", "CronJob", NEWEST), VersionSupport::Removed(25));
 /// assert_eq!(check_version("batch/v1beta1", "CronJob", 24), VersionSupport::Yes);
 /// assert_eq!(check_version("apps/v2", "Deployment", NEWEST), VersionSupport::Never);

@@ -4,7 +4,7 @@
 //! a dialect builds only its crate, this one and the command line again.
 //!
 //! ```
-//! assert_eq!(federate_control_planes::DIALECTS.names(), ["karmada", "kubeadmiral", "kubefleet", "kubefed", "ocm"]);
+//! assert_eq!(federate_dialects::DIALECTS.names(), ["karmada", "kubeadmiral", "kubefleet", "kubefed", "ocm"]);
 //! ```
 
 use federate_dialect::Dialects;

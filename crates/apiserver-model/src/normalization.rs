@@ -161,7 +161,7 @@ pub(super) fn zero_value(ty: &Type) -> Value {
 /// A quantity in the form that the server writes: `1024Mi` as `1Gi`, `1000m` as `1`, `0.5` as `500m`.
 ///
 /// ```
-/// use federate_apiserver::normalization::normalize_quantity;
+/// use federate_apiserver_model::normalization::normalize_quantity;
 /// use serde_json::json;
 /// assert_eq!(normalize_quantity(&json!("1024Mi")).as_deref(), Some("1Gi"));
 /// assert_eq!(normalize_quantity(&json!("0.5")).as_deref(), Some("500m"));
@@ -212,7 +212,7 @@ pub fn normalize_quantity(value: &Value) -> Option<String> {
 /// amount below 1024 and one that is not whole is decimal either way.
 ///
 /// ```
-/// use federate_apiserver::normalization::format_amount;
+/// use federate_apiserver_model::normalization::format_amount;
 /// assert_eq!(format_amount(1_610_612_736_000_000_000, true), "1536Mi");
 /// assert_eq!(format_amount(2_500_000_000, true), "2500m");
 /// assert_eq!(format_amount(2_000_000_000_000, false), "2k");

@@ -29,7 +29,7 @@
 //! uids, resource versions and addresses of Services.
 //!
 //! ```
-//! use federate_apiserver::{ResourceKind, WriteOptions, apply_object};
+//! use federate_apiserver_model::{ResourceKind, WriteOptions, apply_object};
 //! use serde_json::json;
 //!
 //! let kind = ResourceKind::find_builtin("v1", "ConfigMap").unwrap();

@@ -48,7 +48,7 @@ impl ResourceKind {
     /// A built-in kind.
     ///
     /// ```
-    /// use federate_apiserver::ResourceKind;
+    /// use federate_apiserver_model::ResourceKind;
     /// let kind = ResourceKind::find_builtin("apps/v1", "Deployment");
     /// assert!(kind.is_some_and(|kind| kind.plural == "deployments"));
     /// assert!(ResourceKind::find_builtin("apps/v1beta1", "Deployment").is_none());
