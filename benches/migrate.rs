@@ -17,7 +17,7 @@ use federate_dialects::DIALECTS;
 use federate_engine::change::DigestKey;
 use federate_migrate::{MigratedSource, Mode, ProofSides, Target, Verdict, migrate_repo, prove_migration};
 use federate_repo::Source;
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::source::{EntryKind, SourceError, TreeEntry};
 use federate_session::{Session, SessionOptions};
 
 /// Objects consist of many small allocations, which all cores make and free.
@@ -37,17 +37,17 @@ const ROUNDS: usize = 3;
 struct Files(Vec<(String, Arc<[u8]>)>);
 
 impl Source for Files {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         if !folder.is_empty() {
-            return Err("no such folder".to_owned());
+            return Err(SourceError::NotFound);
         }
         let entry = |(name, _): &(String, Arc<[u8]>)| TreeEntry { name: name.clone(), kind: EntryKind::File };
         Ok(self.0.iter().map(entry).collect())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         let at = self.0.binary_search_by(|(name, _)| name.as_str().cmp(path));
-        at.map(|at| self.0[at].1.to_vec()).map_err(|_| "no such file".to_owned())
+        at.map(|at| self.0[at].1.to_vec()).map_err(|_| SourceError::NotFound)
     }
 }
 

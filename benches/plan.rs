@@ -10,7 +10,7 @@ use std::sync::Arc;
 use divan::{Bencher, black_box};
 use federate_dialect::PreviousPlan;
 use federate_dialects::DIALECTS;
-use federate_repo::source::TreeEntry;
+use federate_repo::source::{SourceError, TreeEntry};
 use federate_repo::{Config, Source, SourceFile};
 use federate_session::{Session, SessionOptions};
 
@@ -146,7 +146,7 @@ fn one_ocm_decision(bencher: Bencher<'_, '_>, name: &str) {
     let mut files: Vec<SourceFile> = (0..CLUSTERS).map(managed_cluster).collect();
     files.push(file("policies.yaml".to_owned(), &policies));
     let now = Some("2026-11-26T12:00:00Z".parse().unwrap());
-    let options = SessionOptions { now, ..SessionOptions::new(DIALECTS) };
+    let options = SessionOptions::new(DIALECTS).with_now(now);
     let session = Session::of_files(files, Config::default(), options);
     assert!(!session.plan().placements[0].clusters.is_empty());
     let previous = PreviousPlan::new(session.plan().clone());
@@ -235,11 +235,11 @@ fn one_edit_of_ten_thousand(bencher: Bencher<'_, '_>) {
 struct Edited(usize);
 
 impl Source for Edited {
-    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, String> {
-        Err("only one file is read".to_owned())
+    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, SourceError> {
+        Err(SourceError::NotFound)
     }
 
-    fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
         let text = String::from_utf8_lossy(&app(7).bytes)
             .replace("replicas: 2007", &format!("replicas: {}", self.0));
         Ok(text.into_bytes())

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use federate_dialects::DIALECTS;
-use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};
+use federate_whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 
 /// Objects consist of many small allocations, which all cores make and free.
 #[global_allocator]

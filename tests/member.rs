@@ -28,7 +28,7 @@ fn reconcile_among(
     all: LiveObjects,
 ) -> Option<ControlPlaneAction> {
     let file = SourceFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
-    let options = SessionOptions { observed: all, ..SessionOptions::new(DIALECTS) };
+    let options = SessionOptions::new(DIALECTS).with_observed(all);
     let session = Session::of_files(vec![file], Config::default(), options);
     let plan = session.plan();
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");

@@ -67,7 +67,7 @@ fn clusters() {
 
 #[test]
 fn actions() {
-    current::<federate_engine::actions::Actions>("actions.schema.json");
+    current::<federate_reconcile::Actions>("actions.schema.json");
 }
 
 #[test]

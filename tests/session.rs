@@ -10,7 +10,7 @@ use std::path::Path;
 use federate_dialect::Plan;
 use federate_dialects::DIALECTS;
 use federate_repo::Source;
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::source::{EntryKind, SourceError, TreeEntry};
 use federate_session::{Session, SessionOptions, UpdateScope};
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 struct Files(BTreeMap<String, String>);
 
 impl Source for Files {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
         let entries: BTreeSet<(String, bool)> = below
@@ -29,7 +29,7 @@ impl Source for Files {
             })
             .collect();
         if entries.is_empty() && !folder.is_empty() {
-            return Err("no such folder".to_owned());
+            return Err(SourceError::NotFound);
         }
         let entry = |(name, folder)| TreeEntry {
             name,
@@ -38,8 +38,8 @@ impl Source for Files {
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or_else(|| "no such file".to_owned())
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or(SourceError::NotFound)
     }
 }
 
@@ -158,7 +158,7 @@ proptest! {
             let paths: Vec<String> = files.0.keys().cloned().collect();
             let changed = apply(&mut files, &paths[file.index(paths.len())], &change);
             session.update_files(&files, &changed);
-            let fresh = Session::open(&files, SessionOptions { previous: previous.clone(), ..SessionOptions::new(DIALECTS) });
+            let fresh = Session::open(&files, SessionOptions::new(DIALECTS).with_previous(previous.clone()));
             prop_assert_eq!(answer(&session), answer(&fresh));
             if remember {
                 previous = fresh.plan().clone();

@@ -10,7 +10,6 @@ use federate_dialect::{
     ClusterVerdict, DecisionSubject, Dialect, DialectDecisions, Dialects, Explanation, ManifestVariant,
     Placed, Placement, PlannerInput, PolicyPlanner, PreviousPlan, RenderedManifest, TemplateReads,
 };
-use federate_dialects::DIALECTS;
 use federate_engine::change::DigestKey;
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{ClaimedObject, Config, Role, SourceFile};
@@ -109,7 +108,7 @@ fn session(to: &str) -> Session {
     );
     let text = ["eu-1", "eu-2", "us-1"].map(cluster).join("---\n") + "---\n" + &template;
     let file = SourceFile { path: "all.yaml".into(), bytes: text.into_bytes().into() };
-    let options = SessionOptions { dialects: Dialects::new(&[&Toy]), ..SessionOptions::new(DIALECTS) };
+    let options = SessionOptions::new(Dialects::new(&[&Toy]));
     Session::of_files(vec![file], Config::default(), options)
 }
 

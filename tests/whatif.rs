@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use federate_dialects::DIALECTS;
-use federate_engine::whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};
+use federate_whatif::{ClusterMatcher, FailureDomain, Scenario, ScenarioEvent, TimelineOptions};
 use proptest::prelude::*;
 
 fn file(path: &str, text: String) -> SourceFile {

@@ -12,7 +12,7 @@ use super::members::{
 };
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, print_text, print_value};
-use federate_engine::actions::{self, ApplySet};
+use federate_reconcile::{AdoptionMode, ApplySet};
 use federate_report::actions as report;
 use federate_session::Purpose;
 
@@ -109,12 +109,12 @@ enum Adopt {
 }
 
 impl Adopt {
-    fn to_adoption_rule(self) -> actions::AdoptionMode {
+    fn to_adoption_rule(self) -> AdoptionMode {
         match self {
-            Self::Never => actions::AdoptionMode::Never,
-            Self::IfNoDiff => actions::AdoptionMode::IfNoDiff,
-            Self::IfNoRestart => actions::AdoptionMode::IfNoRestart,
-            Self::Always => actions::AdoptionMode::Always,
+            Self::Never => AdoptionMode::Never,
+            Self::IfNoDiff => AdoptionMode::IfNoDiff,
+            Self::IfNoRestart => AdoptionMode::IfNoRestart,
+            Self::Always => AdoptionMode::Always,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::members::{
 };
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, print_value};
-use federate_engine::actions::{Action, ActionKind};
+use federate_reconcile::{Action, ActionKind};
 use federate_report::drift as report;
 use federate_session::Purpose;
 

@@ -167,7 +167,7 @@ impl InitCommand {
         let tree = WorkTree::open(&self.repo).map_err(|e| CommandError::Failed(e.message))?;
         let read = self.selection.read_options(&self.repo, &tree, None)?;
         let builder = Some(shared_builder());
-        Ok(Session::open(&tree, SessionOptions { read, builder, ..SessionOptions::new(DIALECTS) }))
+        Ok(Session::open(&tree, SessionOptions::new(DIALECTS).with_read(read).with_builder(builder)))
     }
 
     fn read_situation<'s>(&self, session: &'s Session) -> Result<Situation<'s>, CommandError> {

@@ -14,9 +14,9 @@ use super::progress as progress_line;
 use super::servers::{EarlyReads, RunRecorder, RunRecording, Surveyed};
 use super::settings::RepoArgs;
 use super::{CommandError, Exit, print_notice, print_text};
-use federate_engine::actions::cluster::PruneOptions;
-use federate_engine::actions::{ActionKind, Actions, ApplySet, RepoRef};
 use federate_engine::deletions::PruneLimit;
+use federate_reconcile::cluster::PruneOptions;
+use federate_reconcile::{ActionKind, Actions, ApplySet, RepoRef};
 use federate_report::actions as report;
 use federate_session::{Destination, Purpose, ReconcileOptions, Reconciler, Session};
 use federate_source::TracedSource;
@@ -225,16 +225,11 @@ impl MemberRun<'_> {
             return Ok(ControlFlow::Break(Exit::Error));
         }
         let key = digest_key()?;
-        let options = ReconcileOptions {
-            purpose: self.purpose,
-            inventory: &inventory,
-            prune: self.prune.prune_options(),
-            results: self.results,
-            clusters: &self.args.clusters,
-            only: None,
-            no_take_over: self.no_take_over,
-            key: &key,
-        };
+        let options = ReconcileOptions::new(self.purpose, &inventory, &key)
+            .with_prune(self.prune.prune_options())
+            .with_results(self.results)
+            .with_clusters(&self.args.clusters)
+            .with_no_take_over(self.no_take_over);
         let reconciler =
             Reconciler::new(&session, &options).of_repo(repo).with_moved_apply_set(self.moved.cloned());
         // Like the session, it is freed by the end of the process.

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use federate_dialects::DIALECTS;
-use federate_engine::whatif::{ClusterMatcher, Scenario, ScenarioEvent};
 use federate_session::ScenarioRunner;
+use federate_whatif::{ClusterMatcher, Scenario, ScenarioEvent};
 
 /// The events of the scenario, which happen in the order of these options.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize, JsonSchema)]

@@ -20,10 +20,10 @@ use super::{CommandError, Exit, completers, print_notice, progress, use_color};
 use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_dialect::{HUB, HostAddresses, Plan};
 use federate_dialects::DIALECTS;
-use federate_engine::actions::RepoRef;
 use federate_engine::snapshot::StoredSnapshot;
 use federate_engine::{StepAllowance, previous};
 use federate_kubernetes::{Cluster, Finding, LiveObjects};
+use federate_reconcile::RepoRef;
 use federate_repo::Source;
 use federate_repo::build::Builder;
 use federate_report::clusters::SnapshotAge;
@@ -311,27 +311,26 @@ impl RepoArgs {
         let (observed, unread) = self.read_observed(snapshot.as_deref())?;
         let found = snapshot.iter().flat_map(|stored| stored.findings.iter().cloned());
         let findings = found.chain(unread).collect();
-        let options = SessionOptions {
-            read: selected.read,
-            omit_autoscaled_replicas: self.omit_autoscaled_replicas,
-            strict_inventory: self.strict_inventory,
-            now: self.now.or_else(|| snapshot.as_ref()?.taken),
-            previous,
-            observed,
-            hosts: self.read_hosts()?,
-            versions: self.chosen_versions(releases),
-            errors: self.fail_on.iter().map(|what| what.finding_code().to_owned()).collect(),
-            findings,
-            snapshot,
+        let options = SessionOptions::new(DIALECTS)
+            .with_read(selected.read)
+            .with_omit_autoscaled_replicas(self.omit_autoscaled_replicas)
+            .with_strict_inventory(self.strict_inventory)
+            .with_now(self.now.or_else(|| snapshot.as_ref()?.taken))
+            .with_previous(previous)
+            .with_observed(observed)
+            .with_hosts(self.read_hosts()?)
+            .with_versions(self.chosen_versions(releases))
+            .with_errors(self.fail_on.iter().map(|what| what.finding_code().to_owned()).collect())
+            .with_findings(findings)
+            .with_snapshot(snapshot)
             // Live objects and those of a snapshot are not templates.
-            excluded: self
-                .snapshot
-                .folder_in(&self.repo)
-                .or_else(|| path_within(&self.repo, self.observed.as_deref()?)),
-            builder: Some(shared_builder()),
-            allowance: self.work_limit.map_or_else(StepAllowance::default, StepAllowance::Chosen),
-            ..SessionOptions::new(DIALECTS)
-        };
+            .with_excluded(
+                self.snapshot
+                    .folder_in(&self.repo)
+                    .or_else(|| path_within(&self.repo, self.observed.as_deref()?)),
+            )
+            .with_builder(Some(shared_builder()))
+            .with_allowance(self.work_limit.map_or_else(StepAllowance::default, StepAllowance::Chosen));
         let session = Session::open(selected.source, options);
         progress::set_phase("planning");
         Ok(session)

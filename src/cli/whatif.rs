@@ -11,10 +11,10 @@ use super::scenario::ScenarioArgs;
 use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, page, print_text, print_unchanged, print_value};
 use federate_dialects::DIALECTS;
-use federate_engine::whatif::{FailureDomain, Scenario, TimelineOptions};
 use federate_report::page::PageHost;
 use federate_report::whatif::{self, ReplicaTotals, UnitLoss};
 use federate_session::{ScenarioOutcome, ScenarioRunner as Scenarios, Session, UnitOutcome};
+use federate_whatif::{FailureDomain, Scenario, TimelineOptions};
 
 /// Show the effect of losing, changing or adding a cluster, or of scaling a workload
 ///
@@ -208,7 +208,7 @@ impl WhatIfCommand {
         for path in &self.scenario {
             let file = path.display();
             let bytes = fs::read(path).map_err(|why| CommandError::Failed(format!("{file}: {why}")))?;
-            let read = federate_engine::whatif::read_scenarios(&bytes, DIALECTS);
+            let read = federate_whatif::read_scenarios(&bytes, DIALECTS);
             if read.is_empty() {
                 let why = "it has no document with `apiVersion: federate.dev/v1alpha1` and `kind: Scenario`";
                 return Err(CommandError::Failed(format!("{file}: {why}")));

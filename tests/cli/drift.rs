@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
 use federate_apiserver_model::{ResourceKind, WriteOptions, apply_object, complete_object, update_managers};
-use federate_engine::actions::ApplySet;
+use federate_reconcile::ApplySet;
 
 /// One cluster, and policies that send everything to it.
 const NORTH: &str = "apiVersion: cluster.karmada.io/v1alpha1

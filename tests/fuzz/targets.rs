@@ -7,7 +7,7 @@ use federate_dialects::DIALECTS;
 use federate_kubernetes::names::{safe_name, safe_namespace};
 use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
 use federate_live::{Access, Kubeconfig};
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::source::{EntryKind, SourceError, TreeEntry};
 use federate_repo::{Config, Source, SourceFile};
 use federate_session::{Session, SessionOptions};
 use federate_sync::http_server::{Webhook, hook_path};
@@ -137,7 +137,7 @@ pub(crate) fn json_patch(bytes: &[u8]) {
 
 /// A repo of any dialect is planned, rendered, explained and checked. Its plan is the same after it is written and read.
 pub(crate) fn plan(bytes: &[u8]) {
-    let options = SessionOptions { strict_inventory: true, ..SessionOptions::new(DIALECTS) };
+    let options = SessionOptions::new(DIALECTS).with_strict_inventory(true);
     let session = session(files(bytes), options);
     session.findings();
     let plan = session.plan();
@@ -163,7 +163,7 @@ pub(crate) fn previous(bytes: &[u8]) {
 struct Dump<'b>(&'b [u8]);
 
 impl Source for Dump<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let (name, kind) = match folder {
             "" => ("m1", EntryKind::Folder),
             _ => ("all.yaml", EntryKind::File),
@@ -171,7 +171,7 @@ impl Source for Dump<'_> {
         Ok(vec![TreeEntry { name: name.to_owned(), kind }])
     }
 
-    fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
         Ok(self.0.to_vec())
     }
 }

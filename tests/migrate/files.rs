@@ -9,7 +9,7 @@ use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_dialects::DIALECTS;
 use federate_migrate::Migration;
 use federate_repo::Source;
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::source::{EntryKind, SourceError, TreeEntry};
 use federate_session::{Session, SessionOptions};
 
 /// A repo in memory.
@@ -17,7 +17,7 @@ use federate_session::{Session, SessionOptions};
 pub(crate) struct Files(pub(crate) BTreeMap<String, String>);
 
 impl Source for Files {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let below = self.0.keys().filter_map(|path| path.strip_prefix(&prefix));
         let entries: BTreeSet<(String, bool)> = below
@@ -27,7 +27,7 @@ impl Source for Files {
             })
             .collect();
         if entries.is_empty() && !folder.is_empty() {
-            return Err("no such folder".to_owned());
+            return Err(SourceError::NotFound);
         }
         let entry = |(name, folder)| TreeEntry {
             name,
@@ -36,8 +36,8 @@ impl Source for Files {
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or_else(|| "no such file".to_owned())
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+        self.0.get(path).map(|text| text.clone().into_bytes()).ok_or(SourceError::NotFound)
     }
 }
 

@@ -68,7 +68,7 @@ fn prove_case(case: &Value) -> Outcome {
     };
     outcome.cases[0] += 1;
     // The new control plane has decided nothing before.
-    let options = SessionOptions { previous: Plan::default(), ..options_of(case) };
+    let options = options_of(case).with_previous(Plan::default());
     let mut new = open(&files.migrated(&migration), options);
     new.share_cluster_states(old.clusters());
     let key = DigestKey::new(b"the key of a test");

@@ -36,11 +36,8 @@ struct Answer {
 }
 
 fn session(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
-    let session = Session::of_files(
-        files,
-        Config::default(),
-        SessionOptions { previous, ..SessionOptions::new(DIALECTS) },
-    );
+    let session =
+        Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous));
     let errors: Vec<_> =
         session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
     assert!(errors.is_empty(), "{errors:?}");
@@ -60,7 +57,7 @@ fn answer(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Answer {
 
 /// A session, whose findings may be errors.
 fn open(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
-    Session::of_files(files, Config::default(), SessionOptions { previous, ..SessionOptions::new(DIALECTS) })
+    Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous))
 }
 
 /// A cluster with its replicas.

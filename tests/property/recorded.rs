@@ -43,7 +43,7 @@ fn plan(case: &Value, previous: Plan) -> Plan {
         bytes: body.to_string().into_bytes().into(),
     };
     let files = case["files"].as_array().unwrap().iter().enumerate().map(file).collect();
-    let options = SessionOptions { previous, strict_inventory: true, ..SessionOptions::new(DIALECTS) };
+    let options = SessionOptions::new(DIALECTS).with_previous(previous).with_strict_inventory(true);
     Session::of_files(files, Config::default(), options).plan().clone()
 }
 

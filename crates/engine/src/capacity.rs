@@ -31,7 +31,7 @@ pub struct PlannedUsage {
 }
 
 /// The requested amounts by cluster and resource, in billionths.
-pub(crate) type RequestedAmounts<'s> = BTreeMap<(&'s str, String), i128>;
+pub type RequestedAmounts<'s> = BTreeMap<(&'s str, String), i128>;
 
 /// Returns the resources that a plan requests, by cluster. Both plans have the replicas that manifests have
 /// ([`Engine::count_replicas`](crate::Engine::count_replicas)).
@@ -154,10 +154,7 @@ pub fn compare_capacity(
 }
 
 /// What a pod of a template requests, with itself as one of the resource `pods`.
-pub(crate) fn template_requests(
-    templates: &TemplateIndex<'_>,
-    object: &ObjectRef,
-) -> BTreeMap<String, Quantity> {
+pub fn template_requests(templates: &TemplateIndex<'_>, object: &ObjectRef) -> BTreeMap<String, Quantity> {
     let spec = templates.find_body(object).and_then(|body| body.pointer("/spec/template/spec"));
     let mut requests = spec.map(pods::compute_requests).unwrap_or_default();
     requests.insert("pods".to_owned(), Quantity::from_int(1));
@@ -165,7 +162,7 @@ pub(crate) fn template_requests(
 }
 
 /// Adds what a row requests `sign` times.
-pub(crate) fn add_requests<'s>(
+pub fn add_requests<'s>(
     row: &'s Placement,
     of_pod: &BTreeMap<String, Quantity>,
     sign: i128,

@@ -149,7 +149,7 @@ impl RenderingChanges {
     /// The changes of a plan whose rows differ from those of `from` only where `rows` has an earlier and a later one.
     /// Objects may share rows; the objects in the rows are not read. Manifests are not compared. `replicas` is the
     /// number of all replicas of `from`.
-    pub(crate) fn of_rows(
+    pub fn of_rows(
         from: &RenderingSide<'_>,
         replicas: i64,
         clusters: &[Cluster],
@@ -184,10 +184,13 @@ impl RenderingChanges {
 }
 
 /// The earlier and the later row of an object, with what it has of replicas on each side.
-pub(crate) struct RowVersions<'r> {
-    pub(crate) object: &'r ObjectRef,
-    pub(crate) rows: [Option<&'r Placement>; 2],
-    pub(crate) replicas: [Cow<'r, ObjectReplicas>; 2],
+pub struct RowVersions<'r> {
+    /// The object.
+    pub object: &'r ObjectRef,
+    /// Its rows.
+    pub rows: [Option<&'r Placement>; 2],
+    /// What it has of replicas.
+    pub replicas: [Cow<'r, ObjectReplicas>; 2],
 }
 
 /// The steps of comparing a cluster of two rows.

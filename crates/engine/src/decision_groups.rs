@@ -17,7 +17,7 @@ const STEPS_PER_ROW: u64 = 20;
 
 /// Rows, of which those that are alike are one.
 #[derive(Debug, Default)]
-pub(crate) struct SharedRows {
+pub struct SharedRows {
     /// The rows, by the hash of their clusters and the name of their policy.
     rows: HashMap<(u64, Option<String>), Vec<Arc<Placement>>>,
     /// The hashes of lists of clusters, by their address. The lists are kept, so that their addresses stay taken.
@@ -26,7 +26,7 @@ pub(crate) struct SharedRows {
 
 impl SharedRows {
     /// The row that is like this one.
-    pub(crate) fn share_row(&mut self, row: &Placement) -> Arc<Placement> {
+    pub fn share_row(&mut self, row: &Placement) -> Arc<Placement> {
         let key = (self.hash_clusters(&row.clusters), row.policy.as_ref().map(|policy| policy.name.clone()));
         let like = self.rows.entry(key).or_default();
         if let Some(known) = like.iter().find(|known| known.is_alike(row)) {
@@ -50,12 +50,12 @@ impl SharedRows {
 }
 
 /// The address of a shared row, by which it is known as long as it exists; 0 for no row.
-pub(crate) fn row_address(row: Option<&Arc<Placement>>) -> usize {
+pub fn row_address(row: Option<&Arc<Placement>>) -> usize {
     row.map_or(0, |row| Arc::as_ptr(row).addr())
 }
 
 /// Numbers keys: equal ones have the same number.
-pub(crate) fn number_keys(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
+pub fn number_keys(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     keys.into_iter()
         .map(|key| {
@@ -68,26 +68,27 @@ pub(crate) fn number_keys(keys: Vec<Option<String>>) -> Vec<Option<usize>> {
 }
 
 /// A subject, with the number of its key and the address of its previous row.
-pub(crate) struct GroupedSubject<'s> {
+pub struct GroupedSubject<'s> {
     subject: &'s DecisionSubject,
     numbers: Option<(usize, usize)>,
 }
 
 impl<'s> GroupedSubject<'s> {
-    pub(crate) fn new(subject: &'s DecisionSubject, alike: Option<usize>, previous: usize) -> Self {
+    /// A subject whose key has the number `alike`, with the address of its previous row.
+    pub fn new(subject: &'s DecisionSubject, alike: Option<usize>, previous: usize) -> Self {
         Self { subject, numbers: alike.map(|alike| (alike, previous)) }
     }
 }
 
 /// A decision about a subject, and about all that are alike.
-pub(crate) struct GroupDecision {
+pub struct GroupDecision {
     subject: ObjectRef,
     /// The placements.
-    pub(crate) rows: Vec<Arc<Placement>>,
+    pub rows: Vec<Arc<Placement>>,
     /// All but the placements.
-    pub(crate) rest: DialectDecisions,
+    pub rest: DialectDecisions,
     /// Whether there are errors among the findings.
-    pub(crate) has_errors: bool,
+    pub has_errors: bool,
 }
 
 impl GroupDecision {
@@ -98,12 +99,12 @@ impl GroupDecision {
     }
 
     /// The object of one of the rows in the decision about the subject `own`.
-    pub(crate) fn row_object<'a>(&'a self, row: &'a Placement, own: &'a ObjectRef) -> &'a ObjectRef {
+    pub fn row_object<'a>(&'a self, row: &'a Placement, own: &'a ObjectRef) -> &'a ObjectRef {
         if row.object == self.subject { own } else { &row.object }
     }
 
     /// The decision about the subject `own`.
-    pub(crate) fn for_subject(&self, own: &ObjectRef) -> DialectDecisions {
+    pub fn for_subject(&self, own: &ObjectRef) -> DialectDecisions {
         let mut decided = self.rest.clone();
         decided.placements = self
             .rows
@@ -123,17 +124,17 @@ impl GroupDecision {
 }
 
 /// One decision for each group of subjects that are alike and have no previous row.
-pub(crate) struct DecisionGroups {
+pub struct DecisionGroups {
     /// The number of the group of each subject.
     numbers: Vec<Option<usize>>,
     decisions: Vec<GroupDecision>,
     /// The object before which deciding was stopped, because it took too much work.
-    pub(crate) stopped_at: Option<ObjectRef>,
+    pub stopped_at: Option<ObjectRef>,
 }
 
 impl DecisionGroups {
     /// Groups the subjects that `is_undecided` selects, and decides about each group.
-    pub(crate) fn new(
+    pub fn new(
         engine: &Engine<'_>,
         plane: &dyn PolicyPlanner,
         subjects: &[DecisionSubject],
@@ -172,14 +173,14 @@ impl DecisionGroups {
 
     /// The decision of the group of the subject at an index. A finding shows the template that it is about, so
     /// a decision with findings holds for one subject only.
-    pub(crate) fn get(&self, at: usize) -> Option<&GroupDecision> {
+    pub fn get(&self, at: usize) -> Option<&GroupDecision> {
         let number = self.numbers.get(at).copied().flatten()?;
         self.decisions.get(number).filter(|decision| decision.rest.findings.is_empty())
     }
 }
 
 /// Decides about each subject, in the same order.
-pub(crate) fn decide_groups(
+pub fn decide_groups(
     engine: &Engine<'_>,
     plane: &dyn PolicyPlanner,
     all: &[GroupedSubject<'_>],

@@ -13,7 +13,7 @@ use federate_kubernetes::schema::find_similar;
 use federate_repo::config::ConfiguredCluster;
 use federate_repo::{Repo, Role};
 
-use crate::check::collect_references;
+use crate::references::collect_references;
 
 /// The inventory that a repo needs.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -16,34 +16,37 @@ use federate_kubernetes::{Cluster, Connection, ConnectionError, Finding, LiveObj
 use federate_repo::config::AutoscaledReplicas;
 use federate_repo::{Repo, Role};
 
-use actions::Autoscalers;
+use autoscalers::Autoscalers;
 
-pub mod actions;
+pub mod autoscalers;
 pub mod capacity;
 pub mod change;
-mod check;
 mod config_clusters;
 mod conflict;
-mod decision_groups;
+pub mod controlled_fields;
+pub mod decision_groups;
 mod decisions;
 pub mod deletions;
 mod encryption;
 pub mod import;
 mod inventory_draft;
 mod kept_rows;
+pub mod lookalike;
 mod manifest;
+pub mod misspelt_kinds;
 mod plan;
 pub mod previous;
+pub mod references;
 pub mod replicas;
+pub mod restart;
 pub mod snapshot;
 mod template_index;
-pub mod whatif;
-mod work_limit;
+pub mod unplaced_templates;
+pub mod work_limit;
 
-pub use check::Inspection;
 pub use decisions::DecisionCache;
 pub use inventory_draft::{DraftedInventory, draft_inventory};
-pub use manifest::{Manifest, Rendering, WithheldObject};
+pub use manifest::{Manifest, Rendering, WithheldObject, write_variants};
 pub use plan::PlanResult;
 pub use template_index::TemplateIndex;
 pub use work_limit::{StepAllowance, TOO_MUCH_WORK, TooMuchWork, WorkLimit, map_charged};
@@ -223,7 +226,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The same control planes, with another previous plan.
-    fn with_previous<'b>(&self, previous: &'b PreviousPlan) -> Engine<'b>
+    pub fn with_previous<'b>(&self, previous: &'b PreviousPlan) -> Engine<'b>
     where
         'a: 'b,
     {
@@ -231,6 +234,36 @@ impl<'a> Engine<'a> {
         let (planes, autoscalers) = (Arc::clone(&self.planes), self.autoscalers.clone());
         let exceeded = self.exceeded.clone();
         Engine { dialects, repo, clusters, planes, previous, lists, values, limit, exceeded, autoscalers }
+    }
+
+    /// The dialects.
+    pub fn dialects(&self) -> Dialects {
+        self.dialects
+    }
+
+    /// The repo.
+    pub fn repo(&self) -> &'a Repo {
+        self.repo
+    }
+
+    /// The clusters, sorted by name.
+    pub fn clusters(&self) -> &'a [Cluster] {
+        self.clusters
+    }
+
+    /// The plan of the earlier run.
+    pub fn previous(&self) -> &'a PreviousPlan {
+        self.previous
+    }
+
+    /// The lists of clusters that rows and manifests share.
+    pub fn lists(&self) -> &'a SharedLists {
+        self.lists
+    }
+
+    /// The control planes with the names of their dialects, in the order in which their decisions are merged.
+    pub fn control_planes(&self) -> impl ExactSizeIterator<Item = (&'static str, &dyn PolicyPlanner)> {
+        self.planes.iter().map(|(dialect, plane)| (*dialect, plane.as_ref()))
     }
 
     /// The limit of the work of each part of a run.

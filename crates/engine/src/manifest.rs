@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::actions::Autoscalers;
-use super::actions::controlled_fields::prepare_body;
+use super::autoscalers::Autoscalers;
+use super::controlled_fields::prepare_body;
 use super::encryption::{find_encrypted, refuse_changes, source_text};
 use super::work_limit::{LimitedResults, variants_cost};
 use super::{Engine, PlanResult};
@@ -138,7 +138,7 @@ impl Engine<'_> {
     }
 
     /// What each cluster of a placement receives.
-    pub(crate) fn render_variants(&self, placement: &Placement) -> Vec<ManifestVariant> {
+    pub fn render_variants(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let mut variants = self
             .control_plane(&placement.dialect)
             .map(|plane| plane.render_manifests(placement))
@@ -209,7 +209,7 @@ fn applied_body(mut body: Value) -> Arc<Value> {
 }
 
 /// Writes manifests as text; `values` says whether their values are kept.
-pub(crate) fn write_variants(
+pub fn write_variants(
     object: &ObjectRef,
     variants: Vec<ManifestVariant>,
     lists: &SharedLists,

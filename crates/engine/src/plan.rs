@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rayon::prelude::*;
 
-use super::check::{DefinedKinds, PlacementSelectors as Unselected};
 use super::decision_groups::DecisionGroups;
+use super::misspelt_kinds::DefinedKinds;
+use super::unplaced_templates::PlacementSelectors;
 use super::work_limit::{LimitedResults, TOO_MUCH_WORK, TooMuchWork, decision_cost, map_charged};
 use super::{DecisionCache, Engine, conflict};
 use federate_dialect::{
@@ -69,7 +70,7 @@ impl Engine<'_> {
 
     /// Merges the decisions of all control planes. There are no findings about templates that no policy
     /// places, unless these go everywhere.
-    pub(crate) fn merge_decisions(
+    pub fn merge_decisions(
         &self,
         mut decisions: impl FnMut(&'static str, &dyn PolicyPlanner) -> DialectDecisions,
     ) -> PlanResult {
@@ -266,7 +267,7 @@ impl Engine<'_> {
         // Where it decides nothing, what is near is searched among as many selectors as can be compared with all of them.
         let max_selectors =
             if everywhere { usize::MAX } else { (MAX_COMPARISONS / unmatched.len()).max(100) };
-        let unplaced = Unselected::new(self, findings, unfollowed, max_selectors);
+        let unplaced = PlacementSelectors::new(self, findings, unfollowed, max_selectors);
         let defined = DefinedKinds::new(self.repo);
         let templates: Vec<&Template> =
             unmatched.iter().filter_map(|id| self.repo.find_template(id)).collect();

@@ -23,11 +23,11 @@ const STEPS_PER_CLUSTER: u64 = 10;
 
 /// The replicas of one object, for any row of the plan that it may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct ObjectReplicas {
+pub struct ObjectReplicas {
     /// Those of the template, where the row has none; `None` if the object has no replicas.
-    pub(crate) stated: Option<i64>,
+    pub stated: Option<i64>,
     /// The clusters whose manifests have another number than the row and the template, sorted by name.
-    pub(crate) own: Vec<(ClusterName, i64)>,
+    pub own: Vec<(ClusterName, i64)>,
 }
 
 impl ObjectReplicas {
@@ -38,12 +38,12 @@ impl ObjectReplicas {
     }
 
     /// The replicas in a cluster of a row, 0 if the object has none.
-    pub(crate) fn count_in(&self, placed: &Placed) -> i64 {
+    pub fn count_in(&self, placed: &Placed) -> i64 {
         self.replicas_in(placed).unwrap_or(0).max(0)
     }
 
     /// A row with the replicas that each cluster has.
-    pub(crate) fn count_row(&self, row: &Placement) -> Placement {
+    pub fn count_row(&self, row: &Placement) -> Placement {
         Placement { clusters: self.count_clusters(&row.clusters), ..row.clone() }
     }
 
@@ -113,7 +113,7 @@ impl Engine<'_> {
     }
 
     /// The replicas of each row of a plan.
-    pub(crate) fn object_replicas(&self, rows: &[Placement]) -> Vec<ObjectReplicas> {
+    pub fn object_replicas(&self, rows: &[Placement]) -> Vec<ObjectReplicas> {
         let counter = ReplicaCounter::new(self);
         map_charged(rows, |row| counter.object_replicas(row))
     }

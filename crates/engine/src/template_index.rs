@@ -12,13 +12,13 @@ use crate::Engine;
 
 /// A template in an object of a control plane, such as a federated object, an envelope or a work.
 #[derive(Clone, Debug)]
-pub(crate) struct LocatedTemplate<'r> {
+pub struct LocatedTemplate<'r> {
     /// The object that contains it.
-    pub(crate) carrier: &'r Object,
+    pub carrier: &'r Object,
     /// Where it is in that.
-    pub(crate) pointer: String,
+    pub pointer: String,
     /// The object in the member clusters.
-    pub(crate) object: ObjectRef,
+    pub object: ObjectRef,
 }
 
 impl<'r> LocatedTemplate<'r> {
@@ -28,7 +28,7 @@ impl<'r> LocatedTemplate<'r> {
     }
 
     /// Its text with its identity.
-    pub(crate) fn to_manifest(&self) -> Option<Value> {
+    pub fn to_manifest(&self) -> Option<Value> {
         let mut body = self.body()?.as_object()?.clone();
         body.insert("apiVersion".to_owned(), self.object.api_version.as_str().into());
         body.insert("kind".to_owned(), self.object.kind.as_str().into());
@@ -50,7 +50,7 @@ pub struct TemplateIndex<'r> {
 
 impl<'r> TemplateIndex<'r> {
     /// Finds the objects that contain templates.
-    pub(crate) fn new(repo: &'r Repo, carried: Vec<CarriedTemplate>) -> Self {
+    pub fn new(repo: &'r Repo, carried: Vec<CarriedTemplate>) -> Self {
         let mut index = Self { repo, carried: Vec::new(), by_object: BTreeMap::new() };
         if carried.is_empty() {
             return index;
@@ -66,17 +66,17 @@ impl<'r> TemplateIndex<'r> {
     }
 
     /// All templates in objects of control planes.
-    pub(crate) fn carried(&self) -> &[LocatedTemplate<'r>] {
+    pub fn carried(&self) -> &[LocatedTemplate<'r>] {
         &self.carried
     }
 
     /// The first template of an object in an object of a control plane.
-    pub(crate) fn find_carried(&self, object: &ObjectRef) -> Option<&LocatedTemplate<'r>> {
+    pub fn find_carried(&self, object: &ObjectRef) -> Option<&LocatedTemplate<'r>> {
         self.carried.get(*self.by_object.get(object)?)
     }
 
     /// The text of the template of an object. One in an object of a control plane may lack its identity.
-    pub(crate) fn find_body(&self, object: &ObjectRef) -> Option<&'r Value> {
+    pub fn find_body(&self, object: &ObjectRef) -> Option<&'r Value> {
         let template = self.repo.find_template(object).map(|template| &template.object.body);
         template.or_else(|| self.find_carried(object)?.body())
     }
@@ -89,7 +89,7 @@ impl<'a> Engine<'a> {
     }
 
     /// The templates that objects of all control planes contain.
-    pub(crate) fn list_carried_templates(&self) -> Vec<CarriedTemplate> {
+    pub fn list_carried_templates(&self) -> Vec<CarriedTemplate> {
         self.planes.iter().flat_map(|(_, plane)| plane.advice().carried_templates()).collect()
     }
 }

@@ -59,9 +59,11 @@ const ADVICE: &str = "let fewer policies and override rules apply to each object
                       repo at a time with --path, or allow more steps with --work-limit";
 
 /// The results of some items, in their order, and the item before which the limit was exceeded.
-pub(crate) struct LimitedResults<R> {
-    pub(crate) results: Vec<R>,
-    pub(crate) stopped_at: Option<usize>,
+pub struct LimitedResults<R> {
+    /// The results of the items before it, or of all.
+    pub results: Vec<R>,
+    /// The position of that item.
+    pub stopped_at: Option<usize>,
 }
 
 impl WorkLimit {
@@ -96,7 +98,7 @@ impl WorkLimit {
     }
 
     /// Works on items until the limit is exceeded. `cost` counts the steps of a result, besides those that were charged.
-    pub(crate) fn run_items<T: Sync, R: Send>(
+    pub fn run_items<T: Sync, R: Send>(
         self,
         items: &[T],
         work: impl Fn(usize, &T) -> R + Sync,
@@ -128,7 +130,7 @@ impl WorkLimit {
     }
 
     /// The error about a limit that is exceeded before an object.
-    pub(crate) fn exceeded_finding(self, what: &str, object: &ObjectRef) -> Finding {
+    pub fn exceeded_finding(self, what: &str, object: &ObjectRef) -> Finding {
         let message = format!("{}: it was stopped before {object}", self.describe_excess(what));
         TooMuchWork { message }.into_finding()
     }
@@ -152,7 +154,7 @@ pub fn map_charged<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
 }
 
 /// The steps of a decision.
-pub(crate) fn decision_cost(decided: &DialectDecisions) -> u64 {
+pub fn decision_cost(decided: &DialectDecisions) -> u64 {
     let rows = decided.placements.iter().map(|row| {
         let memory: u64 = row.memory.values().map(work::count_values).sum();
         STEPS_PER_CLUSTER * row.clusters.len() as u64 + STEPS_PER_VALUE * memory
@@ -162,7 +164,7 @@ pub(crate) fn decision_cost(decided: &DialectDecisions) -> u64 {
 }
 
 /// The steps of what clusters receive.
-pub(crate) fn variants_cost(variants: &[ManifestVariant]) -> u64 {
+pub fn variants_cost(variants: &[ManifestVariant]) -> u64 {
     let changes = variants.iter().filter_map(|variant| variant.rendered.as_ref().ok());
     STEPS_PER_CHANGE * changes.map(|rendered| rendered.changes.len() as u64).sum::<u64>()
 }

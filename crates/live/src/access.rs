@@ -17,9 +17,9 @@ use super::request::RepeatableRequest;
 use super::runtime::{CLUSTER_TIMEOUT, for_each_cluster, limit_time};
 use super::{Access, DesiredState, Error, target};
 use federate_apiserver_model::ResourceKind;
-use federate_engine::actions::ApplySet;
-use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::ClusterName;
+use federate_reconcile::ApplySet;
+use federate_reconcile::apply_set::ApplySetContents;
 
 /// The rights that are missing in a cluster, one line each.
 #[derive(Clone, Debug)]

@@ -25,13 +25,13 @@ use super::runtime::join_result;
 use super::{ApplyOptions, DesiredState, Error};
 use federate_apiserver_model::ResourceKind;
 use federate_apiserver_model::lists::read_item;
-use federate_engine::actions::ApplySet;
-use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::cluster::DecisionContext;
-use federate_engine::actions::comparison::is_read_first;
-use federate_engine::actions::listed_object::ListedObject;
-use federate_engine::actions::ownership::is_member;
 use federate_kubernetes::{ClusterName, LiveObjects, Object, ObjectRef};
+use federate_reconcile::ApplySet;
+use federate_reconcile::apply_set::ApplySetContents;
+use federate_reconcile::cluster::DecisionContext;
+use federate_reconcile::comparison::is_read_first;
+use federate_reconcile::listed_object::ListedObject;
+use federate_reconcile::ownership::is_member;
 
 /// An object, whatever its version.
 type ObjectKey<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::cluster_state::ClusterState;
-use federate_engine::actions::{ObjectDecision, WriteRequest};
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::{ObjectDecision, WriteRequest};
 
 /// The objects that are deleted first, each with the object that is about to be applied and claims the same port or
 /// address.

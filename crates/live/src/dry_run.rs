@@ -17,9 +17,9 @@ use super::object_requests::{APPLY, JSON_PATCH};
 use super::request::RepeatableRequest;
 use super::runtime::join_result;
 use super::{ApplyOptions, DesiredState, DryRun, Error};
-use federate_engine::actions::cluster::DecisionContext;
-use federate_engine::actions::{ActionKind, FIELD_MANAGER, ObjectDecision, WriteRequest};
 use federate_kubernetes::ObjectRef;
+use federate_reconcile::cluster::DecisionContext;
+use federate_reconcile::{ActionKind, FIELD_MANAGER, ObjectDecision, WriteRequest};
 
 /// Sends the dry runs, and has the objects decided about again by the answers. Returns the objects of which the API
 /// server accepts the request that would be sent.

@@ -22,9 +22,9 @@ use super::runtime::{CLUSTER_TIMEOUT, build_runtime, join_result, limit_time};
 use super::target::{self, Connections};
 use super::{Access, Error};
 use federate_apiserver_model::ResourceKind;
-use federate_engine::actions::ApplySet;
-use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::ClusterName;
+use federate_reconcile::ApplySet;
+use federate_reconcile::apply_set::ApplySetContents;
 
 /// A read that is under way, or its result.
 pub(super) type PendingRead<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;

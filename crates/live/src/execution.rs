@@ -19,9 +19,9 @@ use super::sender::{ProgressCounter, send_all};
 use super::stored_plan;
 use super::webhooks::AdmissionWebhooks;
 use super::{ApplyOptions, DesiredState, DryRun, Error};
-use federate_engine::actions::{ActionKind, ObjectDecision, PlacedObjects, WriteRequest};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::hooks::Hook;
+use federate_reconcile::{ActionKind, ObjectDecision, PlacedObjects, WriteRequest};
 
 /// Requests about objects, each with its phase.
 type Phased = Vec<(Phase, ObjectRequests)>;

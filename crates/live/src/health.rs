@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::ownership::PART_OF_LABEL;
-use federate_engine::actions::{ApplySet, PlacedObjects};
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::apply_set::ApplySetContents;
+use federate_reconcile::ownership::PART_OF_LABEL;
+use federate_reconcile::{ApplySet, PlacedObjects};
 
 use super::client::Client;
 use super::cluster_reader::{list_all, read_objects};

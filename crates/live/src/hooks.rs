@@ -12,8 +12,8 @@ use super::kinds::object_path;
 use super::request::RepeatableRequest;
 use super::{ApplyOptions, Error};
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::PlacedObjects;
 use federate_kubernetes::{Object, ObjectRef};
+use federate_reconcile::PlacedObjects;
 
 /// How long hooks may take without `--wait`, as with Helm.
 const HOOK_TIMEOUT: Duration = Duration::from_mins(5);

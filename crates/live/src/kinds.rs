@@ -15,10 +15,10 @@ use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use super::{DesiredState, Error};
 use federate_apiserver_model::ResourceKind;
-use federate_engine::actions::apply_set::ApplySetContents;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::{Object, ObjectRef};
+use federate_reconcile::apply_set::ApplySetContents;
 
 /// The kinds of the objects of a run in a cluster.
 #[derive(Clone, Debug, Default)]

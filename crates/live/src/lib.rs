@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use federate_engine::actions::cluster::{ClusterDecisions, DecisionContext};
-use federate_engine::actions::{Action, ActionKind, ActionOutcome, Orphans};
 use federate_kubernetes::ObjectRef;
+use federate_reconcile::cluster::{ClusterDecisions, DecisionContext};
+use federate_reconcile::{Action, ActionKind, ActionOutcome, Orphans};
 
 mod access;
 mod answer;

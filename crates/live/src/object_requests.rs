@@ -12,9 +12,9 @@ use super::kinds::{manifest_for, object_path};
 use super::path::ApiPath;
 use super::request::RepeatableRequest;
 use super::{ApplyOptions, Error};
-use federate_engine::actions::{FIELD_MANAGER, HandoverWrite, ReplacedObject, WriteRequest};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::object::field_text;
+use federate_reconcile::{FIELD_MANAGER, HandoverWrite, ReplacedObject, WriteRequest};
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::client::{Fence, Interrupt};
 use super::early_reads::EarlyReads;
 use super::remembered_plan::RememberedPlan;
-use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::{Action, ApplySet, Orphans, RepoRef};
 use federate_kubernetes::ClusterName;
+use federate_reconcile::apply_set::ApplySetContents;
+use federate_reconcile::{Action, ApplySet, Orphans, RepoRef};
 
 /// Receives the progress of clusters, from several threads.
 pub trait ProgressReporter: Sync {

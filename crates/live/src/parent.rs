@@ -16,10 +16,10 @@ use super::path::{ApiPath, parent_path};
 use super::request::RepeatableRequest;
 use super::stored_plan;
 use super::{ApplyOptions, Error};
-use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::{ApplySet, FIELD_MANAGER, ObjectDecision, RepoRef, WriteRequest};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::object::pointer_text;
+use federate_reconcile::apply_set::ApplySetContents;
+use federate_reconcile::{ApplySet, FIELD_MANAGER, ObjectDecision, RepoRef, WriteRequest};
 
 /// What a parent records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,8 +9,8 @@
 //! the API machinery).
 
 use super::Error;
-use federate_engine::actions::ApplySet;
-use federate_engine::actions::ownership::PART_OF_LABEL;
+use federate_reconcile::ApplySet;
+use federate_reconcile::ownership::PART_OF_LABEL;
 
 /// The path of a resource on an API server, and its query. A segment that is refused makes every request with it fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

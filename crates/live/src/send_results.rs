@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Error;
-use federate_engine::actions::{Action, ActionOutcome, ObjectDecision};
 use federate_kubernetes::ObjectRef;
+use federate_reconcile::{Action, ActionOutcome, ObjectDecision};
 
 /// The result of a request about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,9 +23,9 @@ use federate_apiserver_model::ResourceKind;
 use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::probe::Healthz;
 use federate_dialect::{ClusterObservation, ClusterReads, HubKinds};
-use federate_engine::actions::ApplySet;
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{ClusterName, Object};
+use federate_reconcile::ApplySet;
 
 /// How long a cluster may take where `--timeout` does not say it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);

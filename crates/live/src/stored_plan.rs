@@ -23,7 +23,7 @@ use super::path::ApiPath;
 use super::remembered_plan::{RememberedPlan, compute_digest};
 use super::request::RepeatableRequest;
 use super::{ApplyOptions, Error};
-use federate_engine::actions::{ApplySet, FIELD_MANAGER};
+use federate_reconcile::{ApplySet, FIELD_MANAGER};
 
 /// The annotation of the parent with the name of the `ConfigMap` of the plan.
 pub(super) const PLAN_ANNOTATION: &str = "federate.dev/plan";

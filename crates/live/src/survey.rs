@@ -12,8 +12,8 @@ use super::stored_plan::{self, StoredPlan};
 use super::{Access, DesiredState, Error, target};
 use federate_apiserver_model::ResourceKind;
 use federate_dialect::{ClusterReads, ObjectScope};
-use federate_engine::actions::ApplySet;
 use federate_kubernetes::{ClusterName, Object};
+use federate_reconcile::ApplySet;
 
 /// How long a cluster is waited for where `--timeout` does not say it: all others wait meanwhile.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -12,9 +12,9 @@ use super::lists::ListRequest;
 use super::{ApplyOptions, ClusterKinds, ClusterProgress, Error};
 use federate_apiserver_model::managed_fields::read_fields;
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::ownership::PART_OF_LABEL;
-use federate_engine::actions::{ObjectDecision, PlacedObjects};
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::ownership::PART_OF_LABEL;
+use federate_reconcile::{ObjectDecision, PlacedObjects};
 
 /// The pause between two looks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -30,10 +30,10 @@ use super::target::Connections;
 use super::{Access, DesiredState, Error, target};
 use federate_apiserver_model::ResourceKind;
 use federate_apiserver_model::lists::ListPage;
-use federate_engine::actions::ApplySet;
-use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::ownership::PART_OF_LABEL;
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::ApplySet;
+use federate_reconcile::apply_set::ApplySetContents;
+use federate_reconcile::ownership::PART_OF_LABEL;
 
 /// The most objects of a kind that are watched in a cluster.
 const MAX_WATCHED_OBJECTS: usize = 1_000_000;

@@ -23,9 +23,9 @@ use super::request::RepeatableRequest;
 use super::send_results::{SendResult, SendResults};
 use super::sender::{ProgressCounter, send_all};
 use super::{ApplyOptions, DesiredState, Error};
-use federate_engine::actions::{ObjectDecision, WriteRequest};
 use federate_kubernetes::ObjectRef;
 use federate_kubernetes::object::field_text;
+use federate_reconcile::{ObjectDecision, WriteRequest};
 
 /// How long a webhook's Service may take to become ready without `--wait`.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use federate_repo::Source;
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::source::{EntryKind, SourceError, TreeEntry};
 
 use crate::FileEdit;
 
@@ -40,7 +40,7 @@ fn split_path(path: &str) -> (&str, &str) {
 }
 
 impl Source for MigratedSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let Some(changed) = self.entries.get(folder) else { return self.source.list_folder(folder) };
         // A folder that only edits make is not in the source.
         let mut entries = self.source.list_folder(folder).unwrap_or_default();
@@ -56,10 +56,10 @@ impl Source for MigratedSource<'_> {
         Ok(entries)
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         match self.edits.get(path) {
             Some(FileEdit { content: Some(content), .. }) => Ok(content.to_vec()),
-            Some(_) => Err("no such file".to_owned()),
+            Some(_) => Err(SourceError::NotFound),
             None => self.source.read_file(path),
         }
     }

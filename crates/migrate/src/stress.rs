@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use federate_engine::map_charged;
-use federate_engine::whatif::{Baseline, DecidedState, Scenario, ScenarioEvent};
 use federate_kubernetes::ObjectRef;
+use federate_whatif::{Baseline, DecidedState, Scenario, ScenarioEvent};
 
 use crate::proof::{ComparedState, ObjectPair, ObjectPairs, RenderedObject, compare_objects};
 use crate::{ObjectDifference, ProofSides, Reason};

@@ -42,7 +42,7 @@ pub use duplicates::Duplicate;
 pub use live_dump::{objects_of, read_live_objects};
 pub use ownership::{BuildRoot, BuildTool};
 pub use selection::{ConfigChoice, InvalidPath, ReadOptions, find_entry, normalize_path};
-pub use source::{EmptySource, Source, SourceFile};
+pub use source::{EmptySource, Source, SourceError, SourceFile};
 pub use sources::{Builds, RenamedObject, SourceBuild, SourceRecord, build_sources};
 pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};

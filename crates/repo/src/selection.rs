@@ -8,7 +8,7 @@ use federate_kubernetes::{Finding, Severity};
 
 use super::config;
 use super::pointer_file::find_pointer;
-use super::source::{EntryKind, Source, SourceFile};
+use super::source::{EntryKind, Source, SourceError, SourceFile};
 use super::walk;
 
 /// What of a source is read.
@@ -113,7 +113,7 @@ pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<
         Some(ConfigChoice::InSource(path)) => return read_chosen_config(source, path).map(Some),
         None => {}
     }
-    let entries = source.list_folder("").map_err(|why| walk::unreadable_error("", &why))?;
+    let entries = source.list_folder("").map_err(|why| walk::unreadable_error("", why))?;
     let mut found = config::FILE_NAMES.into_iter().filter_map(|name| {
         let entry = entries.iter().find(|entry| entry.name == name)?;
         let is_file =
@@ -129,11 +129,11 @@ pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<
     let bytes = match kind {
         EntryKind::LinkToFile(real) => source.read_file(real),
         EntryKind::LinkOutside(to) => return Err(walk::outside_link_error(name, to)),
-        EntryKind::Unreadable(why) => Err(why.clone()),
+        EntryKind::Unreadable(why) => Err(SourceError::Unreadable(why.clone())),
         EntryKind::SparseFile => return Err(walk::sparse_checkout_error(name, &[])),
         _ => source.read_file(name),
     };
-    let bytes = bytes.map_err(|why| walk::unreadable_error(name, &why))?;
+    let bytes = bytes.map_err(|why| walk::unreadable_error(name, why))?;
     if let Some(pointer) = find_pointer(name, &bytes) {
         return Err(pointer);
     }
@@ -152,7 +152,7 @@ fn read_chosen_config(source: &dyn Source, path: &str) -> Result<SourceFile, Fin
             return Err(walk::unreadable_error(path, "there is no such file").with_help(help));
         }
     };
-    let bytes = source.read_file(real).map_err(|why| walk::unreadable_error(path, &why))?;
+    let bytes = source.read_file(real).map_err(|why| walk::unreadable_error(path, why))?;
     match find_pointer(path, &bytes) {
         Some(pointer) => Err(pointer),
         None => Ok(SourceFile { path: Arc::from(path), bytes: bytes.into() }),

@@ -12,11 +12,37 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// tree, whose paths begin with `/`: they are relative to the root of the larger tree. An entry there that is the folder itself
 /// is a link to it.
 pub trait Source: Sync {
-    /// The entries of a folder, in any order; the error is the reason.
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String>;
+    /// The entries of a folder, in any order.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such folder, or it cannot be read.
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError>;
 
-    /// The bytes of a file; the error is the reason.
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String>;
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such file, it cannot be read, or it is too large to be read.
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError>;
+}
+
+/// Why a folder or a file of a source is not read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// It does not exist.
+    #[error("no such file or folder")]
+    NotFound,
+    /// The system forbids it.
+    #[error("permission denied")]
+    PermissionDenied,
+    /// The file has more bytes than this.
+    #[error("it is larger than {} MiB", .0 >> 20)]
+    TooLarge(u64),
+    /// Another reason, in words.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 /// A tree without files.
@@ -24,12 +50,12 @@ pub trait Source: Sync {
 pub struct EmptySource;
 
 impl Source for EmptySource {
-    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, SourceError> {
         Ok(Vec::new())
     }
 
-    fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
-        Err("no such file".to_owned())
+    fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
+        Err(SourceError::NotFound)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::build::{
 };
 use crate::config::{CLUSTER_PLACEHOLDER, Hooks, LoadRestrictor, PerCluster, SourceConfig, SourceKind};
 use crate::duplicates::unversioned_identity;
-use crate::source::{EntryKind, Source, TreeEntry};
+use crate::source::{EntryKind, Source, SourceError, TreeEntry};
 use crate::{Claims, RepoFiles, Role, documents};
 
 mod application_set;
@@ -253,16 +253,16 @@ fn is_folder(source: &dyn Source, folder: &str) -> bool {
 /// A source whose folders are listed once.
 pub(crate) struct CachedSource<'s> {
     source: &'s dyn Source,
-    folders: Mutex<BTreeMap<String, Result<Vec<TreeEntry>, String>>>,
+    folders: Mutex<BTreeMap<String, Result<Vec<TreeEntry>, SourceError>>>,
 }
 
 impl Source for CachedSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         folders.entry(folder.to_owned()).or_insert_with(|| self.source.list_folder(folder)).clone()
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         self.source.read_file(path)
     }
 }

@@ -4,6 +4,7 @@
 //! files that are not read otherwise, so link loops end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +15,7 @@ use super::config::{self, Config};
 use super::ignore_rules::{IGNORE_FILES, IgnoreRules, compile_patterns, detect_format};
 use super::pointer_file::find_pointer;
 use super::selection::{ReadOptions, SelectedPaths};
-use super::source::{EntryKind, Source, SourceFile, TreeEntry};
+use super::source::{EntryKind, Source, SourceError, SourceFile, TreeEntry};
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
@@ -168,8 +169,8 @@ pub fn read_selected_files(
         .map(|(path, real)| {
             // Once there is too much, nothing is kept, so that the result does not depend on the order.
             let is_full = total.load(Ordering::Relaxed) > MAX_BYTES;
-            let bytes = if is_full { Err(String::new()) } else { source.read_file(&real) };
-            let bytes = bytes.map_err(|why| unreadable_error(&path, &why))?;
+            let bytes = if is_full { Err(SourceError::NotFound) } else { source.read_file(&real) };
+            let bytes = bytes.map_err(|why| unreadable_error(&path, why))?;
             if let Some(pointer) = find_pointer(&path, &bytes) {
                 return Err(pointer);
             }
@@ -179,7 +180,7 @@ pub fn read_selected_files(
         .collect();
     if total.load(Ordering::Relaxed) > MAX_BYTES {
         let why = format!("the files of the repo have more than {} MiB", MAX_BYTES >> 20);
-        findings.push(unreadable_error("", &why).with_help("narrow it with `paths` in federate.yaml"));
+        findings.push(unreadable_error("", why).with_help("narrow it with `paths` in federate.yaml"));
         return (Vec::new(), findings);
     }
     let mut files = Vec::with_capacity(read.len());
@@ -313,7 +314,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Lists the folders that are next, at most [`MAX_PARALLEL_LISTINGS`], in parallel: path, real path and entries.
-    fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<TreeEntry>, String>)> {
+    fn next_folders(&mut self) -> Vec<(String, String, Result<Vec<TreeEntry>, SourceError>)> {
         let rest = self.folders.len().saturating_sub(MAX_PARALLEL_LISTINGS);
         let mut next = self.folders.split_off(rest);
         next.retain(|(_, real)| self.seen.insert(real.clone()));
@@ -330,7 +331,7 @@ impl<'s> Walk<'s> {
         if self.files.len() > MAX_FILES {
             let why = format!("the repo has more than {MAX_FILES} files to read");
             return Some(
-                unreadable_error(path, &why).with_help("select fewer files with `paths` in federate.yaml"),
+                unreadable_error(path, why).with_help("select fewer files with `paths` in federate.yaml"),
             );
         }
         let why = "the repo has too many files and folders, or too deep ones";
@@ -338,10 +339,10 @@ impl<'s> Walk<'s> {
         (self.listed > MAX_LISTED_COST).then(|| unreadable_error(path, why).with_help(help))
     }
 
-    fn visit_folder(&mut self, path: &str, real: &str, listed: Result<Vec<TreeEntry>, String>) {
+    fn visit_folder(&mut self, path: &str, real: &str, listed: Result<Vec<TreeEntry>, SourceError>) {
         let entries = match listed {
             Ok(entries) => entries,
-            Err(why) => return self.findings.push(unreadable_error(path, &why)),
+            Err(why) => return self.findings.push(unreadable_error(path, why)),
         };
         let files: Vec<&str> =
             entries.iter().filter(|e| e.kind == EntryKind::File).map(|e| e.name.as_str()).collect();
@@ -366,7 +367,7 @@ impl<'s> Walk<'s> {
                 Some(pointer) => return self.findings.push(pointer),
                 None => self.rules.add_file(path, name, &text),
             },
-            Err(why) => return self.findings.push(unreadable_error(&file, &why)),
+            Err(why) => return self.findings.push(unreadable_error(&file, why)),
         };
         let file: Arc<str> = file.into();
         self.findings.extend(bad.into_iter().map(|(line, why)| {
@@ -403,7 +404,7 @@ impl<'s> Walk<'s> {
             EntryKind::LinkOutside(to) if matters => self.findings.push(outside_link_error(&path, &to)),
             EntryKind::Unreadable(why) if matters => {
                 let help = "restore it, or list it in .federateignore";
-                self.findings.push(unreadable_error(&path, &why).with_help(help));
+                self.findings.push(unreadable_error(&path, why).with_help(help));
             }
             EntryKind::SparseFile if self.is_read(&path) => self.sparse.push(path),
             EntryKind::Submodule if self.selection.may_want_below(&path) => {
@@ -464,7 +465,7 @@ pub(crate) fn join_path(folder: &str, name: &str) -> String {
     }
 }
 
-pub(crate) fn unreadable_error(path: &str, why: &str) -> Finding {
+pub(crate) fn unreadable_error(path: &str, why: impl fmt::Display) -> Finding {
     let file: Arc<str> = if path.is_empty() { ".".into() } else { path.into() };
     Finding::in_file(Severity::Error, "unreadable", &file, None, format!("cannot be read: {why}"))
 }
@@ -478,7 +479,7 @@ pub(crate) fn sparse_checkout_error(path: &str, others: &[String]) -> Finding {
         many => format!("; nor are {many} other files: {}", join_names(&names, 5)),
     };
     let why = format!("git tracks it, but it is not checked out (sparse checkout){more}");
-    unreadable_error(path, &why).with_help(
+    unreadable_error(path, why).with_help(
         "`git sparse-checkout disable` checks out everything, `git sparse-checkout add FOLDER` one folder; --rev HEAD \
          reads the last commit; what is not to be read goes into .federateignore",
     )
@@ -518,12 +519,12 @@ mod tests {
     struct Large(usize);
 
     impl Source for Large {
-        fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, String> {
+        fn list_folder(&self, _: &str) -> Result<Vec<TreeEntry>, SourceError> {
             let entry = |number| TreeEntry { name: format!("{number}.yaml"), kind: EntryKind::File };
             Ok((0..self.0).map(entry).collect())
         }
 
-        fn read_file(&self, _: &str) -> Result<Vec<u8>, String> {
+        fn read_file(&self, _: &str) -> Result<Vec<u8>, SourceError> {
             Ok(vec![b'#'; 64 << 10])
         }
     }

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::table::{TextStyle, format_count};
-use federate_engine::actions::{Action, ActionKind, ActionOutcome, Actions, FieldDiff};
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, FieldDiff};
 
 /// The largest number of similar actions that get a row each.
 const MAX_SINGLE_ROWS: usize = 3;

@@ -11,8 +11,8 @@ use super::annotations::escape_xml;
 use super::escape::escape_prose;
 use super::size_budget::{self as budget, Importance, MAX_COMMENT_BYTES, Section};
 use super::table::{TextStyle, format_count};
-use federate_engine::actions::{Action, ActionKind, ActionOutcome, Actions, FieldDiff, Writer};
 use federate_kubernetes::finding::join_names;
+use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, FieldDiff, Writer};
 
 /// How many clusters, or managers, a line names.
 const MAX_NAMES: usize = 10;

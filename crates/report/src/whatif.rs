@@ -11,8 +11,8 @@ use super::diff::{Diff, text};
 use super::table::{TextStyle, format_count, write_table};
 use federate_dialect::plan::API_VERSION;
 use federate_engine::change::RenderingChanges;
-use federate_engine::whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
 use federate_kubernetes::{ObjectRef, finding};
+use federate_whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
 
 /// The effect of a scenario, for scripts.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use federate_engine::TOO_MUCH_WORK;
-use federate_engine::whatif::{may_hold_scenarios, read_scenarios};
 use federate_kubernetes::{Finding, ObjectRef, Origin, Severity, work};
 use federate_repo::Role;
+use federate_whatif::{may_hold_scenarios, read_scenarios};
 use federate_yaml::Position;
 
 use crate::Session;
@@ -22,7 +22,7 @@ impl Session {
     /// Like `check`, but for a release of Kubernetes, such as 31 for 1.31, in place of those that the clusters report.
     pub fn check_for(&self, kubernetes: Option<u32>) -> Vec<Finding> {
         let engine = self.build_engine();
-        let inspection = engine.inspect_manifests(self.plan(), kubernetes);
+        let inspection = federate_check::inspect_manifests(&engine, self.plan(), kubernetes);
         let mut found = self.read.clone();
         found.extend(self.compute_plan().findings.iter().chain(&inspection.findings).cloned());
         found.extend(self.source_findings().iter().cloned());
@@ -38,7 +38,7 @@ impl Session {
         let mut unused = Vec::new();
         if !stopped {
             unused.extend(engine.unused_policies(self.plan()));
-            unused.extend(engine.unused_overrides(&inspection));
+            unused.extend(federate_check::find_unused_overrides(&engine, &inspection));
         }
         unused.retain(|finding| !explain_unused(finding, &mut examined));
         // An override that fails has an effect: that of its error.
@@ -48,7 +48,7 @@ impl Session {
         unused.extend(examined);
         let unused = unused.into_iter();
         found.extend(unused.filter(|f| f.object.as_ref().is_none_or(|id| !in_error.contains(id))));
-        engine.add_mistakes(self.plan(), kubernetes, &mut found);
+        federate_check::add_mistakes(&engine, self.plan(), kubernetes, &mut found);
         found.extend(inspection.mistakes);
         found.extend(self.secrets_in_clear());
         found.extend(self.report_missing());

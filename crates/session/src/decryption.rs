@@ -7,10 +7,10 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use serde_json::Value;
 
-use federate_engine::actions::cluster::DesiredObject;
-use federate_engine::actions::{Action, ClusterReport};
 use federate_kubernetes::sops::is_encrypted;
 use federate_kubernetes::{Finding, Object, ObjectRef};
+use federate_reconcile::cluster::DesiredObject;
+use federate_reconcile::{Action, ClusterReport};
 use federate_repo::build::Decryptor;
 
 use crate::Session;

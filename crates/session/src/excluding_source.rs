@@ -1,7 +1,7 @@
 //! A source without one of its folders.
 
 use federate_repo::Source;
-use federate_repo::source::TreeEntry;
+use federate_repo::source::{SourceError, TreeEntry};
 
 /// A source without one of its folders.
 pub(crate) struct ExcludingSource<'s> {
@@ -12,7 +12,7 @@ pub(crate) struct ExcludingSource<'s> {
 }
 
 impl Source for ExcludingSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let mut entries = self.source.list_folder(folder)?;
         let (above, name) = self.folder.rsplit_once('/').unwrap_or(("", &self.folder));
         if folder == above {
@@ -21,7 +21,7 @@ impl Source for ExcludingSource<'_> {
         Ok(entries)
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         self.source.read_file(path)
     }
 }

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use federate_dialect::{ClusterObservation, Dialects};
-use federate_engine::actions::ApplySet;
-use federate_engine::actions::cluster::{DesiredObject, read_desired};
 use federate_engine::snapshot::SnapshotInput;
 use federate_kubernetes::{ClusterName, Object, ObjectRef};
 use federate_live::snapshot::{MemberSnapshot, SnapshotOptions, read_inventory, read_members, read_status};
 use federate_live::{Access, DesiredState, Error};
+use federate_reconcile::ApplySet;
+use federate_reconcile::cluster::{DesiredObject, read_desired};
 use federate_repo::{Claims, Role};
 
 use crate::Session;

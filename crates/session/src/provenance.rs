@@ -3,8 +3,8 @@
 use git2::Oid;
 use sha2::{Digest, Sha256};
 
-use federate_engine::actions::RepoRef;
 use federate_publish::Summary;
+use federate_reconcile::RepoRef;
 use federate_source::git::{self, GitLocation};
 
 /// The origin of a rendering.

@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use federate_apiserver_model::{Conversion, ResourceKind, convert_object};
-use federate_engine::actions::cluster::{
-    ClusterDecisions, DecisionContext, DesiredObject, PruneOptions, read_desired,
-};
-use federate_engine::actions::drift::DriftRules;
-use federate_engine::actions::{
-    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, FieldManagers, PlacedObjects,
-    RepoRef,
-};
 use federate_engine::change::{DigestKey, is_hidden, reveal_values};
 use federate_engine::{Engine, Rendering, WithheldObject};
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, kinds};
+use federate_reconcile::cluster::{
+    ClusterDecisions, DecisionContext, DesiredObject, PruneOptions, read_desired,
+};
+use federate_reconcile::drift::DriftRules;
+use federate_reconcile::{
+    Action, Actions, AdoptionMode, ApplySet, ClusterReport, DecisionSettings, FieldManagers, PlacedObjects,
+    RepoRef,
+};
 use federate_repo::config::DriftIgnoreRule;
 
 use crate::{Destination, Session};
@@ -67,6 +67,7 @@ pub enum Purpose {
 pub type AwaitingObjects = BTreeMap<ObjectRef, BTreeSet<ClusterName>>;
 
 /// How to reconcile member clusters with a session's rendering.
+#[non_exhaustive]
 pub struct ReconcileOptions<'r> {
     /// What the run is for.
     pub purpose: Purpose,
@@ -84,6 +85,52 @@ pub struct ReconcileOptions<'r> {
     pub no_take_over: bool,
     /// The key for digests of Secret values.
     pub key: &'r DigestKey,
+}
+
+impl<'r> ReconcileOptions<'r> {
+    /// A run over all clusters and objects that prunes nothing.
+    pub fn new(purpose: Purpose, inventory: &'r ApplySet, key: &'r DigestKey) -> Self {
+        Self {
+            purpose,
+            inventory,
+            prune: None,
+            results: false,
+            clusters: &[],
+            only: None,
+            no_take_over: false,
+            key,
+        }
+    }
+
+    /// With another [`prune`](Self::prune).
+    #[must_use]
+    pub fn with_prune(self, prune: Option<PruneOptions>) -> Self {
+        Self { prune, ..self }
+    }
+
+    /// With another [`results`](Self::results).
+    #[must_use]
+    pub fn with_results(self, results: bool) -> Self {
+        Self { results, ..self }
+    }
+
+    /// With other [`clusters`](Self::clusters).
+    #[must_use]
+    pub fn with_clusters(self, clusters: &'r [String]) -> Self {
+        Self { clusters, ..self }
+    }
+
+    /// With other objects in [`only`](Self::only).
+    #[must_use]
+    pub fn with_only(self, only: Option<&'r BTreeSet<ObjectRef>>) -> Self {
+        Self { only, ..self }
+    }
+
+    /// With another [`no_take_over`](Self::no_take_over).
+    #[must_use]
+    pub fn with_no_take_over(self, no_take_over: bool) -> Self {
+        Self { no_take_over, ..self }
+    }
 }
 
 /// The actions for clusters, decided or performed.

@@ -43,6 +43,7 @@ const UNMATCHED_CAUSE_CODES: [&str; 3] = ["unknown-kind", "unknown-group", "unse
 
 /// The inputs of a session besides the repo's files.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct SessionOptions {
     /// The dialects that may claim objects.
     pub dialects: Dialects,
@@ -105,6 +106,102 @@ impl SessionOptions {
             decryptor: None,
             allowance: StepAllowance::default(),
         }
+    }
+
+    /// With another [`read`](Self::read).
+    #[must_use]
+    pub fn with_read(self, read: ReadOptions) -> Self {
+        Self { read, ..self }
+    }
+
+    /// With another [`omit_autoscaled_replicas`](Self::omit_autoscaled_replicas).
+    #[must_use]
+    pub fn with_omit_autoscaled_replicas(self, omit_autoscaled_replicas: bool) -> Self {
+        Self { omit_autoscaled_replicas, ..self }
+    }
+
+    /// With another [`strict_inventory`](Self::strict_inventory).
+    #[must_use]
+    pub fn with_strict_inventory(self, strict_inventory: bool) -> Self {
+        Self { strict_inventory, ..self }
+    }
+
+    /// With another [`now`](Self::now).
+    #[must_use]
+    pub fn with_now(self, now: Option<Timestamp>) -> Self {
+        Self { now, ..self }
+    }
+
+    /// With another [`previous`](Self::previous).
+    #[must_use]
+    pub fn with_previous(self, previous: Plan) -> Self {
+        Self { previous, ..self }
+    }
+
+    /// With another [`observed`](Self::observed).
+    #[must_use]
+    pub fn with_observed(self, observed: LiveObjects) -> Self {
+        Self { observed, ..self }
+    }
+
+    /// With another [`hosts`](Self::hosts).
+    #[must_use]
+    pub fn with_hosts(self, hosts: HostAddresses) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// With another [`versions`](Self::versions).
+    #[must_use]
+    pub fn with_versions(self, versions: BTreeMap<String, String>) -> Self {
+        Self { versions, ..self }
+    }
+
+    /// With another [`snapshot`](Self::snapshot).
+    #[must_use]
+    pub fn with_snapshot(self, snapshot: Option<Arc<StoredSnapshot>>) -> Self {
+        Self { snapshot, ..self }
+    }
+
+    /// With another [`lost`](Self::lost).
+    #[must_use]
+    pub fn with_lost(self, lost: Option<UnreachableClusters>) -> Self {
+        Self { lost, ..self }
+    }
+
+    /// With another [`excluded`](Self::excluded).
+    #[must_use]
+    pub fn with_excluded(self, excluded: Option<String>) -> Self {
+        Self { excluded, ..self }
+    }
+
+    /// With another [`findings`](Self::findings).
+    #[must_use]
+    pub fn with_findings(self, findings: Vec<Finding>) -> Self {
+        Self { findings, ..self }
+    }
+
+    /// With another [`errors`](Self::errors).
+    #[must_use]
+    pub fn with_errors(self, errors: Vec<String>) -> Self {
+        Self { errors, ..self }
+    }
+
+    /// With another [`builder`](Self::builder).
+    #[must_use]
+    pub fn with_builder(self, builder: Option<Arc<dyn Builder>>) -> Self {
+        Self { builder, ..self }
+    }
+
+    /// With another [`decryptor`](Self::decryptor).
+    #[must_use]
+    pub fn with_decryptor(self, decryptor: Option<Arc<dyn Decryptor>>) -> Self {
+        Self { decryptor, ..self }
+    }
+
+    /// With another [`allowance`](Self::allowance).
+    #[must_use]
+    pub fn with_allowance(self, allowance: StepAllowance) -> Self {
+        Self { allowance, ..self }
     }
 }
 

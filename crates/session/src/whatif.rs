@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 use federate_dialect::{Plan, PreviousPlan};
 use federate_engine::capacity::{self, PlannedUsage};
 use federate_engine::change::RenderingChanges;
-use federate_engine::whatif::{
-    Baseline, ClusterMatcher, FailureDomain, FreeResource, ReplicaLoss, Scenario, ScenarioEvent,
-    ScenarioFile, Timeline, TimelineOptions, TimelineStage, UnmovedScenario,
-};
 use federate_engine::{EngineSettings, WorkLimit, map_charged};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use federate_repo::{Config, SourceFile};
+use federate_whatif::{
+    Baseline, ClusterMatcher, FailureDomain, FreeResource, ReplicaLoss, Scenario, ScenarioEvent,
+    ScenarioFile, Timeline, TimelineOptions, TimelineStage, UnmovedScenario,
+};
 
 use crate::Session;
 

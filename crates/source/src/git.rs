@@ -14,7 +14,7 @@ use git2::{ErrorCode, ObjectType, Oid, Repository, Tree};
 use sha2::{Digest as _, Sha256};
 
 use federate_repo::pointer_file::LfsPointer;
-use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, TreeEntry};
+use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, SourceError, TreeEntry};
 
 mod ancestry;
 mod commit_diff;
@@ -227,13 +227,13 @@ impl GitRevision {
     fn with_repository<T>(
         &self,
         run: impl FnOnce(&Repository) -> Result<T, git2::Error>,
-    ) -> Result<T, String> {
+    ) -> Result<T, SourceError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
             Some(repository) => repository,
-            None => self.open_with_alternates().map_err(|e| e.message().to_owned())?,
+            None => self.open_with_alternates().map_err(to_source_error)?,
         };
-        let result = run(&repository).map_err(|e| e.message().to_owned());
+        let result = run(&repository).map_err(to_source_error);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(repository);
         result
     }
@@ -331,8 +331,16 @@ fn find_folder_tree(repository: &Repository, commit: Oid, prefix: &str) -> Resul
     }
 }
 
+/// Why an object of the repository was not read.
+fn to_source_error(error: git2::Error) -> SourceError {
+    match error.code() {
+        ErrorCode::NotFound => SourceError::NotFound,
+        _ => SourceError::Unreadable(error.message().to_owned()),
+    }
+}
+
 impl Source for GitRevision {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         self.with_repository(|repository| {
             let tree = find_tree(repository, self.find_object(repository, folder)?)?;
             let mut entries = Vec::with_capacity(tree.len());
@@ -367,7 +375,7 @@ impl Source for GitRevision {
         })
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         let read = self.with_repository(|repository| {
             let oid = self.find_object(repository, path)?;
             let odb = repository.odb()?;
@@ -378,7 +386,7 @@ impl Source for GitRevision {
             let bytes = odb.read(oid)?.data().to_vec();
             Ok(Some(read_lfs_content(repository, &bytes).unwrap_or(bytes)))
         })?;
-        read.ok_or_else(|| format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20))
+        read.ok_or(SourceError::TooLarge(MAX_FILE_BYTES))
     }
 }
 

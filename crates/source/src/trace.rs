@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use federate_repo::Source;
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_repo::source::{EntryKind, SourceError, TreeEntry};
 
 /// A source, and a record of what is read of it.
 pub struct TracedSource<'s> {
@@ -67,13 +67,13 @@ impl<'s> TracedSource<'s> {
 }
 
 impl Source for TracedSource<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let answer = self.source.list_folder(folder);
         self.record_read(Read::Folder(folder.to_owned()), of_folder(&answer));
         answer
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         let answer = self.source.read_file(path);
         self.record_read(Read::File(path.to_owned()), of_file(&answer));
         answer
@@ -98,11 +98,11 @@ fn compute_digest<'d>(answers: impl Iterator<Item = &'d Digest>) -> String {
     sha.finalize().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-fn of_folder(answer: &Result<Vec<TreeEntry>, String>) -> Digest {
-    let mut parts: Vec<(u8, &str, &str)> = match answer {
-        Ok(entries) => entries.iter().map(|entry| to_tagged_parts(&entry.name, &entry.kind)).collect(),
-        Err(why) => vec![(b'!', "", why)],
-    };
+fn of_folder(answer: &Result<Vec<TreeEntry>, SourceError>) -> Digest {
+    let reason = answer.as_ref().err().map(ToString::to_string);
+    let entries = answer.iter().flatten().map(|entry| to_tagged_parts(&entry.name, &entry.kind));
+    let mut parts: Vec<(u8, &str, &str)> =
+        entries.chain(reason.iter().map(|why| (b'!', "", why.as_str()))).collect();
     parts.sort_unstable();
     let mut sha = Sha256::new();
     for (tag, name, rest) in parts {
@@ -115,12 +115,13 @@ fn of_folder(answer: &Result<Vec<TreeEntry>, String>) -> Digest {
     sha.finalize().into()
 }
 
-fn of_file(answer: &Result<Vec<u8>, String>) -> Digest {
-    let (tag, bytes) = match answer {
-        Ok(bytes) => (b'b', bytes.as_slice()),
-        Err(why) => (b'!', why.as_bytes()),
-    };
-    Sha256::new().chain_update([tag]).chain_update(bytes).finalize().into()
+fn of_file(answer: &Result<Vec<u8>, SourceError>) -> Digest {
+    match answer {
+        Ok(bytes) => Sha256::new().chain_update(b"b").chain_update(bytes),
+        Err(why) => Sha256::new().chain_update(b"!").chain_update(why.to_string()),
+    }
+    .finalize()
+    .into()
 }
 
 fn to_tagged_parts<'e>(name: &'e str, kind: &'e EntryKind) -> (u8, &'e str, &'e str) {

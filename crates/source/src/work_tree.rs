@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::missing_entries::{MissingEntries, find_missing_entries};
 use federate_kubernetes::{Finding, Severity};
-use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, TreeEntry};
+use federate_repo::source::{EntryKind, MAX_FILE_BYTES, Source, SourceError, TreeEntry};
 
 use crate::git::GitLocation;
 
@@ -31,7 +31,8 @@ fn unreadable_root(root: &Path, why: &str) -> Finding {
 impl WorkTree {
     /// Opens a folder.
     pub fn open(root: &Path) -> Result<Self, Finding> {
-        let canonical = fs::canonicalize(root).map_err(|e| unreadable_root(root, &describe_error(&e)))?;
+        let canonical =
+            fs::canonicalize(root).map_err(|e| unreadable_root(root, &to_source_error(&e).to_string()))?;
         if !canonical.is_dir() {
             return Err(
                 unreadable_root(root, "it is not a folder").with_help("name the folder with the manifests")
@@ -85,7 +86,7 @@ impl WorkTree {
             Ok(meta) if meta.is_dir() => EntryKind::Folder,
             Ok(meta) if meta.is_file() => EntryKind::File,
             Ok(_) => EntryKind::Special,
-            Err(e) => EntryKind::Unreadable(describe_error(&e)),
+            Err(e) => EntryKind::Unreadable(to_source_error(&e).to_string()),
         }
     }
 
@@ -94,7 +95,7 @@ impl WorkTree {
         let canonical = match fs::canonicalize(path) {
             Ok(canonical) => canonical,
             Err(e) => {
-                return EntryKind::Unreadable(format!("it links to `{target}`: {}", describe_error(&e)));
+                return EntryKind::Unreadable(format!("it links to `{target}`: {}", to_source_error(&e)));
             }
         };
         match (self.path_within(&canonical), fs::metadata(&canonical)) {
@@ -102,24 +103,24 @@ impl WorkTree {
             (Some(to), Ok(meta)) if meta.is_dir() => EntryKind::LinkToFolder(to),
             (Some(to), Ok(meta)) if meta.is_file() => EntryKind::LinkToFile(to),
             (Some(_), Ok(_)) => EntryKind::Special,
-            (Some(_), Err(e)) => EntryKind::Unreadable(describe_error(&e)),
+            (Some(_), Err(e)) => EntryKind::Unreadable(to_source_error(&e).to_string()),
         }
     }
 }
 
 impl Source for WorkTree {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         let path = self.file_path(folder);
         let missing = self.missing.get_or_init(|| find_missing_entries(&self.root)).get(folder);
         let read = match (fs::read_dir(&path), missing) {
             (Err(e), Some(missing)) if e.kind() == io::ErrorKind::NotFound => return Ok(missing.clone()),
-            (read, _) => read.map_err(|e| describe_error(&e))?,
+            (read, _) => read.map_err(|e| to_source_error(&e))?,
         };
         // The folder itself, from outside.
         let own = self.root.file_name().filter(|_| self.root.parent() == Some(&path));
         let mut entries = read
             .map(|entry| {
-                let entry = entry.map_err(|e| describe_error(&e))?;
+                let entry = entry.map_err(|e| to_source_error(&e))?;
                 let name = entry.file_name();
                 let kind = match (name.to_str(), entry.file_type()) {
                     (None, _) => EntryKind::Unreadable("the name is not UTF-8".to_owned()),
@@ -132,7 +133,7 @@ impl Source for WorkTree {
                 };
                 Ok(TreeEntry { name: name.to_string_lossy().into_owned(), kind })
             })
-            .collect::<Result<Vec<TreeEntry>, String>>()?;
+            .collect::<Result<Vec<TreeEntry>, SourceError>>()?;
         if let Some(missing) = missing {
             // An empty folder stands in place of a submodule.
             let names: BTreeSet<&str> = missing.iter().map(|entry| entry.name.as_str()).collect();
@@ -142,14 +143,14 @@ impl Source for WorkTree {
         Ok(entries)
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
-        let file = fs::File::open(self.file_path(path)).map_err(|e| describe_error(&e))?;
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
+        let file = fs::File::open(self.file_path(path)).map_err(|e| to_source_error(&e))?;
         // With room for one byte more than the size, reading to the end allocates once.
         let size = file.metadata().map_or(0, |meta| meta.len().min(MAX_FILE_BYTES));
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| describe_error(&e))?;
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| to_source_error(&e))?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
-            return Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));
+            return Err(SourceError::TooLarge(MAX_FILE_BYTES));
         }
         Ok(bytes)
     }
@@ -162,14 +163,14 @@ fn path_below(folder: &Path, canonical: &Path) -> Option<String> {
     Some(parts?.join("/"))
 }
 
-/// An IO error without the number of the system.
-fn describe_error(error: &io::Error) -> String {
+/// Why the system does not read something, without the number of its error.
+fn to_source_error(error: &io::Error) -> SourceError {
     match error.kind() {
-        io::ErrorKind::NotFound => "no such file or folder".to_owned(),
-        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::NotFound => SourceError::NotFound,
+        io::ErrorKind::PermissionDenied => SourceError::PermissionDenied,
         _ => {
             let text = error.to_string();
-            text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+            SourceError::Unreadable(text.split(" (os error").next().unwrap_or(&text).to_lowercase())
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use federate_engine::actions::{Action, ActionKind};
 use federate_live::{Access, AnswerCounts, AnswersByCode};
+use federate_reconcile::{Action, ActionKind};
 
 /// The numbers since they were taken last.
 #[derive(Debug, Default)]

@@ -27,18 +27,44 @@ pub struct MemberAccess {
     pub files: Vec<PrivateFile>,
 }
 
+/// Why a Secret that a Sync names, or what it holds, cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CredentialsError {
+    /// There is no such Secret.
+    #[error("the Secret {0} does not exist")]
+    Missing(String),
+    /// The API server does not give it.
+    #[error("the Secret {secret} cannot be read: {error}")]
+    Unreadable {
+        /// Its namespace and name.
+        secret: String,
+        /// The answer.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// What it holds is no kubeconfig or no credentials, or the Sync may not use it; in words, without values.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+impl From<String> for CredentialsError {
+    fn from(why: String) -> Self {
+        Self::Unusable(why)
+    }
+}
+
 /// What rounds need of the world.
 pub trait SyncServices: std::marker::Sync {
     /// How a Sync's clusters are reached.
-    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, String>;
+    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError>;
 
     /// The credentials of a Sync's source.
-    fn source_credentials(&self, _: &ValidSync) -> Result<GitCredentials, String> {
+    fn source_credentials(&self, _: &ValidSync) -> Result<GitCredentials, CredentialsError> {
         Ok(GitCredentials::default())
     }
 
     /// The keys that may sign revisions of a Sync's source, if the Sync names them itself.
-    fn allowed_signers(&self, _: &ValidSync) -> Result<Option<SecretData>, String> {
+    fn allowed_signers(&self, _: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
         Ok(None)
     }
 
@@ -48,8 +74,8 @@ pub trait SyncServices: std::marker::Sync {
     }
 
     /// A Secret beside a Sync.
-    fn read_secret(&self, _: &ValidSync, name: &str) -> Result<SecretData, String> {
-        Err(format!("there is no Secret {name}"))
+    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
+        Err(CredentialsError::Missing(format!("{}/{name}", loaded.sync.metadata.namespace)))
     }
 
     /// Whether no other process can lead at this moment.

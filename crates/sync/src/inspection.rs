@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::readiness::Readiness;
-use federate_engine::actions::{Actions, RepoRef};
 use federate_kubernetes::ObjectRef;
+use federate_reconcile::{Actions, RepoRef};
 use federate_session::Session;
 use federate_sync_api::NamespacedName;
 use schemars::JsonSchema;

@@ -15,15 +15,15 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::cluster::{BEING_DELETED, PruneOptions};
-use federate_engine::actions::{self, Action, ActionKind, ActionOutcome, Actions, ApplySet, RepoRef};
 use federate_engine::deletions::PruneLimit;
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{
     ClusterHealth, ClusterOutcome, ClusterProgress, DryRun, Interrupt, ProgressReporter, find_unreachable,
 };
+use federate_reconcile::apply_set::ApplySetContents;
+use federate_reconcile::cluster::{BEING_DELETED, PruneOptions};
+use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, AdoptionMode, ApplySet, RepoRef};
 use federate_report::actions::format_errors;
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncStatus};
@@ -203,16 +203,9 @@ impl MemberClusters<'_> {
         let mut reached =
             self.env.services.member_access(self.loaded, self.session).map_err(ReconcileError::failed)?;
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
-        let options = ReconcileOptions {
-            purpose: Purpose::Drift { full: false, correct: false },
-            inventory: &self.apply_set(),
-            prune: None,
-            results: false,
-            clusters,
-            only: None,
-            no_take_over: false,
-            key: &self.env.digest_key,
-        };
+        let (purpose, inventory) = (Purpose::Drift { full: false, correct: false }, self.apply_set());
+        let options =
+            ReconcileOptions::new(purpose, &inventory, &self.env.digest_key).with_clusters(clusters);
         let reconciler = Reconciler::new(self.session, &options);
         reconciler.read_health(&reached.access).map_err(|error| ReconcileError::failed(error.to_string()))
     }
@@ -246,20 +239,24 @@ impl MemberClusters<'_> {
             }
             Err(why) => {
                 for cluster in clusters {
-                    self.record_unreachable(cluster, &why, backoffs);
+                    self.record_unreachable(cluster, &why.message, backoffs);
                 }
             }
         }
     }
 
     /// Asks clusters for an answer. Returns why some of them give none, or why none can be asked.
-    fn find_unreachable(&self, clusters: &BTreeSet<String>) -> Result<BTreeMap<String, String>, String> {
+    fn find_unreachable(
+        &self,
+        clusters: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, String>, ReconcileError> {
         let clusters: Vec<ClusterName> = clusters.iter().map(|name| ClusterName::from(&**name)).collect();
-        let mut reached = self.env.services.member_access(self.loaded, self.session)?;
+        let mut reached =
+            self.env.services.member_access(self.loaded, self.session).map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let unreachable = find_unreachable(&reached.access, &clusters, &self.apply_set())
-            .map_err(|error| error.to_string())?;
+            .map_err(ReconcileError::failed)?;
         let unreachable = unreachable.into_iter();
         Ok(unreachable.map(|(cluster, error)| (cluster.to_string(), error.to_string())).collect())
     }
@@ -345,18 +342,12 @@ impl MemberClusters<'_> {
         let sync = self.loaded.sync.metadata.full_name();
         let is_look = what.wait == Some(HEALTH_CHECK_TIMEOUT);
         let under_way = MemberProgress { sync: &sync, verb: what.verb, is_look, clusters: Mutex::default() };
-        let options = ServerOptions {
-            dry_run: what.dry_run,
-            wait: what.wait,
-            interrupt: self.interrupt.clone(),
-            remember: None,
-            without_memory: false,
-            check_access: false,
-            fence: self.env.services.write_fence(),
-            early: None,
-            contents: what.contents,
-            progress: &under_way,
-        };
+        let options = ServerOptions::new(&under_way)
+            .with_dry_run(what.dry_run)
+            .with_wait(what.wait)
+            .with_interrupt(self.interrupt.clone())
+            .with_fence(self.env.services.write_fence())
+            .with_contents(what.contents);
         let inventory = what.set.clone();
         let apply = self.loaded.sync.spec.apply.as_ref();
         let limit =
@@ -365,16 +356,10 @@ impl MemberClusters<'_> {
             Purpose::Remove => (PruneLimit::new(100), true),
             _ => (limit, apply.is_some_and(|apply| apply.prune)),
         };
-        let reconcile = ReconcileOptions {
-            purpose,
-            inventory: &inventory,
-            prune: (prune && !self.partial).then(|| PruneOptions { kinds: Vec::new(), limit }),
-            results: false,
-            clusters,
-            only: self.only_objects,
-            no_take_over: false,
-            key: &self.env.digest_key,
-        };
+        let reconcile = ReconcileOptions::new(purpose, &inventory, &self.env.digest_key)
+            .with_prune((prune && !self.partial).then(|| PruneOptions { kinds: Vec::new(), limit }))
+            .with_clusters(clusters)
+            .with_only(self.only_objects);
         let access = self.env.services.member_access(self.loaded, self.session);
         let mut reached = access.map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
@@ -509,12 +494,12 @@ fn find_change_time(action: &Action) -> Option<&str> {
     action.diffs.iter().filter_map(|diff| diff.time.as_deref()).max()
 }
 
-fn adoption_rule(adopt: AdoptionRule) -> actions::AdoptionMode {
+fn adoption_rule(adopt: AdoptionRule) -> AdoptionMode {
     match adopt {
-        AdoptionRule::Never => actions::AdoptionMode::Never,
-        AdoptionRule::IfNoDiff => actions::AdoptionMode::IfNoDiff,
-        AdoptionRule::IfNoRestart => actions::AdoptionMode::IfNoRestart,
-        AdoptionRule::Always => actions::AdoptionMode::Always,
+        AdoptionRule::Never => AdoptionMode::Never,
+        AdoptionRule::IfNoDiff => AdoptionMode::IfNoDiff,
+        AdoptionRule::IfNoRestart => AdoptionMode::IfNoRestart,
+        AdoptionRule::Always => AdoptionMode::Always,
     }
 }
 

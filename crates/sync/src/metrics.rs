@@ -335,8 +335,8 @@ fn count_orphans(orphans: &OrphanCounts) -> [(&'static str, usize); 3] {
 
 #[cfg(test)]
 mod tests {
-    use federate_engine::actions::{Action, ActionKind};
     use federate_kubernetes::ObjectRef;
+    use federate_reconcile::{Action, ActionKind};
 
     use super::*;
 
@@ -353,7 +353,7 @@ mod tests {
             restarts_pods: false,
             diffs: Vec::new(),
             reason: None,
-            outcome: federate_engine::actions::ActionOutcome::Planned,
+            outcome: federate_reconcile::ActionOutcome::Planned,
             error: None,
             unhealthy: false,
             result: None,

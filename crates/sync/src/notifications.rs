@@ -14,7 +14,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::environment::SyncServices;
+use crate::environment::{CredentialsError, SyncServices};
 use crate::source::credentials::SecretData;
 use crate::sync_files::ValidSync;
 use crate::uri::parse_uri;
@@ -55,7 +55,7 @@ pub(crate) fn send_notifications(
     for notification in &loaded.sync.spec.notifications {
         match build_message(loaded, services, notification, &news) {
             Ok(message) => messages.extend(message),
-            Err(why) => tracing::warn!(sync, why, "a notification cannot be sent"),
+            Err(why) => tracing::warn!(sync, %why, "a notification cannot be sent"),
         }
     }
     if messages.is_empty() {
@@ -83,13 +83,13 @@ fn build_message(
     services: &dyn SyncServices,
     notification: &Notification,
     news: &OutcomeNotification<'_>,
-) -> Result<Option<NotificationMessage>, String> {
+) -> Result<Option<NotificationMessage>, CredentialsError> {
     let secret = notification.secret_ref.as_ref();
     let keys =
         secret.map(|secret| services.read_secret(loaded, &secret.name)).transpose()?.unwrap_or_default();
     let address = notification.address.as_deref().or_else(|| trimmed_key(&keys, "address"));
-    let address = parse_uri(address.ok_or("there is no `address`")?)?;
-    let token = trimmed_key(&keys, "token").ok_or("the Secret has no key `token`");
+    let address = parse_uri(address.ok_or("there is no `address`".to_owned())?)?;
+    let token = trimmed_key(&keys, "token").ok_or("the Secret has no key `token`".to_owned());
     let json = (header::CONTENT_TYPE, "application/json".to_owned());
     Ok(match notification.r#type {
         NotificationType::Generic => {

@@ -68,8 +68,8 @@ impl ReconcileError {
     }
 
     /// The round failed for a reason that is not one of the revision.
-    pub(crate) fn failed(message: String) -> Self {
-        Self::new(SyncReason::ReconciliationFailed, message)
+    pub(crate) fn failed(why: impl ToString) -> Self {
+        Self::new(SyncReason::ReconciliationFailed, why.to_string())
     }
 }
 

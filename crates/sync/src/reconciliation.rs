@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use federate_dialect::Plan;
-use federate_engine::actions::RepoRef;
 use federate_engine::change::replicas_moved;
 use federate_kubernetes::ObjectRef;
 use federate_live::Interrupt;
+use federate_reconcile::RepoRef;
 use federate_repo::normalize_path;
 use federate_session::Session;
 use federate_sync_api::progress::short_revision;

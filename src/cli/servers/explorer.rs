@@ -29,12 +29,12 @@ use federate_dialect::Plan;
 use federate_engine::change::DigestKey;
 use federate_engine::deletions::PruneLimit;
 use federate_engine::previous;
-use federate_engine::whatif::TimelineOptions;
 use federate_kubernetes::{Finding, finding};
 use federate_report::clusters::ClusterList;
 use federate_report::findings;
 use federate_report::page::PageHost;
 use federate_session::{RevisionComparison, ScenarioOutcome, ScenarioRunner, Session};
+use federate_whatif::TimelineOptions;
 
 /// How many questions may wait.
 const MAX_WAITING: usize = 16;

@@ -12,13 +12,13 @@ use crate::cli::{CommandError, Exit, print_notice, print_text, print_unchanged, 
 use federate_apiserver_model::ResourceKind;
 use federate_dialect::import::Importer;
 use federate_dialects::DIALECTS;
-use federate_engine::actions::import::{ImportSettings, check_import};
 use federate_engine::any_error;
 use federate_engine::import::live::{self, FileChange, ImportOptions, LiveImportResult};
 use federate_kubernetes::{Cluster, Finding, Object, Severity};
 use federate_live::Access;
 use federate_live::import::{FetchedObjects, ImportScope, ImportSource, fetch_objects};
 use federate_publish::file;
+use federate_reconcile::import::{ImportSettings, check_import};
 use federate_repo::Repo;
 use federate_report::findings;
 use federate_session::{Provenance, Session, SessionOptions};
@@ -103,7 +103,7 @@ impl LiveArgs {
             CommandError::Failed(format!("--repo: {} is not a readable folder", self.repo.display()))
         })?;
         let read = self.selection.read_options(&self.repo, &tree, None)?;
-        Ok(Session::open(&tree, SessionOptions { read, ..SessionOptions::new(DIALECTS) }))
+        Ok(Session::open(&tree, SessionOptions::new(DIALECTS).with_read(read)))
     }
 
     fn build_access(&self) -> Access {

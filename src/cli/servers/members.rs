@@ -4,8 +4,8 @@ use super::progress;
 use crate::cli::CommandError;
 use crate::cli::members::{DryRunMode, MemberRun, ServerAccess, print_lines};
 use crate::cli::progress as progress_line;
-use federate_engine::actions::{Actions, ApplySet};
 use federate_live::EarlyReads;
+use federate_reconcile::{Actions, ApplySet};
 use federate_session::{Reconciler, ServerOptions, Session, Surveyed};
 
 impl MemberRun<'_> {
@@ -59,21 +59,16 @@ impl ServerAccess<'_> {
     ) -> Result<Actions, CommandError> {
         progress_line::stop_line();
         let lines = progress::ProgressLines::new(self.quiet);
-        let options = ServerOptions {
-            dry_run: self.dry_run.map(|dry_run| match dry_run {
+        let options = ServerOptions::new(&lines)
+            .with_dry_run(self.dry_run.map(|dry_run| match dry_run {
                 DryRunMode::Client => federate_live::DryRun::Client,
                 DryRunMode::Server => federate_live::DryRun::Server,
-            }),
-            wait: self.wait,
-            interrupt: None,
-            remember,
-            without_memory,
-            check_access: self.check_access,
-            fence: None,
-            contents: None,
-            early,
-            progress: &lines,
-        };
+            }))
+            .with_wait(self.wait)
+            .with_remember(remember)
+            .with_without_memory(without_memory)
+            .with_check_access(self.check_access)
+            .with_early(early);
         let reconciled = reconciler.reconcile_servers(&self.access.build_access(session), &options);
         lines.clear_lines();
         reconciled.map_err(|error| CommandError::Failed(error.to_string()))

@@ -27,7 +27,9 @@ use federate_engine::StepAllowance;
 use federate_report::findings;
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
-use federate_sync::environment::{Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices};
+use federate_sync::environment::{
+    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+};
 use federate_sync::http_server::{hook_path, start_listeners};
 use federate_sync::run::{self, SyncResult};
 use federate_sync::state::StateFolder;
@@ -215,7 +217,7 @@ impl SyncCommand {
 struct FileSyncServices<'s>(&'s AccessArgs);
 
 impl SyncServices for FileSyncServices<'_> {
-    fn member_access(&self, _: &ValidSync, session: &Session) -> Result<MemberAccess, String> {
+    fn member_access(&self, _: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError> {
         Ok(MemberAccess { access: self.0.build_access(session), files: Vec::new() })
     }
 }

@@ -16,7 +16,7 @@ use super::placements::PlacementChange;
 use super::secret;
 use super::{PathChange, diff_paths, sequence};
 use crate::Manifest;
-use crate::actions::restart::restarts_pods;
+use crate::restart::restarts_pods;
 use federate_kubernetes::{ClusterName, ObjectRef};
 
 /// One change of an object, with all clusters that have the same change.

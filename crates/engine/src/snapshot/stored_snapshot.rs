@@ -12,7 +12,7 @@ use serde::Deserialize;
 use federate_dialect::{Dialects, Plan};
 use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::{Finding, LiveObjects, Object, Severity};
-use federate_repo::source::{EntryKind, Source, TreeEntry};
+use federate_repo::source::{EntryKind, Source, SourceError, TreeEntry};
 use federate_repo::{ClaimedObject, Claims, Role, SourceFile};
 
 use super::{
@@ -73,7 +73,7 @@ impl StoredSnapshot {
         let described = read_description(source)?;
         let Described { taken, failed, kubernetes, scopes, digest: recorded_digest, .. } = described;
         let mut stored = Self { taken, failed, kubernetes, scopes, ..Self::default() };
-        let files = read_files(source, "").map_err(|(path, why)| format!("{path}: {why}"))?;
+        let files = read_files(source, "").map_err(|error| error.to_string())?;
         let mut digest = Digest::default();
         for (path, bytes) in files.iter().filter(|(path, _)| *path != DESCRIPTION_FILE) {
             digest.add_file(path, bytes);
@@ -151,15 +151,31 @@ fn read_description(source: &dyn Source) -> Result<Described, String> {
     Ok(described)
 }
 
+/// A path of a snapshot that is not read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}")]
+struct UnreadablePath {
+    path: String,
+    why: SourceError,
+}
+
+impl UnreadablePath {
+    fn new(path: &str, why: SourceError) -> Self {
+        Self { path: path.to_owned(), why }
+    }
+}
+
 /// All files below a folder, by path. Links are not followed.
-fn read_files(source: &dyn Source, folder: &str) -> Result<BTreeMap<String, Vec<u8>>, (String, String)> {
+fn read_files(source: &dyn Source, folder: &str) -> Result<BTreeMap<String, Vec<u8>>, UnreadablePath> {
     let mut all = BTreeMap::new();
-    for TreeEntry { name, kind } in source.list_folder(folder).map_err(|why| (folder.to_owned(), why))? {
+    for TreeEntry { name, kind } in
+        source.list_folder(folder).map_err(|why| UnreadablePath::new(folder, why))?
+    {
         let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         match kind {
             EntryKind::Folder => all.extend(read_files(source, &path)?),
             EntryKind::File => {
-                let bytes = source.read_file(&path).map_err(|why| (path.clone(), why))?;
+                let bytes = source.read_file(&path).map_err(|why| UnreadablePath::new(&path, why))?;
                 all.insert(path, bytes);
             }
             _ => {}
@@ -178,7 +194,7 @@ fn report_changed(file: &Arc<str>) -> Finding {
 struct Subfolder<'s>(&'s dyn Source);
 
 impl Source for Subfolder<'_> {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         match folder {
             "" => {
                 let root = self.0.list_folder("")?;
@@ -189,7 +205,7 @@ impl Source for Subfolder<'_> {
         }
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         self.0.read_file(&format!("{OBSERVED_FOLDER}/{path}"))
     }
 }

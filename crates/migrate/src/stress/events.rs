@@ -8,11 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use federate_engine::replicas::is_workload;
-use federate_engine::whatif::{
-    ClusterMatcher, NewCapacity, ReplicaChange, Scenario, ScenarioEvent, WorkloadRef,
-};
 use federate_kubernetes::{Cluster, Object, ObjectRef, Taint};
 use federate_session::Session;
+use federate_whatif::{ClusterMatcher, NewCapacity, ReplicaChange, Scenario, ScenarioEvent, WorkloadRef};
 
 use super::random::SeededNumbers;
 use crate::ProofSides;

@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use federate_dialect::plan::API_VERSION;
 use federate_dialect::{Dialect, Placed, Placement, Plan};
-use federate_engine::actions::ownership::PART_OF_LABEL;
-use federate_engine::actions::{AdoptionMode, ApplySet};
 use federate_engine::change::DigestKey;
 use federate_engine::replicas::read_replicas;
 use federate_engine::snapshot::StoredSnapshot;
 use federate_kubernetes::{ClusterName, ConnectionError, LiveObjects, Object, ObjectRef};
+use federate_reconcile::ownership::PART_OF_LABEL;
+use federate_reconcile::{AdoptionMode, ApplySet};
 use federate_report::diff::escape_controls;
 use federate_report::table::TextStyle;
 use federate_session::{Purpose, ReconcileOptions, Reconciler, Session};
@@ -205,16 +205,8 @@ fn name_first(objects: &[&PlacedObject<'_>]) -> String {
 fn expect_pods(checked: &Session) -> StepExpectation {
     let inventory = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
     let key = DigestKey::from_random(&[0]);
-    let options = ReconcileOptions {
-        purpose: Purpose::Apply { adopt: Some(AdoptionMode::Always), force: true, replace: false },
-        inventory: &inventory,
-        prune: None,
-        results: false,
-        clusters: &[],
-        only: None,
-        no_take_over: false,
-        key: &key,
-    };
+    let purpose = Purpose::Apply { adopt: Some(AdoptionMode::Always), force: true, replace: false };
+    let options = ReconcileOptions::new(purpose, &inventory, &key);
     let actions = Reconciler::new(checked, &options).decide_observed().actions;
     let restarted: Vec<String> = actions
         .iter()

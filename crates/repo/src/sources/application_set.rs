@@ -338,7 +338,8 @@ impl Generation<'_> {
     }
 
     fn walk_folder(&self, folder: &str, paths: &mut RepoPaths, at: &str) -> Result<(), DescriptionError> {
-        let entries = self.repo.source.list_folder(folder).map_err(|why| DescriptionError::new(at, why))?;
+        let entries =
+            self.repo.source.list_folder(folder).map_err(|why| DescriptionError::new(at, why.to_string()))?;
         let mut entries: Vec<_> = entries.into_iter().filter(|entry| !entry.name.starts_with('.')).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {

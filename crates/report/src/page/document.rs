@@ -16,8 +16,8 @@ use federate_dialect::{PlacedClusters, Placement, Plan, Unschedulable};
 use federate_engine::capacity::CapacityChanges;
 use federate_engine::change::{ChangeCause, ObjectChange, Pair, RenderingChanges, SideTotals};
 use federate_engine::deletions::ExcessiveDeletions;
-use federate_engine::whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_whatif::{FreeResource, ReplicaLoss, TimelineStage, UnmovedScenario};
 
 /// Everything that a page shows. The page of a plan has no earlier side.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -11,10 +11,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use federate_engine::actions::{ActionKind, Actions, ApplySet};
 use federate_kubernetes::ClusterName;
 use federate_live::{Access, EarlyReads, read_early};
 use federate_publish::cache;
+use federate_reconcile::{ActionKind, Actions, ApplySet};
 use federate_repo::Source;
 use federate_source::SourceTrace;
 

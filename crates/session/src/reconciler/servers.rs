@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use federate_engine::actions::apply_set::ApplySetContents;
-use federate_engine::actions::{Actions, ApplySet, ObjectDecision, RepoRef};
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{
     Access, ApplyOptions, ClusterHealth, DesiredState, DryRun, EarlyReads, Error, Fence, Interrupt,
     ProgressReporter,
 };
+use federate_reconcile::apply_set::ApplySetContents;
+use federate_reconcile::{Actions, ApplySet, ObjectDecision, RepoRef};
 
 use super::survey::{Surveyed, next_plan};
 use super::{Purpose, Reconciled, Reconciler};
@@ -23,6 +23,7 @@ const PREDICTED_FROM_DUMP: &str = "predicted from the dump, because the cluster 
 const PREDICTED_FROM_NOTHING: &str = "predicted for an empty cluster, because the cluster could not be read";
 
 /// How API servers are reconciled.
+#[non_exhaustive]
 pub struct ServerOptions<'s> {
     /// Where a dry run is decided; `None` to make writes.
     pub dry_run: Option<DryRun>,
@@ -44,6 +45,78 @@ pub struct ServerOptions<'s> {
     pub contents: Option<&'s ApplySetContents>,
     /// Receives the progress of each cluster.
     pub progress: &'s dyn ProgressReporter,
+}
+
+impl<'s> ServerOptions<'s> {
+    /// A run that makes writes, waits for nothing, and leaves no plan in the clusters.
+    pub fn new(progress: &'s dyn ProgressReporter) -> Self {
+        Self {
+            dry_run: None,
+            wait: None,
+            interrupt: None,
+            remember: None,
+            without_memory: false,
+            check_access: false,
+            fence: None,
+            early: None,
+            contents: None,
+            progress,
+        }
+    }
+
+    /// With another [`dry_run`](Self::dry_run).
+    #[must_use]
+    pub fn with_dry_run(self, dry_run: Option<DryRun>) -> Self {
+        Self { dry_run, ..self }
+    }
+
+    /// With another [`wait`](Self::wait).
+    #[must_use]
+    pub fn with_wait(self, wait: Option<Duration>) -> Self {
+        Self { wait, ..self }
+    }
+
+    /// With another [`interrupt`](Self::interrupt).
+    #[must_use]
+    pub fn with_interrupt(self, interrupt: Option<Interrupt>) -> Self {
+        Self { interrupt, ..self }
+    }
+
+    /// With another [`remember`](Self::remember).
+    #[must_use]
+    pub fn with_remember(self, remember: Option<&'s Surveyed>) -> Self {
+        Self { remember, ..self }
+    }
+
+    /// With another [`without_memory`](Self::without_memory).
+    #[must_use]
+    pub fn with_without_memory(self, without_memory: bool) -> Self {
+        Self { without_memory, ..self }
+    }
+
+    /// With another [`check_access`](Self::check_access).
+    #[must_use]
+    pub fn with_check_access(self, check_access: bool) -> Self {
+        Self { check_access, ..self }
+    }
+
+    /// With another [`fence`](Self::fence).
+    #[must_use]
+    pub fn with_fence(self, fence: Option<Fence>) -> Self {
+        Self { fence, ..self }
+    }
+
+    /// With another [`early`](Self::early).
+    #[must_use]
+    pub fn with_early(self, early: Option<&'s EarlyReads>) -> Self {
+        Self { early, ..self }
+    }
+
+    /// With another [`contents`](Self::contents).
+    #[must_use]
+    pub fn with_contents(self, contents: Option<&'s ApplySetContents>) -> Self {
+        Self { contents, ..self }
+    }
 }
 
 impl Session {

@@ -1,13 +1,13 @@
 //! What a plan is made from and only the clusters know, read from their API servers before the plan is made.
 
 use federate_dialect::Plan;
-use federate_engine::actions::ApplySet;
-use federate_engine::actions::ownership::is_member;
 use federate_engine::previous;
 use federate_kubernetes::{ClusterName, Object};
 use federate_live::{
     Access, Error, RememberedPlan, StoredPlan, SurveyOptions, SurveyResult, SurveyedCluster,
 };
+use federate_reconcile::ApplySet;
+use federate_reconcile::ownership::is_member;
 
 use crate::Session;
 

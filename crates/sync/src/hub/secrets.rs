@@ -11,7 +11,7 @@ use federate_session::Session;
 use federate_sync_api::SecretRef;
 
 use super::{HubClient, Tenancy};
-use crate::environment::MemberAccess;
+use crate::environment::{CredentialsError, MemberAccess};
 use crate::private_files::PrivateFile;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::github_app;
@@ -31,14 +31,17 @@ impl HubClient {
         loaded: &ValidSync,
         name: &str,
         tenancy: &Tenancy,
-    ) -> Result<SecretData, String> {
+    ) -> Result<SecretData, CredentialsError> {
         let namespace = &loaded.sync.metadata.namespace;
         let user = tenancy.user_for(&loaded.sync);
         let path = ApiPath::of_version("v1").in_namespace(namespace).join("secrets").join(name);
         let found = self
             .find_object_as(user.as_ref(), &path)
-            .map_err(|error| format!("the Secret {namespace}/{name} cannot be read: {error}"))?
-            .ok_or_else(|| format!("the Secret {namespace}/{name} does not exist"))?;
+            .map_err(|error| CredentialsError::Unreadable {
+                secret: format!("{namespace}/{name}"),
+                error: Box::new(error),
+            })?
+            .ok_or_else(|| CredentialsError::Missing(format!("{namespace}/{name}")))?;
         let data: BTreeMap<String, ByteString> =
             serde_json::from_value(found["data"].clone()).unwrap_or_default();
         Ok(data.into_iter().map(|(key, value)| (key, value.0)).collect())
@@ -49,14 +52,14 @@ impl HubClient {
         &self,
         loaded: &ValidSync,
         tenancy: &Tenancy,
-    ) -> Result<GitCredentials, String> {
+    ) -> Result<GitCredentials, CredentialsError> {
         let source = &loaded.sync.spec.source;
         let proxy = self.read_named_secret(loaded, source.proxy_secret_ref.as_ref(), tenancy)?;
         let mut secret = self.read_named_secret(loaded, source.secret_ref.as_ref(), tenancy)?;
         if let Some(keys) = secret.as_ref().filter(|keys| github_app::is_app(keys)) {
             secret = Some(self.app_credentials(&source.url, keys, proxy.as_ref())?);
         }
-        GitCredentials::for_url(&source.url, secret.as_ref(), proxy.as_ref())
+        Ok(GitCredentials::for_url(&source.url, secret.as_ref(), proxy.as_ref())?)
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.
@@ -64,7 +67,7 @@ impl HubClient {
         &self,
         loaded: &ValidSync,
         tenancy: &Tenancy,
-    ) -> Result<Option<SecretData>, String> {
+    ) -> Result<Option<SecretData>, CredentialsError> {
         let verify = loaded.sync.spec.source.verify.as_ref();
         let secret = verify.and_then(|verify| verify.secret_ref.as_ref());
         self.read_named_secret(loaded, secret, tenancy)
@@ -75,7 +78,7 @@ impl HubClient {
         loaded: &ValidSync,
         secret: Option<&SecretRef>,
         tenancy: &Tenancy,
-    ) -> Result<Option<SecretData>, String> {
+    ) -> Result<Option<SecretData>, CredentialsError> {
         secret.map(|secret| self.read_secret(loaded, &secret.name, tenancy)).transpose()
     }
 
@@ -86,7 +89,7 @@ impl HubClient {
         loaded: &ValidSync,
         name: &str,
         tenancy: &Tenancy,
-    ) -> Result<SecretData, String> {
+    ) -> Result<SecretData, CredentialsError> {
         let sync = loaded.sync.metadata.full_name();
         let read = self.read_secret(loaded, name, tenancy);
         let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,7 +111,7 @@ impl HubClient {
         mut base: Access,
         context: Option<&str>,
         tenancy: &Tenancy,
-    ) -> Result<MemberAccess, String> {
+    ) -> Result<MemberAccess, CredentialsError> {
         let sync = &loaded.sync;
         // Syncs were checked when they were read; this is the last place before credentials are used.
         tenancy.check_sync(sync).map_err(|(_, message)| message)?;

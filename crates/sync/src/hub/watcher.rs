@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use federate_engine::actions::ApplySet;
 use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
+use federate_reconcile::ApplySet;
 use serde_json::Value;
 
 use super::client::not_served;

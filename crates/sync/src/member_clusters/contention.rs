@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use federate_engine::actions::{Action, ActionKind, ActionOutcome};
 use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::{Action, ActionKind, ActionOutcome};
 
 /// An object that was put back this often, and has changed again each time, is fought about.
 const CONTENTION_THRESHOLD: u32 = 3;
@@ -124,7 +124,7 @@ impl CorrectedObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use federate_engine::actions::FieldDiff;
+    use federate_reconcile::FieldDiff;
 
     fn put_back(path: &str) -> Action {
         let diff = FieldDiff {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use federate_engine::actions::apply_set::{ApplySetContents, group_kind};
-use federate_engine::actions::{ApplySet, RepoRef};
-use federate_repo::source::{EntryKind, TreeEntry};
+use federate_reconcile::apply_set::{ApplySetContents, group_kind};
+use federate_reconcile::{ApplySet, RepoRef};
+use federate_repo::source::{EntryKind, SourceError, TreeEntry};
 use federate_repo::{ReadOptions, Source, normalize_path};
-use federate_session::{Session, SessionOptions};
+use federate_session::Session;
 use federate_sync_api::inventory::{AppliedCluster, AppliedInventory, InventoryRef};
 use federate_sync_api::status::{FailingCluster, MAX_FAILING_CLUSTERS, SyncReason};
 use jiff::Timestamp;
@@ -31,7 +31,7 @@ const CLUSTERS_FILE: &str = "clusters.json";
 const CONFIG_FILE: &str = "federate.yaml";
 
 impl Source for RecordedClusters {
-    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, String> {
+    fn list_folder(&self, folder: &str) -> Result<Vec<TreeEntry>, SourceError> {
         if !folder.is_empty() {
             return Ok(Vec::new());
         }
@@ -39,11 +39,11 @@ impl Source for RecordedClusters {
         Ok(files.map(|name| TreeEntry { name: name.to_owned(), kind: EntryKind::File }).into())
     }
 
-    fn read_file(&self, path: &str) -> Result<Vec<u8>, String> {
+    fn read_file(&self, path: &str) -> Result<Vec<u8>, SourceError> {
         match path {
             CLUSTERS_FILE => Ok(self.clusters.clone()),
             CONFIG_FILE => Ok(self.config.clone()),
-            _ => Err("no such file".to_owned()),
+            _ => Err(SourceError::NotFound),
         }
     }
 }
@@ -229,7 +229,7 @@ impl Reconciliation<'_> {
     pub(crate) fn open_recorded(&self, clusters: &[&AppliedCluster]) -> Session {
         let source = RecordedClusters::new(clusters);
         let common = SessionCache::new(self.env).session_options();
-        Session::open(&source, SessionOptions { read: ReadOptions::default(), ..common })
+        Session::open(&source, common.with_read(ReadOptions::default()))
     }
 
     /// Deletes the objects of all `ApplySet`s of the Sync in some clusters.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use federate_engine::actions::Orphans;
+use federate_reconcile::Orphans;
 use federate_sync_api::SyncSpec;
 use federate_sync_api::status::{DriftStatus, OrphanCounts, SyncReason};
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use federate_engine::actions::ApplySet;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_live::{MemberWatch, WatchedObjects};
+use federate_reconcile::ApplySet;
 use federate_session::Session;
 use federate_sync_api::SyncSpec;
 
@@ -76,7 +76,7 @@ impl MemberWatches {
         let access = match env.services.member_access(loaded, session) {
             Ok(access) => access,
             Err(error) => {
-                tracing::warn!(sync = name, error, "clusters cannot be watched");
+                tracing::warn!(sync = name, %error, "clusters cannot be watched");
                 return true;
             }
         };

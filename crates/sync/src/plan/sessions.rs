@@ -9,8 +9,8 @@ use std::time::Instant;
 use git2::Oid;
 
 use federate_dialect::{Dialects, Plan};
-use federate_engine::actions::RepoRef;
 use federate_engine::{StepAllowance, previous};
+use federate_reconcile::RepoRef;
 use federate_repo::build::{Builder, Decryptor};
 use federate_repo::{ReadOptions, Source, normalize_path};
 use federate_session::{Provenance, Session, SessionOptions, UnreachableClusters, UpdateScope};
@@ -205,28 +205,25 @@ impl SessionCache {
 
     /// The options of a session over the source.
     pub(crate) fn session_options(&self) -> SessionOptions {
-        SessionOptions {
-            read: self.read_options.clone(),
-            builder: self.builder.clone(),
-            decryptor: self.decryptor.clone(),
-            allowance: self.allowance,
-            ..SessionOptions::new(self.dialects)
-        }
+        SessionOptions::new(self.dialects)
+            .with_read(self.read_options.clone())
+            .with_builder(self.builder.clone())
+            .with_decryptor(self.decryptor.clone())
+            .with_allowance(self.allowance)
     }
 
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
     pub(crate) fn take_session(&mut self, opened: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
         let version = opened.version();
-        let options = SessionOptions {
-            snapshot: self.observed.as_ref().map(|observed| observed.stored.clone()),
-            lost: self.observed.as_ref().and_then(|observed| observed.lost.clone()),
-            ..self.session_options()
-        };
+        let options = self
+            .session_options()
+            .with_snapshot(self.observed.as_ref().map(|observed| observed.stored.clone()))
+            .with_lost(self.observed.as_ref().and_then(|observed| observed.lost.clone()));
         let inventory = self.inventory_digest().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
         let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
-            return Session::open(opened.as_source(), SessionOptions { previous, ..options });
+            return Session::open(opened.as_source(), options.with_previous(previous));
         };
         if before == version {
             session.remember_plan(previous);
@@ -234,7 +231,7 @@ impl SessionCache {
         }
         // The commit before may be gone with the cache that held it.
         let Some(changed) = changed_files(&before, &version, opened.location()) else {
-            return Session::open(opened.as_source(), SessionOptions { previous, ..options });
+            return Session::open(opened.as_source(), options.with_previous(previous));
         };
         let rendered = accepted.then(|| RenderedObjects::from_session(&session));
         session.remember_plan(previous);

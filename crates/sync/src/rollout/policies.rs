@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{ClusterRollout, Plan, PolicyResources, PolicyRollout, PolicyRollouts};
-use federate_engine::actions::{ActionKind, ActionOutcome, Actions};
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::{ActionKind, ActionOutcome, Actions};
 use federate_session::{AwaitingObjects, Session};
 use federate_sync_api::record::compute_digest;
 use jiff::Timestamp;

@@ -13,8 +13,8 @@ use federate_dialect::{
     RolloutStep, RolloutSubject,
 };
 use federate_engine::Engine;
-use federate_engine::actions::RepoRef;
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::RepoRef;
 use federate_session::Session;
 use federate_sync_api::ApplySpec;
 use federate_sync_api::status::{RolloutStatus, SyncReason};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_dialect::stages::UpdateStage;
-use federate_engine::actions::RepoRef;
 use federate_kubernetes::Cluster;
+use federate_reconcile::RepoRef;
 use federate_session::Session;
 use federate_sync_api::ApplySpec;
 use federate_sync_api::progress::{ClusterRevisions, NextRolloutStep, RolloutState};

@@ -8,15 +8,16 @@ use std::thread;
 use std::time::Instant;
 
 use federate_dialect::Plan;
-use federate_engine::actions::RepoRef;
 use federate_live::Interrupt;
 use federate_publish::branch;
-use federate_session::{Session, SessionOptions};
+use federate_reconcile::RepoRef;
+use federate_session::Session;
 use federate_source::git::{AllowedSigners, GitRevision};
 use federate_sync_api::stage::SyncStage;
 use federate_sync_api::status::SyncReason;
 use federate_sync_api::{SourceRef, SyncSource};
 
+use crate::environment::CredentialsError;
 use crate::plan::sessions::{Checkout, FormerSessions, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::source::credentials::{GitCredentials, SecretData};
@@ -219,8 +220,7 @@ impl Reconciliation<'_> {
         let repo = self.find_repo(&opened);
         let mut sessions = SessionCache::new(self.env);
         sessions.select_paths(&self.spec.source.paths);
-        let session =
-            Session::open(opened.as_source(), SessionOptions { previous, ..sessions.session_options() });
+        let session = Session::open(opened.as_source(), sessions.session_options().with_previous(previous));
         match Self::find_refusal(&session, None, None, self.destination()) {
             Some(error) => Err(error),
             None => Ok((session, repo)),
@@ -229,8 +229,8 @@ impl Reconciliation<'_> {
 }
 
 /// The credentials that the Sync names cannot be used.
-pub(crate) fn credentials_error(why: String) -> ReconcileError {
-    ReconcileError::new(SyncReason::GitOperationFailed, why)
+pub(crate) fn credentials_error(why: CredentialsError) -> ReconcileError {
+    ReconcileError::new(SyncReason::GitOperationFailed, why.to_string())
 }
 
 pub(crate) fn branch_error(error: &branch::Error) -> ReconcileError {

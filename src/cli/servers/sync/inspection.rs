@@ -20,7 +20,9 @@ use federate_report::{actions, drift};
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
-use federate_sync::environment::{Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices};
+use federate_sync::environment::{
+    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+};
 use federate_sync::hub::{HubClient, HubStateStore, Tenancy};
 use federate_sync::inspection::{SyncTree, TreeCluster, TreeHealth, diff_sync, read_tree};
 use federate_sync::sync_files::ValidSync;
@@ -81,7 +83,7 @@ struct InspectContext<'i> {
 }
 
 impl SyncServices for InspectContext<'_> {
-    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, String> {
+    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError> {
         let contexts = session.repo().config.contexts.clone();
         if let Some(file) = &self.args.member_kubeconfig {
             let access = Access { kubeconfig: Some(file.clone()), contexts, ..Access::default() };
@@ -92,15 +94,15 @@ impl SyncServices for InspectContext<'_> {
         self.hub.member_access(loaded, session, base, hub.context.as_deref(), &self.tenancy)
     }
 
-    fn source_credentials(&self, loaded: &ValidSync) -> Result<GitCredentials, String> {
+    fn source_credentials(&self, loaded: &ValidSync) -> Result<GitCredentials, CredentialsError> {
         self.hub.source_credentials(loaded, &self.tenancy)
     }
 
-    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, String> {
+    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
         self.hub.read_secret(loaded, name, &self.tenancy)
     }
 
-    fn allowed_signers(&self, loaded: &ValidSync) -> Result<Option<SecretData>, String> {
+    fn allowed_signers(&self, loaded: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
         self.hub.allowed_signers(loaded, &self.tenancy)
     }
 }

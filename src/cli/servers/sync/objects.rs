@@ -16,7 +16,9 @@ use federate_live::Fence;
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
-use federate_sync::environment::{Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices};
+use federate_sync::environment::{
+    CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
+};
 use federate_sync::http_server;
 use federate_sync::hub::{HubClient, HubStateStore, Leader, LeaderOptions, SyncObjects, Tenancy};
 use federate_sync::supervisor::{LoopEvent, once_objects, watch_objects};
@@ -121,7 +123,7 @@ struct ObjectContext<'s> {
 }
 
 impl SyncServices for ObjectContext<'_> {
-    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, String> {
+    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError> {
         let context = self.args.context.as_deref();
         self.hub.member_access(
             loaded,
@@ -132,7 +134,7 @@ impl SyncServices for ObjectContext<'_> {
         )
     }
 
-    fn source_credentials(&self, loaded: &ValidSync) -> Result<GitCredentials, String> {
+    fn source_credentials(&self, loaded: &ValidSync) -> Result<GitCredentials, CredentialsError> {
         self.hub.source_credentials(loaded, &self.args.build_tenancy())
     }
 
@@ -140,11 +142,11 @@ impl SyncServices for ObjectContext<'_> {
         self.objects.get()?.sync_of(set)
     }
 
-    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, String> {
+    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
         self.hub.read_secret(loaded, name, &self.args.build_tenancy())
     }
 
-    fn allowed_signers(&self, loaded: &ValidSync) -> Result<Option<SecretData>, String> {
+    fn allowed_signers(&self, loaded: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
         self.hub.allowed_signers(loaded, &self.args.build_tenancy())
     }
 

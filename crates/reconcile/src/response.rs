@@ -1,0 +1,116 @@
+//! Decides again by the answer of the API server to a dry run.
+
+use serde_json::Value;
+
+use super::object_decision::{ObjectDecision, WriteRequest};
+use super::replacement::{ReplacementDecision, decide_replacement};
+use super::settings::DecisionSettings;
+use super::{ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
+use federate_apiserver_model::{ResourceKind, applied_fields, previewed_fields};
+use federate_engine::restart::restarts_pods;
+
+impl ObjectDecision {
+    /// Decides by the object that the API server returned: it has fields, defaults and webhooks that are not known
+    /// here. An update that changes nothing is not sent.
+    pub(super) fn decide_by_response(
+        &mut self,
+        live: Option<&Value>,
+        answer: Value,
+        kind: &ResourceKind,
+        rules: &DecisionSettings<'_>,
+    ) {
+        let Some(live) = live else {
+            self.action.result = rules.readable_result(answer);
+            return;
+        };
+        if self.action.action == ActionKind::Update && *live == answer {
+            (self.send, self.action.action) = (None, ActionKind::Unchanged);
+        }
+        self.action.diffs = if rules.full {
+            let write = rules.write_options(kind);
+            let rendered = match &self.send {
+                Some(WriteRequest::Apply { body, .. }) => previewed_fields(&answer, body, &write),
+                _ => applied_fields(&answer, &write),
+            };
+            all_diffs(live, &rendered, rules)
+        } else {
+            diff_fields(live, &answer, rules)
+        };
+        self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
+        self.action.result = rules.readable_result(answer);
+        if self.action.action == ActionKind::Adopt
+            && let Some(reason) =
+                rules.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action, &rules.managers))
+        {
+            self.leave_to_owner(reason);
+        }
+    }
+
+    /// Decides by the refusal of the API server: an object with an immutable change is deleted and created again
+    /// where that is allowed, and fails otherwise.
+    pub(super) fn decide_by_refusal(
+        &mut self,
+        live: Option<&Value>,
+        why: String,
+        kind: &ResourceKind,
+        rules: &DecisionSettings<'_>,
+    ) {
+        let update = self.action.action == ActionKind::Update;
+        let (Some(live), Some(WriteRequest::Apply { body, .. }), true) = (live, &self.send, update) else {
+            return self.mark_failed(why);
+        };
+        match decide_replacement(&self.action.object, kind, live, body, rules) {
+            ReplacementDecision::Done { old, created, effect } => {
+                self.send =
+                    Some(WriteRequest::Apply { body: body.clone(), handed: None, replaces: Some(old) });
+                self.action.diffs = diff_fields(live, &created, rules);
+                self.action.restarts_pods = restarts_pods(live, &created, rules.rolling);
+                self.action.result = rules.readable_result(created);
+                self.action.reason = Some(format!("{effect}: {why}"));
+            }
+            ReplacementDecision::Possible(how) if how.is_empty() => self.mark_failed(why),
+            ReplacementDecision::Possible(how) => self.mark_failed(format!("{why}; {how}")),
+        }
+    }
+
+    /// Marks the action as failed.
+    fn mark_failed(&mut self, why: String) {
+        (self.send, self.refused) = (None, true);
+        (self.action.restarts_pods, self.action.result) = (false, None);
+        (self.action.outcome, self.action.error) = (ActionOutcome::Failed, Some(why));
+    }
+
+    /// Leaves the object to its owner.
+    fn leave_to_owner(&mut self, reason: String) {
+        self.send = None;
+        let action = &mut self.action;
+        (action.action, action.outcome) = (ActionKind::Conflict, ActionOutcome::NotTried);
+        action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(without_label).collect();
+        (action.restarts_pods, action.result) = (false, None);
+        action.reason = Some(reason);
+    }
+
+    /// Sends nothing and marks the action as failed, because the object cannot be read or applied.
+    pub fn mark_refused(&mut self, why: &str) {
+        (self.send, self.refused) = (None, true);
+        let action = &mut self.action;
+        action.action = ActionKind::Skip;
+        action.outcome = ActionOutcome::Failed;
+        action.restarts_pods = false;
+        action.diffs.clear();
+        action.result = None;
+        action.reason = Some(why.to_owned());
+        action.error = Some(why.to_owned());
+    }
+
+    /// Sends nothing, although something should be done.
+    pub fn hold_back(&mut self, why: &str) {
+        if self.send.take().is_some() {
+            self.action.action = ActionKind::Skip;
+            self.action.outcome = ActionOutcome::NotTried;
+            self.action.restarts_pods = false;
+            self.action.result = None;
+            self.action.reason = Some(why.to_owned());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The rules for all decisions of a run.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::field_managers::FieldManagers;
+use super::ownership::is_member;
+use super::{Action, ApplySet, FIELD_MANAGER, without_label, without_last_applied};
+use federate_apiserver_model::{ResourceKind, WriteOptions};
+use federate_engine::change::{DigestKey, hide_secret_values};
+use federate_repo::config::DriftIgnoreRule;
+
+/// When objects are adopted that exist and are not managed by federate; takes precedence over the policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdoptionMode {
+    /// Never.
+    Never,
+    /// Where nothing changes.
+    IfNoDiff,
+    /// Where no pod is replaced.
+    IfNoRestart,
+    /// Always.
+    Always,
+}
+
+impl AdoptionMode {
+    /// Why an object is not adopted, given the action that would adopt it.
+    pub(super) fn refusal_to_adopt(self, action: &Action, managers: &FieldManagers) -> Option<String> {
+        match self {
+            Self::Always => None,
+            Self::Never => Some("it exists already, and --adopt never leaves it".to_owned()),
+            Self::IfNoDiff => {
+                let mut others =
+                    action.diffs.iter().cloned().filter_map(without_label).filter_map(without_last_applied);
+                // The marks of a control plane mean nothing once it no longer sends the object.
+                let different = others.find_map(|diff| managers.without_marks(diff));
+                different.map(|diff| format!("it exists already, and differs at {}", diff.path))
+            }
+            Self::IfNoRestart => action
+                .restarts_pods
+                .then(|| "it exists already, and adopting it would restart its pods".to_owned()),
+        }
+    }
+}
+
+/// The rules for all decisions of a run.
+#[derive(Clone, Debug)]
+pub struct DecisionSettings<'r> {
+    /// When objects are adopted; by default as their policies say.
+    pub adopt: Option<AdoptionMode>,
+    /// Whether objects are also adopted from other tools.
+    pub force: bool,
+    /// Whether objects with immutable changes are deleted and created again.
+    pub replace: bool,
+    /// Whether fields that are not rendered are differences, too: defaults, status, additions by others.
+    pub full: bool,
+    /// Whether actions contain the resulting objects.
+    pub results: bool,
+    /// The `ApplySet` of the managed objects.
+    pub apply_set: &'r ApplySet,
+    /// Further kinds that roll out their pod template, as `Kind.group`.
+    pub rolling: &'r [String],
+    /// The key of the digests that replace values of Secrets.
+    pub key: &'r DigestKey,
+    /// The time, in RFC 3339 notation with seconds.
+    pub now: &'r str,
+    /// Whether an API server decides: then nothing is refused here.
+    pub server: bool,
+    /// The `ApplySet` whose members are taken over.
+    pub former_apply_set: Option<&'r ApplySet>,
+    /// The managers whose fields are taken over.
+    pub managers: FieldManagers,
+    /// Differences that an apply leaves as they are.
+    pub ignored: Vec<DriftIgnoreRule>,
+}
+
+impl DecisionSettings<'_> {
+    /// How objects of a kind are written.
+    pub(super) fn write_options<'w>(&'w self, kind: &'w ResourceKind) -> WriteOptions<'w> {
+        WriteOptions { kind, manager: FIELD_MANAGER, subresource: None, force: true, now: self.now }
+    }
+
+    /// Whether an object is a member of the `ApplySet`, or of the one whose members are taken over.
+    pub(super) fn is_member(&self) -> impl Fn(&Value) -> bool + use<> {
+        let sets: Vec<String> = [Some(self.apply_set), self.former_apply_set]
+            .into_iter()
+            .flatten()
+            .map(ApplySet::compute_id)
+            .collect();
+        move |live| sets.iter().any(|set| is_member(live, set))
+    }
+
+    /// The object as it is shown, where results are asked for.
+    pub(super) fn readable_result(&self, object: Value) -> Option<Arc<Value>> {
+        self.results.then(|| Arc::new(make_readable(object, self.key)))
+    }
+}
+
+fn make_readable(mut object: Value, key: &DigestKey) -> Value {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        // Field ownership is of no use to readers.
+        metadata.remove("managedFields");
+    }
+    hide_secret_values(&mut [&mut object], key);
+    object
+}
