@@ -12,12 +12,15 @@ use federate_kubernetes::kinds::Scope;
 use federate_kubernetes::schema::Cursor;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Finding, Object, ObjectRef, finding, work};
-use federate_repo::{ImpliedScope, Template};
+use federate_repo::ImpliedScope;
 
 pub(crate) mod api;
 mod hub;
 mod order;
 mod propagation;
+mod selected_object;
+
+pub(crate) use selected_object::SelectedObject;
 pub(crate) mod sanitization;
 
 use api::ResourceSelectorTerm;
@@ -27,27 +30,6 @@ pub(crate) use propagation::stays_on_hub;
 
 /// The steps of an object in a selection.
 const STEPS_PER_OBJECT: u64 = 20;
-
-/// An object that a placement selects.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum SelectedObject<'a> {
-    /// An object that is sent without what the hub wrote into it.
-    Plain(&'a Template),
-    /// An envelope: the objects in it are sent.
-    Envelope(&'a Object),
-    /// Another object of the control plane's own, which some releases send.
-    Own(&'a Object),
-}
-
-impl<'a> SelectedObject<'a> {
-    /// The object itself.
-    pub(crate) fn object(&self) -> &'a Object {
-        match self {
-            Self::Plain(template) => &template.object,
-            Self::Envelope(object) | Self::Own(object) => object,
-        }
-    }
-}
 
 /// Why the selection fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,6 +12,7 @@
 use cel::common::ast::IdedExpr;
 use cel::parser::Parser;
 
+mod cel_type;
 mod check;
 pub(crate) mod cluster;
 mod evaluate;

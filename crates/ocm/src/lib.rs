@@ -244,7 +244,7 @@ impl<'a> OcmPlanner<'a> {
         let hub = Hub {
             sets: ClusterSets::read(others("ManagedClusterSet")),
             bindings: sets::read_bindings(others("ManagedClusterSetBinding")),
-            scores: schedule::score::AddOnScores::read(others("AddOnPlacementScore"), &fleet),
+            scores: schedule::add_on_scores::AddOnScores::read(others("AddOnPlacementScore"), &fleet),
             fleet,
             now: input.now,
         };

@@ -8,26 +8,27 @@
 //! first filter that refuses a cluster is its reason. A mistake in a filter or in the weights empties the decisions, a
 //! malformed set leaves them as they are, and a negative number makes the controller of the hub panic.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
 use federate_kubernetes::{ClusterName, Object, work};
 
 use crate::api::{PlacementSpec, Toleration};
-use crate::fleet::{Fleet, Member};
+use crate::fleet::Member;
 use crate::memory::{Decisions, PlacementKey, placement_key};
-use crate::sets::ClusterSets;
 
+pub(crate) mod add_on_scores;
 pub(crate) mod groups;
+pub(crate) mod hub;
 pub(crate) mod predicate;
 pub(crate) mod queue;
 pub(crate) mod score;
 pub(crate) mod taints;
 
 use groups::{DecisionGroup, Grouping};
+pub(crate) use hub::Hub;
 use predicate::{PredicateError, Predicates, UnsupportedExpression};
 use score::{PrioritizerScores, ScoreContext, Weights};
 use taints::TolerationClock;
@@ -152,17 +153,6 @@ pub enum Skipped {
     Deleting,
     /// An annotation disables its scheduling.
     Disabled,
-}
-
-/// The clusters, sets, bindings and scores of a hub.
-#[derive(Debug)]
-pub(crate) struct Hub<'a> {
-    pub fleet: Fleet<'a>,
-    pub sets: ClusterSets<'a>,
-    /// The sets that are bound, by namespace.
-    pub bindings: BTreeMap<&'a str, BTreeSet<&'a str>>,
-    pub scores: score::AddOnScores<'a>,
-    pub now: Option<Timestamp>,
 }
 
 /// Finds the sets that count for a placement, and the clusters in them.

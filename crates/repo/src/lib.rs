@@ -32,6 +32,8 @@ pub mod source;
 mod sources;
 mod template;
 pub mod template_syntax;
+mod tree_path;
+mod unreadable;
 pub mod update;
 pub mod walk;
 

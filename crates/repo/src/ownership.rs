@@ -14,7 +14,7 @@ use crate::build::BuildError;
 use crate::source::SourceFile;
 use crate::sources::Builds;
 use crate::template_syntax::TemplateEngine;
-use crate::walk::is_within;
+use crate::tree_path::is_within;
 
 mod chart;
 mod kustomization;

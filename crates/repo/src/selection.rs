@@ -9,7 +9,8 @@ use federate_kubernetes::{Finding, Severity};
 use super::config;
 use super::pointer_file::find_pointer;
 use super::source::{EntryKind, Source, SourceError, SourceFile};
-use super::walk;
+use super::tree_path::join_path;
+use super::unreadable::{outside_link_error, sparse_checkout_error, unreadable_error};
 
 /// What of a source is read.
 #[derive(Clone, Debug, Default)]
@@ -113,7 +114,7 @@ pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<
         Some(ConfigChoice::InSource(path)) => return read_chosen_config(source, path).map(Some),
         None => {}
     }
-    let entries = source.list_folder("").map_err(|why| walk::unreadable_error("", why))?;
+    let entries = source.list_folder("").map_err(|why| unreadable_error("", why))?;
     let mut found = config::FILE_NAMES.into_iter().filter_map(|name| {
         let entry = entries.iter().find(|entry| entry.name == name)?;
         let is_file =
@@ -128,12 +129,12 @@ pub(crate) fn read_config(source: &dyn Source, options: &ReadOptions) -> Result<
     }
     let bytes = match kind {
         EntryKind::LinkToFile(real) => source.read_file(real),
-        EntryKind::LinkOutside(to) => return Err(walk::outside_link_error(name, to)),
+        EntryKind::LinkOutside(to) => return Err(outside_link_error(name, to)),
         EntryKind::Unreadable(why) => Err(SourceError::Unreadable(why.clone())),
-        EntryKind::SparseFile => return Err(walk::sparse_checkout_error(name, &[])),
+        EntryKind::SparseFile => return Err(sparse_checkout_error(name, &[])),
         _ => source.read_file(name),
     };
-    let bytes = bytes.map_err(|why| walk::unreadable_error(name, why))?;
+    let bytes = bytes.map_err(|why| unreadable_error(name, why))?;
     if let Some(pointer) = find_pointer(name, &bytes) {
         return Err(pointer);
     }
@@ -144,15 +145,15 @@ fn read_chosen_config(source: &dyn Source, path: &str) -> Result<SourceFile, Fin
     let entry = find_entry(source, path);
     let real = match &entry {
         Some(EntryKind::LinkToFile(real)) => real,
-        Some(EntryKind::LinkOutside(to)) => return Err(walk::outside_link_error(path, to)),
-        Some(EntryKind::SparseFile) => return Err(walk::sparse_checkout_error(path, &[])),
+        Some(EntryKind::LinkOutside(to)) => return Err(outside_link_error(path, to)),
+        Some(EntryKind::SparseFile) => return Err(sparse_checkout_error(path, &[])),
         Some(_) => path,
         None => {
             let help = "--config names a file of the repo, relative to the repo's folder";
-            return Err(walk::unreadable_error(path, "there is no such file").with_help(help));
+            return Err(unreadable_error(path, "there is no such file").with_help(help));
         }
     };
-    let bytes = source.read_file(real).map_err(|why| walk::unreadable_error(path, why))?;
+    let bytes = source.read_file(real).map_err(|why| unreadable_error(path, why))?;
     match find_pointer(path, &bytes) {
         Some(pointer) => Err(pointer),
         None => Ok(SourceFile { path: Arc::from(path), bytes: bytes.into() }),
@@ -181,7 +182,7 @@ pub fn find_entry(source: &dyn Source, path: &str) -> Option<EntryKind> {
             _ => return None,
         };
         kind = source.list_folder(&real).ok()?.into_iter().find(|entry| entry.name == part)?.kind;
-        real = walk::join_path(&real, part);
+        real = join_path(&real, part);
     }
     Some(match kind {
         // Found through a link, its own path is not the one that it was found by.

@@ -427,7 +427,7 @@ impl Runner<'_> {
             let describes = if key == "flux" { flux::describes_source } else { argocd::describes_source };
             let objects = self.files.written_objects();
             let objects: Vec<&Object> = objects
-                .filter(|object| crate::walk::is_within(&object.origin.file, path) && describes(object))
+                .filter(|object| crate::tree_path::is_within(&object.origin.file, path) && describes(object))
                 .collect();
             if objects.is_empty() {
                 let kinds = if key == "flux" {

@@ -137,7 +137,7 @@ impl<'r> Interpretation<'r> {
         }
         let builds = self.repo.build_inputs.iter();
         if self.repo.ownership.concerns_file(&file.path)
-            || builds.map(String::as_str).any(|input| walk::is_within(&file.path, input))
+            || builds.map(String::as_str).any(|input| crate::tree_path::is_within(&file.path, input))
         {
             return Err("it belongs to what kustomize or Helm builds");
         }

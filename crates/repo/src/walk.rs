@@ -4,7 +4,6 @@
 //! files that are not read otherwise, so link loops end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +15,8 @@ use super::ignore_rules::{IGNORE_FILES, IgnoreRules, compile_patterns, detect_fo
 use super::pointer_file::find_pointer;
 use super::selection::{ReadOptions, SelectedPaths};
 use super::source::{EntryKind, Source, SourceError, SourceFile, TreeEntry};
-use federate_kubernetes::finding::join_names;
+use super::tree_path::{is_within, join_path};
+use super::unreadable::{outside_link_error, sparse_checkout_error, submodule_error, unreadable_error};
 use federate_kubernetes::{Finding, Severity};
 use federate_yaml::Position;
 
@@ -142,12 +142,6 @@ impl FileSelection {
     fn is_output(&self, path: &str) -> bool {
         self.outputs.iter().any(|output| is_within(path, output))
     }
-}
-
-/// Whether a path is a folder or in it; the empty folder is the repo's.
-pub(crate) fn is_within(path: &str, folder: &str) -> bool {
-    folder.is_empty()
-        || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The files to read, sorted by path, and findings.
@@ -456,42 +450,6 @@ fn is_plan(bytes: &[u8]) -> bool {
     kind == Some("Plan") && api_version.is_some_and(|version| version.starts_with("federate.dev/"))
 }
 
-pub(crate) fn join_path(folder: &str, name: &str) -> String {
-    // The root of the git repository is `/`.
-    if folder.is_empty() || folder.ends_with('/') {
-        format!("{folder}{name}")
-    } else {
-        format!("{folder}/{name}")
-    }
-}
-
-pub(crate) fn unreadable_error(path: &str, why: impl fmt::Display) -> Finding {
-    let file: Arc<str> = if path.is_empty() { ".".into() } else { path.into() };
-    Finding::in_file(Severity::Error, "unreadable", &file, None, format!("cannot be read: {why}"))
-}
-
-/// The error about a file that a sparse checkout leaves out, and others like it.
-pub(crate) fn sparse_checkout_error(path: &str, others: &[String]) -> Finding {
-    let names: Vec<&str> = others.iter().map(String::as_str).collect();
-    let more = match names.len() {
-        0 => String::new(),
-        1 => format!("; nor is {}", join_names(&names, 1)),
-        many => format!("; nor are {many} other files: {}", join_names(&names, 5)),
-    };
-    let why = format!("git tracks it, but it is not checked out (sparse checkout){more}");
-    unreadable_error(path, why).with_help(
-        "`git sparse-checkout disable` checks out everything, `git sparse-checkout add FOLDER` one folder; --rev HEAD \
-         reads the last commit; what is not to be read goes into .federateignore",
-    )
-}
-
-/// The error about a submodule without files.
-fn submodule_error(path: &str) -> Finding {
-    unreadable_error(path, "it is a submodule, and its files are not here").with_help(
-        "`git submodule update --init` fetches them; if the repo needs nothing from it, list it in .federateignore",
-    )
-}
-
 /// The part of a pattern before its first wildcard, as a path.
 fn beginning_of(pattern: &str) -> &str {
     let plain = pattern.trim_start_matches("./").trim_start_matches('/');
@@ -503,12 +461,6 @@ fn beginning_of(pattern: &str) -> &str {
         None if plain == "." => "",
         None => plain.trim_end_matches('/'),
     }
-}
-
-pub(crate) fn outside_link_error(path: &str, target: &str) -> Finding {
-    let message = format!("the symbolic link `{path}` points outside of the repo, to `{target}`");
-    Finding::in_file(Severity::Error, "link-outside", &path.into(), None, message)
-        .with_help("copy the target into the repo, or list the link in .federateignore")
 }
 
 #[cfg(test)]

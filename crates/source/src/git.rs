@@ -31,6 +31,7 @@ mod signers;
 #[cfg(test)]
 mod tests;
 pub mod verify;
+mod verify_error;
 
 pub use ancestry::{
     builds_on, current_branch, default_branch, merge_base, names_of_revisions, recorded_default_branch,

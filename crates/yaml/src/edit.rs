@@ -6,6 +6,7 @@
 //! can cause), it is written from scratch instead, and reported as rewritten.
 
 mod block;
+mod error;
 mod flow;
 mod items;
 mod lines;
@@ -17,6 +18,7 @@ mod tree;
 use super::pointer::unescape;
 use super::stream::{self, Chunk};
 use super::{Stream, json, repair};
+pub use error::Error;
 use plan::EditPlan;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -41,18 +43,6 @@ pub struct EditedText {
     pub text: Vec<u8>,
     /// Documents whose style did not allow an edit in place: they were rewritten and lost their comments.
     pub rewritten: Vec<u32>,
-}
-
-/// Why an edit is not possible.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The document does not exist, or cannot be parsed.
-    #[error("document {0} does not exist or cannot be parsed")]
-    NoDocument(u32),
-    /// The parent value is a scalar, or a list without that index.
-    #[error("cannot set a value at `{0}`: a parent value is not a mapping")]
-    NoRoom(String),
 }
 
 /// Applies edits; the last edit of a value takes effect.

@@ -14,8 +14,8 @@ use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Repo;
 use serde_json::Value;
 
-use super::SelectedObject;
 use super::api::ResourceSelectorTerm;
+use super::selected_object::SelectedObject;
 
 /// The objects from which a placement selects.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::version::KubeFleetBehaviour;
-use federate_repo::{ClaimedObject, Repo, Role};
+use federate_repo::{ClaimedObject, Repo, Role, Template};
 
 fn named(api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Object {
     let mut metadata = json!({"name": name});

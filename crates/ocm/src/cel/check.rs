@@ -6,29 +6,9 @@
 use cel::common::ast::operators as op;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::cel_type::CelType;
 use super::format::{FormatPart, accepts_type, parse_format};
 use super::{CelVariable, CompileError, MAX_DEPTH};
-
-/// The type of an expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum CelType {
-    Dyn,
-    Null,
-    Bool,
-    Int,
-    Uint,
-    Double,
-    Text,
-    Bytes,
-    Time,
-    Span,
-    Type,
-    List(Box<CelType>),
-    Map(Box<CelType>, Box<CelType>),
-    Optional(Box<CelType>),
-    /// A type of a library.
-    Library(&'static str),
-}
 
 use CelType::{Bool, Bytes, Double, Dyn, Int, Library, List, Map, Null, Optional, Span, Text, Time, Uint};
 

@@ -5,7 +5,7 @@
 //! `%b`, `%o`, `%x` and `%X` whole numbers, `%b` also booleans, `%x` also texts. More arguments than clauses are ignored,
 //! unless the compiler sees both.
 
-use super::check::CelType;
+use super::cel_type::CelType;
 use super::value::CelValue;
 
 use CelValue::{Bool, Bytes, Double, Int, List, Map, Null, Span, Text, Time, Type, Uint};

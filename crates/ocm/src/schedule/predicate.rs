@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::api::ClusterPredicate;
 use crate::cel::{CelValue, CelVariable, CompileError, Expression, ScoreSource};
 use crate::fleet::Member;
-use crate::schedule::Hub;
+use crate::schedule::hub::Hub;
 use crate::selector::CompiledSelector;
 
 /// The predicates of a placement. Without any, every cluster matches.

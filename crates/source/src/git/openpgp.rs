@@ -14,7 +14,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::verify::VerifyError;
+use super::verify_error::VerifyError;
 
 /// The program.
 pub(super) const GPG_PROGRAM: &str = "gpg";

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use super::leftovers;
 use super::openpgp::{self, Keyring};
-use super::verify::VerifyError;
+use super::verify_error::VerifyError;
 
 /// Whose signatures count.
 #[derive(Clone, Copy, Debug)]

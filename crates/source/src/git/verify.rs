@@ -10,7 +10,6 @@
 //! reads and compares the hash with the id, and both libgit2 and git detect SHA-1 collisions (sha1dc). The
 //! user decides whose keys may sign; the repository's configuration and files have no influence.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,89 +18,12 @@ use git2::{Oid, Repository};
 use super::openpgp;
 use super::program::{self, GitCommand};
 use super::signers::{AllowedSigners, KeyFiles};
+use super::verify_error::NO_SIGNATURE;
+pub use super::verify_error::VerifyError;
 use super::{AnnotatedTag, Error, GitLocation, ResolvedRevision, resolve};
 
 /// How long a signature may take: a compressed one could go on for very long.
 const VERIFY_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// Why a revision without a signature is refused.
-const NO_SIGNATURE: &str = "there is no signature";
-
-/// Why a revision is refused.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum VerifyError {
-    /// There is no list of allowed signers.
-    #[error(
-        "no allowed signers: name the file with --allowed-signers, or set git's `gpg.ssh.allowedSignersFile` \
-         in your own configuration (`git config --global`); the repository's does not count"
-    )]
-    NoList,
-    /// The list cannot be read.
-    #[error("cannot read the allowed signers {}: {why}", .file.display())]
-    Unreadable {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// The list is a file in the repository.
-    #[error(
-        "the allowed signers {} are the file `{path}` in the repository itself, so anyone who can push could add a key: \
-         keep them outside of it", .file.display()
-    )]
-    OwnList {
-        /// The file.
-        file: PathBuf,
-        /// Its path in the repository.
-        path: String,
-    },
-    /// A key in the list cannot be used.
-    #[error("{place}: {why}")]
-    Key {
-        /// Where it is.
-        place: String,
-        /// Why not.
-        why: String,
-    },
-    /// The `gpg` program cannot be started.
-    #[error(
-        "cannot run `gpg`: {0}; install GnuPG, which is needed where the allowed signers have OpenPGP keys"
-    )]
-    Gpg(io::Error),
-    /// The keys cannot be written to a temporary folder.
-    #[error("the keys of the allowed signers cannot be written to a temporary folder: {0}")]
-    Folder(#[from] io::Error),
-    /// Neither the commit nor the tag has a valid signature.
-    #[error("revision `{rev}` ({commit}) has no valid signature by an allowed signer: {why}")]
-    NotSigned {
-        /// The revision as given.
-        rev: String,
-        /// The commit.
-        commit: Oid,
-        /// The reason.
-        why: String,
-    },
-    /// The revision is not an annotated tag; only annotated tags can be signed.
-    #[error("revision `{0}` has no signed tag: it does not name an annotated tag")]
-    NoTag(String),
-    /// The revision cannot be found.
-    #[error(transparent)]
-    Git(#[from] Error),
-    /// The `git` program failed.
-    #[error(transparent)]
-    Program(#[from] program::Error),
-}
-
-impl VerifyError {
-    /// Whether there is nothing to verify.
-    fn is_unsigned(&self) -> bool {
-        match self {
-            Self::NotSigned { why, .. } => why == NO_SIGNATURE,
-            other => matches!(other, Self::NoTag(_)),
-        }
-    }
-}
 
 /// Refuses a revision unless its commit, or the annotated tag that names it, has a valid signature by a key
 /// in `allowed`.

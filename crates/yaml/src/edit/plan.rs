@@ -1,7 +1,7 @@
 //! The edits of one document, arranged as a tree: which values are removed or set, and the resulting
 //! document.
 
-use super::Error;
+use super::error::Error;
 use serde_json::{Map, Value};
 
 /// The edits of a value.
