@@ -56,9 +56,9 @@ pub use explanation::{NamedObject, NotFound};
 pub use members::set_status;
 pub use outages::UnreachableClusters;
 pub use provenance::Provenance;
-pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 #[cfg(feature = "live")]
-pub use reconciler::{RunOutput, RunRecord, ServerOptions, Surveyed};
+pub use reconciler::servers::{RunOutput, RunRecord, ServerOptions, Surveyed};
+pub use reconciler::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler};
 pub use session::{Destination, Session, SessionOptions, UpdateScope};
 pub use source_proposals::SourceProposal;
 pub use whatif::{ScenarioOutcome, ScenarioRunner, UnitOutcome};

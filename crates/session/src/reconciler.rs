@@ -22,17 +22,7 @@ use federate_repo::config::DriftIgnoreRule;
 use crate::{Destination, Session};
 
 #[cfg(feature = "live")]
-mod record;
-#[cfg(feature = "live")]
-mod servers;
-#[cfg(feature = "live")]
-mod survey;
-#[cfg(feature = "live")]
-pub use record::{RunOutput, RunRecord};
-#[cfg(feature = "live")]
-pub use servers::ServerOptions;
-#[cfg(feature = "live")]
-pub use survey::Surveyed;
+pub(crate) mod servers;
 
 /// The creation time of objects in local predictions; API servers set their own.
 const PREDICTED_CREATION_TIME: &str = "1970-01-01T00:00:00Z";

@@ -13,9 +13,15 @@ use federate_live::{
 use federate_reconcile::apply_set::ApplySetContents;
 use federate_reconcile::{Actions, ApplySet, ObjectDecision, RepoRef};
 
-use super::survey::{Surveyed, next_plan};
 use super::{Purpose, Reconciled, Reconciler};
 use crate::Session;
+
+mod record;
+mod survey;
+
+pub use record::{RunOutput, RunRecord};
+pub use survey::Surveyed;
+use survey::next_plan;
 
 /// What a prediction for a cluster that cannot be read starts from, if a dump of it is known.
 const PREDICTED_FROM_DUMP: &str = "predicted from the dump, because the cluster could not be read";
