@@ -671,69 +671,37 @@ impl UnexpandedRepo<'_> {
     }
 
     fn expand_templates(self, clusters: &[Cluster]) -> Repo {
-        let Self { mut repo, mut jinja, per_cluster, scopes, claims } = self;
+        let Self { mut repo, jinja, per_cluster, scopes, claims } = self;
         for template in per_cluster {
-            let exclusion = Exclusion::of_object(&template.object);
-            let never = exclusion.as_ref().is_some_and(Exclusion::is_never_placed);
-            repo.excluded.extend(exclusion.map(|one| ExcludedObject::new(&template.object, one)));
-            repo.templates.extend((!never).then_some(template));
+            repo.add_template(template);
         }
-        if clusters.is_empty() {
+        let findings = if clusters.is_empty() {
             let (others, ours): (Vec<_>, Vec<_>) = jinja.into_iter().partition(is_for_another_program);
             repo.add_jinja_of_others(&others, &scopes, &claims);
-            jinja = ours;
-            let left_out = jinja.first().map(|first| {
-                let message = match jinja.len() {
-                    1 => "a template is rendered for each cluster, but the repo has no clusters".to_owned(),
-                    count => {
-                        format!(
-                            "{count} templates are rendered for each cluster, but the repo has no clusters"
-                        )
-                    }
-                };
-                Finding::in_file(Severity::Warning, "no-clusters", &first.path, None, message)
-            });
-            repo.add_findings(left_out.into_iter().collect());
-            return repo;
-        }
-        let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
-        let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand_file(file)).collect();
-        if let Some(exceeded) = renderer.total().report_excess() {
-            // How many files were rendered before the limit differs from run to run.
-            repo.add_findings(vec![exceeded]);
-            return repo;
-        }
-        let mut findings = Vec::new();
-        let mut others = Vec::new();
-        for (file, (templates, mut wrong)) in jinja.iter().zip(expanded) {
-            if wrong.iter().any(Finding::is_error) && is_for_another_program(file) {
-                others.push(file.clone());
-                continue;
+            report_no_clusters(&ours).into_iter().collect()
+        } else {
+            let renderer = template::Renderer::new(clusters, &repo.config, jinja.len(), &scopes, &claims);
+            let expanded: Vec<_> = jinja.par_iter().map(|file| renderer.expand_file(file)).collect();
+            match renderer.total().report_excess() {
+                // How many files were rendered before the limit differs from run to run.
+                Some(exceeded) => vec![exceeded],
+                None => repo.add_expanded(jinja, expanded, &scopes, &claims),
             }
-            for template in templates {
-                let exclusion = Exclusion::of_object(&template.object);
-                let never = exclusion.as_ref().is_some_and(Exclusion::is_never_placed);
-                repo.excluded.extend(exclusion.map(|one| ExcludedObject::new(&template.object, one)));
-                repo.templates.extend((!never).then_some(template));
-            }
-            findings.append(&mut wrong);
-        }
-        repo.add_jinja_of_others(&others, &scopes, &claims);
-        let (mut templates, duplicates) = duplicates::separate_duplicates(
-            repo.templates,
-            |template| &template.object,
-            |a, b| {
-                a.per_cluster.is_some()
-                    || b.per_cluster.is_some()
-                    || duplicates::objects_differ(&a.object, &b.object)
-            },
-        );
-        templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
-        repo.templates = templates;
-        repo.duplicates.extend(duplicates);
+        };
+        repo.separate_duplicate_templates();
         repo.add_findings(findings);
         repo
     }
+}
+
+/// The finding about `*.j2` files that no cluster can be rendered for.
+fn report_no_clusters(jinja: &[SourceFile]) -> Option<Finding> {
+    let first = jinja.first()?;
+    let message = match jinja.len() {
+        1 => "a template is rendered for each cluster, but the repo has no clusters".to_owned(),
+        count => format!("{count} templates are rendered for each cluster, but the repo has no clusters"),
+    };
+    Some(Finding::in_file(Severity::Warning, "no-clusters", &first.path, None, message))
 }
 
 /// Whether a `*.j2` file is a template of another program.
@@ -742,6 +710,53 @@ fn is_for_another_program(file: &SourceFile) -> bool {
 }
 
 impl Repo {
+    /// Adds a template, unless it is never placed.
+    fn add_template(&mut self, template: Template) {
+        let exclusion = Exclusion::of_object(&template.object);
+        let is_placed = !exclusion.as_ref().is_some_and(Exclusion::is_never_placed);
+        self.excluded.extend(exclusion.map(|one| ExcludedObject::new(&template.object, one)));
+        self.templates.extend(is_placed.then_some(template));
+    }
+
+    /// Adds what `*.j2` files give. Returns the findings about them.
+    fn add_expanded(
+        &mut self,
+        jinja: Vec<SourceFile>,
+        expanded: Vec<(Vec<Template>, Vec<Finding>)>,
+        scopes: &Scopes,
+        claims: &classification::ClaimTable<'_>,
+    ) -> Vec<Finding> {
+        let (mut findings, mut others) = (Vec::new(), Vec::new());
+        for (file, (templates, wrong)) in jinja.into_iter().zip(expanded) {
+            if wrong.iter().any(Finding::is_error) && is_for_another_program(&file) {
+                others.push(file);
+                continue;
+            }
+            for template in templates {
+                self.add_template(template);
+            }
+            findings.extend(wrong);
+        }
+        self.add_jinja_of_others(&others, scopes, claims);
+        findings
+    }
+
+    /// Leaves one of each object among the templates, sorted by object.
+    fn separate_duplicate_templates(&mut self) {
+        let (mut templates, duplicates) = duplicates::separate_duplicates(
+            std::mem::take(&mut self.templates),
+            |template| &template.object,
+            |a, b| {
+                a.per_cluster.is_some()
+                    || b.per_cluster.is_some()
+                    || duplicates::objects_differ(&a.object, &b.object)
+            },
+        );
+        templates.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        self.templates = templates;
+        self.duplicates.extend(duplicates);
+    }
+
     /// Adds `*.j2` files of other programs to what other engines build.
     fn add_jinja_of_others(
         &mut self,
