@@ -65,14 +65,14 @@ fn fleet(scheduling: &str, apps: usize) -> Session {
     );
     let mut files: Vec<SourceFile> = (0..CLUSTERS).map(cluster).chain((0..apps).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), &policy));
-    Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS))
+    Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS))
 }
 
 /// The only decision of a dialect, with compiled policies.
 fn decide(bencher: Bencher<'_, '_>, dialect: &str, session: &Session) {
     assert!(!session.plan().placements[0].clusters.is_empty());
     let engine = session.build_engine();
-    let plane = engine.control_plane(dialect).unwrap();
+    let plane = engine.find_planner(dialect).unwrap();
     let subject = plane.decision_subjects().remove(0).object;
     let previous = PreviousPlan::default();
     bencher.bench_local(|| black_box(plane.decide_placements(black_box(&subject), &previous)));
@@ -147,11 +147,11 @@ fn one_ocm_decision(bencher: Bencher<'_, '_>, name: &str) {
     files.push(file("policies.yaml".to_owned(), &policies));
     let now = Some("2026-11-26T12:00:00Z".parse().unwrap());
     let options = SessionOptions::new(DIALECTS).with_now(now);
-    let session = Session::of_files(files, Config::default(), options);
+    let session = Session::from_files(files, Config::default(), options);
     assert!(!session.plan().placements[0].clusters.is_empty());
     let previous = PreviousPlan::new(session.plan().clone());
     let engine = session.build_engine();
-    let plane = engine.control_plane("ocm").unwrap();
+    let plane = engine.find_planner("ocm").unwrap();
     bencher.bench_local(|| {
         black_box(plane.add_followers(federate_dialect::DialectDecisions::default(), &previous))
     });
@@ -174,7 +174,7 @@ fn one_kubeadmiral_decision(bencher: Bencher<'_, '_>, name: &str) {
     decide(
         bencher,
         "kubeadmiral",
-        &Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS)),
+        &Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS)),
     );
 }
 
@@ -209,7 +209,11 @@ fn one_kubefleet_decision(bencher: Bencher<'_, '_>, name: &str) {
     );
     let mut files: Vec<SourceFile> = (0..CLUSTERS).map(member_cluster).collect();
     files.push(file("placement.yaml".to_owned(), &placement));
-    decide(bencher, "kubefleet", &Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS)));
+    decide(
+        bencher,
+        "kubefleet",
+        &Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS)),
+    );
 }
 
 /// Everything except reading files: compiles policies and decides about 1,000 workloads on 1,000 clusters.

@@ -51,7 +51,7 @@ fn fleet() -> Session {
     let mut files: Vec<SourceFile> = (0..CLUSTERS).map(cluster).chain((0..WORKLOADS).map(app)).collect();
     files.push(file("policy.yaml".to_owned(), policy));
     files.push(file("taint.yaml".to_owned(), taint));
-    let session = Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS));
+    let session = Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS));
     assert_eq!(session.plan().placements.len(), WORKLOADS);
     session
 }

@@ -67,7 +67,7 @@ fn files(customizations: &[Value], more: Vec<SourceFile>) -> Vec<SourceFile> {
 }
 
 fn session(customizations: &[Value], more: Vec<SourceFile>) -> Session {
-    Session::of_files(files(customizations, more), Config::default(), SessionOptions::new(DIALECTS))
+    Session::from_files(files(customizations, more), Config::default(), SessionOptions::new(DIALECTS))
 }
 
 fn replicas(session: &Session, name: &str) -> Vec<Option<i64>> {

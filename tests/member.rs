@@ -29,7 +29,7 @@ fn reconcile_among(
 ) -> Option<ControlPlaneAction> {
     let file = SourceFile { path: "all.yaml".into(), bytes: repo.as_bytes().to_vec().into() };
     let options = SessionOptions::new(DIALECTS).with_observed(all);
-    let session = Session::of_files(vec![file], Config::default(), options);
+    let session = Session::from_files(vec![file], Config::default(), options);
     let plan = session.plan();
     let row = plan.placements.iter().find(|row| row.object.kind == kind).expect("a row");
     let cluster = session.clusters().iter().find(|c| c.name.as_ref() == cluster).expect("a cluster");
@@ -197,7 +197,7 @@ fn kubefleets_clusters_are_labelled_with_their_names_since_0_3_1() {
         let mut config = Config::default();
         let settings = [("version".to_owned(), json!(release))].into_iter().collect();
         config.dialects.insert("kubefleet".to_owned(), settings);
-        let session = Session::of_files(vec![file], config, SessionOptions::new(DIALECTS));
+        let session = Session::from_files(vec![file], config, SessionOptions::new(DIALECTS));
         let manifests = &session.rendering().manifests;
         let of = manifests.iter().find(|manifest| manifest.object.kind == "Secret")?;
         Some((of.clusters.iter().map(ToString::to_string).collect::<Vec<_>>(), of.text.to_string()))

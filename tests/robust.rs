@@ -106,7 +106,7 @@ proptest! {
         let mut previous = federate_dialect::Plan::default();
         for _ in 0..2 {
             let options = SessionOptions::new(DIALECTS).with_strict_inventory(true).with_previous(previous);
-            let session = Session::of_files(files(&objects), Config::default(), options);
+            let session = Session::from_files(files(&objects), Config::default(), options);
             session.check_repo();
             let engine = session.build_engine();
             for placement in &session.plan().placements {
@@ -124,7 +124,7 @@ proptest! {
 /// Where every object goes.
 fn places_of(objects: &Value, previous: federate_dialect::Plan) -> (federate_dialect::Plan, Vec<String>) {
     let options = SessionOptions::new(DIALECTS).with_strict_inventory(true).with_previous(previous);
-    let plan = Session::of_files(files(objects), Config::default(), options).plan().clone();
+    let plan = Session::from_files(files(objects), Config::default(), options).plan().clone();
     // KubeFed's replica scheduler keeps what runs before it divides the rest, which may move once more.
     let divided = |p: &&federate_dialect::Placement| {
         p.policy.as_ref().is_some_and(|policy| policy.kind == "ReplicaSchedulingPreference")

@@ -109,7 +109,7 @@ fn session(to: &str) -> Session {
     let text = ["eu-1", "eu-2", "us-1"].map(cluster).join("---\n") + "---\n" + &template;
     let file = SourceFile { path: "all.yaml".into(), bytes: text.into_bytes().into() };
     let options = SessionOptions::new(Dialects::new(&[&Toy]));
-    Session::of_files(vec![file], Config::default(), options)
+    Session::from_files(vec![file], Config::default(), options)
 }
 
 #[test]

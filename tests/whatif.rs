@@ -135,7 +135,7 @@ fn session(which: usize) -> Session {
         None if which == EXAMPLES.len() => full(),
         None => fleet(),
     };
-    Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS))
+    Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS))
 }
 
 /// An event, with the index of a cluster or of a workload.

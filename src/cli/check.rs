@@ -74,7 +74,7 @@ impl CheckCommand {
         if let Some(code) = &self.explain {
             return print_text(&findings_page::find_explanation(code)?).map(|()| Exit::Clean);
         }
-        let session = self.args.last_session()?;
+        let session = self.args.open_leaked_session()?;
         self.args.say_cluster_notices(&session)?;
         let mut found = session.check_for(self.kube_version);
         if self.filter.is_given() {

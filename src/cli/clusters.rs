@@ -44,7 +44,7 @@ Examples:
 
 impl ClustersCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
-        let session = self.args.last_session()?;
+        let session = self.args.open_leaked_session()?;
         let mut clusters = session.cluster_rows();
         let found = session.plan_findings();
         let errors: Vec<_> = found.into_iter().filter(federate_kubernetes::Finding::is_error).collect();

@@ -109,7 +109,7 @@ impl CommitCommand {
                 |kept| {
                     let opened = self.args.open_repo()?;
                     let session =
-                        self.args.session_of(opened.source(), None, self.args.read_memory(kept)?)?;
+                        self.args.open_session_over(opened.source(), None, self.args.read_memory(kept)?)?;
                     Ok((session, opened.find_provenance(&place)))
                 },
                 |error| {

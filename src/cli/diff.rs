@@ -302,11 +302,11 @@ impl ComparedSides {
         };
         let memory = args.read_memory(None)?;
         let [earlier, later] = args.selection().of_sides(&args.repo, [earlier, later.source()])?;
-        let from = args.session_by(earlier, memory, releases[0])?;
+        let from = args.open_session_for_releases(earlier, memory, releases[0])?;
         // Two releases that decide from scratch have no memory.
         let forgets = args.fresh && base.is_none();
         let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
-        let to = args.session_by(later, memory, releases[1])?;
+        let to = args.open_session_for_releases(later, memory, releases[1])?;
         Ok(Self { from, to, base })
     }
 }

@@ -116,7 +116,7 @@ impl DriftCommand {
             ControlFlow::Continue(done) => done,
         };
         if self.filter.is_given() {
-            let session = self.args.last_session()?;
+            let session = self.args.open_leaked_session()?;
             let filter = self.filter.build_filter(&[&session]);
             done.actions.actions.retain(|action| filter.shows_object(&action.object));
         }

@@ -59,7 +59,7 @@ Examples:
 impl ExplainCommand {
     pub(super) fn run(mut self) -> Result<Exit, CommandError> {
         self.read_positionals()?;
-        let session = self.args.last_session()?;
+        let session = self.args.open_leaked_session()?;
         self.args.say_cluster_notices(&session)?;
         let (subject, found) = explain_subject(&session, &self.object, self.namespace.as_deref())?;
         self.print_subject(&session, subject, &found)?;

@@ -195,7 +195,7 @@ impl MemberRun<'_> {
             EarlierRun::Other { early, recorder } => (early, recorder),
         };
         let traced = TracedSource::new(opened.source());
-        let mut session = self.args.last_session_of(&traced)?;
+        let mut session = self.args.open_leaked_session_over(&traced)?;
         session.keep_values();
         if let Some(decryptor) = self.decryption.map(DecryptionArgs::open_decryptor).transpose()?.flatten() {
             session.decrypt_with(decryptor);
@@ -271,7 +271,7 @@ impl MemberRun<'_> {
                 let remember = surveyed.filter(|_| self.remember);
                 let without_memory = !self.remember && !self.args.names_memory();
                 let actions =
-                    servers.reconcile_clusters(session, reconciler, remember, without_memory, early)?;
+                    servers.apply_or_compare(session, reconciler, remember, without_memory, early)?;
                 (actions, servers.dry_run.is_some())
             }
         })

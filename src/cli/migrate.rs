@@ -234,7 +234,8 @@ impl MigrateCommand {
         read: ReadOptions,
         memory: Plan,
     ) -> Result<Session, CommandError> {
-        let mut session = self.args.session_by(SelectedSource { source, read }, memory, &[])?;
+        let mut session =
+            self.args.open_session_for_releases(SelectedSource { source, read }, memory, &[])?;
         session.keep_values();
         Ok(session)
     }

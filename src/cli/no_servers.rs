@@ -58,7 +58,7 @@ impl MemberRun<'_> {
 }
 
 impl ServerAccess<'_> {
-    pub(super) fn reconcile_clusters(
+    pub(super) fn apply_or_compare(
         &self,
         _: &Session,
         _: &Reconciler<'_>,

@@ -82,7 +82,7 @@ impl PlanCommand {
             let why = "--capacity is a table: use it with `-o table` or `-o wide`";
             return Err(CommandError::Failed(why.to_owned()));
         }
-        let session = self.args.last_session()?;
+        let session = self.args.open_leaked_session()?;
         self.args.say_cluster_notices(&session)?;
         let filter = self.filter.build_filter(&[&session]);
         let mut plan = self.args.narrow_plan(session.plan());
@@ -146,7 +146,7 @@ impl PlanCommand {
 fn decisions(session: &Session, plan: &federate_dialect::Plan, shape: DecisionShape) -> String {
     let engine = session.build_engine();
     write_decisions(plan, shape, |row: &Placement| {
-        engine.control_plane(&row.dialect).map(|plane| plane.decision_records(row)).unwrap_or_default()
+        engine.find_planner(&row.dialect).map(|plane| plane.decision_records(row)).unwrap_or_default()
     })
 }
 

@@ -124,7 +124,7 @@ impl RenderCommand {
             self.read_inputs(folder)?
         };
         let session = kept.insert(session);
-        self.keeps_other_clusters(session.clusters())?;
+        self.check_other_clusters(session.clusters())?;
         let findings = session.findings_for(Destination::Files);
         self.args.say_cluster_notices(session)?;
         self.args.report_findings(session, &findings);
@@ -197,7 +197,7 @@ impl RenderCommand {
     }
 
     /// Refuses `--cluster` for a folder that holds other clusters: replacing the folder would remove them.
-    fn keeps_other_clusters(&self, clusters: &[Cluster]) -> Result<(), CommandError> {
+    fn check_other_clusters(&self, clusters: &[Cluster]) -> Result<(), CommandError> {
         match clusters
             .iter()
             .find(|c| !self.args.selects_cluster(&c.name) && self.out.join(c.name.as_ref()).is_dir())

@@ -179,18 +179,21 @@ impl RepoArgs {
     pub(super) fn without_memory(&self, out: Option<&Path>) -> Result<Session, CommandError> {
         let opened = self.open_repo()?;
         let output = out.and_then(|out| opened.relative_path(out));
-        self.session_of(opened.source(), output, Plan::default())
+        self.open_session_over(opened.source(), output, Plan::default())
     }
 
     /// The session of a command that ends with it. The end of the process frees its memory at once, which object by object
     /// takes longer than many a plan.
-    pub(super) fn last_session(&self) -> Result<ManuallyDrop<Session>, CommandError> {
-        self.last_session_of(self.open_repo()?.source())
+    pub(super) fn open_leaked_session(&self) -> Result<ManuallyDrop<Session>, CommandError> {
+        self.open_leaked_session_over(self.open_repo()?.source())
     }
 
     /// The same for the files of `source`.
-    pub(super) fn last_session_of(&self, source: &dyn Source) -> Result<ManuallyDrop<Session>, CommandError> {
-        let mut session = self.session_of(source, None, Plan::default())?;
+    pub(super) fn open_leaked_session_over(
+        &self,
+        source: &dyn Source,
+    ) -> Result<ManuallyDrop<Session>, CommandError> {
+        let mut session = self.open_session_over(source, None, Plan::default())?;
         session.remember_plan(self.read_memory(None)?);
         Ok(ManuallyDrop::new(session))
     }
@@ -275,30 +278,30 @@ impl RepoArgs {
     }
 
     /// Reads the repo from `source`; `output` is the output folder within it.
-    pub(super) fn session_of(
+    pub(super) fn open_session_over(
         &self,
         source: &dyn Source,
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, CommandError> {
-        let session = self.any_session_of(source, output, previous)?;
+        let session = self.open_session_with_any_clusters(source, output, previous)?;
         self.known_clusters(session.clusters().iter())?;
         Ok(session)
     }
 
-    /// Like `session_of`, but accepts unknown names in `--cluster`.
-    pub(super) fn any_session_of(
+    /// Like `open_session_over`, but accepts unknown names in `--cluster`.
+    pub(super) fn open_session_with_any_clusters(
         &self,
         source: &dyn Source,
         output: Option<String>,
         previous: Plan,
     ) -> Result<Session, CommandError> {
         let read = self.selection.read_options(&self.repo, source, output)?;
-        self.session_by(SelectedSource { source, read }, previous, &[])
+        self.open_session_for_releases(SelectedSource { source, read }, previous, &[])
     }
 
-    /// Like `any_session_of`, but by the rules of these releases, which override all other settings.
-    pub(super) fn session_by(
+    /// Like `open_session_with_any_clusters`, but by the rules of these releases, which override all other settings.
+    pub(super) fn open_session_for_releases(
         &self,
         selected: SelectedSource<'_>,
         previous: Plan,

@@ -102,7 +102,7 @@ fn plan_of(repo: &str) -> String {
         path: format!("{number}.yaml").into(),
         bytes: text.as_bytes().into(),
     });
-    let session = federate_session::Session::of_files(
+    let session = federate_session::Session::from_files(
         files.collect(),
         federate_repo::Config::default(),
         federate_session::SessionOptions::new(DIALECTS),

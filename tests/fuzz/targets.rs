@@ -82,7 +82,7 @@ fn files(bytes: &[u8]) -> Vec<SourceFile> {
 }
 
 fn session(files: Vec<SourceFile>, options: SessionOptions) -> Session {
-    Session::of_files(files, Config::default(), options)
+    Session::from_files(files, Config::default(), options)
 }
 
 /// Identities are sorted, unique and safe as names of files. They do not depend on the order of files.

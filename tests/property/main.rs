@@ -37,7 +37,7 @@ struct Answer {
 
 fn session(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
     let session =
-        Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous));
+        Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous));
     let errors: Vec<_> =
         session.findings().into_iter().filter(federate_kubernetes::Finding::is_error).collect();
     assert!(errors.is_empty(), "{errors:?}");
@@ -57,7 +57,7 @@ fn answer(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Answer {
 
 /// A session, whose findings may be errors.
 fn open(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session {
-    Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous))
+    Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS).with_previous(previous))
 }
 
 /// A cluster with its replicas.

@@ -44,7 +44,7 @@ fn plan(case: &Value, previous: Plan) -> Plan {
     };
     let files = case["files"].as_array().unwrap().iter().enumerate().map(file).collect();
     let options = SessionOptions::new(DIALECTS).with_previous(previous).with_strict_inventory(true);
-    Session::of_files(files, Config::default(), options).plan().clone()
+    Session::from_files(files, Config::default(), options).plan().clone()
 }
 
 /// A row as text. Of one that a preference of `KubeFed` divides, the clusters and the sum count: with `rebalance: false` its planner

@@ -136,7 +136,7 @@ impl DecisionGroups {
     /// Groups the subjects that `is_undecided` selects, and decides about each group.
     pub fn new(
         engine: &Engine<'_>,
-        plane: &dyn PolicyPlanner,
+        planner: &dyn PolicyPlanner,
         subjects: &[DecisionSubject],
         is_undecided: impl Fn(&DecisionSubject) -> bool + Sync,
     ) -> Self {
@@ -146,7 +146,7 @@ impl DecisionGroups {
                 .map(|subject| {
                     let is_first = engine.previous.find_row(&subject.object).is_none();
                     (is_first && is_undecided(subject))
-                        .then(|| plane.keys().decision_key(&subject.object))
+                        .then(|| planner.keys().decision_key(&subject.object))
                         .flatten()
                 })
                 .collect(),
@@ -160,7 +160,7 @@ impl DecisionGroups {
         let LimitedResults { results, stopped_at } = engine.limit.run_items(
             &leaders,
             |_, subject| {
-                let decided = engine.decide_subject(plane, subject);
+                let decided = engine.decide_subject(planner, subject);
                 let cost = decision_cost(&decided);
                 (GroupDecision::new(subject.object.clone(), decided), cost)
             },
@@ -182,7 +182,7 @@ impl DecisionGroups {
 /// Decides about each subject, in the same order.
 pub fn decide_groups(
     engine: &Engine<'_>,
-    plane: &dyn PolicyPlanner,
+    planner: &dyn PolicyPlanner,
     all: &[GroupedSubject<'_>],
 ) -> Vec<Arc<GroupDecision>> {
     let mut leaders: Vec<&DecisionSubject> = Vec::new();
@@ -197,7 +197,7 @@ pub fn decide_groups(
         leader_of.push(leader);
     }
     let decided = map_charged(&leaders, |subject| {
-        let decided = engine.decide_subject(plane, subject);
+        let decided = engine.decide_subject(planner, subject);
         work::charge_steps(decision_cost(&decided));
         Arc::new(GroupDecision::new(subject.object.clone(), decided))
     });

@@ -165,7 +165,7 @@ pub struct Engine<'a> {
     dialects: Dialects,
     repo: &'a Repo,
     clusters: &'a [Cluster],
-    planes: Arc<Vec<(&'static str, Box<dyn PolicyPlanner + 'a>)>>,
+    planners: Arc<Vec<(&'static str, Box<dyn PolicyPlanner + 'a>)>>,
     previous: &'a PreviousPlan,
     lists: &'a SharedLists,
     values: bool,
@@ -198,16 +198,16 @@ impl<'a> Engine<'a> {
                 implicit: applies_implicitly(repo, dialect.name()),
             };
             let compiled = limit.run_part("reading policies", || dialect.compile_policies(input));
-            compiled.map(|plane| (dialect.name(), plane))
+            compiled.map(|planner| (dialect.name(), planner))
         });
-        let (mut planes, mut exceeded) = (Vec::new(), None);
-        for plane in compiled {
-            match plane {
-                Ok(plane) => planes.push(plane),
+        let (mut planners, mut exceeded) = (Vec::new(), None);
+        for planner in compiled {
+            match planner {
+                Ok(planner) => planners.push(planner),
                 Err(more) => exceeded = Some(more),
             }
         }
-        let planes = Arc::new(planes);
+        let planners = Arc::new(planners);
         let EngineSettings { previous, lists, values, .. } = settings;
         let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
         let autoscalers = omits.then(|| Arc::new(Autoscalers::of_repo(repo)));
@@ -215,7 +215,7 @@ impl<'a> Engine<'a> {
             dialects,
             repo,
             clusters,
-            planes,
+            planners,
             previous,
             lists,
             values: *values,
@@ -231,9 +231,9 @@ impl<'a> Engine<'a> {
         'a: 'b,
     {
         let Self { dialects, repo, clusters, lists, values, limit, .. } = *self;
-        let (planes, autoscalers) = (Arc::clone(&self.planes), self.autoscalers.clone());
+        let (planners, autoscalers) = (Arc::clone(&self.planners), self.autoscalers.clone());
         let exceeded = self.exceeded.clone();
-        Engine { dialects, repo, clusters, planes, previous, lists, values, limit, exceeded, autoscalers }
+        Engine { dialects, repo, clusters, planners, previous, lists, values, limit, exceeded, autoscalers }
     }
 
     /// The dialects.
@@ -262,8 +262,8 @@ impl<'a> Engine<'a> {
     }
 
     /// The control planes with the names of their dialects, in the order in which their decisions are merged.
-    pub fn control_planes(&self) -> impl ExactSizeIterator<Item = (&'static str, &dyn PolicyPlanner)> {
-        self.planes.iter().map(|(dialect, plane)| (*dialect, plane.as_ref()))
+    pub fn planners(&self) -> impl ExactSizeIterator<Item = (&'static str, &dyn PolicyPlanner)> {
+        self.planners.iter().map(|(dialect, planner)| (*dialect, planner.as_ref()))
     }
 
     /// The limit of the work of each part of a run.
@@ -274,24 +274,26 @@ impl<'a> Engine<'a> {
     /// Returns what decisions read in the member clusters.
     pub fn cluster_reads(&self) -> ClusterReads {
         let mut all = ClusterReads::default();
-        for (_, plane) in self.planes.iter() {
-            all.extend(plane.reconciler().cluster_reads());
+        for (_, planner) in self.planners.iter() {
+            all.extend(planner.reconciler().cluster_reads());
         }
         all
     }
 
     /// Why the control planes that the repo has policies for place a template nowhere, if one of them says so.
     fn never_propagated(&self, template: &Object) -> Option<String> {
-        let planes = self.planes.iter().filter(|(dialect, _)| {
+        let planners = self.planners.iter().filter(|(dialect, _)| {
             let mut claimed = self.repo.claimed.iter();
             claimed.any(|claimed| claimed.dialect == *dialect && claimed.role == Role::Placement)
         });
-        planes.map(|(_, plane)| plane).find_map(|plane| plane.advice().never_propagated_reason(template))
+        planners
+            .map(|(_, planner)| planner)
+            .find_map(|planner| planner.advice().never_propagated_reason(template))
     }
 
     /// Returns the control plane of a dialect.
-    pub fn control_plane(&self, dialect: &str) -> Option<&dyn PolicyPlanner> {
-        self.planes.iter().find(|(name, _)| *name == dialect).map(|(_, plane)| plane.as_ref())
+    pub fn find_planner(&self, dialect: &str) -> Option<&dyn PolicyPlanner> {
+        self.planners.iter().find(|(name, _)| *name == dialect).map(|(_, planner)| planner.as_ref())
     }
 }
 

@@ -140,8 +140,8 @@ impl Engine<'_> {
     /// What each cluster of a placement receives.
     pub fn render_variants(&self, placement: &Placement) -> Vec<ManifestVariant> {
         let mut variants = self
-            .control_plane(&placement.dialect)
-            .map(|plane| plane.render_manifests(placement))
+            .find_planner(&placement.dialect)
+            .map(|planner| planner.render_manifests(placement))
             .unwrap_or_default();
         if let Some(autoscalers) = &self.autoscalers {
             variants.iter_mut().flat_map(|variant| &mut variant.rendered).for_each(|rendered| {
@@ -164,13 +164,13 @@ impl Engine<'_> {
     /// Returns the health of a live object according to the rules for its kind in the repo, as the control plane
     /// of `dialect` evaluates them. `None` if the repo has no such rules.
     pub fn evaluate_health(&self, dialect: &str, live: &Object) -> Option<Health> {
-        self.control_plane(dialect)?.kind_rules().assess_health_by_repo(live)
+        self.find_planner(dialect)?.kind_rules().assess_health_by_repo(live)
     }
 
     /// Runs the checks of policies that are too expensive for each run.
     pub fn check_thoroughly(&self) -> Vec<Finding> {
-        let checks = self.planes.iter().map(|(_, plane)| {
-            let check = || plane.advice().check_policies_thoroughly();
+        let checks = self.planners.iter().map(|(_, planner)| {
+            let check = || planner.advice().check_policies_thoroughly();
             self.limit
                 .run_part("checking policies", check)
                 .unwrap_or_else(|exceeded| vec![exceeded.into_finding()])
@@ -185,13 +185,13 @@ impl Engine<'_> {
         cluster: &Cluster,
         live: Option<&Object>,
     ) -> Option<ControlPlaneAction> {
-        self.control_plane(&placement.dialect)?.reconciler().reconcile_object(placement, cluster, live)
+        self.find_planner(&placement.dialect)?.reconciler().reconcile_object(placement, cluster, live)
     }
 
     /// Whether the control plane surely leaves a managed object alone that is as it was applied.
     pub fn keeps_applied(&self, placement: &Placement, cluster: &Cluster) -> bool {
-        self.control_plane(&placement.dialect)
-            .is_some_and(|plane| plane.reconciler().keeps_applied(placement, cluster))
+        self.find_planner(&placement.dialect)
+            .is_some_and(|planner| planner.reconciler().keeps_applied(placement, cluster))
     }
 
     /// Returns what each cluster receives of one object of the plan, as values instead of text.

@@ -51,8 +51,8 @@ impl Engine<'_> {
     }
 
     fn plan_with(&self, mut kept: Option<&mut DecisionCache>) -> PlanResult {
-        let PlanResult { plan, mut findings } =
-            self.merge_decisions(|dialect, plane| self.decide_subjects(dialect, plane, kept.as_deref_mut()));
+        let PlanResult { plan, mut findings } = self
+            .merge_decisions(|dialect, planner| self.decide_subjects(dialect, planner, kept.as_deref_mut()));
         // Of a run that was stopped it is not known what no policy places.
         let stopped = findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
         if self.repo.config.unplaced != UnplacedTemplates::Everywhere && !stopped {
@@ -65,7 +65,7 @@ impl Engine<'_> {
 
     /// Places every template, and says nothing about it.
     pub fn plan_without_findings(&self) -> Plan {
-        self.merge_decisions(|dialect, plane| self.decide_subjects(dialect, plane, None)).plan
+        self.merge_decisions(|dialect, planner| self.decide_subjects(dialect, planner, None)).plan
     }
 
     /// Merges the decisions of all control planes. There are no findings about templates that no policy
@@ -79,15 +79,15 @@ impl Engine<'_> {
         let (mut shared, mut versions) = (BTreeMap::new(), BTreeMap::new());
         findings.extend(super::unknown_settings(self.dialects, self.repo));
         findings.extend(self.exceeded.clone().map(TooMuchWork::into_finding));
-        for (dialect, plane) in self.planes.iter() {
-            findings.extend(plane.check_policies());
-            findings.extend(self.other_release(dialect, plane.as_ref()));
-            let decided = decisions(dialect, plane.as_ref());
+        for (dialect, planner) in self.planners.iter() {
+            findings.extend(planner.check_policies());
+            findings.extend(self.other_release(dialect, planner.as_ref()));
+            let decided = decisions(dialect, planner.as_ref());
             let stopped = decided.findings.iter().any(|finding| finding.code == TOO_MUCH_WORK);
             // What follows from decisions is not known of a run that was stopped.
-            let mut all = if stopped { decided } else { self.add_followers(plane.as_ref(), decided) };
+            let mut all = if stopped { decided } else { self.add_followers(planner.as_ref(), decided) };
             all.placements.par_iter_mut().for_each(|row| self.share_clusters(row));
-            if let Some(release) = plane.advice().release().filter(|_| !all.placements.is_empty()) {
+            if let Some(release) = planner.advice().release().filter(|_| !all.placements.is_empty()) {
                 versions.insert((*dialect).to_owned(), release.to_string());
             }
             placements.extend(all.placements);
@@ -116,9 +116,9 @@ impl Engine<'_> {
     }
 
     /// Adds what depends on other placements to the decisions of a control plane.
-    fn add_followers(&self, plane: &dyn PolicyPlanner, decided: DialectDecisions) -> DialectDecisions {
+    fn add_followers(&self, planner: &dyn PolicyPlanner, decided: DialectDecisions) -> DialectDecisions {
         let what = "deciding what follows other objects";
-        let followed = self.limit.run_part(what, || plane.add_followers(decided, self.previous));
+        let followed = self.limit.run_part(what, || planner.add_followers(decided, self.previous));
         followed.unwrap_or_else(|exceeded| DialectDecisions {
             findings: vec![exceeded.into_finding()],
             ..DialectDecisions::default()
@@ -139,10 +139,11 @@ impl Engine<'_> {
     }
 
     /// Warns that the previous plan was made with the rules of another release.
-    fn other_release(&self, dialect: &str, plane: &dyn PolicyPlanner) -> Option<Finding> {
+    fn other_release(&self, dialect: &str, planner: &dyn PolicyPlanner) -> Option<Finding> {
         let before = self.previous.version_of(dialect)?;
-        let now = plane.advice().release().map(|release| release.to_string()).filter(|now| now != before)?;
-        let rules = plane.advice().rule_differences(before);
+        let now =
+            planner.advice().release().map(|release| release.to_string()).filter(|now| now != before)?;
+        let rules = planner.advice().rule_differences(before);
         let differ = match rules.as_slice() {
             [] => "no known rule differs between the two releases".to_owned(),
             rules => format!("rescheduling then follows different rules: {}", rules.join(", ")),
@@ -164,12 +165,12 @@ impl Engine<'_> {
     fn decide_subjects(
         &self,
         dialect: &'static str,
-        plane: &dyn PolicyPlanner,
+        planner: &dyn PolicyPlanner,
         kept: Option<&mut DecisionCache>,
     ) -> DialectDecisions {
-        let subjects = plane.decision_subjects();
+        let subjects = planner.decision_subjects();
         let known = |subject: &DecisionSubject| kept.as_deref()?.get(dialect, &subject.object);
-        let groups = DecisionGroups::new(self, plane, &subjects, |subject| known(subject).is_none());
+        let groups = DecisionGroups::new(self, planner, &subjects, |subject| known(subject).is_none());
         let limit = self.limit;
         if let Some(object) = &groups.stopped_at {
             let stopped = limit.exceeded_finding("deciding where objects go", object);
@@ -182,7 +183,7 @@ impl Engine<'_> {
                     return (decided.clone(), false);
                 }
                 let group = groups.get(at).map(|decision| decision.for_subject(&subject.object));
-                let decided = group.unwrap_or_else(|| self.decide_subject(plane, subject));
+                let decided = group.unwrap_or_else(|| self.decide_subject(planner, subject));
                 (decided, subject.reads == TemplateReads::Subject)
             },
             |(decided, _)| decision_cost(decided),
@@ -206,10 +207,10 @@ impl Engine<'_> {
     /// Decides about one subject. Rows with equal cluster lists share them.
     pub(crate) fn decide_subject(
         &self,
-        plane: &dyn PolicyPlanner,
+        planner: &dyn PolicyPlanner,
         subject: &DecisionSubject,
     ) -> DialectDecisions {
-        let mut decided = plane.decide_placements(&subject.object, self.previous);
+        let mut decided = planner.decide_placements(&subject.object, self.previous);
         decided.placements.iter_mut().for_each(|row| self.share_clusters(row));
         decided
     }
@@ -259,9 +260,9 @@ impl Engine<'_> {
         if unmatched.is_empty() {
             return Vec::new();
         }
-        let planes = self.planes.iter();
-        let unfollowed = planes
-            .flat_map(|(_, plane)| plane.advice().unplaced_followers(unmatched, &plan.placements))
+        let planners = self.planners.iter();
+        let unfollowed = planners
+            .flat_map(|(_, planner)| planner.advice().unplaced_followers(unmatched, &plan.placements))
             .collect();
         let everywhere = self.repo.config.unplaced == UnplacedTemplates::Everywhere;
         // Where it decides nothing, what is near is searched among as many selectors as can be compared with all of them.
@@ -287,8 +288,8 @@ impl Engine<'_> {
     fn place_unmatched(&self, unplaced: &[NotPlaced<'_>]) -> (Vec<Placement>, Vec<Finding>) {
         let (mut rows, mut findings) = (Vec::new(), Vec::new());
         for one in unplaced {
-            let planes = self.planes.iter().filter(|_| !one.claimed);
-            let decided = planes.map(|(_, plane)| plane.place_unmatched(one.object));
+            let planners = self.planners.iter().filter(|_| !one.claimed);
+            let decided = planners.map(|(_, planner)| planner.place_unmatched(one.object));
             let decided = decided.into_iter().find(|decided| !decided.placements.is_empty());
             if decided.is_none() || one.near {
                 findings.push(one.finding.clone());
@@ -309,11 +310,12 @@ impl Engine<'_> {
     pub fn explain_placement(&self, object: &ObjectRef, plan: &Plan) -> Option<Explanation> {
         match plan.placements.iter().find(|p| p.object == *object) {
             Some(placed) => {
-                self.control_plane(&placed.dialect)?.explain_placement(object, self.previous, Some(placed))
+                self.find_planner(&placed.dialect)?.explain_placement(object, self.previous, Some(placed))
             }
-            None => {
-                self.planes.iter().find_map(|(_, plane)| plane.explain_placement(object, self.previous, None))
-            }
+            None => self
+                .planners
+                .iter()
+                .find_map(|(_, planner)| planner.explain_placement(object, self.previous, None)),
         }
     }
 

@@ -120,8 +120,8 @@ impl Engine<'_> {
 
     /// The replicas that an object asks for, by the rules of its control plane or else by those of Kubernetes.
     pub fn stated_replicas(&self, dialect: &str, object: &Object) -> Option<i64> {
-        self.control_plane(dialect)
-            .and_then(|plane| plane.kind_rules().stated_replicas(object))
+        self.find_planner(dialect)
+            .and_then(|planner| planner.kind_rules().stated_replicas(object))
             .or_else(|| read_replicas(&object.id, &object.body))
     }
 }

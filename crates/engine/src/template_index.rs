@@ -90,6 +90,6 @@ impl<'a> Engine<'a> {
 
     /// The templates that objects of all control planes contain.
     pub fn list_carried_templates(&self) -> Vec<CarriedTemplate> {
-        self.planes.iter().flat_map(|(_, plane)| plane.advice().carried_templates()).collect()
+        self.planners.iter().flat_map(|(_, planner)| planner.advice().carried_templates()).collect()
     }
 }

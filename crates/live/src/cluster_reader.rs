@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::client::{Client, not_json};
 use super::cluster_state::ClusterState;
 use super::early_reads::{EarlyLists, PendingRead};
-use super::items::{ListItem, UnreadObjects, build_object};
+use super::items::{ComparedObjects, ListItem, build_object};
 use super::kinds::{self, ClusterKinds, ScopeCorrections, object_path};
 use super::lists::{ListBudget, ListRequest, list_items};
 use super::path::{ApiPath, member_selector, parent_path};
@@ -83,7 +83,7 @@ pub(super) async fn read_cluster_state(
     let ListedItems { items, partial } = list_all(client, lists, &places, early).await?;
     let (mut objects, unread) = match context {
         Some(context) => compare_objects(items, &desired.cluster, context)?,
-        None => (read_objects(&items, &desired.cluster)?, UnreadObjects::default()),
+        None => (read_objects(&items, &desired.cluster)?, ComparedObjects::default()),
     };
     ScopeCorrections::new(desired, &kinds).rename_objects(&mut objects);
     objects.retain(|object| {
@@ -129,7 +129,7 @@ async fn read_desired(
         members: Vec::new(),
         partial: true,
         unreadable,
-        unread: UnreadObjects::default(),
+        unread: ComparedObjects::default(),
         digest: None,
     })
 }
@@ -289,19 +289,19 @@ fn compare_objects(
     items: Vec<ListItem>,
     cluster: &ClusterName,
     context: &DecisionContext<'_>,
-) -> Result<(Vec<Object>, UnreadObjects), Error> {
+) -> Result<(Vec<Object>, ComparedObjects), Error> {
     let (first, rest): (Vec<ListItem>, Vec<ListItem>) =
         items.into_iter().partition(|(kind, _)| is_read_first(&kind.group, &kind.kind));
     let mut objects = read_objects(&first, cluster)?;
     let member = context.find_cluster(cluster);
     let Some(comparison) = member.and_then(|member| context.prepare_comparison(member, &objects)) else {
         objects.extend(read_objects(&rest, cluster)?);
-        return Ok((objects, UnreadObjects::default()));
+        return Ok((objects, ComparedObjects::default()));
     };
     let compared = rest.into_par_iter().map(|(kind, text)| {
         let head = ListedObject::from_json(&text).ok().and_then(|listed| {
             let id = listed.object_ref(kind.api_version(), kind.kind.clone());
-            comparison.unchanged_manifest(&id, &listed).map(|head| (head, id))
+            comparison.membership_stub(&id, &listed).map(|head| (head, id))
         });
         match head {
             Some((head, id)) => Ok((Object::with_identity(id, head, cluster.clone()), Some(text))),
@@ -309,7 +309,7 @@ fn compare_objects(
         }
     });
     let compared: serde_json::Result<Vec<(Object, Option<Bytes>)>> = compared.collect();
-    let mut unread = UnreadObjects::default();
+    let mut unread = ComparedObjects::default();
     for (object, text) in compared.map_err(|_| not_json())? {
         unread.0.extend(text.map(|text| (object.id.clone(), text)));
         objects.push(object);

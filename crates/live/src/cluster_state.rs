@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::desired_state::DesiredState;
 use super::error::Error;
-use super::items::UnreadObjects;
+use super::items::ComparedObjects;
 use super::kinds::ClusterKinds;
 use federate_apiserver_model::ResourceKind;
 use federate_kubernetes::{ClusterName, LiveObjects, ObjectRef};
@@ -32,14 +32,14 @@ pub struct ClusterState {
     /// The desired objects that may not be read, and why.
     pub unreadable: BTreeMap<ObjectRef, String>,
     /// The objects that are unchanged by their text; only their metadata is live.
-    pub(super) unread: UnreadObjects,
+    pub(super) unread: ComparedObjects,
     /// A digest of everything that was read, if reads that began early cover it.
     pub(super) digest: Option<String>,
 }
 
 impl ClusterState {
     /// Whether an object is unchanged by its text. Only its metadata is live.
-    pub fn is_unread(&self, object: &ObjectRef) -> bool {
+    pub fn is_compared(&self, object: &ObjectRef) -> bool {
         self.unread.contains(object)
     }
 
@@ -53,7 +53,7 @@ impl ClusterState {
     }
 
     /// Reads the objects of which only the metadata is live.
-    pub(super) fn read_rest(&mut self, cluster: &ClusterName) -> Result<(), Error> {
+    pub(super) fn read_compared(&mut self, cluster: &ClusterName) -> Result<(), Error> {
         self.unread.read_into(&mut self.live, cluster)
     }
 

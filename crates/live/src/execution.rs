@@ -42,7 +42,7 @@ impl ApplyExecution<'_> {
     /// Carries out the decisions. `carried` has the results also where this ends with an error.
     pub(super) async fn carry_out(&self, carried: &mut SendResults) -> Result<(), Error> {
         *carried = SendResults::from_decisions(self.decisions);
-        let (applied, deleted) = self.sort_requests(carried);
+        let (applied, deleted) = self.separate_requests(carried);
         let of = applied.len() + deleted.len();
         let mut tally = ProgressCounter::new(&self.desired.cluster, self.options.progress, of);
         if of > 0 {
@@ -91,7 +91,7 @@ impl ApplyExecution<'_> {
         let deleted = gates.retry_blocked(deleted, carried, &mut tally).await?;
         self.delete_objects(deleted, carried, &mut tally).await?;
         if carried.is_clean() {
-            parent.complete_members(self.client).await?;
+            parent.record_remaining_members(self.client).await?;
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl ApplyExecution<'_> {
     }
 
     /// The requests that apply, and those that delete.
-    fn sort_requests(&self, carried: &mut SendResults) -> (Phased, Phased) {
+    fn separate_requests(&self, carried: &mut SendResults) -> (Phased, Phased) {
         let (mut applied, mut deleted) = (Vec::new(), Vec::new());
         for decision in self.decisions {
             let Some(send) = &decision.send else { continue };

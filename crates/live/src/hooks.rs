@@ -27,8 +27,8 @@ pub(super) async fn wait_for_hooks(
     options: &ApplyOptions<'_>,
     hooks: Vec<ObjectRef>,
 ) -> Result<Option<(ObjectRef, String)>, Error> {
-    let patience = options.wait.unwrap_or(HOOK_TIMEOUT);
-    let end = Instant::now() + patience;
+    let timeout = options.wait.unwrap_or(HOOK_TIMEOUT);
+    let end = Instant::now() + timeout;
     for hook in hooks.into_iter().filter(runs_to_an_end) {
         let Some(kind) = state.kinds.find_kind(&hook) else { continue };
         let get = RepeatableRequest::get(object_path(kind, &hook));
@@ -44,7 +44,7 @@ pub(super) async fn wait_for_hooks(
             };
             let is_interrupted = options.interrupt.as_ref().is_some_and(|is_interrupted| is_interrupted());
             if Instant::now() >= end || is_interrupted {
-                let waited = patience.saturating_sub(end.saturating_duration_since(Instant::now())).as_secs();
+                let waited = timeout.saturating_sub(end.saturating_duration_since(Instant::now())).as_secs();
                 return Ok(Some((hook, format!("has not ended after {waited} s: {why}"))));
             }
             client.release_place();

@@ -18,9 +18,9 @@ pub(super) type ListItem = (Arc<ResourceKind>, Bytes);
 
 /// The objects that are unchanged by their text. The live objects have their identity, and what makes them members.
 #[derive(Debug, Default)]
-pub(super) struct UnreadObjects(pub(super) BTreeMap<ObjectRef, Bytes>);
+pub(super) struct ComparedObjects(pub(super) BTreeMap<ObjectRef, Bytes>);
 
-impl UnreadObjects {
+impl ComparedObjects {
     pub(super) fn contains(&self, object: &ObjectRef) -> bool {
         self.0.contains_key(object)
     }

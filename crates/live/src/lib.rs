@@ -231,7 +231,7 @@ async fn reconcile_cluster(
             cluster,
             &state.live,
             &|object| state.describe_kind(object),
-            &|object| state.is_unread(object),
+            &|object| state.is_compared(object),
         );
         for decision in &mut decided.decisions {
             if let Some(why) = state.unreadable.get(&decision.action.object) {
@@ -241,7 +241,7 @@ async fn reconcile_cluster(
         let idle = options.wait.is_none() && decided.decisions.iter().all(|decision| decision.send.is_none());
         outcome.digest = state.digest.take().filter(|_| idle && !stored_plan::is_kept_in(&state));
         if !idle {
-            state.read_rest(&desired.cluster)?;
+            state.read_compared(&desired.cluster)?;
         }
         let accepted = if options.dry_run_first {
             dry_run::dry_run(client, desired, &state, &mut decided.decisions, context, options).await?
@@ -278,7 +278,7 @@ async fn reconcile_cluster(
         carried.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &late, "");
         if !again {
             record_event(client, options, carried, &outcome.actions).await;
-            if let (Some(patience), None) = (options.wait, options.dry_run) {
+            if let (Some(timeout), None) = (options.wait, options.dry_run) {
                 // The objects are not needed any more, and another cluster may have some in memory.
                 let applied = AppliedObjects::new(&decisions, state.kinds);
                 drop((decisions, state.live));
@@ -286,7 +286,7 @@ async fn reconcile_cluster(
                 let cluster = &desired.cluster;
                 let placed = &context.placed;
                 let waited =
-                    wait::wait_until_healthy(client, cluster, &applied, placed, options, patience).await?;
+                    wait::wait_until_healthy(client, cluster, &applied, placed, options, timeout).await?;
                 for found in waited {
                     let action = outcome.actions.iter_mut().find(|action| action.object == found.object);
                     if let Some(action) = action.filter(|action| action.outcome == ActionOutcome::Done) {

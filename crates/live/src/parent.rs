@@ -153,7 +153,7 @@ impl<'p> ApplySetParent<'p> {
     }
 
     /// Records the members that remain.
-    pub(super) async fn complete_members(&mut self, client: &Client) -> Result<(), Error> {
+    pub(super) async fn record_remaining_members(&mut self, client: &Client) -> Result<(), Error> {
         if let Some((uid, version)) = self.ends.take() {
             client
                 .request_optional(&delete_request(

@@ -52,10 +52,10 @@ pub(super) async fn wait_until_healthy(
     AppliedObjects { objects, kinds }: &AppliedObjects,
     placed: &PlacedObjects<'_>,
     options: &ApplyOptions<'_>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Vec<UnhealthyObject>, Error> {
     let begun = Instant::now();
-    let end = begun + patience;
+    let end = begun + timeout;
     let mut open: BTreeMap<&ObjectRef, String> =
         objects.iter().map(|object| (object, "it does not exist".to_owned())).collect();
     let selector = format!("{PART_OF_LABEL}={}", options.inventory.compute_id());
@@ -101,7 +101,7 @@ pub(super) async fn wait_until_healthy(
             sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now()))).await;
         }
     }
-    let waited = begun.elapsed().min(patience).as_secs();
+    let waited = begun.elapsed().min(timeout).as_secs();
     let ended = if interrupted { ", when something newer ended the wait" } else { "" };
     let late = open.into_iter().map(|(object, why)| UnhealthyObject {
         object: object.clone(),

@@ -56,7 +56,7 @@ impl<'r> AdmissionWebhooks<'r> {
         let failed = FailedObjects::from_results(carried.undone_objects(), self.decisions, |object| {
             self.find_live(object)
         });
-        let patience = self.options.wait.unwrap_or(SERVICE_TIMEOUT);
+        let timeout = self.options.wait.unwrap_or(SERVICE_TIMEOUT);
         let mut open = Vec::new();
         for steps in all {
             let services = self.applied_body(&steps.object).map(needed_services).unwrap_or_default();
@@ -66,11 +66,11 @@ impl<'r> AdmissionWebhooks<'r> {
                 Some(other) => Some(format!("not applied, because {other}, which may serve it, could not be applied")),
                 // One that exists already blocks no more than before.
                 None if self.find_live(&steps.object).is_some() || !is_webhook(&steps.object) => None,
-                None => wait_for_services(self.client, &services, patience).await?.map(|(namespace, name)| {
+                None => wait_for_services(self.client, &services, timeout).await?.map(|(namespace, name)| {
                     format!(
                         "not applied, because Service {namespace}/{name} has no ready endpoint after {} s, and the API server \
                          would refuse every request that the webhook is about; apply again when its pods are ready",
-                        patience.as_secs()
+                        timeout.as_secs()
                     )
                 }),
             };
@@ -190,9 +190,9 @@ fn parse_unanswered(message: &str) -> Option<&str> {
 async fn wait_for_services(
     client: &Client,
     services: &BTreeSet<ServiceName>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<ServiceName>, Error> {
-    let end = Instant::now() + patience;
+    let end = Instant::now() + timeout;
     for service in services {
         while !is_served(client, service).await? {
             if Instant::now() >= end {

@@ -386,7 +386,7 @@ impl RepoConversion<'_> {
     /// The objects that the new control plane never sends to members.
     fn find_unplaced(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> BTreeSet<ObjectRef> {
         let engine = simulated.build_engine();
-        let Some(plane) = engine.control_plane(self.target.name()) else { return BTreeSet::new() };
+        let Some(plane) = engine.find_planner(self.target.name()) else { return BTreeSet::new() };
         let mut unplaced = BTreeSet::new();
         let intended = intent.placements.iter().flat_map(|placement| &placement.objects);
         let intended: BTreeSet<ObjectRef> = intended.cloned().collect();

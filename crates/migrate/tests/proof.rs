@@ -16,7 +16,7 @@ use federate_repo::{Config, SourceFile};
 use federate_session::{Session, SessionOptions};
 
 fn open(files: Vec<SourceFile>) -> Session {
-    let mut session = Session::of_files(files, Config::default(), SessionOptions::new(DIALECTS));
+    let mut session = Session::from_files(files, Config::default(), SessionOptions::new(DIALECTS));
     session.keep_values();
     session
 }

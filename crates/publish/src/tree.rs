@@ -113,7 +113,7 @@ impl OutputTree {
 }
 
 /// The names of all files that a plan accounts for; federate wrote no others.
-pub(super) fn files_of_plan(plan: &Plan) -> ClusterFolders<Arc<str>> {
+pub(super) fn list_plan_files(plan: &Plan) -> ClusterFolders<Arc<str>> {
     let placed = plan.placements.par_iter().map(|row| (ObjectPath::of_object(&row.object), row));
     let mut placed: Vec<_> = placed.collect();
     placed.par_sort_by(|a, b| a.0.cmp(&b.0));

@@ -176,7 +176,7 @@ pub struct ClusterDecisions {
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
 
 /// What decides whether a managed object is surplus.
-struct Surplus<'s> {
+struct PruneCandidates<'s> {
     /// The objects that are not.
     keep: BTreeSet<Key<'s>>,
     placements: BTreeMap<&'s ObjectRef, &'s Placement>,
@@ -233,7 +233,7 @@ impl DecisionContext<'_> {
             .collect();
         let mut decided = ClusterDecisions { decisions, stopped: None, orphans: None };
         if self.drift.is_none() {
-            self.decide_surplus(cluster, live, &mut decided);
+            self.decide_pruning_of_rest(cluster, live, &mut decided);
         }
         decided
     }
@@ -269,7 +269,7 @@ impl DecisionContext<'_> {
         for decision in decided.decisions.iter_mut().filter(|_| !self.held.is_empty()) {
             let object = (cluster.name.clone(), decision.action.object.clone());
             if let Some(why) = self.held.get(&object) {
-                decision.hold_back(why);
+                decision.withhold_request(why);
             }
         }
         decided
@@ -293,29 +293,29 @@ impl DecisionContext<'_> {
             .into_par_iter()
             .filter_map(|decision| drift.decide_rendered(decision, &known))
             .collect();
-        self.decide_surplus(cluster, live, &mut decided);
+        self.decide_pruning_of_rest(cluster, live, &mut decided);
         decided
     }
 
     /// Adds the decisions about managed objects that are no longer rendered, where the rendering is complete.
-    fn decide_surplus(&self, cluster: &Cluster, live: &LiveObjects, decided: &mut ClusterDecisions) {
+    fn decide_pruning_of_rest(&self, cluster: &Cluster, live: &LiveObjects, decided: &mut ClusterDecisions) {
         if !self.incomplete {
             let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
             let held = held.map(|held| object_key(&held.object));
             let wanted = self.rendered_objects(cluster);
             let keep = wanted.iter().map(|desired| object_key(&desired.object)).chain(held).collect();
-            let surplus = Surplus { keep, placements: self.placements_by_object() };
+            let surplus = PruneCandidates { keep, placements: self.placements_by_object() };
             let (more, too_many) = self.surplus_decisions(cluster, live, &surplus);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
             let sent = more.iter().filter_map(|decision| decision.send.as_ref());
             let gone = sent.filter(|send| matches!(send, WriteRequest::Delete { .. })).count();
-            decided.orphans = Some(self.surplus_objects(cluster, live, &surplus).count() - gone);
+            decided.orphans = Some(self.prune_candidates(cluster, live, &surplus).count() - gone);
             decided.decisions.extend(more);
         }
         // A mistake that removes so much from a repo may have changed the rest, too.
         if let Some(why) = &decided.stopped {
             for decision in &mut decided.decisions {
-                decision.hold_back(why);
+                decision.withhold_request(why);
             }
         }
         decided.decisions.sort_by(|a, b| a.action.object.cmp(&b.action.object));
@@ -337,7 +337,7 @@ impl DecisionContext<'_> {
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        surplus: &Surplus<'_>,
+        surplus: &PruneCandidates<'_>,
     ) -> (Vec<ObjectDecision>, Option<String>) {
         let may = self.prune.map(|prune| self.decide_pruning(cluster, live, surplus, prune));
         let (may, too_many) = may.map_or((None, None), |(may, too_many)| (Some(may), too_many));
@@ -347,7 +347,7 @@ impl DecisionContext<'_> {
         for (at, decision) in all.into_iter().enumerate() {
             // Both lists have the same objects in the same order.
             let may = may.as_ref().and_then(|may| may.get(at)).cloned();
-            drifted.extend(drift.decide_surplus(decision, may));
+            drifted.extend(drift.decide_pruning_of_rest(decision, may));
         }
         (drifted, too_many)
     }
@@ -407,11 +407,11 @@ impl DecisionContext<'_> {
     }
 
     /// Those that are surplus.
-    fn surplus_objects<'l>(
+    fn prune_candidates<'l>(
         &self,
         cluster: &Cluster,
         live: &'l LiveObjects,
-        surplus: &Surplus<'_>,
+        surplus: &PruneCandidates<'_>,
     ) -> impl Iterator<Item = &'l Object> {
         let is_member = self.rules.is_member();
         // Most objects are rendered.
@@ -425,7 +425,7 @@ impl DecisionContext<'_> {
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        surplus: &Surplus<'_>,
+        surplus: &PruneCandidates<'_>,
         decisions: &mut [ObjectDecision],
     ) {
         let mut sent = decisions.iter().filter(|decision| decision.send.is_some());
@@ -444,7 +444,7 @@ impl DecisionContext<'_> {
             }
             kinds.entry((object.id.group(), &object.id.kind)).or_insert(&object.id);
         }
-        let mut objects = self.surplus_objects(cluster, live, surplus);
+        let mut objects = self.prune_candidates(cluster, live, surplus);
         for decision in decisions {
             let Some(object) = objects.next() else { return };
             let kept = match (object.id.group(), object.id.kind.as_str()) {
@@ -464,11 +464,11 @@ impl DecisionContext<'_> {
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        surplus: &Surplus<'_>,
+        surplus: &PruneCandidates<'_>,
         prune: &PruneOptions,
     ) -> (Vec<ObjectDecision>, Option<String>) {
         let mut decisions: Vec<ObjectDecision> = self
-            .surplus_objects(cluster, live, surplus)
+            .prune_candidates(cluster, live, surplus)
             .map(|object| {
                 let preserved = surplus
                     .placements
@@ -490,7 +490,7 @@ impl DecisionContext<'_> {
         let too_many = prune.check_limit(deleted, || self.managed_objects(cluster, live).count());
         if let Some(why) = &too_many {
             for decision in &mut decisions {
-                decision.hold_back(why);
+                decision.withhold_request(why);
             }
         }
         (decisions, too_many)

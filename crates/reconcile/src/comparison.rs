@@ -68,7 +68,7 @@ impl DecisionContext<'_> {
 impl ListedObjectComparison<'_> {
     /// If a listed object is one that is rendered, is managed, and is as it was applied last: a manifest of it that only
     /// says of which `ApplySet` it is a member. `None` where that cannot be known from its text.
-    pub fn unchanged_manifest(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> Option<Value> {
+    pub fn membership_stub(&self, id: &ObjectRef, listed: &ListedObject<'_>) -> Option<Value> {
         self.is_unchanged(id, listed).then(|| self.head.clone())
     }
 

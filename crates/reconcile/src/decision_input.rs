@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::cached_create::CachedCreate;
 use super::overlay::project_values;
-use super::strip_server_fields;
+use super::strip_unapplied_fields;
 use federate_apiserver_model::ResourceKind;
 use federate_dialect::{ControlPlaneAction, SyncOp};
 use federate_engine::autoscalers::Autoscalers;
@@ -59,12 +59,12 @@ pub(super) fn retain_live_values(
     let Some(action) = action else { return target.body.clone() };
     match &action.op {
         SyncOp::Update(sent) | SyncOp::Create(sent) => {
-            let mut sent = strip_server_fields(sent);
+            let mut sent = strip_unapplied_fields(sent);
             prepare_body(&mut sent);
             project_values(target.body, &sent)
         }
         // It would send the live object.
-        SyncOp::Nothing => project_values(target.body, &strip_server_fields(live)),
+        SyncOp::Nothing => project_values(target.body, &strip_unapplied_fields(live)),
         _ => target.body.clone(),
     }
 }

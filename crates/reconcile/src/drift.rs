@@ -63,7 +63,7 @@ impl DriftRules<'_> {
     }
 
     /// The decision about a managed object that is not rendered. `may` is the decision within the limits of pruning.
-    pub(super) fn decide_surplus(
+    pub(super) fn decide_pruning_of_rest(
         &self,
         decision: ObjectDecision,
         may: Option<ObjectDecision>,

@@ -231,7 +231,7 @@ impl Actions {
 }
 
 /// An object without its status and the fields that controllers own.
-pub fn strip_server_fields(object: &Value) -> Value {
+pub fn strip_unapplied_fields(object: &Value) -> Value {
     let mut object = strip_controlled_fields(object);
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
@@ -249,7 +249,7 @@ fn strip_controlled_fields(object: &Value) -> Value {
 /// The fields in which the live object differs from the result, with who wrote them last. Values of Secrets, and those that
 /// are named like credentials, are digests.
 pub fn diff_fields(live: &Value, result: &Value, rules: &DecisionSettings<'_>) -> Vec<FieldDiff> {
-    compare_fields(live, strip_server_fields(live), strip_server_fields(result), rules)
+    compare_fields(live, strip_unapplied_fields(live), strip_unapplied_fields(result), rules)
 }
 
 /// The fields in which the live object differs from `rendered`, including the status and fields that are not rendered.

@@ -104,7 +104,7 @@ impl ObjectDecision {
     }
 
     /// Sends nothing, although something should be done.
-    pub fn hold_back(&mut self, why: &str) {
+    pub fn withhold_request(&mut self, why: &str) {
         if self.send.take().is_some() {
             self.action.action = ActionKind::Skip;
             self.action.outcome = ActionOutcome::NotTried;

@@ -45,7 +45,7 @@ impl<'a> ClaimTable<'a> {
 
 /// The objects of a repo by what they are for.
 #[derive(Default)]
-pub(crate) struct SortedObjects {
+pub(crate) struct ClassifiedObjects {
     /// Those that dialects claim, sorted.
     pub(crate) claimed: Vec<ClaimedObject>,
     /// The templates, sorted.
@@ -58,8 +58,8 @@ pub(crate) struct SortedObjects {
 }
 
 /// Separates objects, with scopes applied, into those that dialects claim and templates.
-pub(crate) fn sort_objects(objects: Vec<Object>, claims: &ClaimTable<'_>) -> SortedObjects {
-    let mut sorted = SortedObjects::default();
+pub(crate) fn classify_objects(objects: Vec<Object>, claims: &ClaimTable<'_>) -> ClassifiedObjects {
+    let mut sorted = ClassifiedObjects::default();
     let mut objects = objects;
     objects
         .extract_if(.., |object| {
@@ -122,8 +122,8 @@ mod tests {
             object("batch/v1", "CronJob", Some("a"), "n", 4),
             object("batch/v1", "CronJob", Some("b"), "n", 5),
         ];
-        let SortedObjects { claimed, templates, duplicates, .. } =
-            sort_objects(objects, &ClaimTable::new(&|_: &str, _: &str| None, [].iter()));
+        let ClassifiedObjects { claimed, templates, duplicates, .. } =
+            classify_objects(objects, &ClaimTable::new(&|_: &str, _: &str| None, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(templates.iter().map(|t| t.object.origin.line).collect::<Vec<_>>(), [4, 5]);
         let [duplicate] = duplicates.as_slice() else { panic!("{duplicates:?}") };
@@ -136,8 +136,8 @@ mod tests {
     fn clusters_must_be_able_to_be_folders() {
         let cluster = object("x/v1", "Cluster", None, "placements.yaml", 1);
         let claims = |_: &str, _: &str| Some(("x", Role::Inventory));
-        let SortedObjects { claimed, findings, .. } =
-            sort_objects(vec![cluster], &ClaimTable::new(&claims, [].iter()));
+        let ClassifiedObjects { claimed, findings, .. } =
+            classify_objects(vec![cluster], &ClaimTable::new(&claims, [].iter()));
         assert!(claimed.is_empty());
         assert_eq!(findings.iter().map(|f| f.code).collect::<Vec<_>>(), ["invalid-name"]);
     }
@@ -156,8 +156,8 @@ mod tests {
             other.sort_by_key(|o| seed.rotate_left(o.origin.line * 7) ^ u64::from(o.origin.line));
             let show = |objects| {
                 let claims = |v: &str, _: &str| (v == "v1").then_some(("x", Role::Other));
-                let SortedObjects { claimed, templates, duplicates, mut findings, .. } =
-                    sort_objects(objects, &ClaimTable::new(&claims, [].iter()));
+                let ClassifiedObjects { claimed, templates, duplicates, mut findings, .. } =
+                    classify_objects(objects, &ClaimTable::new(&claims, [].iter()));
                 findings.sort();
                 format!("{claimed:?}{templates:?}{duplicates:?}{findings:?}")
             };

@@ -49,7 +49,7 @@ pub use sources::{Builds, RenamedObject, SourceBuild, SourceRecord, build_source
 pub use template_syntax::TemplateEngine;
 pub use update::{ChangedFile, NeedsReload};
 
-use classification::SortedObjects;
+use classification::ClassifiedObjects;
 use cluster_independent::PlacementDecider;
 use exclusion::{ExcludedObject, Exclusion};
 use ownership::{FileUse, OwnedObjects, Ownership};
@@ -329,7 +329,7 @@ impl RepoFiles {
         for object in &mut objects {
             scopes.normalize_namespace(object, claims);
         }
-        let SortedObjects { claimed, .. } = classification::sort_objects(objects, &table);
+        let ClassifiedObjects { claimed, .. } = classification::classify_objects(objects, &table);
         Repo {
             config: self.config.clone(),
             config_path: self.config_path.clone(),
@@ -445,8 +445,8 @@ impl RepoFiles {
         let describing: Vec<Object> = objects.extract_if(.., |object| is_describing(object)).collect();
         name_describing_objects(&mut sources, &describing);
         findings.extend(wrong);
-        let SortedObjects { claimed, templates, duplicates, excluded, findings: wrong } =
-            classification::sort_objects(objects, &claims);
+        let ClassifiedObjects { claimed, templates, duplicates, excluded, findings: wrong } =
+            classification::classify_objects(objects, &claims);
         findings.extend(wrong);
         roots.extend(templates_of_engines.into_builds());
         let mut repo = Repo {
@@ -523,7 +523,7 @@ impl Builds {
         assumed: &mut BTreeSet<ObjectRef>,
         roots: &mut Vec<BuildRoot>,
     ) -> BuiltObjects {
-        ownership::settle_roots(roots, &self);
+        ownership::record_builds(roots, &self);
         let mut all = BuiltObjects {
             objects: Vec::new(),
             per_cluster: Vec::new(),

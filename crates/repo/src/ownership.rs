@@ -482,7 +482,7 @@ impl Ownership {
 }
 
 /// Takes what was built out of the roots, and notes why the others were not built.
-pub(crate) fn settle_roots(roots: &mut Vec<BuildRoot>, builds: &Builds) {
+pub(crate) fn record_builds(roots: &mut Vec<BuildRoot>, builds: &Builds) {
     for root in roots.iter_mut().filter(|root| root.tool != BuildTool::Helm) {
         match builds.find_source(&root.folder).map(|source| &source.result) {
             Some(Err(error)) => root.failure = Some(error.clone()),

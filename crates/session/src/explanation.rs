@@ -180,7 +180,7 @@ impl Session {
         let (engine, id) = (self.build_engine(), &policy.object.id);
         let what = format!("explaining {id}");
         let explained = engine.work_limit().run_part(&what, || {
-            let plane = engine.control_plane(policy.dialect)?;
+            let plane = engine.find_planner(policy.dialect)?;
             let is_limited = plane.rollout().controls_updates_of(id, RolloutDriver::Scenario);
             let explain = || plane.explain_placement(id, &self.settings().previous, None);
             is_limited.then(explain).flatten()

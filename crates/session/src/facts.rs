@@ -88,7 +88,7 @@ impl Session {
     fn subjects_of(&self, row: &Placement) -> Vec<ObjectRef> {
         let engine = self.build_engine();
         let carried = engine
-            .control_plane(&row.dialect)
+            .find_planner(&row.dialect)
             .map(|plane| plane.advice().carried_templates())
             .unwrap_or_default();
         let around = carried.into_iter().filter(|one| one.object == row.object).map(|one| one.carrier);
@@ -108,7 +108,7 @@ impl WithoutFact<'_> {
     fn decide_placement(&self, clusters: &[Cluster], settings: &EngineSettings) -> Option<Placement> {
         let session = self.session;
         let engine = Engine::new(session.dialects(), session.repo(), clusters, settings);
-        let plane: &dyn PolicyPlanner = engine.control_plane(&self.row.dialect)?;
+        let plane: &dyn PolicyPlanner = engine.find_planner(&self.row.dialect)?;
         let decided =
             self.subjects.iter().flat_map(|id| plane.decide_placements(id, &settings.previous).placements);
         let mut all: Vec<Placement> = decided.collect();

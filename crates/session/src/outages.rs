@@ -55,7 +55,7 @@ fn taint_key(cluster: &str, taint: &Taint) -> (ClusterName, String, String) {
 impl Session {
     /// The plan of an earlier run after the evictions of now.
     pub(crate) fn evict_placements(&self, mut plan: Plan) -> Plan {
-        let Some(times) = &self.loss_times else { return plan };
+        let Some(times) = &self.outage_times else { return plan };
         let moment = ScenarioMoment {
             seconds: 0,
             since: &|cluster, taint| {
@@ -73,7 +73,7 @@ impl Session {
         let engine = self.build_engine();
         plan.placements.par_iter_mut().for_each(|row| {
             let done = engine
-                .control_plane(&row.dialect)
+                .find_planner(&row.dialect)
                 .map(|plane| plane.failover().simulate_failover(row, &evicted, &moment));
             if let Some(after) = done.and_then(|done| done.placement) {
                 *row = after;

@@ -220,7 +220,7 @@ pub struct Session {
     snapshot: Option<Arc<StoredSnapshot>>,
     lost: Option<UnreachableClusters>,
     /// When something happened to the lost members, if their control planes act on it.
-    pub(crate) loss_times: Option<OutageTimes>,
+    pub(crate) outage_times: Option<OutageTimes>,
     excluded: Option<String>,
     builder: Option<Arc<dyn Builder>>,
     pub(crate) decryptor: Option<Arc<dyn Decryptor>>,
@@ -324,7 +324,7 @@ impl Session {
     }
 
     /// Like `open`, over files in memory, in any order.
-    pub fn of_files(files: Vec<SourceFile>, config: Config, options: SessionOptions) -> Self {
+    pub fn from_files(files: Vec<SourceFile>, config: Config, options: SessionOptions) -> Self {
         let known = KnownKinds::new(options.dialects, &options.observed, options.snapshot.as_deref());
         let loaded = federate_repo::load_bytes(files, config, &known);
         Self::from_repo(loaded, known.clone(), options)
@@ -370,7 +370,7 @@ impl Session {
         };
         let (mut clusters, inventory) = federate_engine::read_inventory(dialects, &loaded.repo, &settings);
         set_versions(&mut clusters, snapshot.as_deref());
-        let loss_times =
+        let outage_times =
             lost.as_ref().map(|lost| outages::apply_outages(dialects, &loaded.repo, &mut clusters, lost));
         let mut repo = loaded.into_repo(&clusters);
         let mut read = std::mem::take(&mut repo.findings);
@@ -400,7 +400,7 @@ impl Session {
             versions,
             snapshot,
             lost,
-            loss_times,
+            outage_times,
             excluded,
             builder,
             decryptor,
@@ -529,7 +529,7 @@ impl Session {
         self.settings.live = observed;
         (self.clusters, _) = federate_engine::read_inventory(self.dialects, &self.repo, &self.settings);
         if let Some(lost) = &self.lost {
-            self.loss_times =
+            self.outage_times =
                 Some(outages::apply_outages(self.dialects, &self.repo, &mut self.clusters, lost));
         }
         self.forget_results();
@@ -663,11 +663,11 @@ impl Session {
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
     /// [`findings`](Self::findings) has both.
     pub fn rendering(&self) -> &Rendering {
-        self.rendering.get_or_init(|| self.build_engine().render_plan(self.take_planned()))
+        self.rendering.get_or_init(|| self.build_engine().render_plan(self.plan_to_render()))
     }
 
     /// The plan to render. A plan that is needed only for rendering is not kept.
-    fn take_planned(&self) -> PlanResult {
+    fn plan_to_render(&self) -> PlanResult {
         let fresh = self.planned.get().is_none() && self.lock_decisions().is_none();
         if fresh { self.build_engine().compute_plan() } else { self.compute_plan().clone() }
     }

@@ -322,16 +322,16 @@ impl SyncStatus {
     }
 
     /// Notes that a round begins.
-    pub fn begin_reconciling(&mut self, message: &str, now: Timestamp) {
+    pub fn set_progressing(&mut self, message: &str, now: Timestamp) {
         self.set_condition("Ready", "Unknown", SyncReason::Progressing, message, now);
         self.set_condition("Reconciling", "True", SyncReason::Progressing, message, now);
     }
 
     /// Notes that a round is over.
-    pub fn end_reconciling(&mut self, reason: SyncReason, message: &str, now: Timestamp) {
+    pub fn set_outcome(&mut self, reason: SyncReason, message: &str, now: Timestamp) {
         if reason == SyncReason::Progressing {
             self.remove_condition("Stalled");
-            return self.begin_reconciling(message, now);
+            return self.set_progressing(message, now);
         }
         let ready = reason == SyncReason::ReconciliationSucceeded;
         self.set_condition("Ready", if ready { "True" } else { "False" }, reason, message, now);
@@ -429,16 +429,16 @@ mod tests {
     #[test]
     fn conditions_exist_only_while_they_are_true_and_keep_their_time() {
         let mut status = SyncStatus::default();
-        status.begin_reconciling("reading", at(1));
+        status.set_progressing("reading", at(1));
         assert_eq!(status.find_condition("Reconciling").unwrap().status, "True");
-        status.end_reconciling(SyncReason::BuildFailed, "web.yaml:3: no", at(2));
+        status.set_outcome(SyncReason::BuildFailed, "web.yaml:3: no", at(2));
         let names: Vec<&str> = status.conditions.iter().map(|c| &*c.r#type).collect();
         assert_eq!(names, ["Ready", "Stalled"]);
-        status.begin_reconciling("reading", at(3));
-        status.end_reconciling(SyncReason::BuildFailed, "web.yaml:4: no", at(4));
+        status.set_progressing("reading", at(3));
+        status.set_outcome(SyncReason::BuildFailed, "web.yaml:4: no", at(4));
         let stalled = status.find_condition("Stalled").unwrap();
         assert_eq!((stalled.last_transition_time, &*stalled.message), (at(2), "web.yaml:4: no"));
-        status.end_reconciling(SyncReason::ReconciliationSucceeded, "applied", at(5));
+        status.set_outcome(SyncReason::ReconciliationSucceeded, "applied", at(5));
         assert!(status.is_ready() && status.find_condition("Stalled").is_none());
     }
 

@@ -69,7 +69,7 @@ pub trait SyncServices: std::marker::Sync {
     }
 
     /// The Sync that has an `ApplySet`, by its id.
-    fn sync_of(&self, _: &str) -> Option<String> {
+    fn find_sync_of_set(&self, _: &str) -> Option<String> {
         None
     }
 

@@ -100,14 +100,14 @@ impl MemberClusters<'_> {
         &self,
         apply: &ApplySpec,
         only: Option<&BTreeSet<String>>,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
         status: &mut SyncStatus,
     ) -> Result<String, ReconcileError> {
         let wait = self.loaded.sync.spec.health_timeout(apply);
         let spec = &self.loaded.sync.spec;
         let all = selected_names(spec, self.session).map(str::to_owned).collect();
-        self.update_clusters(apply, only.unwrap_or(&all), wait, backoffs);
-        self.update_status(backoffs, status)?;
+        self.update_clusters(apply, only.unwrap_or(&all), wait, tracker);
+        self.update_status(tracker, status)?;
         Ok(format_count(selected_names(spec, self.session).count(), "cluster"))
     }
 
@@ -117,18 +117,18 @@ impl MemberClusters<'_> {
         apply: &ApplySpec,
         only: &BTreeSet<String>,
         wait: Option<Duration>,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
     ) -> Actions {
         let purpose =
             Purpose::Apply { adopt: apply.adopt.map(adoption_rule), force: apply.force, replace: false };
-        let clusters = self.due_clusters(backoffs, |name| only.contains(name));
+        let clusters = self.due_clusters(tracker, |name| only.contains(name));
         let what =
             MemberOperation { verb: "applied", set: &self.apply_set(), contents: None, dry_run: None, wait };
-        let actions = self.reconcile_tracked(purpose, &clusters, &what, backoffs);
-        self.note_failures(&actions, backoffs, true);
+        let actions = self.run_tracked_operation(purpose, &clusters, &what, tracker);
+        self.note_failures(&actions, tracker, true);
         for cluster in clusters.iter().filter(|name| self.only_objects.is_none() && was_read(&actions, name))
         {
-            backoffs.note_drift(cluster, None);
+            tracker.note_drift(cluster, None);
         }
         actions
     }
@@ -137,20 +137,20 @@ impl MemberClusters<'_> {
     pub(crate) fn compare_clusters(
         &self,
         only: Option<&BTreeSet<String>>,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
         status: &mut SyncStatus,
     ) -> Result<ComparedClusters, ReconcileError> {
         let correct = self.corrects;
         let dry_run = (!correct).then_some(DryRun::Client);
         let purpose = Purpose::Drift { full: false, correct };
-        let clusters = self.due_clusters(backoffs, |name| only.is_none_or(|only| only.contains(name)));
+        let clusters = self.due_clusters(tracker, |name| only.is_none_or(|only| only.contains(name)));
         let verb = if correct { "put back" } else { "drifted" };
         let what = MemberOperation { verb, set: &self.apply_set(), contents: None, dry_run, wait: None };
-        let actions = self.reconcile_tracked(purpose, &clusters, &what, backoffs);
-        self.note_failures(&actions, backoffs, false);
+        let actions = self.run_tracked_operation(purpose, &clusters, &what, tracker);
+        self.note_failures(&actions, tracker, false);
         if correct {
             let interval = self.loaded.sync.spec.interval.0;
-            backoffs.contentions.note_corrections(&actions.actions, interval, Instant::now());
+            tracker.contentions.note_corrections(&actions.actions, interval, Instant::now());
         }
         for action in &actions.actions {
             self.env.counters.count_drift(&self.loaded.sync.metadata.full_name(), action);
@@ -173,13 +173,13 @@ impl MemberClusters<'_> {
                 changed: find_change_time(first).map(str::to_owned),
             });
             if drifted.is_some() || !self.partial {
-                backoffs.note_drift(cluster, drifted);
+                tracker.note_drift(cluster, drifted);
             }
             if self.only_objects.is_none() && !differs {
-                backoffs.note_clean(cluster);
+                tracker.note_clean(cluster);
             }
         }
-        self.update_status(backoffs, status)?;
+        self.update_status(tracker, status)?;
         Ok(compared)
     }
 
@@ -195,7 +195,7 @@ impl MemberClusters<'_> {
             wait: None,
         };
         let purpose = Purpose::Drift { full: false, correct: false };
-        self.reconcile_clusters(purpose, &clusters, &what, &ClusterTracker::default())
+        self.run_operation(purpose, &clusters, &what, &ClusterTracker::default())
     }
 
     /// Reads how the objects in some clusters are.
@@ -212,19 +212,19 @@ impl MemberClusters<'_> {
 
     /// Compares the clusters that are due at the interval, and looks at whether the others can be reached: a watch says nothing
     /// of a cluster that is lost. Returns the clusters that are compared.
-    pub(crate) fn drift_in_turn(
+    pub(crate) fn compare_unwatched_clusters(
         &self,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
         status: &mut SyncStatus,
     ) -> (BTreeSet<String>, Result<(), ReconcileError>) {
-        let (open, watched) = backoffs.take_open(selected_names(&self.loaded.sync.spec, self.session));
-        self.check_reachability(&watched, backoffs);
-        let compared = self.compare_clusters(Some(&open), backoffs, status).map(drop);
+        let (open, watched) = tracker.take_open(selected_names(&self.loaded.sync.spec, self.session));
+        self.check_reachability(&watched, tracker);
+        let compared = self.compare_clusters(Some(&open), tracker, status).map(drop);
         (open, compared)
     }
 
     /// Notes which clusters do not answer, and which do again.
-    pub(crate) fn check_reachability(&self, clusters: &BTreeSet<String>, backoffs: &mut ClusterTracker) {
+    pub(crate) fn check_reachability(&self, clusters: &BTreeSet<String>, tracker: &mut ClusterTracker) {
         if clusters.is_empty() {
             return;
         }
@@ -232,14 +232,14 @@ impl MemberClusters<'_> {
             Ok(unreachable) => {
                 for cluster in clusters {
                     match unreachable.get(cluster) {
-                        Some(why) => self.record_unreachable(cluster, why, backoffs),
-                        None => backoffs.clear_unreachable(cluster),
+                        Some(why) => self.record_unreachable(cluster, why, tracker),
+                        None => tracker.clear_unreachable(cluster),
                     }
                 }
             }
             Err(why) => {
                 for cluster in clusters {
-                    self.record_unreachable(cluster, &why.message, backoffs);
+                    self.record_unreachable(cluster, &why.message, tracker);
                 }
             }
         }
@@ -270,8 +270,7 @@ impl MemberClusters<'_> {
     ) -> Result<DeletionResult, ReconcileError> {
         let what =
             MemberOperation { verb: "deleted", set, contents: Some(contents), dry_run: None, wait: None };
-        let actions =
-            self.reconcile_clusters(Purpose::Remove, clusters, &what, &ClusterTracker::default())?;
+        let actions = self.run_operation(Purpose::Remove, clusters, &what, &ClusterTracker::default())?;
         let mut result = DeletionResult {
             terminating: actions
                 .actions
@@ -300,41 +299,41 @@ impl MemberClusters<'_> {
     }
 
     /// The clusters whose turn it is.
-    fn due_clusters(&self, backoffs: &ClusterTracker, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    fn due_clusters(&self, tracker: &ClusterTracker, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let now = Instant::now();
         let names = selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned);
-        names.filter(|name| is_wanted(name) && backoffs.is_due(name, now)).collect()
+        names.filter(|name| is_wanted(name) && tracker.is_due(name, now)).collect()
     }
 
-    /// The same as `reconcile_clusters`; if it is not known how to reach clusters, each of them has failed.
-    fn reconcile_tracked(
+    /// The same as `run_operation`; if it is not known how to reach clusters, each of them has failed.
+    fn run_tracked_operation(
         &self,
         purpose: Purpose,
         clusters: &[String],
         what: &MemberOperation<'_>,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
     ) -> Actions {
-        self.reconcile_clusters(purpose, clusters, what, backoffs).unwrap_or_else(|error| {
+        self.run_operation(purpose, clusters, what, tracker).unwrap_or_else(|error| {
             for cluster in clusters {
-                self.record_unreachable(cluster, &error.message, backoffs);
+                self.record_unreachable(cluster, &error.message, tracker);
             }
             Actions::new(Vec::new(), Vec::new())
         })
     }
 
     /// Notes that a cluster cannot be reached.
-    fn record_unreachable(&self, cluster: &str, why: &str, backoffs: &mut ClusterTracker) {
+    fn record_unreachable(&self, cluster: &str, why: &str, tracker: &mut ClusterTracker) {
         tracing::error!(sync = self.loaded.sync.metadata.full_name(), cluster, "{why}");
         let cause = FailureCause { kind: FailureKind::Unreachable, message: why.to_owned() };
-        backoffs.record_attempt(cluster, Some(cause), RetryPauses::from_spec(&self.loaded.sync.spec));
+        tracker.record_attempt(cluster, Some(cause), RetryPauses::from_spec(&self.loaded.sync.spec));
     }
 
-    fn reconcile_clusters(
+    fn run_operation(
         &self,
         purpose: Purpose,
         clusters: &[String],
         what: &MemberOperation<'_>,
-        backoffs: &ClusterTracker,
+        tracker: &ClusterTracker,
     ) -> Result<Actions, ReconcileError> {
         if clusters.is_empty() {
             return Ok(Actions::new(Vec::new(), Vec::new()));
@@ -366,7 +365,7 @@ impl MemberClusters<'_> {
         reached.access.at_once = Some(self.at_once());
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let held = match purpose {
-            Purpose::Drift { correct: true, .. } => backoffs.contentions.held_objects(Instant::now()),
+            Purpose::Drift { correct: true, .. } => tracker.contentions.held_objects(Instant::now()),
             _ => BTreeMap::new(),
         };
         let reconciler = Reconciler::new(self.session, &reconcile).of_repo(self.repo.clone());
@@ -387,7 +386,7 @@ impl MemberClusters<'_> {
                     }
                 }
             });
-            reconciler.reconcile_servers(&reached.access, &options)
+            reconciler.run_on_servers(&reached.access, &options)
         });
         actions.map_err(|error| ReconcileError::failed(error.to_string()))
     }
@@ -401,7 +400,7 @@ impl MemberClusters<'_> {
     }
 
     /// Notes which clusters fail. Where `everything` was to be done, a cluster in which something was skipped fails.
-    fn note_failures(&self, actions: &Actions, backoffs: &mut ClusterTracker, everything: bool) {
+    fn note_failures(&self, actions: &Actions, tracker: &mut ClusterTracker, everything: bool) {
         let lines = format_errors(actions, everything);
         let spec = &self.loaded.sync.spec;
         for cluster in &actions.clusters {
@@ -420,12 +419,12 @@ impl MemberClusters<'_> {
                 false => FailureKind::Skipped,
             };
             if let (Some(orphans), false) = (cluster.orphans, self.partial) {
-                backoffs.note_orphans(&cluster.name, orphans);
+                tracker.note_orphans(&cluster.name, orphans);
             }
             if self.partial && message.is_none() {
                 continue;
             }
-            backoffs.record_attempt(
+            tracker.record_attempt(
                 &cluster.name,
                 message.map(|message| FailureCause { kind, message: self.with_other_sync(message) }),
                 RetryPauses::from_spec(spec),
@@ -437,7 +436,7 @@ impl MemberClusters<'_> {
     fn with_other_sync(&self, message: String) -> String {
         let mut words = message.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
         let set = words.find(|word| word.starts_with("applyset-"));
-        match set.and_then(|set| self.env.services.sync_of(set)) {
+        match set.and_then(|set| self.env.services.find_sync_of_set(set)) {
             Some(other) => format!("{message} (the ApplySet of the Sync {other})"),
             None => message,
         }
@@ -446,27 +445,27 @@ impl MemberClusters<'_> {
     /// Counts the clusters by state. Returns an error if a cluster fails.
     pub(crate) fn update_status(
         &self,
-        backoffs: &ClusterTracker,
+        tracker: &ClusterTracker,
         status: &mut SyncStatus,
     ) -> Result<(), ReconcileError> {
-        let failing: Vec<_> = backoffs.failure_causes().collect();
-        let modified = backoffs.count_modified();
+        let failing: Vec<_> = tracker.failure_causes().collect();
+        let modified = tracker.count_modified();
         let total = self.cluster_count;
         status.clusters = Some(ClusterCounts {
             ready: total.saturating_sub(failing.len() + modified),
             modified,
-            out_of_sync: backoffs.count_failing(FailureKind::Skipped),
-            not_ready: backoffs.count_failing(FailureKind::Unhealthy),
-            err_applied: backoffs.count_failing(FailureKind::Failed)
-                + backoffs.count_failing(FailureKind::Unreachable),
+            out_of_sync: tracker.count_failing(FailureKind::Skipped),
+            not_ready: tracker.count_failing(FailureKind::Unhealthy),
+            err_applied: tracker.count_failing(FailureKind::Failed)
+                + tracker.count_failing(FailureKind::Unreachable),
             ..ClusterCounts::default()
         });
-        backoffs.count_orphans(&mut status.orphans);
+        tracker.count_orphans(&mut status.orphans);
         let shown = failing.iter().take(MAX_FAILING_CLUSTERS);
         let shown = shown
             .map(|(name, cause)| FailingCluster { name: (*name).clone(), message: cause.message.clone() });
         status.failing = shown.collect();
-        backoffs.check_failures()
+        tracker.check_failures()
     }
 }
 

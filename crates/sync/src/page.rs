@@ -82,15 +82,15 @@ impl StatusPage {
         &self,
         loaded: &ValidSync,
         record: Option<&SyncRecord>,
-        backoffs: &ClusterTracker,
+        tracker: &ClusterTracker,
     ) {
         let sync = &loaded.sync;
         let name = sync.metadata.full_name();
-        let fights = backoffs.contentions.held_objects(Instant::now()).into_values().collect();
+        let fights = tracker.contentions.held_objects(Instant::now()).into_values().collect();
         self.with_syncs(|syncs| {
             let before = syncs.remove(&name);
             let (status, clusters) = match (record, before) {
-                (Some(record), _) => (record.status.clone(), collect_clusters(record, backoffs)),
+                (Some(record), _) => (record.status.clone(), collect_clusters(record, tracker)),
                 (None, Some(before)) => (before.status, before.clusters),
                 (None, None) => Default::default(),
             };
@@ -142,7 +142,7 @@ impl StatusPage {
 }
 
 /// The clusters that are not ready, or in which something is left behind, by name.
-fn collect_clusters(record: &SyncRecord, backoffs: &ClusterTracker) -> Vec<ClusterDetails> {
+fn collect_clusters(record: &SyncRecord, tracker: &ClusterTracker) -> Vec<ClusterDetails> {
     let mut all: BTreeMap<String, ClusterDetails> = BTreeMap::new();
     for (name, state, revision) in rollout_states(record) {
         let known = record.clusters.get(&name);
@@ -150,16 +150,16 @@ fn collect_clusters(record: &SyncRecord, backoffs: &ClusterTracker) -> Vec<Clust
         let cluster = cluster_entry(&mut all, &name);
         (cluster.state, cluster.revision, cluster.message) = (state, revision, why);
     }
-    for (name, drifted) in backoffs.drifted_clusters() {
+    for (name, drifted) in tracker.drifted_clusters() {
         let cluster = cluster_entry(&mut all, name);
         (cluster.state, cluster.drifted) = ("modified", Some(drifted.objects));
         cluster.drift = Some(drifted.first.clone());
     }
-    for (name, orphans) in backoffs.orphans_by_cluster().filter(|(_, orphans)| orphans.objects > 0) {
+    for (name, orphans) in tracker.orphans_by_cluster().filter(|(_, orphans)| orphans.objects > 0) {
         cluster_entry(&mut all, name).orphans = Some(orphans.objects);
     }
     let (now, instant) = (Timestamp::now(), Instant::now());
-    for (name, failing) in backoffs.failing_clusters() {
+    for (name, failing) in tracker.failing_clusters() {
         let cluster = cluster_entry(&mut all, name);
         cluster.state = failing.cause.kind.state_name();
         cluster.message = Some(failing.cause.message.clone());
@@ -179,17 +179,17 @@ fn cluster_entry<'d>(all: &'d mut BTreeMap<String, ClusterDetails>, name: &str) 
 }
 
 /// The states of clusters that are not ready, by name. Each cluster has one.
-fn cluster_states(record: &SyncRecord, backoffs: &ClusterTracker) -> BTreeMap<String, &'static str> {
+fn cluster_states(record: &SyncRecord, tracker: &ClusterTracker) -> BTreeMap<String, &'static str> {
     let rolling = rollout_states(record).into_iter().map(|(name, state, _)| (name, state));
-    let drifted = backoffs.drifted_clusters().map(|(name, _)| (name.clone(), "modified"));
-    let failing = backoffs.failure_causes().map(|(name, cause)| (name.clone(), cause.kind.state_name()));
+    let drifted = tracker.drifted_clusters().map(|(name, _)| (name.clone(), "modified"));
+    let failing = tracker.failure_causes().map(|(name, cause)| (name.clone(), cause.kind.state_name()));
     rolling.chain(drifted).chain(failing).collect()
 }
 
 /// Counts each cluster once in the status, by its state after everything that is known.
-pub(crate) fn count_clusters(record: &mut SyncRecord, backoffs: &ClusterTracker) {
-    let states = cluster_states(record, backoffs);
-    record.status.drift = backoffs.summarize_drift();
+pub(crate) fn count_clusters(record: &mut SyncRecord, tracker: &ClusterTracker) {
+    let states = cluster_states(record, tracker);
+    record.status.drift = tracker.summarize_drift();
     let Some(counts) = &mut record.status.clusters else { return };
     let total: usize = counts.state_counts().iter().map(|(_, count)| count).sum();
     let mut by_state: BTreeMap<&str, usize> = BTreeMap::new();

@@ -52,9 +52,9 @@ pub fn reconcile_sync(
     cache.select_paths(&loaded.sync.spec.source.paths);
     let round = Reconciliation::new(loaded, env, interrupt);
     round.note_window(state, cache);
-    let ended = round.reconcile_source(state, cache);
+    let ended = round.advance_round(state, cache);
     let refused = round.prune_clusters(state);
-    let looked_at = round.look_at_clusters(state, cache, begun);
+    let looked_at = round.check_clusters(state, cache, begun);
     count_clusters(&mut state.record, &cache.clusters);
     let mut outcome = match (ended, looked_at) {
         (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
@@ -90,7 +90,7 @@ pub(crate) fn delete_managed(
         SyncOutcome { reason: stop.reason, message: single_line(&message), drift: None }
     });
     let status = &mut state.record.status;
-    status.end_reconciling(outcome.reason, &outcome.message, Timestamp::now());
+    status.set_outcome(outcome.reason, &outcome.message, Timestamp::now());
     match state.save_status() {
         Ok(()) => outcome,
         Err(error) => SyncOutcome::from_state_error(&error),
@@ -109,7 +109,7 @@ pub(crate) fn begin(
 }
 
 /// What follows an event of a deletion.
-pub(crate) fn follow_deletion(
+pub(crate) fn choose_deletion_effect(
     loaded: &ValidSync,
     state: &SyncState<'_>,
     env: &Environment<'_>,
@@ -129,7 +129,7 @@ pub(crate) fn await_dependency(
 ) -> SyncOutcome {
     let round = Reconciliation::new(loaded, env, None);
     // What is wrong with clusters is in the status.
-    let _ = round.look_at_clusters(state, cache, Instant::now());
+    let _ = round.check_clusters(state, cache, Instant::now());
     count_clusters(&mut state.record, &cache.clusters);
     let message = format!("{on} is not ready");
     let drift = round.describe_drift(state, cache);
@@ -139,7 +139,7 @@ pub(crate) fn await_dependency(
 fn record_outcome(state: &mut SyncState<'_>, outcome: SyncOutcome) -> SyncOutcome {
     let now = Timestamp::now();
     let status = &mut state.record.status;
-    status.end_reconciling(outcome.reason, &outcome.message, now);
+    status.set_outcome(outcome.reason, &outcome.message, now);
     status.record_history(outcome.reason, &outcome.message, now);
     match state.save_record() {
         Ok(()) => outcome,
@@ -204,7 +204,7 @@ impl Reconciliation<'_> {
     }
 
     /// Takes the steps of the round, one after the other.
-    fn reconcile_source(
+    fn advance_round(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
@@ -378,7 +378,7 @@ impl Reconciliation<'_> {
     ) -> Result<RenderedRevision, ReconcileError> {
         sessions.clusters.clear_failures();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
-        state.record.status.begin_reconciling(&format!("carrying out {name}"), Timestamp::now());
+        state.record.status.set_progressing(&format!("carrying out {name}"), Timestamp::now());
         state.save_record()?;
         let kept = state.read_plan()?;
         self.must_lead()?;
@@ -520,7 +520,7 @@ impl Reconciliation<'_> {
         let applied = self.spec.apply.as_ref().map(|apply| {
             let cache = state.cache();
             let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
-            self.until_revised(&cache, tip, &mut sessions.resume, |interrupt| {
+            self.interrupt_when_revised(&cache, tip, &mut sessions.resume, |interrupt| {
                 MemberClusters { interrupt, ..members }.apply_all(apply, None, tracker, status)
             })
         });
@@ -546,7 +546,7 @@ impl Reconciliation<'_> {
         let (cache, pending) = (state.cache(), accepted.pending.unwrap_or_default());
         if let Some(apply) = &self.spec.apply {
             let (tracker, wait) = (&mut sessions.clusters, self.spec.health_timeout(apply));
-            self.until_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
+            self.interrupt_when_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
                 let members = MemberClusters { interrupt, ..members.clone() };
                 members.update_clusters(apply, &pending, wait, tracker);
             });

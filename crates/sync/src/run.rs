@@ -34,7 +34,7 @@ impl SyncResult {
         let outcome =
             SyncOutcome { reason: SyncReason::InvalidSpec, message: invalid.message.clone(), drift: None };
         let mut status = SyncStatus::default();
-        status.end_reconciling(outcome.reason, &outcome.message, Timestamp::now());
+        status.set_outcome(outcome.reason, &outcome.message, Timestamp::now());
         let record = SyncRecord::for_invalid(&invalid.metadata, invalid.generation, status);
         Self { name, outcome: Some(outcome), record }
     }

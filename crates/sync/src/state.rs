@@ -123,7 +123,7 @@ pub struct SyncState<'s> {
 }
 
 /// The state of a Sync in a folder.
-struct FileStore {
+struct FileBackend {
     folder: PathBuf,
     /// The record as it is in the file.
     written: String,
@@ -160,7 +160,7 @@ impl StateStore for StateFolder {
         let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.metadata);
         let mut record = kept.unwrap_or_else(|| SyncRecord::new(sync, 1, SyncStatus::default()));
         record.follow_spec(sync, true);
-        let store = FileStore { folder: folder.clone(), written };
+        let store = FileBackend { folder: folder.clone(), written };
         Ok(SyncState::new(&folder, record, Box::new(store)))
     }
 }
@@ -226,7 +226,7 @@ impl<'s> SyncState<'s> {
     }
 }
 
-impl StateBackend for FileStore {
+impl StateBackend for FileBackend {
     fn read_plan(&self) -> Result<Option<Vec<u8>>, Error> {
         self.read_file("placements.yaml")
     }
@@ -280,7 +280,7 @@ impl StateBackend for FileStore {
     }
 }
 
-impl FileStore {
+impl FileBackend {
     fn read_file(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let path = self.folder.join(name);
         match fs::read(&path) {

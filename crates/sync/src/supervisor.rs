@@ -91,7 +91,7 @@ pub fn watch_objects(
 }
 
 /// Does one round of each Sync object.
-pub fn once_objects(
+pub fn reconcile_objects_once(
     objects: &SyncObjects,
     states: &HubStateStore,
     env: &Environment<'_>,

@@ -159,7 +159,7 @@ impl SyncWorker<'_> {
         if before.as_ref() != now {
             self.report_drift(loaded, now.map(String::as_str), memory.sessions.clusters.drift_time());
         }
-        self.report_fights(loaded, memory);
+        self.report_contentions(loaded, memory);
         metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
         page.update_sync(loaded, record.as_ref(), &memory.sessions.clusters);
         metrics.add_counts(&self.shared.env.counters);
@@ -252,7 +252,7 @@ impl SyncWorker<'_> {
                 self.report_drift(loaded, outcome.drift.as_deref(), changed);
             }
         }
-        self.report_fights(loaded, memory);
+        self.report_contentions(loaded, memory);
     }
 
     /// Writes an Event about what drifts now.
@@ -267,7 +267,7 @@ impl SyncWorker<'_> {
     }
 
     /// Reports fights, and has their clusters compared again when they are put back the next time.
-    fn report_fights(&self, loaded: &ValidSync, memory: &mut WorkerState) {
+    fn report_contentions(&self, loaded: &ValidSync, memory: &mut WorkerState) {
         for fight in memory.sessions.clusters.contentions.take_reports() {
             tracing::warn!(sync = self.name, "{}", fight.message);
             self.shared.telemetry.metrics.count_contention(&self.name, &fight.cluster);
@@ -373,7 +373,9 @@ impl SyncWorker<'_> {
             RoundEvent::CredentialsLost => outcome = self.leave_objects(hub, loaded, state),
             _ => {}
         }
-        if reconciliation::follow_deletion(loaded, state, self.shared.env, event) == RoundEffect::Release {
+        if reconciliation::choose_deletion_effect(loaded, state, self.shared.env, event)
+            == RoundEffect::Release
+        {
             hub::remove_finalizer(hub, &sync.metadata)?;
         }
         Ok(outcome)

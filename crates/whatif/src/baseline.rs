@@ -42,7 +42,7 @@ pub struct Baseline<'s> {
     pub(super) plan: &'s Plan,
     /// The settings of the plan, with the plan itself as the previous one.
     settings: EngineSettings,
-    planes: Vec<KeptPlane>,
+    planners: Vec<KeptPlane>,
     /// The rows of the plan, in its order. Those that are alike are one.
     rows: Vec<Arc<Placement>>,
     /// The rows of each list of clusters, by their index.
@@ -122,8 +122,8 @@ impl<'s> Baseline<'s> {
         let rows: Vec<Arc<Placement>> = previous.rows().iter().map(|row| shared.share_row(row)).collect();
         let settings = EngineSettings { previous, ..settings.clone() };
         let engine = Engine::new(dialects, repo, clusters, &settings);
-        let planes = engine.control_planes().map(|(name, plane)| KeptPlane::new(&engine, name, plane, &rows));
-        let planes = planes.collect();
+        let planners = engine.planners().map(|(name, planner)| KeptPlane::new(&engine, name, planner, &rows));
+        let planners = planners.collect();
         let (mut rows_of_lists, mut lists_with) = (Vec::<Vec<usize>>::new(), BTreeMap::<_, Vec<_>>::new());
         let mut known: HashMap<usize, usize> = HashMap::new();
         for (at, row) in plan.placements.iter().enumerate() {
@@ -147,7 +147,7 @@ impl<'s> Baseline<'s> {
             clusters,
             plan,
             settings,
-            planes,
+            planners,
             rows,
             rows_of_lists,
             lists_with,
@@ -225,17 +225,17 @@ impl<'s> Baseline<'s> {
 
     /// Whether a control plane limits its rollouts.
     pub(super) fn limits_rollouts(&self) -> bool {
-        self.planes.iter().any(|plane| plane.limits_rollouts)
+        self.planners.iter().any(|planner| planner.limits_rollouts)
     }
 
     /// Whether placements of a control plane leave tainted clusters even where failover is off.
     pub(super) fn always_evicts(&self) -> bool {
-        self.planes.iter().any(|plane| plane.always_evicts)
+        self.planners.iter().any(|planner| planner.always_evicts)
     }
 
     /// The seconds after which a control plane counts pods, if one does.
     pub(super) fn counts_pods_after(&self) -> Option<i64> {
-        self.planes.iter().filter_map(|plane| plane.counts_pods_after).min()
+        self.planners.iter().filter_map(|planner| planner.counts_pods_after).min()
     }
 
     /// What the pods of each row request.
@@ -272,8 +272,8 @@ impl<'s> Baseline<'s> {
         }
         work::charge_steps(self.rows.len() as u64);
         let changed = self.changed_clusters(&world.clusters);
-        let decided: Vec<RepeatedDecisions<'_>> = (self.planes.iter().zip(engine.control_planes()))
-            .map(|(kept, (_, plane))| self.decide_again(kept, &engine, plane, world, &changed, before))
+        let decided: Vec<RepeatedDecisions<'_>> = (self.planners.iter().zip(engine.planners()))
+            .map(|(kept, (_, planner))| self.decide_again(kept, &engine, planner, world, &changed, before))
             .collect();
         if let Some(rows) = self.find_changed_rows(&decided) {
             return PlanVariation {
@@ -308,12 +308,12 @@ impl<'s> Baseline<'s> {
         &'k self,
         kept: &'k KeptPlane,
         engine: &Engine<'_>,
-        plane: &dyn PolicyPlanner,
+        planner: &dyn PolicyPlanner,
         world: &ScenarioInput<'_>,
         changed: &BTreeSet<ClusterName>,
         before: &PlanVariation,
     ) -> RepeatedDecisions<'k> {
-        let other_inventory = plane.keys().inventory_digest() != kept.digest;
+        let other_inventory = planner.keys().inventory_digest() != kept.digest;
         let touched = |kept: &KeptDecision| {
             other_inventory
                 || kept.decided.rest.depends == ClusterDependency::Inventory
@@ -330,7 +330,7 @@ impl<'s> Baseline<'s> {
             let alike = kept.alike.filter(|_| !world.scaled.contains(&kept.subject.object));
             GroupedSubject::new(&kept.subject, alike, row_address(before.find_row(self, &kept.key)))
         });
-        let decided = decide_groups(engine, plane, &groups.collect::<Vec<_>>());
+        let decided = decide_groups(engine, planner, &groups.collect::<Vec<_>>());
         RepeatedDecisions { kept, decided: touched.iter().map(|(at, _)| *at).zip(decided).collect() }
     }
 
@@ -380,18 +380,18 @@ impl RowComparison {
 }
 
 impl KeptPlane {
-    fn new(engine: &Engine<'_>, name: &str, plane: &dyn PolicyPlanner, rows: &[Arc<Placement>]) -> Self {
+    fn new(engine: &Engine<'_>, name: &str, planner: &dyn PolicyPlanner, rows: &[Arc<Placement>]) -> Self {
         let previous = engine.previous();
-        let subjects = plane.decision_subjects();
+        let subjects = planner.decision_subjects();
         let planned: Vec<Option<usize>> =
             subjects.par_iter().map(|subject| previous.index_of(&subject.object)).collect();
         let keys: Vec<Option<String>> =
-            subjects.par_iter().map(|subject| plane.keys().decision_key(&subject.object)).collect();
+            subjects.par_iter().map(|subject| planner.keys().decision_key(&subject.object)).collect();
         let alike = number_keys(keys);
         let groups = subjects.iter().zip(alike.iter().zip(&planned)).map(|(subject, (alike, planned))| {
             GroupedSubject::new(subject, *alike, row_address(planned.and_then(|at| rows.get(at))))
         });
-        let decided = decide_groups(engine, plane, &groups.collect::<Vec<_>>());
+        let decided = decide_groups(engine, planner, &groups.collect::<Vec<_>>());
         let all = subjects.into_iter().zip(alike).zip(decided);
         let subjects: Vec<KeptDecision> = all
             .map(|((subject, alike), decided)| KeptDecision::new(previous, subject, alike, decided))
@@ -399,11 +399,11 @@ impl KeptPlane {
         let decided: usize = subjects.iter().map(|kept| kept.decided.rows.len()).sum();
         let rows = previous.rows().iter().filter(|row| row.dialect == name).count();
         // A control plane that decides nothing has nothing to add.
-        let is_complete = (plane.keys().never_adds_followers() || decided == 0) && decided == rows;
+        let is_complete = (planner.keys().never_adds_followers() || decided == 0) && decided == rows;
         let (limits_rollouts, counts_pods_after) =
-            (plane.rollout().has_rollout_limits(), plane.failover().counts_pods_after());
-        let always_evicts = plane.failover().always_evicts();
-        let digest = plane.keys().inventory_digest();
+            (planner.rollout().has_rollout_limits(), planner.failover().counts_pods_after());
+        let always_evicts = planner.failover().always_evicts();
+        let digest = planner.keys().inventory_digest();
         Self { is_complete, limits_rollouts, always_evicts, counts_pods_after, digest, subjects }
     }
 }

@@ -100,8 +100,8 @@ impl TimelineRun<'_> {
     ) -> Option<MigrationOutcome> {
         let Timeline { baseline, plan, .. } = &self.timeline;
         let (row, pods) = (plan.find_row(baseline, key)?, self.pods.counts.get(key)?);
-        let plane = planner.open_engine().control_plane(&row.dialect)?;
-        Some(plane.failover().record_unschedulable(baseline.find_object(key)?, row, pods, seconds))
+        let planner = planner.open_engine().find_planner(&row.dialect)?;
+        Some(planner.failover().record_unschedulable(baseline.find_object(key)?, row, pods, seconds))
     }
 }
 

@@ -128,7 +128,7 @@ impl Rollouts {
                 rollout.selected = change.after;
                 continue;
             }
-            let Some(rules) = engine.control_plane(&change.dialect).map(PolicyPlanner::rollout) else {
+            let Some(rules) = engine.find_planner(&change.dialect).map(PolicyPlanner::rollout) else {
                 continue;
             };
             if rules.controls_updates_of(&policy, RolloutDriver::Scenario) {
@@ -152,12 +152,12 @@ impl Rollouts {
         engine: &Engine<'_>,
     ) {
         let Some(rollout) = self.0.get_mut(policy) else { return };
-        let Some(plane) = engine.control_plane(&rollout.dialect) else { return };
+        let Some(planner) = engine.find_planner(&rollout.dialect) else { return };
         let clusters_of = |object: &ObjectRef| {
             let row = plan.find_row(baseline, &baseline.row_key(object))?;
             Some(row.clusters.iter().map(|placed| placed.name.clone()).collect())
         };
-        rollout.advance(plane.rollout(), &clusters_of, seconds);
+        rollout.advance(planner.rollout(), &clusters_of, seconds);
     }
 
     /// The policies and clusters that wait.

@@ -305,9 +305,9 @@ impl TimelineRun<'_> {
         let moment = ScenarioMoment { seconds, since: &since, failover: self.options.failover };
         let all = self.group_rows();
         let done = map_charged(&all, |group| {
-            let plane = engine.control_plane(&group.row.dialect)?;
+            let planner = engine.find_planner(&group.row.dialect)?;
             work::charge_items(group.row.clusters.len());
-            let mut done = plane.failover().simulate_failover(&group.row, &group.evicted, &moment);
+            let mut done = planner.failover().simulate_failover(&group.row, &group.evicted, &moment);
             (done != FailoverOutcome::default()).then(|| {
                 let mut evicted = group.evicted.as_ref().clone();
                 evicted.retain(|cluster, _| !done.finished.contains(cluster));

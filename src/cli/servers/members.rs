@@ -49,7 +49,7 @@ impl MemberRun<'_> {
 }
 
 impl ServerAccess<'_> {
-    pub(in crate::cli) fn reconcile_clusters(
+    pub(in crate::cli) fn apply_or_compare(
         &self,
         session: &Session,
         reconciler: &Reconciler<'_>,
@@ -69,7 +69,7 @@ impl ServerAccess<'_> {
             .with_without_memory(without_memory)
             .with_check_access(self.check_access)
             .with_early(early);
-        let reconciled = reconciler.reconcile_servers(&self.access.build_access(session), &options);
+        let reconciled = reconciler.run_on_servers(&self.access.build_access(session), &options);
         lines.clear_lines();
         reconciled.map_err(|error| CommandError::Failed(error.to_string()))
     }

@@ -386,8 +386,8 @@ impl<'a> Attribution<'a> {
         let mut by_carrier = HashMap::new();
         let mut by_cluster = HashMap::new();
         for side in sides {
-            let planes = side.engine.planes.iter();
-            for template in planes.flat_map(|(_, plane)| plane.advice().carried_templates()) {
+            let planners = side.engine.planners.iter();
+            for template in planners.flat_map(|(_, planner)| planner.advice().carried_templates()) {
                 if let Some(at) = by_object.get(&template.carrier) {
                     by_carrier.insert(template.object, *at);
                 }

@@ -9,7 +9,7 @@ use super::objects::{ClusterTree, DesiredTree, NamespaceTree};
 use super::{BranchContent, Error};
 use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
-use crate::tree::{ClusterFolders, NamespaceFolders, files_of_plan};
+use crate::tree::{ClusterFolders, NamespaceFolders, list_plan_files};
 
 /// An object to write.
 pub(super) struct UnwrittenObject<'w> {
@@ -36,7 +36,7 @@ pub(super) fn compare_trees<'w>(
     let mut walk = Walk { repository, desired, foreign: Vec::new(), new: Vec::new(), seen: BTreeSet::new() };
     // The previous plan is only read if something differs.
     let differs = base.tree() != Some(desired.root.id);
-    let owned = base.previous_plan().filter(|_| differs).map(files_of_plan).unwrap_or_default();
+    let owned = base.previous_plan().filter(|_| differs).map(list_plan_files).unwrap_or_default();
     let (clusters, plan_written) = walk.compare_root(base.tree(), &owned)?;
     if !walk.foreign.is_empty() {
         walk.foreign.sort();

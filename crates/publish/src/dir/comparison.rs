@@ -12,7 +12,7 @@ use super::entries::{self, OutputEntryKind};
 use super::index::{FileIndex, FileStat};
 use crate::paths::PLACEMENTS;
 use crate::summary::{ClusterSummary, Summary};
-use crate::tree::{ClusterFolders, NamespaceFolders, OutputFile, OutputTree, files_of_plan};
+use crate::tree::{ClusterFolders, NamespaceFolders, OutputFile, OutputTree, list_plan_files};
 use federate_dialect::Plan;
 
 /// The state of a file to be written, compared with the existing one.
@@ -71,7 +71,7 @@ impl<'p> OwnedFiles<'p> {
     }
 
     fn planned_folders(&self) -> &ClusterFolders<Arc<str>> {
-        self.folders.get_or_init(|| self.plan.map(files_of_plan).unwrap_or_default())
+        self.folders.get_or_init(|| self.plan.map(list_plan_files).unwrap_or_default())
     }
 
     fn has_cluster(&self, cluster: &str) -> bool {

@@ -146,7 +146,7 @@ impl Session {
 impl Reconciler<'_> {
     /// Reads every cluster, decides the actions and performs them. Returns an error only if no cluster can be
     /// reached.
-    pub fn reconcile_servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
+    pub fn run_on_servers(&self, access: &Access, options: &ServerOptions<'_>) -> Result<Actions, Error> {
         let desired_states = self.desired_states();
         if options.check_access {
             return self.check_access(access, &desired_states);

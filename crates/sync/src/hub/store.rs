@@ -27,7 +27,7 @@ pub struct HubStateStore {
     caches: PathBuf,
 }
 
-struct HubStore<'h> {
+struct HubBackend<'h> {
     memory: PlanStore<'h>,
     path: ApiPath,
     written: Option<SyncStatus>,
@@ -106,7 +106,7 @@ impl HubStateStore {
         let mut status = SyncStatus::parse(&object["status"]);
         let before = status.clone();
         status.observed_generation = invalid.generation;
-        status.end_reconciling(SyncReason::InvalidSpec, &invalid.message, jiff::Timestamp::now());
+        status.set_outcome(SyncReason::InvalidSpec, &invalid.message, jiff::Timestamp::now());
         if status == before {
             return Ok(());
         }
@@ -136,11 +136,11 @@ impl StateStore for HubStateStore {
             record.enter_stage(SyncStage::Applying);
         }
         let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
-        Ok(SyncState::new(&cache, record, Box::new(HubStore { memory, path, written })))
+        Ok(SyncState::new(&cache, record, Box::new(HubBackend { memory, path, written })))
     }
 }
 
-impl StateBackend for HubStore<'_> {
+impl StateBackend for HubBackend<'_> {
     fn read_plan(&self) -> Result<Option<Vec<u8>>, StateError> {
         self.read_slot("")
     }
@@ -192,7 +192,7 @@ impl StateBackend for HubStore<'_> {
     }
 }
 
-impl HubStore<'_> {
+impl HubBackend<'_> {
     /// Writes the status, unless it says something about a newer spec already, such as that it is invalid.
     fn write_status(&self, record: &SyncRecord) -> Result<(), Error> {
         let hub = self.memory.hub;

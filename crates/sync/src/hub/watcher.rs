@@ -71,7 +71,7 @@ impl SyncObjects {
     }
 
     /// The Sync that has an `ApplySet`, by its id.
-    pub fn sync_of(&self, set: &str) -> Option<String> {
+    pub fn find_sync_of_set(&self, set: &str) -> Option<String> {
         let found = self.load_all().into_iter().flatten().find(|loaded| {
             let (namespace, name) = loaded.sync.apply_set();
             ApplySet { namespace, name }.compute_id() == set

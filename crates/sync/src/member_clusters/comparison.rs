@@ -69,7 +69,7 @@ impl Reconciliation<'_> {
     /// Looks at all clusters at the interval, however the round has ended that began at a time: whether each can be reached, and,
     /// if the Sync asks for it, whether it has what was carried out last. Clusters that fail are looked at when it is their turn.
     /// Returns an error if a cluster fails.
-    pub(crate) fn look_at_clusters(
+    pub(crate) fn check_clusters(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
@@ -80,14 +80,14 @@ impl Reconciliation<'_> {
             let only = (!is_due).then(|| sessions.clusters.due_clusters(begun));
             if only.as_ref().is_none_or(|only| !only.is_empty()) {
                 self.must_lead()?;
-                self.look_at(state, sessions, only.as_ref());
+                self.check_due_clusters(state, sessions, only.as_ref());
             }
         }
         sessions.clusters.check_failures()
     }
 
     /// Looks at all clusters, or only at some.
-    fn look_at(
+    fn check_due_clusters(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
@@ -102,7 +102,7 @@ impl Reconciliation<'_> {
                 }
             }
         }
-        self.look_at_recorded(state, &mut sessions.clusters, only);
+        self.check_recorded_clusters(state, &mut sessions.clusters, only);
     }
 
     /// Opens the revision that was accepted last, unless it is in memory.
@@ -172,7 +172,7 @@ impl Reconciliation<'_> {
     }
 
     /// Looks at whether the clusters of the inventory can be reached.
-    fn look_at_recorded(
+    fn check_recorded_clusters(
         &self,
         state: &mut SyncState<'_>,
         tracker: &mut ClusterTracker,
@@ -218,7 +218,8 @@ impl Reconciliation<'_> {
         let repo = self.find_repo(opened);
         let members = self.member_clusters(&session, repo.clone(), state);
         sessions.clusters.take_comparison_due(Duration::ZERO);
-        let (open, compared) = members.drift_in_turn(&mut sessions.clusters, &mut state.record.status);
+        let (open, compared) =
+            members.compare_unwatched_clusters(&mut sessions.clusters, &mut state.record.status);
         let (formers, clusters) = (&mut sessions.formers, &mut sessions.clusters);
         let compared = compared.and(self.compare_policies(state, formers, clusters, Some(&open)));
         sessions.put_accepted(opened, session, repo);

@@ -322,36 +322,36 @@ mod tests {
 
     #[test]
     fn clusters_that_a_round_has_missed_are_known() {
-        let mut backoffs = ClusterTracker::default();
+        let mut tracker = ClusterTracker::default();
         let begun = Instant::now();
-        assert_eq!(backoffs.due_after(begun), (false, None));
+        assert_eq!(tracker.due_after(begun), (false, None));
         let cause = || Some(FailureCause { kind: FailureKind::Failed, message: "no".to_owned() });
-        backoffs.record_attempt("m1", cause(), RetryPauses { first: Duration::ZERO, max: Duration::ZERO });
+        tracker.record_attempt("m1", cause(), RetryPauses { first: Duration::ZERO, max: Duration::ZERO });
         let late = Instant::now() + Duration::from_secs(1);
-        assert_eq!(backoffs.due_after(late), (true, None), "it was due, and was not tried");
-        backoffs.record_attempt(
+        assert_eq!(tracker.due_after(late), (true, None), "it was due, and was not tried");
+        tracker.record_attempt(
             "m2",
             cause(),
             RetryPauses { first: Duration::from_mins(1), max: Duration::from_mins(1) },
         );
-        let (missed, due) = backoffs.due_after(late);
+        let (missed, due) = tracker.due_after(late);
         assert!(missed && due.is_some_and(|due| due > late));
-        assert!(!backoffs.due_after(begun).0);
+        assert!(!tracker.due_after(begun).0);
     }
 
     #[test]
     fn each_cluster_waits_on_its_own() {
-        let mut backoffs = ClusterTracker::default();
+        let mut tracker = ClusterTracker::default();
         let now = Instant::now();
         let cause = || Some(FailureCause { kind: FailureKind::Failed, message: "no".to_owned() });
         let pauses = RetryPauses { first: Duration::from_secs(10), max: Duration::from_mins(1) };
-        backoffs.record_attempt("m1", cause(), pauses);
-        assert!(!backoffs.is_due("m1", now) && backoffs.is_due("m2", now));
-        assert!(backoffs.is_due("m1", now + Duration::from_secs(11)));
-        backoffs.record_attempt("m1", cause(), pauses);
-        assert!(!backoffs.is_due("m1", now + Duration::from_secs(19)));
-        backoffs.record_attempt("m1", None, pauses);
-        assert!(backoffs.is_due("m1", now) && backoffs.next_due().is_none());
+        tracker.record_attempt("m1", cause(), pauses);
+        assert!(!tracker.is_due("m1", now) && tracker.is_due("m2", now));
+        assert!(tracker.is_due("m1", now + Duration::from_secs(11)));
+        tracker.record_attempt("m1", cause(), pauses);
+        assert!(!tracker.is_due("m1", now + Duration::from_secs(19)));
+        tracker.record_attempt("m1", None, pauses);
+        assert!(tracker.is_due("m1", now) && tracker.next_due().is_none());
     }
 
     #[test]

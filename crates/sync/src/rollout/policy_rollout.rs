@@ -55,7 +55,7 @@ fn find_clusters(plan: &Plan, object: &ObjectRef) -> Option<Vec<ClusterName>> {
 
 /// Whether policies of a dialect limit how clusters are updated.
 fn has_rollout_limits(engine: &Engine<'_>, dialect: &str) -> bool {
-    engine.control_plane(dialect).is_some_and(|plane| plane.rollout().has_rollout_limits())
+    engine.find_planner(dialect).is_some_and(|planner| planner.rollout().has_rollout_limits())
 }
 
 impl Reconciliation<'_> {
@@ -89,8 +89,8 @@ impl Reconciliation<'_> {
         if session.dialects().iter().any(|dialect| has_rollout_limits(&engine, dialect.name())) {
             let policies = group_by_policy(session, session.plan()).into_iter();
             limited.extend(policies.filter(|(policy, planned)| {
-                let plane = engine.control_plane(&planned.dialect);
-                plane.is_some_and(|plane| plane.rollout().controls_updates_of(policy, driver))
+                let planner = engine.find_planner(&planned.dialect);
+                planner.is_some_and(|planner| planner.rollout().controls_updates_of(policy, driver))
             }));
         }
         // The version of a policy may change.
@@ -197,8 +197,9 @@ impl Reconciliation<'_> {
             let clusters: Vec<ClusterName> = planned.clusters.iter().cloned().collect();
             let clusters_of = |object: &ObjectRef| find_clusters(target.session.plan(), object);
             let subject = RolloutSubject { policy, clusters: &clusters, clusters_of: &clusters_of };
-            let plane = engine.control_plane(&planned.dialect);
-            let step = plane.and_then(|plane| plane.rollout().advance_rollout(&subject, rollout, &moment));
+            let planner = engine.find_planner(&planned.dialect);
+            let step =
+                planner.and_then(|planner| planner.rollout().advance_rollout(&subject, rollout, &moment));
             let used: BTreeSet<String> = rollout.used_revisions().cloned().collect();
             let leaving = rollout.clusters.values().filter(|cluster| cluster.leaving);
             let leaving: BTreeSet<String> = leaving.map(|cluster| cluster.revision.clone()).collect();
@@ -388,7 +389,7 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         formers: &mut FormerSessions,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
         only: Option<&BTreeSet<String>>,
     ) -> Result<(), ReconcileError> {
         let Some(tip) = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()) else {
@@ -412,8 +413,7 @@ impl Reconciliation<'_> {
                 partial: true,
                 ..members
             };
-            let compared =
-                members.compare_clusters(Some(&group.clusters), backoffs, &mut state.record.status);
+            let compared = members.compare_clusters(Some(&group.clusters), tracker, &mut state.record.status);
             ended = ended.and(compared.map(drop));
         }
         ended

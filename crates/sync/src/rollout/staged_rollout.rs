@@ -183,19 +183,19 @@ impl Reconciliation<'_> {
     fn update_clusters(
         &self,
         state: &mut SyncState<'_>,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
         target: &RolloutTarget<'_>,
         clusters: &BTreeSet<String>,
     ) -> Result<bool, ReconcileError> {
         self.must_lead()?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
-        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), backoffs);
+        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), tracker);
         let timeout = SignedDuration::try_from(self.spec.timeout()).unwrap_or(SignedDuration::MAX);
         let revision = state.record.rollout.as_ref().map(|progress| progress.target.clone());
         let (now, mut healthy) = (Timestamp::now(), false);
         for (name, cluster) in state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name)) {
             let took = cluster.updating.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
-            match backoffs.find_cause(name).cloned() {
+            match tracker.find_cause(name).cloned() {
                 None => {
                     (cluster.revision, cluster.stale) = (revision.clone(), false);
                     (cluster.updating, cluster.applied) = (None, false);
@@ -205,14 +205,14 @@ impl Reconciliation<'_> {
                 Some(cause) if cause.kind == FailureKind::Unhealthy && took < timeout => {
                     (cluster.applied, cluster.failed) = (true, None);
                     cluster.unhealthy = Some(without_time(&cause.message));
-                    backoffs.clear_failure(name);
+                    tracker.clear_failure(name);
                 }
                 Some(cause) => cluster.failed = Some(with_time_waited(&cause.message, took)),
             }
         }
         // Clusters that fail are reported by the rollout.
-        let _ = members.update_status(backoffs, &mut state.record.status);
-        count_clusters(&mut state.record, backoffs);
+        let _ = members.update_status(tracker, &mut state.record.status);
+        count_clusters(&mut state.record, tracker);
         state.save_record()?;
         Ok(healthy)
     }
@@ -298,12 +298,12 @@ impl Reconciliation<'_> {
             self.open_former(state, &mut sessions.formers, &former)?;
             let Some((session, repo)) = sessions.formers.get(&former) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
-            let backoffs = &mut sessions.clusters;
-            members.update_clusters(target.apply, &clusters, None, backoffs);
+            let tracker = &mut sessions.clusters;
+            members.update_clusters(target.apply, &clusters, None, tracker);
             for (name, cluster) in
                 state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
             {
-                cluster.failed = backoffs.find_cause(name).map(|cause| cause.message.clone());
+                cluster.failed = tracker.find_cause(name).map(|cause| cause.message.clone());
                 if cluster.failed.is_none() {
                     (cluster.revision, cluster.updating) = (Some(former.clone()), None);
                 }
@@ -326,7 +326,7 @@ impl Reconciliation<'_> {
         state: &mut SyncState<'_>,
         RevisionSession { session, repo }: RevisionSession<'_>,
         formers: &mut FormerSessions,
-        backoffs: &mut ClusterTracker,
+        tracker: &mut ClusterTracker,
         scope: ComparisonScope<'_>,
     ) -> Result<ComparedClusters, ReconcileError> {
         let mut groups: BTreeMap<Option<String>, BTreeSet<String>> = BTreeMap::new();
@@ -360,13 +360,13 @@ impl Reconciliation<'_> {
             };
             let members =
                 MemberClusters { only_objects: scope.objects, ..self.member_clusters(session, repo, state) };
-            match members.compare_clusters(Some(&clusters), backoffs, &mut state.record.status) {
+            match members.compare_clusters(Some(&clusters), tracker, &mut state.record.status) {
                 Ok(more) => compared.extend(more),
                 Err(error) => ended = Err(error),
             }
         }
         if scope.objects.is_none() {
-            ended = ended.and(self.compare_policies(state, formers, backoffs, scope.clusters));
+            ended = ended.and(self.compare_policies(state, formers, tracker, scope.clusters));
         }
         ended.map(|()| compared)
     }

@@ -68,7 +68,7 @@ impl Reconciliation<'_> {
 
     /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next round begins at once, when the source
     /// has another revision than `tip`: the new one may be what makes them healthy.
-    pub(crate) fn until_revised<T>(
+    pub(crate) fn interrupt_when_revised<T>(
         &self,
         cache: &Path,
         tip: &str,

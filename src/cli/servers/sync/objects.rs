@@ -21,7 +21,7 @@ use federate_sync::environment::{
 };
 use federate_sync::http_server;
 use federate_sync::hub::{HubClient, HubStateStore, Leader, LeaderOptions, SyncObjects, Tenancy};
-use federate_sync::supervisor::{LoopEvent, once_objects, watch_objects};
+use federate_sync::supervisor::{LoopEvent, reconcile_objects_once, watch_objects};
 use federate_sync::sync_files::ValidSync;
 use federate_sync::telemetry::Telemetry;
 
@@ -138,8 +138,8 @@ impl SyncServices for ObjectContext<'_> {
         self.hub.source_credentials(loaded, &self.args.build_tenancy())
     }
 
-    fn sync_of(&self, set: &str) -> Option<String> {
-        self.objects.get()?.sync_of(set)
+    fn find_sync_of_set(&self, set: &str) -> Option<String> {
+        self.objects.get()?.find_sync_of_set(set)
     }
 
     fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
@@ -196,7 +196,8 @@ impl SyncCommand {
         if self.once {
             let objects = args.follow_objects(&hub, &events)?;
             let _ = services.objects.set(objects.clone());
-            return self.print_results(&once_objects(&objects, &states, &env).map_err(to_command_error)?);
+            return self
+                .print_results(&reconcile_objects_once(&objects, &states, &env).map_err(to_command_error)?);
         }
         let telemetry = Arc::new(Telemetry::default());
         http_server::start_listeners(self.listen.listen_addresses()?, &telemetry, events.clone())
