@@ -1,9 +1,11 @@
 // The page of `drift`: what differs, who changed it, and what federate would do, from a dump of three clusters.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import path from 'node:path';
 
 import { HOSTILE, checkEverywhere, checkHostile, createRepo, federate, open, openFirst, readData, run, test, writeFleet, writePage } from './harness.mjs';
-import { find, write, writeDump } from './dump.mjs';
+import { find, manage, write, writeDump } from './dump.mjs';
 
 function editCluster(at, objects, text) {
   write(find(objects, 'ConfigMap', 'settings-0'), '/data/level', text, 'kubectl-edit', `2026-11-2${at}T09:00:00Z`);
@@ -117,6 +119,38 @@ await test('drift: nothing that drifted is said so', async () => {
   const { page, complaints, close } = await open(writeDriftPage('drift-clean', repo, clean));
   assert.equal(await page.locator('#sentence').textContent(), 'No drift.');
   assert.match(await page.locator('#matrix').textContent(), /Nothing drifted\./);
+  assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test('drift: a changed Secret is named, and no value of it is in the page', async () => {
+  const secret = createRepo('drift-secret', (folder) => {
+    writeFleet(folder, 2, 1);
+    fs.writeFileSync(path.join(folder, 'secret.yaml'), `apiVersion: v1
+kind: Secret
+metadata: {name: token, namespace: shop}
+stringData: {password: hunter2}
+---
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: token, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: v1, kind: Secret}]
+  placement: {}
+`);
+  }, () => undefined);
+  const encode = (text) => Buffer.from(text).toString('base64');
+  const live = writeDump('drift-secret-dump', secret, (_, objects) => {
+    const { labels } = objects[0].metadata;
+    const token = manage({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'token', namespace: 'shop', labels }, type: 'Opaque', data: { password: encode('hunter2') } });
+    write(token, '/data/password', encode('hunter3'), 'kubectl-edit', '2026-11-22T09:00:00Z');
+    return [...objects.filter((object) => object.kind !== 'Secret'), token];
+  });
+  const { page, complaints, close } = await open(writeDriftPage('drift-secret', secret, live) + '#Secret/shop/token');
+  const pane = await page.locator('#pane').textContent();
+  assert.match(pane, /kubectl-edit, 2026-11-22T09:00:00Z/);
+  const all = (await page.content()) + JSON.stringify(await readData(page));
+  for (const value of ['hunter', encode('hunter2'), encode('hunter3')]) assert.ok(!all.includes(value), `${value} is in the page`);
   assert.deepEqual(complaints, []);
   await close();
 });

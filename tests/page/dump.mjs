@@ -6,7 +6,7 @@ import path from 'node:path';
 import { federate, run, scratch } from './harness.mjs';
 
 /** What federate and others have written, as `kubectl get -o json --show-managed-fields` shows it. */
-function manage(object, others = []) {
+export function manage(object, others = []) {
   const fields = (value) => (value !== null && typeof value === 'object' && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).map(([key, below]) => [`f:${key}`, fields(below)])) : {});
   const { apiVersion, kind, metadata, ...body } = object;
   const own = { ...fields(body), 'f:metadata': { 'f:labels': fields(metadata.labels || {}), 'f:annotations': fields(metadata.annotations || {}) } };

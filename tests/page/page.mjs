@@ -3,7 +3,8 @@
 //
 // Run by `.ci/run page`, or by hand: FEDERATE_BIN=target/debug/federate NODE_MODULES=... node tests/page/page.mjs [SUITE...]
 // It needs Chromium (CHROMIUM, or `chromium` on the path), and the packages playwright-core and axe-core in NODE_MODULES.
-// UPDATE_SHOTS=1 renews the kept pictures in tests/page/shots, KEEP_PAGES=DIR keeps pages and screenshots.
+// UPDATE_SHOTS=1 renews the kept pictures in tests/page/shots, KEEP_PAGES=DIR keeps pages and screenshots,
+// ONLY=TEXT runs the tests with this text in their names.
 
 import fs from 'node:fs';
 

@@ -294,6 +294,7 @@ await test('served: a changed file is shown, and what was chosen stays chosen', 
   assert.match(await page.locator('#values').textContent(), /\/spec\/replicas/);
   // A scenario starts from the files as they are, which is said where a revision was shown.
   assert.equal(await page.locator('.live-start').isVisible(), false);
+  await page.locator('#filter').fill('');
   await page.locator('#event-cluster').fill('member-001');
   await page.locator('#event-cluster').press('Enter');
   await until(page, startsWith, 'After “lose member-001”');
