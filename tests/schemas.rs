@@ -46,6 +46,8 @@ fn diff() {
 #[test]
 fn page() {
     current::<federate_report::page::PageDocument<'_>>("page.schema.json");
+    current::<federate_report::page::DriftPage<'_>>("drift-page.schema.json");
+    current::<federate_report::page::CheckPage<'_>>("check-page.schema.json");
 }
 
 #[test]
@@ -77,6 +79,7 @@ fn sync() {
     current::<Vec<federate_sync_api::summary::SyncSummary>>("sync-get.schema.json");
     current::<federate_sync::inspection::SyncTree>("sync-tree.schema.json");
     current::<federate_sync::hub::SyncEventList>("sync-events.schema.json");
+    current::<federate_sync::page::SyncPage>("sync-page.schema.json");
 }
 
 #[test]

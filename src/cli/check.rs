@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::filter::FilterArgs;
 use super::settings::{OutputFormat, RepoArgs};
 use super::{
-    CommandError, Exit, completers, findings_page, print_notice, print_text, print_value, use_color,
+    CommandError, Exit, completers, findings_page, page, print_notice, print_text, print_unchanged,
+    print_value, use_color,
 };
 use federate_apiserver_model::served_versions::{NEWEST, OLDEST, parse_release};
 use federate_kubernetes::Finding;
@@ -59,6 +60,8 @@ enum Output {
     Sarif,
     /// For the test reports of CI systems
     Junit,
+    /// For a browser: one file
+    Html,
 }
 
 const EXAMPLES: &str = "\
@@ -107,6 +110,12 @@ impl CheckCommand {
             }
             Output::Json => print_value(&findings_document(repo, &found), OutputFormat::Json)?,
             Output::Yaml => print_value(&findings_document(repo, &found), OutputFormat::Yaml)?,
+            Output::Html => {
+                let rows = findings::build_quoted_rows(repo, &found, session.dialects());
+                let summary = format_summary(&found, repo.templates.len(), session.clusters().len());
+                let name = self.args.repo.display().to_string();
+                print_unchanged(&page::write_check(&name, &summary, &rows)?)?;
+            }
             Output::Github | Output::Sarif | Output::Junit => {
                 let rows = findings::build_rows(repo, &found);
                 // Annotations name files from the root of the git repository.

@@ -10,7 +10,7 @@ use super::members::{
     ApplySetArgs, DryRunMode, LiveSource, MemberRun, MemberRunResult, PruneArgs, ServerAccess,
 };
 use super::settings::{OutputFormat, RepoArgs};
-use super::{CommandError, Exit, print_value};
+use super::{CommandError, Exit, page, print_value};
 use federate_reconcile::{Action, ActionKind};
 use federate_report::drift as report;
 use federate_session::Purpose;
@@ -84,6 +84,8 @@ enum Output {
     Markdown,
     /// For a test report
     Junit,
+    /// For a browser: one file
+    Html,
 }
 
 const EXAMPLES: &str = "\
@@ -165,6 +167,7 @@ impl DriftCommand {
             Output::Table => report::format_table(drifted, self.args.text_style()),
             Output::Markdown => report::format_markdown(drifted),
             Output::Junit => report::format_junit(drifted),
+            Output::Html => page::write_drift(&self.args.repo.display().to_string(), drifted, &done.regions)?,
             Output::Json => return print_value(drifted, OutputFormat::Json),
             Output::Yaml => return print_value(drifted, OutputFormat::Yaml),
         };

@@ -159,6 +159,7 @@ impl ImportCommand {
         for claimed in session.iter().flat_map(|session| &session.repo().claimed) {
             match claimed.role {
                 Role::ControlPlane => false,
+                _ if DIALECTS.get(claimed.dialect).is_none() => false,
                 Role::Inventory => inventory.insert(claimed.dialect),
                 _ => policies.insert(claimed.dialect),
             };

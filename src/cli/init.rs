@@ -372,7 +372,8 @@ const MAX_UNPLACED: usize = 5;
 
 /// The dialect of the policies and clusters in the folder, if they have one.
 fn used_dialect(session: &Session) -> Result<Option<String>, CommandError> {
-    let mut names: Vec<&str> = session.repo().claimed.iter().map(|claimed| claimed.dialect).collect();
+    let claimed = session.repo().claimed.iter().map(|claimed| claimed.dialect);
+    let mut names: Vec<&str> = claimed.filter(|name| session.dialects().get(name).is_some()).collect();
     names.sort_unstable();
     names.dedup();
     match names.as_slice() {

@@ -1,6 +1,7 @@
 //! The common steps of `apply` and `drift`: load and render the repo, read the live objects from a dump or
 //! from API servers, and decide the actions.
 
+use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use super::servers::{EarlyReads, RunRecorder, RunRecording, Surveyed};
 use super::settings::RepoArgs;
 use super::{CommandError, Exit, print_notice, print_text};
 use federate_engine::deletions::PruneLimit;
+use federate_kubernetes::ClusterName;
 use federate_reconcile::cluster::PruneOptions;
 use federate_reconcile::{ActionKind, Actions, ApplySet, RepoRef};
 use federate_report::actions as report;
@@ -159,6 +161,8 @@ pub(super) enum EarlierRun {
 pub(super) struct MemberRunResult {
     /// The actions, and the clusters they are for.
     pub(super) actions: Actions,
+    /// The regions of the clusters in the inventory.
+    pub(super) regions: BTreeMap<ClusterName, String>,
     /// Whether anything failed; the errors are already reported.
     pub(super) failed: bool,
     /// Records the run, if it had nothing to do.
@@ -244,7 +248,9 @@ impl MemberRun<'_> {
         let recorder = recorder.filter(|_| !failed);
         let recording = recorder
             .and_then(|it| it.prepare_recording(&session, traced.to_trace(), &inventory, &actions, stderr));
-        Ok(ControlFlow::Continue(MemberRunResult { actions, failed, recording }))
+        let regions =
+            session.clusters().iter().map(|cluster| (cluster.name.clone(), cluster.region.clone())).collect();
+        Ok(ControlFlow::Continue(MemberRunResult { actions, regions, failed, recording }))
     }
 
     /// The actions, and whether no writes were made.

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use super::CommandError;
 use federate_dialect::{Placement, Plan};
 use federate_engine::change::{DigestKey, RenderingChanges};
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::Actions;
 use federate_report::diff::Diff;
-use federate_report::findings::FindingRow;
-use federate_report::page::{PageDocument, PageHost, PageSide, write_page};
+use federate_report::findings::{FindingRow, QuotedFinding};
+use federate_report::page::{
+    CheckPage, DriftPage, PageContent, PageDocument, PageHost, PageSide, write_page,
+};
 use federate_report::whatif::{ScenarioEffect, WhatIf};
 use federate_session::{RenderedState, RevisionComparison, ScenarioOutcome, Session};
 
@@ -95,7 +98,25 @@ pub(super) fn write_plan(
     print_page(&page, host)
 }
 
-fn print_page(page: &PageDocument<'_>, host: PageHost) -> Result<String, CommandError> {
+/// The page of drift.
+pub(super) fn write_drift(
+    name: &str,
+    drifted: &Actions,
+    regions: &BTreeMap<ClusterName, String>,
+) -> Result<String, CommandError> {
+    print_page(&DriftPage::new(name, drifted, regions), PageHost::File)
+}
+
+/// The page of findings. `summary` is the sentence for all of them.
+pub(super) fn write_check(
+    name: &str,
+    summary: &str,
+    findings: &[QuotedFinding],
+) -> Result<String, CommandError> {
+    print_page(&CheckPage::new(name, summary, findings), PageHost::File)
+}
+
+fn print_page(page: &impl PageContent, host: PageHost) -> Result<String, CommandError> {
     write_page(page, host).map_err(|error| CommandError::Failed(format!("cannot write the page: {error}")))
 }
 

@@ -17,6 +17,7 @@ mod builds;
 mod built_output;
 mod changed_sources;
 mod check;
+mod cluster_profiles;
 mod clusters;
 mod commit;
 mod deletions;

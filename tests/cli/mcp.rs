@@ -100,6 +100,17 @@ fn tools_answer_with_the_documents_of_the_commands() {
 }
 
 #[test]
+fn a_message_that_is_too_long_is_dropped() {
+    let sandbox = Sandbox::web();
+    let mut talking = Talking::start_session(&sandbox, "");
+    let params = json!({"name": "explain", "arguments": {"object": "x".repeat(1 << 20)}});
+    talking.send(&json!({"jsonrpc": "2.0", "id": 1000, "method": "tools/call", "params": params}));
+    // The first answer is that of the next message.
+    let plan = talking.call("plan", &json!({}));
+    assert_eq!(plan["structuredContent"]["kind"], "Plan", "{plan}");
+}
+
+#[test]
 fn the_protocol_of_2026_needs_no_session() {
     let sandbox = Sandbox::web();
     let mut talking = Talking::start(&sandbox, "");

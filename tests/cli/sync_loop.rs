@@ -193,7 +193,7 @@ fn health_metrics_and_webhooks() {
 }
 
 #[test]
-fn the_status_page_shows_each_sync_and_runs_nothing() {
+fn the_page_shows_each_sync_and_runs_only_its_own_script() {
     let sandbox = folder();
     sandbox.write("repo/<script>.yaml", "a: [");
     let running = Running::start(&sandbox, "--status-listen 127.0.0.1:0");
@@ -207,9 +207,11 @@ fn the_status_page_shows_each_sync_and_runs_nothing() {
     };
     shows("Stalled=True");
     let html = get("/");
-    assert!(html.contains("content-type: text/html") && html.contains("default-src 'none'"), "{html}");
-    assert!(html.contains("<h2>default/web</h2>"), "{html}");
-    assert!(html.contains("&lt;script&gt;") && !html.contains("<script"), "{html}");
+    assert!(html.contains("content-type: text/html") && html.contains("frame-ancestors 'none'"), "{html}");
+    assert!(html.contains("default-src 'none'; script-src 'sha256-"), "{html}");
+    assert!(html.contains("<h1 id=\"sentence\">1 of 1 Sync fails.</h1>"), "{html}");
+    assert!(html.contains("<a href=\"#Sync/default/web\">default/web</a>"), "{html}");
+    assert!(html.contains("&lt;script&gt;.yaml") && !html.contains("<script>.yaml"), "{html}");
     assert!(get("/healthz").starts_with("HTTP/1.1 404"));
     std::fs::remove_file(sandbox.path("repo/<script>.yaml")).unwrap();
     shows("Ready=True");
@@ -220,9 +222,9 @@ fn the_status_page_shows_each_sync_and_runs_nothing() {
     assert_eq!(syncs[0]["metadata"]["name"], "web");
     assert_eq!(syncs[0]["status"]["conditions"][0]["status"], "True");
     sandbox.write("sync.yaml", SYNC.replace("name: web", "name: other"));
-    shows("<h2>default/other</h2>");
+    shows(">default/other</a>");
     let started = Instant::now();
-    while get("/").contains("<h2>default/web</h2>") {
+    while get("/").contains(">default/web</a>") {
         assert!(started.elapsed() < Duration::from_secs(30), "a Sync that is gone is not shown");
     }
 }

@@ -54,6 +54,10 @@ fn the_status_page_shows_all_clusters_that_fail_or_drifted() {
     let drifted = &clusters(&hub)[0];
     assert_eq!((&drifted["state"], &drifted["drifted"]), (&json!("modified"), &json!(1)));
     assert!(drifted["drift"].as_str().unwrap().contains("changed by kubectl-edit"), "{drifted}");
+    let object = &drifted["driftedObjects"][0];
+    assert_eq!((&object["object"]["name"], &object["action"]), (&json!("web"), &json!("update")), "{object}");
+    assert_eq!(object["fields"][0]["manager"], "kubectl-edit", "{object}");
+    assert!(object["fields"][0].get("live").is_none(), "the page has no values: {object}");
     assert_eq!(running.end("-TERM"), Some(0));
 }
 
@@ -93,22 +97,21 @@ fn the_page_shows_age_windows_all_clusters_and_what_is_left_behind() {
     let apply = json!({"prune": true, "pruneLimit": 100});
     hub.create(&hub.sync("web", &json!({"interval": "1s", "windows": open(), "apply": apply})));
     let running = Running::with(&hub, "--status-listen 127.0.0.1:0", "log");
-    let shows = |text: &str| fetch(&hub, "the status page", "/").is_some_and(|page| page.contains(text));
-    until("both clusters are shown", || shows("<summary>Ready clusters</summary><p>m1, m2</p>"));
+    let web = || shown(&hub)[0].clone();
+    until("both clusters are shown", || web()["readyClusters"] == json!(["m1", "m2"]));
+    assert!(web()["created"].as_str().unwrap().starts_with("20"), "{}", web());
     let page = fetch(&hub, "the status page", "/").unwrap();
-    assert!(page.contains("<p>Created: 20") && page.contains("s ago</p>"), "{page}");
-    assert!(page.contains("<code>federate sync tree web -n shop</code>"), "{page}");
+    assert!(page.contains("<a href=\"#Sync/shop/web\">shop/web</a></b> Ready=True: "), "{page}");
 
     let clusters = hub.sandbox.read_file("clusters.yaml");
     let rest: Vec<&str> = clusters.split("---\n").filter(|text| !text.contains("name: m2")).collect();
     hub.sandbox.write("clusters.yaml", &rest.join("---\n"));
     hub.push("smaller");
-    until("what has left is shown", || {
-        shows("<p class=\"bad\">Clusters that have left, with objects: m2</p>")
-    });
-    until("the other one is ready", || shows("<summary>Ready clusters</summary><p>m1</p>"));
+    let shows = |text: &str| fetch(&hub, "the status page", "/").is_some_and(|page| page.contains(text));
+    until("what has left is shown", || shows("clusters that have left, with objects: m2</li>"));
+    until("the other one is ready", || web()["readyClusters"] == json!(["m1"]));
     hub.patch("web", &json!({"spec": {"windows": closed()}}));
     hub.push("waits");
-    until("what waits is shown", || shows("<p>Waiting for a window: main@sha1:"));
+    until("what waits is shown", || shows("</b> main@sha1:") && shows(" waits for a window"));
     assert_eq!(running.end("-TERM"), Some(0));
 }

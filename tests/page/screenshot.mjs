@@ -1,22 +1,19 @@
-// Makes docs/images/page.png, the picture of the README: the page of a change of examples/repo.
+// Makes the pictures of the README and the book, in docs/images: a change of examples/repo (page.png), the loss of one of its clusters
+// (what-if.png), drift (drift.png), and mistakes (check.png).
 //
 // FEDERATE_BIN=target/debug/federate NODE_MODULES=... node tests/page/screenshot.mjs
 
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
-import os from 'node:os';
 import path from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 
-const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
-const require = createRequire(path.resolve(process.env.NODE_MODULES || path.join(root, 'target/ci/node/node_modules'), 'x.js'));
-const { chromium } = require('playwright-core');
-const federate = path.resolve(process.env.FEDERATE_BIN || path.join(root, 'target/debug/federate'));
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'federate-page-'));
+import { browser, federate, root, run, scratch } from './harness.mjs';
+import { find, write, writeDump } from './dump.mjs';
 
-fs.cpSync(path.join(root, 'examples/repo'), scratch, { recursive: true });
-const git = (...args) => execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], { cwd: scratch, stdio: 'pipe' });
+const repo = path.join(scratch, 'repo');
+fs.cpSync(path.join(root, 'examples/repo'), repo, { recursive: true });
+const git = (...args) => execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@example.com', ...args], { cwd: repo, stdio: 'pipe' });
 git('init', '-q', '-b', 'main');
 git('add', '-A');
 git('commit', '-q', '-m', 'base');
@@ -27,20 +24,34 @@ git('checkout', '-q', '-b', 'feature');
 git('commit', '-q', '-a', '-m', 'Move checkout to the US');
 
 function edit(name, from, to) {
-  const file = path.join(scratch, name);
+  const file = path.join(repo, name);
   const text = fs.readFileSync(file, 'utf8');
   if (!text.includes(from)) throw new Error(`${name} has no \`${from}\``);
   fs.writeFileSync(file, text.replace(from, to));
 }
 
-const html = spawnSync(federate, ['diff', 'main...feature', '.', '-o', 'html'], { cwd: scratch, encoding: 'utf8' }).stdout;
-const file = path.join(scratch, 'page.html');
-fs.writeFileSync(file, html);
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || '/usr/bin/chromium', args: ['--no-sandbox'] });
-const page = await (await browser.newContext({ viewport: { width: 1240, height: 960 }, colorScheme: 'light' })).newPage();
-await page.goto(pathToFileURL(file).href);
-await new Promise((done) => setTimeout(done, 1000));
 fs.mkdirSync(path.join(root, 'docs/images'), { recursive: true });
-await page.screenshot({ path: path.join(root, 'docs/images/page.png') });
+await picture('page', ['diff', 'main...feature', '.'], 960);
+await picture('what-if', ['whatif', '.', '--lose', 'eu-1'], 860);
+const dump = writeDump('dump', repo, (cluster, objects) => {
+  write(find(objects, 'Deployment', 'storefront'), '/spec/replicas', 40, 'kubectl-scale', '2026-11-26T23:12:00Z');
+  write(find(objects, 'ConfigMap', 'storefront'), '/data/LOG_LEVEL', 'debug', 'kubectl-edit', `2026-11-2${cluster === 'eu-1' ? 1 : 4}T09:30:00Z`);
+  return objects.filter((object) => cluster !== 'us-1' || object.kind !== 'Service');
+});
+await picture('drift', ['drift', '.', '-n', 'shop', '--observed', dump, '--quiet'], 860);
+edit('policies/shop/checkout.yaml', '- us-east-1', '- us-east-9');
+fs.writeFileSync(path.join(repo, 'apps/orphan.yaml'), 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: orphan, namespace: nowhere}\n');
+await picture('check', ['check', '.'], 720);
 await browser.close();
 fs.rmSync(scratch, { recursive: true, force: true });
+
+/** Takes the picture of a command's page, from its top. */
+async function picture(name, args, height) {
+  const file = path.join(scratch, `${name}.html`);
+  fs.writeFileSync(file, run(federate, [...args, '-o', 'html'], repo, [0, 1, 2]));
+  const page = await (await browser.newContext({ viewport: { width: 1240, height }, colorScheme: 'light' })).newPage();
+  await page.goto(pathToFileURL(file).href);
+  await new Promise((done) => setTimeout(done, 1000));
+  await page.screenshot({ path: path.join(root, `docs/images/${name}.png`) });
+  await page.close();
+}

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_dialect::ObjectReferences;
 use federate_dialect::references::{ClusterProperty, ClusterRequirement, LocatedName};
+use federate_dialect::{ObjectReferences, cluster_profiles};
 use federate_kubernetes::{Cluster, Finding, Object, ObjectRef};
 use federate_repo::{Repo, Role};
 
@@ -92,6 +92,11 @@ fn find_unmet(
         let help = match property {
             ClusterProperty::Label(key) => match suggestions.find_similar(key, &known.label_keys) {
                 Some(near) => format!("did you mean `{near}`?"),
+                None if known.has_profiles => {
+                    "ClusterProfiles rarely have the labels of clusters: add them below `clusters` in federate.yaml, by \
+                     the names of the clusters"
+                        .to_owned()
+                }
                 None => "label the clusters in the inventory, or correct the key".to_owned(),
             },
             _ => "set it in the inventory".to_owned(),
@@ -130,6 +135,8 @@ fn unknown_label(object: &Object, pointer: &str, message: String, help: String) 
 
 /// The distinct values that clusters have, sorted.
 struct KnownValues<'c> {
+    /// Whether clusters are described by `ClusterProfile` objects.
+    has_profiles: bool,
     by_label: BTreeMap<&'c str, Vec<&'c str>>,
     label_keys: Vec<&'c str>,
     provider: Vec<&'c str>,
@@ -144,6 +151,7 @@ impl<'c> KnownValues<'c> {
             values.entry(key).or_default().insert(value);
         }
         Self {
+            has_profiles: clusters.iter().any(|cluster| cluster.id.kind == cluster_profiles::KIND),
             label_keys: values.keys().copied().collect(),
             by_label: values.into_iter().map(|(key, values)| (key, values.into_iter().collect())).collect(),
             provider: distinct_texts(clusters.iter().map(|cluster| &cluster.provider)),

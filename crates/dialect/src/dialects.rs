@@ -4,7 +4,7 @@ use federate_kubernetes::Object;
 use federate_kubernetes::kinds::{self, Scope};
 use federate_repo::{Claims, DeclaredKind, ImpliedScope, Role};
 
-use crate::Dialect;
+use crate::{Dialect, cluster_profiles};
 
 /// The dialects of a run. Where several have a row for one object, the rows are in this order.
 #[derive(Clone, Copy, Default)]
@@ -28,12 +28,16 @@ impl Dialects {
 
     /// Where objects of a control plane's own kind live.
     pub fn find_scope(self, group: &str, kind: &str) -> Option<Scope> {
+        if cluster_profiles::is_cluster_profile(group, kind) {
+            return Some(Scope::Namespaced);
+        }
         self.iter().find_map(|dialect| dialect.kinds().scope_of_kind(group, kind))
     }
 
     /// Whether Kubernetes or a dialect has a kind of that name, in any API group.
     pub fn is_known(self, kind: &str) -> bool {
         kinds::is_known(kind)
+            || kind == cluster_profiles::KIND
             || self
                 .iter()
                 .flat_map(|dialect| dialect.kinds().own_kinds())
@@ -81,6 +85,10 @@ impl std::fmt::Debug for Dialects {
 
 impl Claims for Dialects {
     fn role_of_kind(&self, api_version: &str, kind: &str) -> Option<(&'static str, Role)> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        if cluster_profiles::is_cluster_profile(group, kind) {
+            return Some((cluster_profiles::NAME, Role::Inventory));
+        }
         self.iter().find_map(|d| Some((d.name(), d.role_of_kind(api_version, kind)?)))
     }
 

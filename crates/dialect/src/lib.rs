@@ -14,6 +14,7 @@ mod action;
 pub mod admission;
 mod author_advice;
 pub mod clean;
+pub mod cluster_profiles;
 mod decision_keys;
 mod decisions;
 mod deletion;

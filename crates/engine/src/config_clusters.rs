@@ -1,23 +1,35 @@
-//! Clusters of `federate.yaml`, for repos without inventory objects.
+//! Clusters that no control plane reads: those of `federate.yaml`, and `ClusterProfile` objects, over which those of the same names
+//! are merged.
+
+use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use federate_dialect::cluster_profiles;
 use federate_kubernetes::{Cluster, Finding, Object, Taint, names};
-use federate_repo::Repo;
+use federate_repo::{Repo, Role};
 use federate_yaml::Positions;
 
 use super::MAX_SIMILAR_FINDINGS;
 use federate_repo::config::{ConfiguredCluster, TaintEffect};
 
-/// The configured clusters, and errors in their names.
-pub(super) fn read_clusters(repo: &Repo) -> (Vec<Cluster>, Vec<Finding>) {
-    let mut clusters = Vec::new();
-    let mut findings = Vec::new();
+/// The clusters, and errors in their names. Without `strict`, profiles without a status are of healthy clusters.
+pub(super) fn read_clusters(repo: &Repo, strict: bool) -> (Vec<Cluster>, Vec<Finding>) {
+    let (mut clusters, mut findings) = read_profiles(repo, strict);
+    let mut profiles: BTreeMap<String, usize> =
+        clusters.iter().enumerate().map(|(at, cluster)| (cluster.name.to_string(), at)).collect();
     let positions = repo.texts.get(repo.config_path()).map(|text| Positions::new(text));
     for (at, configured) in repo.config.clusters.iter().enumerate() {
         let pointer = format!("/clusters/{at}/name");
         match names::safe_cluster(&configured.name) {
-            Ok(()) => clusters.push(build_cluster(repo, configured, positions.as_ref(), &pointer)),
+            Ok(()) => {
+                let cluster = build_cluster(repo, configured, positions.as_ref(), &pointer);
+                // What is configured twice is reported as two clusters.
+                match profiles.remove(&configured.name).and_then(|at| clusters.get_mut(at)) {
+                    Some(profile) => merge_cluster(profile, cluster),
+                    None => clusters.push(cluster),
+                }
+            }
             Err(_) if findings.len() == MAX_SIMILAR_FINDINGS => {}
             Err(why) => {
                 let message = format!("the cluster name {:?} is refused: {why}", configured.name);
@@ -26,6 +38,39 @@ pub(super) fn read_clusters(repo: &Repo) -> (Vec<Cluster>, Vec<Finding>) {
         }
     }
     (clusters, findings)
+}
+
+/// The clusters of `ClusterProfile` objects.
+fn read_profiles(repo: &Repo, strict: bool) -> (Vec<Cluster>, Vec<Finding>) {
+    let (mut clusters, mut findings) = (Vec::new(), Vec::new());
+    for object in repo.claimed_objects(cluster_profiles::NAME, Role::Inventory) {
+        match cluster_profiles::read_cluster(object, strict, &repo.config.cluster_profiles) {
+            Ok(cluster) => clusters.push(cluster),
+            Err(unreadable) => findings.push(unreadable),
+        }
+    }
+    (clusters, findings)
+}
+
+/// Adds what is configured to a cluster: labels are added, and everything else that is configured replaces what was there.
+fn merge_cluster(cluster: &mut Cluster, configured: Cluster) {
+    cluster.labels.extend(configured.labels);
+    for (value, own) in
+        [(&mut cluster.provider, configured.provider), (&mut cluster.region, configured.region)]
+    {
+        if !own.is_empty() {
+            *value = own;
+        }
+    }
+    if !configured.zones.is_empty() {
+        cluster.zones = configured.zones;
+    }
+    if !configured.taints.is_empty() {
+        cluster.taints = configured.taints;
+    }
+    if configured.kubernetes.is_some() {
+        cluster.kubernetes = configured.kubernetes;
+    }
 }
 
 fn build_cluster(

@@ -82,7 +82,7 @@ pub fn read_inventory(
     repo: &Repo,
     settings: &EngineSettings,
 ) -> (Vec<Cluster>, Vec<Finding>) {
-    let (mut clusters, mut findings) = config_clusters::read_clusters(repo);
+    let (mut clusters, mut findings) = config_clusters::read_clusters(repo, settings.strict_inventory);
     for dialect in dialects.iter() {
         let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == dialect.name());
         for claimed in claimed.filter(|claimed| claimed.role == Role::Inventory) {

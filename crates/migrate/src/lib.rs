@@ -34,6 +34,7 @@ mod write;
 
 use std::collections::BTreeSet;
 
+use federate_dialect::cluster_profiles;
 use federate_kubernetes::Finding;
 use federate_repo::Role;
 use federate_session::Session;
@@ -88,6 +89,8 @@ pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Mig
 fn find_sources(session: &Session, target: Target) -> BTreeSet<&'static str> {
     let claimed = session.repo().claimed.iter();
     let claimed = claimed.filter(|claimed| claimed.role != Role::ControlPlane);
+    // ClusterProfiles are no control plane's.
+    let claimed = claimed.filter(|claimed| claimed.dialect != cluster_profiles::NAME);
     let mut sources: BTreeSet<&'static str> = claimed.map(|claimed| claimed.dialect).collect();
     let rows = session.plan().placements.iter();
     let deciding = rows.filter(|row| row.policy.is_some());

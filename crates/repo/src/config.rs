@@ -43,8 +43,11 @@ pub struct Config {
     pub exclude: Vec<String>,
     /// The output folder, relative to the root. It is not read.
     pub output: Option<String>,
-    /// Clusters without an inventory object, for repos that no control plane reads.
+    /// Clusters without an inventory object, for repos that no control plane reads; and what `ClusterProfile` objects of
+    /// the same names lack: labels, taints, and where they are.
     pub clusters: Vec<ConfiguredCluster>,
+    /// Where the properties of `ClusterProfile` objects say that a cluster is.
+    pub cluster_profiles: ClusterProfileConfig,
     /// What becomes of a template that no policy places: `warn` (the default), `error`, or `everywhere`, which places
     /// it in every cluster.
     pub unplaced: UnplacedTemplates,
@@ -75,7 +78,8 @@ pub struct Config {
     pub contexts: BTreeMap<String, String>,
 }
 
-/// A cluster without an inventory object. It counts as joined, ready and serving every API.
+/// A cluster without an inventory object, which counts as joined, ready and serving every API; or what is added to the
+/// `ClusterProfile` of that name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConfiguredCluster {
@@ -99,6 +103,30 @@ pub struct ConfiguredCluster {
     /// The taints, which policies tolerate or not.
     #[serde(default)]
     pub taints: Vec<ConfiguredTaint>,
+}
+
+/// The properties of `ClusterProfile` objects that say where a cluster is. Of several, the first that a profile has counts.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ClusterProfileConfig {
+    /// The properties with the cloud provider.
+    pub provider: Vec<String>,
+    /// The properties with the region.
+    pub region: Vec<String>,
+    /// The properties with the zone.
+    pub zone: Vec<String>,
+}
+
+impl Default for ClusterProfileConfig {
+    fn default() -> Self {
+        let [platform, region] =
+            ["platform", "region"].map(|claim| format!("{claim}.open-cluster-management.io"));
+        Self {
+            provider: vec![platform],
+            region: vec![region, "topology.kubernetes.io/region".to_owned()],
+            zone: vec!["topology.kubernetes.io/zone".to_owned()],
+        }
+    }
 }
 
 /// A taint of a configured cluster.

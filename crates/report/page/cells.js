@@ -1,6 +1,8 @@
 // What a cell of the matrix says, in words and as a drawing: an object in one cluster, or in the clusters of a region.
-import { createDrawing, createElement, countWord } from './dom.js';
+import { createDrawing, countWord } from './dom.js';
+import { CellView } from './model.js';
 import { Model, NOT_THERE, PLACED } from './data.js';
+import { TICK } from './matrix.js';
 
 /** @typedef {'none'|'same'|'more'|'fewer'|'new'|'gone'} CellState */
 
@@ -83,8 +85,6 @@ export function getShade(replicas) {
   return replicas < 4 ? 1 : replicas < 12 ? 2 : replicas < 40 ? 3 : 4;
 }
 
-/** The width of a tick, in pixels. */
-export const TICK = 6;
 const TICK_HEIGHT = 16;
 
 /**
@@ -185,23 +185,85 @@ export function getRegionSentence(model, item, region) {
 }
 
 /**
- * The signs of an object's flags, at most four.
+ * A cell in a few signs, for columns without room.
+ * @param {Model} model
  * @param {import('./data.js').Item} item
- * @param {string[]} flags
- * @param {Object<string, [string, string]>} words
- * @returns {HTMLElement[]}
+ * @param {number} cluster
  */
-export function createSigns(item, flags, words) {
-  return flags
-    .filter((flag) => item.flags.has(flag))
-    .slice(0, 4)
-    .map((flag) => {
-      const [sign, word] = words[flag];
-      return createElement(
-        'span',
-        { class: 'flag ' + flag, title: word },
-        createElement('span', { 'aria-hidden': 'true', text: sign }),
-        createElement('span', { class: 'sr', text: word + ' ' }),
-      );
-    });
+function getShortText(model, item, cluster) {
+  const after = item.after.replicas[cluster];
+  switch (getCellState(model, item, cluster)) {
+    case 'none':
+      return '·';
+    case 'gone':
+      return '✕';
+    case 'new':
+      return '+' + (after < 0 ? '' : after);
+    case 'more':
+      return '▲' + Math.max(0, after);
+    case 'fewer':
+      return '▼' + Math.max(0, after);
+    default:
+      return after < 0 ? '●' : String(after);
+  }
+}
+
+/** The cells of pages about placements. */
+export class PlacementCells extends CellView {
+  /** @param {Model} model */
+  constructor(model) {
+    super();
+    this.model = model;
+  }
+
+  /** @param {import('./data.js').Item} item @param {number} cluster */
+  getState(item, cluster) {
+    return getCellState(this.model, item, cluster);
+  }
+
+  /** @param {import('./data.js').Item} item @param {number} cluster */
+  getClasses(item, cluster) {
+    const shade = this.getState(item, cluster) === 'same' ? 'shade' + getShade(item.after.replicas[cluster]) : '';
+    return shade + (isSuspended(item, cluster) ? ' suspended' : '');
+  }
+
+  /** @param {import('./data.js').Item} item @param {number} cluster */
+  getText(item, cluster) {
+    return getCellText(this.model, item, cluster);
+  }
+
+  /** @param {import('./data.js').Item} item @param {number} cluster */
+  getShortText(item, cluster) {
+    return getShortText(this.model, item, cluster);
+  }
+
+  /** @param {import('./data.js').Item} item @param {number} cluster */
+  getSentence(item, cluster) {
+    return getCellSentence(this.model, item, cluster) + (isSuspended(item, cluster) ? ', suspended' : '');
+  }
+
+  /** @param {import('./data.js').Item} item @param {number[]} clusters */
+  getSum(item, clusters) {
+    return getSumText(this.model, item, clusters);
+  }
+
+  /** @param {import('./data.js').Item} item */
+  getTotal(item) {
+    return getTotalText(this.model, item);
+  }
+
+  /** @param {import('./data.js').Item} item @param {{name: string, clusters: number[]}} region */
+  getRegionSentence(item, region) {
+    return getRegionSentence(this.model, item, region);
+  }
+
+  /** @param {import('./data.js').Item} item @param {number[]} clusters */
+  createStrip(item, clusters) {
+    return drawStrip(this.model, item, clusters);
+  }
+}
+
+/** @param {import('./data.js').Item} item @param {number} cluster */
+function isSuspended(item, cluster) {
+  return (item.row.suspended || []).includes(cluster);
 }

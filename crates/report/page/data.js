@@ -1,6 +1,7 @@
-// Reads the data of the page: the document that schemas/page.schema.json describes, and what is looked up in it.
+// The data of pages about placements: the document that schemas/page.schema.json describes, and what is looked up in it.
+import { BaseModel, pathOf, valueText } from './model.js';
 
-/** @typedef {{apiVersion: string, kind: string, namespace?: string, name: string}} ObjectRef */
+/** @typedef {import('./model.js').ObjectRef} ObjectRef */
 /** @typedef {{name: string, region: string, zones: string[], provider: string, ready: boolean, why?: string, since?: string, leaving: boolean, version?: string, labels: Object<string, string>, taints: string[], presence: 'stays'|'joins'|'leaves'}} PageCluster */
 /** @typedef {{path: string, from?: any, to?: any}} PathChange */
 /** @typedef {{object: ObjectRef, kind: 'added'|'changed'|'removed', clusters: string[], replicasAt?: string, paths: PathChange[], diff: string, restartsPods?: boolean, pods?: number, causedBy?: number[]}} ObjectChange */
@@ -26,10 +27,7 @@
 export const NOT_THERE = -2;
 export const PLACED = -1;
 
-/** The flags of a verdict, the worst first. */
-export const FLAGS = ['runsNowhere', 'doesNotFit', 'lost', 'deleted', 'moves', 'restarts', 'scaled', 'added', 'fields'];
-
-/** The sign and the word of each flag. */
+/** The sign and the word of each flag of a verdict, the worst first. */
 export const FLAG_WORDS = /** @type {Object<string, [string, string]>} */ ({
   runsNowhere: ['✕', 'runs nowhere'],
   doesNotFit: ['!', 'does not fit'],
@@ -42,25 +40,23 @@ export const FLAG_WORDS = /** @type {Object<string, [string, string]>} */ ({
   fields: ['≠', 'fields change'],
 });
 
-/**
- * The data of a page.
- * @param {Document} page
- * @returns {Promise<PageDocument>}
- */
-export async function readDocument(page) {
-  const data = page.getElementById('data');
-  const text = atob(((data && data.textContent) || '').trim());
-  const bytes = Uint8Array.from(text, (sign) => sign.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  return JSON.parse(await new Response(stream).text());
-}
+/** The flags of a verdict, the worst first. */
+export const FLAGS = Object.keys(FLAG_WORDS);
 
-/** Everything that the sections look up. */
-export class Model {
+/**
+ * Everything that the sections look up.
+ * @extends {BaseModel<Item>}
+ */
+export class Model extends BaseModel {
   /** @param {PageDocument} data */
   constructor(data) {
+    super(data.clusters, FLAG_WORDS);
     this.data = data;
     this.isDiff = data.mode !== 'plan';
+    this.foldFrom = FLAGS.indexOf('restarts');
+    /** @type {[string, string][]} */
+    this.groupings = [['policy', 'Policy'], ['namespace', 'Namespace'], ['kind', 'Kind']];
+    this.emptyText = 'Nothing changes on any cluster. “All” shows where everything runs.';
     /** @type {Map<number, ClusterList>} */
     this.lists = new Map();
     /** The lists after a scenario, without the clusters that run nothing. @type {Map<number, ClusterList>} */
@@ -84,7 +80,6 @@ export class Model {
         else this.followers.set(leader, [item]);
       }
     }
-    this.regions = this.groupRegions();
   }
 
   /**
@@ -95,14 +90,13 @@ export class Model {
   createItem(row, index) {
     const flags = new Set(row.flags || []);
     if (!flags.has('runsNowhere') && this.losers.has(row.object.kind + '/' + pathOf(row.object))) flags.add('lost');
-    const worst = FLAGS.findIndex((flag) => flags.has(flag));
     const policy = (row.policy && (row.policy.to || row.policy.from)) || undefined;
     return {
       index,
       ref: row.object,
       row,
       flags,
-      severity: worst < 0 ? FLAGS.length : worst,
+      severity: this.getSeverity(flags),
       before: this.getList(row.before),
       after: this.lost.size > 0 ? this.getListAfter(row.after) : this.getList(row.after),
       leader: policy ? policy.kind + ' ' + pathOf(policy) : '',
@@ -158,31 +152,44 @@ export class Model {
     return { replicas, total, clusters: placed.length, divided };
   }
 
-  /** The clusters by region, each region with the numbers of its clusters. */
-  groupRegions() {
-    /** @type {Map<string, number[]>} */
-    const regions = new Map();
-    this.data.clusters.forEach((cluster, at) => {
-      const region = cluster.region || 'no region';
-      const known = regions.get(region);
-      if (known) known.push(at);
-      else regions.set(region, [at]);
-    });
-    return [...regions].sort((a, b) => (a[0] < b[0] ? -1 : 1)).map(([name, clusters]) => ({ name, clusters }));
+  /**
+   * The group of an object; one that follows another stands with it.
+   * @param {Item} item
+   * @param {string} groupBy
+   * @returns {string}
+   */
+  getGroup(item, groupBy) {
+    if (groupBy !== 'policy') return super.getGroup(item, groupBy);
+    if (item.leader) return item.leader;
+    const leader = (item.row.follows || [])[0];
+    if (leader !== undefined && this.items[leader].leader) return this.items[leader].leader;
+    return item.before.clusters + item.after.clusters > 0 ? 'without a policy' : 'no policy matches';
+  }
+
+  /** @param {Item} item */
+  getPolicy(item) {
+    return item.leader;
+  }
+
+  /** @param {Item} item */
+  countFollowers(item) {
+    return (this.followers.get(item.index) || []).length;
   }
 
   /**
-   * The object of a fragment such as `Deployment/shop/web`, whatever its case.
-   * @param {string} fragment
-   * @returns {Item|undefined}
+   * @param {Item} item
+   * @param {number} column
    */
-  findItem(fragment) {
-    const wanted = fragment.toLowerCase();
-    return this.items.find((item) => {
-      const path = item.ref.kind + '/' + pathOf(item.ref);
-      const group = item.ref.apiVersion.includes('/') ? item.ref.apiVersion.split('/')[0] : '';
-      return path.toLowerCase() === wanted || (item.ref.kind + '.' + group + '/' + pathOf(item.ref)).toLowerCase() === wanted;
-    });
+  isOnCluster(item, column) {
+    return item.after.replicas[column] !== NOT_THERE || item.before.replicas[column] !== NOT_THERE;
+  }
+
+  /** @param {number} column */
+  describeColumn(column) {
+    const cluster = this.data.clusters[column];
+    if (this.lost.has(column)) return { state: 'lost', words: 'lost' };
+    if (cluster.presence !== 'stays') return { state: cluster.presence, words: cluster.presence };
+    return cluster.ready ? { state: '', words: '' } : { state: 'not-ready', words: 'not ready' + (cluster.why ? ': ' + cluster.why : '') };
   }
 
   /**
@@ -197,35 +204,13 @@ export class Model {
   /**
    * What the filter searches: names, policies, fields and values.
    * @param {Item} item
-   * @returns {string}
+   * @returns {string[]}
    */
-  getSearchText(item) {
-    if (!item.search) {
-      const words = [item.ref.kind, pathOf(item.ref), item.leader];
-      for (const change of this.getChanges(item)) {
-        for (const path of change.paths) words.push(path.path, valueText(path.from), valueText(path.to));
-      }
-      item.search = words.join('\n').toLowerCase();
+  listWords(item) {
+    const words = [item.ref.kind, pathOf(item.ref), item.leader];
+    for (const change of this.getChanges(item)) {
+      for (const path of change.paths) words.push(path.path, valueText(path.from), valueText(path.to));
     }
-    return item.search;
+    return words;
   }
-}
-
-/**
- * `namespace/name`, or only the name.
- * @param {ObjectRef} ref
- * @returns {string}
- */
-export function pathOf(ref) {
-  return ref.namespace ? ref.namespace + '/' + ref.name : ref.name;
-}
-
-/**
- * A value in text; strings without quotes.
- * @param {any} value
- * @returns {string}
- */
-export function valueText(value) {
-  if (value === undefined) return '–';
-  return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -1,5 +1,5 @@
 // Which objects are shown: by words, by signs of the verdict, by where they are.
-import { FLAG_WORDS, Model, NOT_THERE } from './data.js';
+import { BaseModel } from './model.js';
 
 /**
  * A term of a filter: `word`, `-word`, or `key:word`.
@@ -27,9 +27,9 @@ export function parseFilter(text) {
 }
 
 /**
- * Whether an object is shown: every term holds, and one of the flags if there are any.
- * @param {Model} model
- * @param {import('./data.js').Item} item
+ * Whether an item is shown: every term holds, and one of the flags if there are any.
+ * @param {BaseModel} model
+ * @param {import('./model.js').Item} item
  * @param {FilterTerm[]} terms
  * @param {Set<string>} flags
  * @returns {boolean}
@@ -40,8 +40,8 @@ export function matchesFilter(model, item, terms, flags) {
 }
 
 /**
- * @param {Model} model
- * @param {import('./data.js').Item} item
+ * @param {BaseModel} model
+ * @param {import('./model.js').Item} item
  * @param {FilterTerm} term
  * @returns {boolean}
  */
@@ -52,10 +52,10 @@ function matchesTerm(model, item, term) {
     case 'ns':
       return (item.ref.namespace || '').toLowerCase() === term.word;
     case 'policy':
-      return item.leader.toLowerCase().includes(term.word);
+      return model.getPolicy(item).toLowerCase().includes(term.word);
     case 'is':
       return [...item.flags].some((flag) => {
-        return flag.toLowerCase() === term.word || FLAG_WORDS[flag][1].replace(/ /g, '-').startsWith(term.word);
+        return flag.toLowerCase() === term.word || model.flagWords[flag][1].replace(/ /g, '-').startsWith(term.word);
       });
     case 'cluster':
       return isOnCluster(model, item, (cluster) => cluster.name.toLowerCase().includes(term.word));
@@ -67,14 +67,11 @@ function matchesTerm(model, item, term) {
 }
 
 /**
- * @param {Model} model
- * @param {import('./data.js').Item} item
- * @param {(cluster: import('./data.js').PageCluster) => boolean} isMeant
+ * @param {BaseModel} model
+ * @param {import('./model.js').Item} item
+ * @param {(cluster: import('./model.js').Column) => boolean} isMeant
  * @returns {boolean}
  */
 function isOnCluster(model, item, isMeant) {
-  return model.data.clusters.some((cluster, at) => {
-    const isThere = item.after.replicas[at] !== NOT_THERE || item.before.replicas[at] !== NOT_THERE;
-    return isThere && isMeant(cluster);
-  });
+  return model.columns.some((cluster, at) => model.isOnCluster(item, at) && isMeant(cluster));
 }

@@ -1,6 +1,7 @@
 // Errors and warnings: new ones, and those that are resolved.
 import { countWord, createElement, replaceChildren } from './dom.js';
-import { Model, pathOf } from './data.js';
+import { Model } from './data.js';
+import { pathOf } from './model.js';
 
 /** Rows of one code that are shown before a button. */
 const SHOWN_FINDINGS = 20;

@@ -1,7 +1,7 @@
 // What a served page asks its server: the effect of a scenario, the difference from a revision, an explanation, and whether
 // the repo has changed. A page in a file asks nobody.
-import { createElement, replaceChildren } from './dom.js';
-import { pathOf } from './data.js';
+import { createElement, replaceChildren, showText } from './dom.js';
+import { pathOf } from './model.js';
 
 /** @typedef {{kind: string, cluster: string, value: string}} LiveEvent */
 /** @typedef {{events: LiveEvent[], failover: boolean, revision: string}} LiveQuestion */
@@ -160,11 +160,13 @@ export class LiveControls {
     this.revision = /** @type {HTMLInputElement} */ (createElement('input', { id: 'revision', placeholder: 'main', autocomplete: 'off', spellcheck: 'false' }));
     this.chips = createElement('ul', { class: 'chips', 'aria-label': 'What happens' });
     this.status = createElement('p', { class: 'live-status muted', role: 'status' });
+    /** Which plan a scenario starts from, where another one was shown before. */
+    this.start = createElement('p', { class: 'live-start muted', hidden: true });
     const add = createElement('form', { class: 'live-form', submit: (/** @type {Event} */ event) => this.addEvent(event) }, this.kind, this.clusterLabel, this.cluster, this.valueLabel, this.value, this.names, createElement('button', { type: 'submit', text: 'Try' }), createElement('span', { class: 'choice-box' }, this.failover, createElement('label', { for: 'failover', text: 'Failover is on' })));
     this.kind.setAttribute('aria-label', 'What happens');
     const compare = createElement('form', { class: 'live-form', submit: (/** @type {Event} */ event) => this.compare(event) }, createElement('label', { for: 'revision', text: 'Or compare with revision' }), this.revision, createElement('button', { type: 'submit', text: 'Compare' }));
     this.reset = createElement('button', { type: 'button', text: 'Back to now', hidden: true, click: () => this.change({ events: [], revision: '' }) });
-    this.element = createElement('section', { id: 'live', 'aria-labelledby': 'live-title' }, createElement('h2', { id: 'live-title', text: 'What if' }), add, this.chips, compare, this.reset, this.status);
+    this.element = createElement('section', { id: 'live', 'aria-labelledby': 'live-title' }, createElement('h2', { id: 'live-title', text: 'What if' }), add, this.chips, this.start, compare, this.reset, this.status);
     this.setClusters(clusters);
     this.showFields();
   }
@@ -215,6 +217,11 @@ export class LiveControls {
   change(change) {
     const before = this.question;
     this.question = { ...before, ...change };
+    if (this.question.events.length === 0) this.start.hidden = true;
+    else if (before.revision) {
+      this.start.hidden = false;
+      this.start.textContent = showText('This starts from the plan of now. The comparison with ' + before.revision + ' is no longer shown.');
+    }
     this.drawChips();
     // Without events, failover changes nothing.
     if (change.events || change.revision || this.question.events.length > 0) this.ask(this.question);

@@ -1,7 +1,9 @@
-// The matrix: an object a row, a cluster or a region a column. Only the rows that can be seen have elements.
+// The matrix: one row per item, one column per cluster or region. Only the rows that can be seen have elements.
 import { appendChildren, countWord, createElement, replaceChildren } from './dom.js';
-import { FLAGS, FLAG_WORDS, Model, pathOf } from './data.js';
-import { createSigns, drawStrip, getCellSentence, getCellState, getCellText, getRegionSentence, getShade, getSumText, getTotalText, TICK } from './cells.js';
+import { BaseModel, CellView, ItemList, pathOf } from './model.js';
+
+/** The width of a tick, in pixels. */
+export const TICK = 6;
 
 /** With so many clusters, each has a column with words. */
 const FEW_CLUSTERS = 14;
@@ -12,33 +14,36 @@ const FOLD_FROM = 3;
 /** Rows that are printed. */
 const PRINTED_ROWS = 400;
 
-/** @typedef {{kind: 'group', name: string, items: import('./data.js').Item[]} | {kind: 'item', item: import('./data.js').Item} | {kind: 'fold', group: string, items: import('./data.js').Item[]}} MatrixRow */
+/** @typedef {{kind: 'group', name: string, items: import('./model.js').Item[]} | {kind: 'item', item: import('./model.js').Item} | {kind: 'fold', group: string, items: import('./model.js').Item[]}} MatrixRow */
 /** @typedef {{name: string, title: string, width: number, clusters: number[], isCluster: boolean, region?: string}} MatrixColumn */
 
-export class Matrix {
+export class Matrix extends ItemList {
   /**
-   * @param {Model} model
+   * @param {BaseModel} model
+   * @param {CellView} cells
    * @param {HTMLElement} root
-   * @param {(item: import('./data.js').Item) => void} openItem
+   * @param {(item: import('./model.js').Item) => void} openItem
    * @param {(cluster: string) => void} [toggleCluster] what a click on a cluster does, if it does anything
    */
-  constructor(model, root, openItem, toggleCluster) {
+  constructor(model, cells, root, openItem, toggleCluster) {
+    super();
     this.model = model;
+    this.cells = cells;
     this.openItem = openItem;
     this.toggleCluster = toggleCluster;
     /** @type {number|undefined} */
     this.width = undefined;
     /** @type {MatrixColumn[]} */
     this.columns = [];
-    this.columnsBy = model.data.clusters.length > FEW_CLUSTERS ? 'region' : 'cluster';
+    this.columnsBy = model.hasRegions && model.columns.length > FEW_CLUSTERS ? 'region' : 'cluster';
     /** @type {Set<string>} */
     this.openRegions = new Set();
-    this.groupBy = 'policy';
+    this.groupBy = model.groupings[0][0];
     this.isAll = !model.isDiff;
     /** @type {Set<string>} */
     this.unfolded = new Set();
     this.isFiltered = false;
-    /** @type {import('./data.js').Item[]} */
+    /** @type {import('./model.js').Item[]} */
     this.items = [];
     /** @type {MatrixRow[]} */
     this.rows = [];
@@ -54,7 +59,7 @@ export class Matrix {
       {
         class: 'matrix-box',
         role: 'grid',
-        'aria-label': 'Objects by cluster',
+        'aria-label': model.title,
         keydown: (/** @type {KeyboardEvent} */ event) => this.handleKey(event),
         scroll: () => this.drawRows(),
       },
@@ -82,14 +87,17 @@ export class Matrix {
 
   /**
    * Goes on with other data, as the same view.
-   * @param {Model} model
+   * @param {BaseModel} model
+   * @param {CellView} cells
    * @param {HTMLElement} root
    */
-  setModel(model, root) {
+  setModel(model, cells, root) {
     if (model.isDiff !== this.model.isDiff) this.isAll = !model.isDiff;
-    if (model.data.clusters.length <= FEW_CLUSTERS) this.columnsBy = 'cluster';
-    else if (this.model.data.clusters.length <= FEW_CLUSTERS) this.columnsBy = 'region';
+    if (model.columns.length <= FEW_CLUSTERS) this.columnsBy = 'cluster';
+    else if (model.hasRegions && this.model.columns.length <= FEW_CLUSTERS) this.columnsBy = 'region';
+    if (model.groupings.every(([key]) => key !== this.groupBy)) this.groupBy = model.groupings[0][0];
     this.model = model;
+    this.cells = cells;
     this.mount(root);
   }
 
@@ -125,16 +133,16 @@ export class Matrix {
     replaceChildren(
       this.controls,
       this.model.isDiff ? choice('Objects', [['changed', 'Changed'], ['all', 'All']], this.isAll ? 'all' : 'changed', (key) => (this.isAll = key === 'all')) : null,
-      this.model.data.clusters.length > FEW_CLUSTERS
+      this.model.hasRegions && this.model.columns.length > FEW_CLUSTERS
         ? choice('Columns', [['region', 'Regions'], ['cluster', 'Clusters']], this.columnsBy, (key) => (this.columnsBy = key))
         : null,
-      choice('Groups', [['policy', 'Policy'], ['namespace', 'Namespace'], ['kind', 'Kind']], this.groupBy, (key) => (this.groupBy = key)),
+      this.model.groupings.length > 1 ? choice('Groups', this.model.groupings, this.groupBy, (key) => (this.groupBy = key)) : null,
     );
   }
 
   /**
    * Shows the objects that a filter lets through.
-   * @param {import('./data.js').Item[]} items
+   * @param {import('./model.js').Item[]} items
    * @param {boolean} isFiltered
    */
   setItems(items, isFiltered) {
@@ -162,7 +170,7 @@ export class Matrix {
     this.box.setAttribute('aria-colcount', String(this.columns.length + 2));
     this.box.hidden = this.rows.length === 0;
     this.empty.hidden = this.rows.length > 0;
-    replaceChildren(this.empty, this.isFiltered ? 'No object matches the filter.' : 'Nothing changes on any cluster. “All” shows where everything runs.');
+    replaceChildren(this.empty, this.isFiltered ? 'No ' + this.model.noun + ' matches the filter.' : this.model.emptyText);
     this.focus.row = Math.min(this.focus.row, Math.max(0, this.rows.length - 1));
     this.drawHead();
     for (const element of this.drawn.values()) element.remove();
@@ -177,7 +185,7 @@ export class Matrix {
 
   /** @returns {MatrixColumn[]} */
   createColumns() {
-    const clusters = this.model.data.clusters;
+    const clusters = this.model.columns;
     const few = clusters.length <= FEW_CLUSTERS;
     const column = (/** @type {number} */ at, /** @type {string|undefined} */ region) => ({
       name: clusters[at].name,
@@ -206,23 +214,23 @@ export class Matrix {
   /** @returns {MatrixRow[]} */
   createRows() {
     const shown = this.items.filter((item) => this.isAll || item.flags.size > 0);
-    /** @type {Map<string, import('./data.js').Item[]>} */
+    /** @type {Map<string, import('./model.js').Item[]>} */
     const groups = new Map();
     for (const item of shown) {
-      const name = this.getGroup(item);
+      const name = this.model.getGroup(item, this.groupBy);
       const known = groups.get(name);
       if (known) known.push(item);
       else groups.set(name, [item]);
     }
-    const compare = (/** @type {import('./data.js').Item} */ a, /** @type {import('./data.js').Item} */ b) => a.severity - b.severity || a.index - b.index;
+    const compare = (/** @type {import('./model.js').Item} */ a, /** @type {import('./model.js').Item} */ b) => a.severity - b.severity || a.index - b.index;
     const sorted = [...groups].map(([name, items]) => ({ name, items: items.sort(compare) }));
     sorted.sort((a, b) => a.items[0].severity - b.items[0].severity || (a.name < b.name ? -1 : 1));
     /** @type {MatrixRow[]} */
     const rows = [];
     for (const { name, items } of sorted) {
       rows.push({ kind: 'group', name, items });
-      const important = items.filter((item) => item.severity < FLAGS.indexOf('restarts'));
-      const rest = items.filter((item) => item.severity >= FLAGS.indexOf('restarts'));
+      const important = items.filter((item) => item.severity < this.model.foldFrom);
+      const rest = items.filter((item) => item.severity >= this.model.foldFrom);
       const folds = !this.isAll && !this.isFiltered && rest.length > FOLD_FROM && !this.unfolded.has(name);
       for (const item of folds ? important : items) rows.push({ kind: 'item', item });
       if (folds) rows.push({ kind: 'fold', group: name, items: rest });
@@ -230,29 +238,12 @@ export class Matrix {
     return rows;
   }
 
-  /**
-   * The group of an object; one that follows another stands with it.
-   * @param {import('./data.js').Item} item
-   * @returns {string}
-   */
-  getGroup(item) {
-    if (this.groupBy === 'namespace') return item.ref.namespace || 'no namespace';
-    if (this.groupBy === 'kind') return item.ref.kind;
-    if (item.leader) return item.leader;
-    const leader = (item.row.follows || [])[0];
-    if (leader !== undefined && this.model.items[leader].leader) return this.model.items[leader].leader;
-    return item.before.clusters + item.after.clusters > 0 ? 'without a policy' : 'no policy matches';
-  }
-
   drawHead() {
     const columns = this.columns;
     const cells = columns.map((column, at) => {
-      const cluster = column.isCluster ? this.model.data.clusters[column.clusters[0]] : undefined;
-      const isLost = column.isCluster && this.model.lost.has(column.clusters[0]);
-      const state = !cluster ? '' : isLost ? ' lost' : cluster.presence === 'leaves' ? ' leaves' : cluster.presence === 'joins' ? ' joins' : cluster.ready ? '' : ' not-ready';
-      const words = isLost ? ', lost' : state === ' leaves' ? ', leaves' : state === ' joins' ? ', joins' : state === ' not-ready' ? ', not ready' + (cluster && cluster.why ? ': ' + cluster.why : '') : '';
+      const { state, words } = column.isCluster ? this.model.describeColumn(column.clusters[0]) : { state: '', words: '' };
       const label = column.isCluster
-        ? this.createClusterLabel(column.name, isLost)
+        ? this.createClusterLabel(column.name, state === 'lost')
         : createElement('button', {
             type: 'button',
             class: 'region',
@@ -262,14 +253,14 @@ export class Matrix {
           });
       const cell = createElement(
         'div',
-        { class: 'cell head' + state + (column.width < 60 ? ' narrow' : ''), role: 'columnheader', 'aria-colindex': at + 3, title: column.title + words },
+        { class: 'cell head ' + state + (column.width < 60 ? ' narrow' : ''), role: 'columnheader', 'aria-colindex': at + 3, title: column.title + (words && ', ' + words) },
         label,
-        words ? createElement('span', { class: 'sr', text: words }) : null,
+        words ? createElement('span', { class: 'sr', text: ', ' + words }) : null,
       );
       cell.style.width = column.width + 'px';
       return cell;
     });
-    const name = createElement('div', { class: 'cell first head', role: 'columnheader', 'aria-colindex': 1, text: 'Object' });
+    const name = createElement('div', { class: 'cell first head', role: 'columnheader', 'aria-colindex': 1, text: this.model.noun[0].toUpperCase() + this.model.noun.slice(1) });
     name.style.width = this.nameWidth() + 'px';
     const total = createElement('div', { class: 'cell total head', role: 'columnheader', 'aria-colindex': 2, text: 'Total' });
     replaceChildren(this.head, name, total, ...cells);
@@ -335,20 +326,21 @@ export class Matrix {
   /**
    * @param {HTMLElement} element
    * @param {number} at
-   * @param {{kind: 'group', name: string, items: import('./data.js').Item[]} | {kind: 'fold', group: string, items: import('./data.js').Item[]}} row
+   * @param {{kind: 'group', name: string, items: import('./model.js').Item[]} | {kind: 'fold', group: string, items: import('./model.js').Item[]}} row
    */
   drawGroup(element, at, row) {
-    const parts = FLAGS.flatMap((flag) => {
+    const words = this.model.flagWords;
+    const parts = this.model.flags.flatMap((flag) => {
       const number = row.items.filter((item) => item.flags.has(flag)).length;
-      return number > 0 ? [FLAG_WORDS[flag][0] + ' ' + number + ' ' + FLAG_WORDS[flag][1]] : [];
+      return number > 0 ? [words[flag][0] + ' ' + number + ' ' + words[flag][1]] : [];
     });
     const cell = createElement(
       'div',
       { class: 'cell first wide', role: 'gridcell', 'aria-colindex': 1, 'aria-colspan': this.columns.length + 2, tabindex: this.tabIndex(at, 0), click: () => this.open(at) },
       row.kind === 'group'
         ? createElement('b', { text: row.name })
-        : createElement('span', { class: 'link', text: '▸ ' + countWord(row.items.length, 'more object') }),
-      createElement('span', { class: 'muted', text: ' ' + (row.kind === 'group' ? countWord(row.items.length, 'object') + (parts.length ? ' · ' : '') : '') + parts.join(' · ') }),
+        : createElement('span', { class: 'link', text: '▸ ' + countWord(row.items.length, 'more ' + this.model.noun) }),
+      createElement('span', { class: 'muted', text: ' ' + (row.kind === 'group' ? countWord(row.items.length, this.model.noun) + (parts.length ? ' · ' : '') : '') + parts.join(' · ') }),
     );
     cell.dataset.column = '0';
     element.append(cell);
@@ -357,20 +349,20 @@ export class Matrix {
   /**
    * @param {HTMLElement} element
    * @param {number} at
-   * @param {import('./data.js').Item} item
+   * @param {import('./model.js').Item} item
    */
   drawItem(element, at, item) {
-    const followers = (this.model.followers.get(item.index) || []).length;
+    const followers = this.model.countFollowers(item);
     const name = createElement(
       'div',
       { class: 'cell first', role: 'rowheader', 'aria-colindex': 1, tabindex: this.tabIndex(at, 0), click: () => this.open(at), title: item.ref.kind + ' ' + pathOf(item.ref) },
       createElement('span', { class: 'kind', text: item.ref.kind }),
       createElement('span', { class: 'path' }, item.ref.namespace ? createElement('span', { class: 'muted ns', text: item.ref.namespace + '/' }) : null, createElement('span', { class: 'objname', text: item.ref.name })),
       followers > 0 ? createElement('span', { class: 'muted', title: countWord(followers, 'object') + ' follow', text: '↳' + followers }) : null,
-      createElement('span', { class: 'flags' }, ...createSigns(item, FLAGS, FLAG_WORDS)),
+      createElement('span', { class: 'flags' }, ...createSigns(item, this.model.flagWords)),
     );
     name.dataset.column = '0';
-    const total = createElement('div', { class: 'cell total', role: 'gridcell', 'aria-colindex': 2, tabindex: this.tabIndex(at, 1), text: getTotalText(this.model, item) });
+    const total = createElement('div', { class: 'cell total', role: 'gridcell', 'aria-colindex': 2, tabindex: this.tabIndex(at, 1), text: this.cells.getTotal(item) });
     total.dataset.column = '1';
     element.append(name, total);
     if (this.isNarrow()) {
@@ -397,51 +389,49 @@ export class Matrix {
 
   /**
    * What a narrow screen shows of an object: its clusters in a strip.
-   * @param {import('./data.js').Item} item
+   * @param {import('./model.js').Item} item
    * @param {number[]} clusters
    * @returns {Node[]}
    */
   createSummary(item, clusters) {
-    const sentence = clusters.filter((at) => getCellState(this.model, item, at) !== 'none').map((at) => getCellSentence(this.model, item, at));
+    const sentence = clusters.filter((at) => this.cells.getState(item, at) !== 'none').map((at) => this.cells.getSentence(item, at));
     const words = createElement('span', { class: 'sr', text: sentence.length > 0 ? sentence.join('; ') : 'on no cluster' });
-    if (clusters.length > FEW_CLUSTERS) return [drawStrip(this.model, item, clusters), words];
+    if (clusters.length > FEW_CLUSTERS) return [this.cells.createStrip(item, clusters), words];
     const chips = clusters
-      .filter((at) => getCellState(this.model, item, at) !== 'none')
-      .map((at) => createElement('span', { class: 'chip ' + getCellState(this.model, item, at), 'aria-hidden': 'true', text: this.model.data.clusters[at].name + ' ' + getCellText(this.model, item, at) }));
+      .filter((at) => this.cells.getState(item, at) !== 'none')
+      .map((at) => createElement('span', { class: 'chip ' + this.cells.getState(item, at), 'aria-hidden': 'true', text: this.model.columns[at].name + ' ' + this.cells.getText(item, at) }));
     return [...chips, words];
   }
 
   /**
    * A cell; none where there is nothing to show, unless the focus is there.
-   * @param {import('./data.js').Item} item
+   * @param {import('./model.js').Item} item
    * @param {MatrixColumn} column
    * @param {boolean} isFocused
    * @returns {HTMLElement|null}
    */
   drawCell(item, column, isFocused) {
     if (!column.isCluster) {
-      const text = getSumText(this.model, item, column.clusters);
+      const text = this.cells.getSum(item, column.clusters);
       const region = { name: column.name, clusters: column.clusters };
       return createElement(
         'div',
         { class: 'cell data', role: 'gridcell' },
         createElement('span', { class: 'sum', 'aria-hidden': 'true', text }),
-        drawStrip(this.model, item, column.clusters),
-        createElement('span', { class: 'sr', text: getRegionSentence(this.model, item, region) }),
+        this.cells.createStrip(item, column.clusters),
+        createElement('span', { class: 'sr', text: this.cells.getRegionSentence(item, region) }),
       );
     }
     const cluster = column.clusters[0];
-    const state = getCellState(this.model, item, cluster);
+    const state = this.cells.getState(item, cluster);
     const wide = column.width >= 76;
     if (state === 'none' && !isFocused && !wide) return null;
-    const text = wide ? getCellText(this.model, item, cluster) : getShortText(this.model, item, cluster);
-    const suspended = (item.row.suspended || []).includes(cluster) ? ' suspended' : '';
-    const shade = state === 'same' ? ' shade' + getShade(item.after.replicas[cluster]) : '';
+    const text = wide ? this.cells.getText(item, cluster) : this.cells.getShortText(item, cluster);
     return createElement(
       'div',
-      { class: 'cell data ' + state + shade + suspended, role: 'gridcell' },
+      { class: ('cell data ' + state + ' ' + this.cells.getClasses(item, cluster)).trimEnd(), role: 'gridcell' },
       createElement('span', { 'aria-hidden': 'true', text }),
-      createElement('span', { class: 'sr', text: getCellSentence(this.model, item, cluster) + (suspended ? ', suspended' : '') }),
+      createElement('span', { class: 'sr', text: this.cells.getSentence(item, cluster) }),
     );
   }
 
@@ -527,7 +517,7 @@ export class Matrix {
 
   /**
    * Moves the focus to an object, if a row shows it.
-   * @param {import('./data.js').Item} item
+   * @param {import('./model.js').Item} item
    */
   focusItem(item) {
     const at = this.rows.findIndex((row) => row.kind === 'item' && row.item === item);
@@ -537,9 +527,9 @@ export class Matrix {
 
   /**
    * The object before or after another one, in the order of the rows.
-   * @param {import('./data.js').Item} item
+   * @param {import('./model.js').Item} item
    * @param {number} step
-   * @returns {import('./data.js').Item|undefined}
+   * @returns {import('./model.js').Item|undefined}
    */
   findNeighbor(item, step) {
     const items = this.rows.flatMap((row) => (row.kind === 'item' ? [row.item] : []));
@@ -582,25 +572,21 @@ function findRow(tops, height) {
 }
 
 /**
- * A cell in a few signs, for columns without room.
- * @param {Model} model
- * @param {import('./data.js').Item} item
- * @param {number} cluster
+ * The signs of an item's flags, at most four.
+ * @param {import('./model.js').Item} item
+ * @param {import('./model.js').FlagWords} words
+ * @returns {HTMLElement[]}
  */
-function getShortText(model, item, cluster) {
-  const after = item.after.replicas[cluster];
-  switch (getCellState(model, item, cluster)) {
-    case 'none':
-      return '·';
-    case 'gone':
-      return '✕';
-    case 'new':
-      return '+' + (after < 0 ? '' : after);
-    case 'more':
-      return '▲' + Math.max(0, after);
-    case 'fewer':
-      return '▼' + Math.max(0, after);
-    default:
-      return after < 0 ? '●' : String(after);
-  }
+function createSigns(item, words) {
+  return Object.entries(words)
+    .filter(([flag]) => item.flags.has(flag))
+    .slice(0, 4)
+    .map(([flag, [sign, word]]) =>
+      createElement(
+        'span',
+        { class: 'flag ' + flag, title: word },
+        createElement('span', { 'aria-hidden': 'true', text: sign }),
+        createElement('span', { class: 'sr', text: word + ' ' }),
+      ),
+    );
 }

@@ -1,12 +1,12 @@
 // One object in full: what happens to it, how it was decided, where it runs, what changes.
 import { countWord, createElement, replaceChildren } from './dom.js';
-import { FLAGS, FLAG_WORDS, Model, NOT_THERE, PLACED, pathOf, valueText } from './data.js';
+import { Model, NOT_THERE, PLACED } from './data.js';
+import { pathOf, valueText } from './model.js';
 import { getCellState, getTotalText } from './cells.js';
 import { listClusters } from './values.js';
+import { createBadges, createPaneHead } from './page.js';
 
-/**
- * @typedef {{close: () => void, step: (by: number) => void, open: (item: import('./data.js').Item) => void}} PaneActions
- */
+/** @typedef {import('./page.js').PaneActions} PaneActions */
 
 /**
  * Draws the pane of an object, and returns its heading.
@@ -17,19 +17,13 @@ import { listClusters } from './values.js';
  * @returns {HTMLElement}
  */
 export function drawPane(model, pane, item, actions) {
-  const heading = createElement('h2', { tabindex: -1, id: 'pane-title' }, createElement('span', { class: 'muted', text: item.ref.kind + ' ' }), pathOf(item.ref));
+  const [bar, heading] = createPaneHead(item, pathOf(item.ref), actions);
   const explanation = model.explanations.get(item.index);
   replaceChildren(
     pane,
-    createElement(
-      'div',
-      { class: 'pane-bar' },
-      createElement('button', { type: 'button', 'aria-label': 'Previous object', text: '↑', click: () => actions.step(-1) }),
-      createElement('button', { type: 'button', 'aria-label': 'Next object', text: '↓', click: () => actions.step(1) }),
-      createElement('button', { type: 'button', class: 'close', 'aria-label': 'Close', text: '✕', click: actions.close }),
-    ),
+    bar,
     heading,
-    createBadges(item),
+    createBadges(model, item),
     createElement('p', { class: 'replicas' }, createElement('b', { text: getTotalText(model, item) }), item.after.divided || item.before.divided ? ' replicas' : ''),
     createProblem(item),
     createPolicy(model, item, explanation, actions),
@@ -43,13 +37,6 @@ export function drawPane(model, pane, item, actions) {
     createElement('p', { class: 'muted' }, 'More: ', createElement('code', { text: 'federate explain ' + item.ref.kind.toLowerCase() + '/' + item.ref.name + (item.ref.namespace ? ' -n ' + item.ref.namespace : '') })),
   );
   return heading;
-}
-
-/** @param {import('./data.js').Item} item */
-function createBadges(item) {
-  const flags = FLAGS.filter((flag) => item.flags.has(flag));
-  if (flags.length === 0) return null;
-  return createElement('p', { class: 'badges' }, ...flags.map((flag) => createElement('span', { class: 'tag ' + flag, text: FLAG_WORDS[flag].join(' ') })));
 }
 
 /** @param {import('./data.js').Item} item */

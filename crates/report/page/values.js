@@ -1,6 +1,7 @@
-// Every value that changes, grouped by field and by what the change looks like.
+// Fields with two values, grouped by field and by what their difference looks like.
 import { countWord, createElement, replaceChildren } from './dom.js';
-import { Model, pathOf, valueText } from './data.js';
+import { Model } from './data.js';
+import { pathOf, valueText } from './model.js';
 
 /** Rows that a pattern shows before a button. */
 const SHOWN_VALUES = 200;
@@ -8,31 +9,40 @@ const SHOWN_VALUES = 200;
 /** A pattern with less than this part of the largest of its field is odd. */
 const ODD_PART = 10;
 
-/** @typedef {{item: import('./data.js').Item, change: import('./data.js').ObjectChange, path: import('./data.js').PathChange}} ValueRow */
+/**
+ * A field of an item that has two values.
+ * @typedef {{item: import('./model.js').Item, field: string, clusters: string[], from: any, to: any, who?: string}} ValueRow
+ */
 /** @typedef {{field: string, before: string, after: string, rows: ValueRow[], odd: number}} ValuePattern */
 
 /**
- * The patterns of the changed values: for each field the rare ones first.
+ * The values that change between two sides.
  * @param {Model} model
  * @param {import('./data.js').Item[]} items
+ * @returns {ValueRow[]}
+ */
+export function listChangedValues(model, items) {
+  return items.flatMap((item) =>
+    model.getChanges(item).flatMap((change) => change.paths.map((path) => ({ item, field: item.ref.kind + ' ' + path.path, clusters: change.clusters, from: path.from, to: path.to }))),
+  );
+}
+
+/**
+ * The patterns of values: for each field the rare ones first.
+ * @param {ValueRow[]} rows
  * @returns {ValuePattern[]}
  */
-export function findPatterns(model, items) {
+function findPatterns(rows) {
   /** @type {Map<string, Map<string, ValuePattern>>} */
   const fields = new Map();
-  for (const item of items) {
-    for (const change of model.getChanges(item)) {
-      for (const path of change.paths) {
-        const field = item.ref.kind + ' ' + path.path;
-        const [before, after] = [path.from, path.to].map((value) => describeValue(value, item.ref.name));
-        const key = before + '\u0000' + after;
-        const patterns = fields.get(field) || new Map();
-        fields.set(field, patterns);
-        const known = patterns.get(key);
-        if (known) known.rows.push({ item, change, path });
-        else patterns.set(key, { field, before, after, rows: [{ item, change, path }], odd: 0 });
-      }
-    }
+  for (const row of rows) {
+    const [before, after] = [row.from, row.to].map((value) => describeValue(value, row.item.ref.name));
+    const key = before + '\u0000' + after;
+    const patterns = fields.get(row.field) || new Map();
+    fields.set(row.field, patterns);
+    const known = patterns.get(key);
+    if (known) known.rows.push(row);
+    else patterns.set(key, { field: row.field, before, after, rows: [row], odd: 0 });
   }
   return [...fields.values()].flatMap((patterns) => {
     const sorted = [...patterns.values()].sort((a, b) => a.rows.length - b.rows.length);
@@ -56,36 +66,38 @@ function describeValue(value, name) {
 }
 
 /**
- * @param {Model} model
  * @param {HTMLElement} root
- * @param {import('./data.js').Item[]} items
- * @param {(item: import('./data.js').Item) => void} openItem
+ * @param {ValueRow[]} rows
+ * @param {[string, string]} sides what the two values are
+ * @param {string} none what is said if there are no rows
+ * @param {(item: any) => void} openItem
  */
-export function drawValues(model, root, items, openItem) {
-  const patterns = findPatterns(model, items);
+export function drawValues(root, rows, sides, none, openItem) {
+  const patterns = findPatterns(rows);
   if (patterns.length === 0) {
-    replaceChildren(root, createElement('p', { class: 'muted', text: 'No field of a manifest changes, besides replicas of placements.' }));
+    replaceChildren(root, createElement('p', { class: 'muted', text: none }));
     return;
   }
   patterns.sort((a, b) => Number(b.odd > 0) - Number(a.odd > 0));
-  replaceChildren(root, ...patterns.map((pattern) => createPattern(pattern, openItem)));
+  replaceChildren(root, ...patterns.map((pattern) => createPattern(pattern, sides, openItem)));
 }
 
 /**
  * @param {ValuePattern} pattern
- * @param {(item: import('./data.js').Item) => void} openItem
+ * @param {[string, string]} sides
+ * @param {(item: any) => void} openItem
  */
-function createPattern(pattern, openItem) {
+function createPattern(pattern, sides, openItem) {
   const first = pattern.rows[0];
   const single = pattern.rows.length === 1;
-  const [before, after] = single ? [valueText(first.path.from), valueText(first.path.to)] : [pattern.before, pattern.after];
+  const [before, after] = single ? [valueText(first.from), valueText(first.to)] : [pattern.before, pattern.after];
   const body = createElement('div', { class: 'scroll' });
   const details = createElement(
     'details',
     {
       class: 'pattern',
       toggle: () => {
-        if (body.childElementCount === 0) drawPatternRows(body, pattern, openItem, SHOWN_VALUES);
+        if (body.childElementCount === 0) drawPatternRows(body, pattern, sides, openItem, SHOWN_VALUES);
       },
     },
     createElement(
@@ -104,30 +116,29 @@ function createPattern(pattern, openItem) {
 /**
  * @param {HTMLElement} body
  * @param {ValuePattern} pattern
- * @param {(item: import('./data.js').Item) => void} openItem
+ * @param {[string, string]} sides
+ * @param {(item: any) => void} openItem
  * @param {number} most
  */
-function drawPatternRows(body, pattern, openItem, most) {
+function drawPatternRows(body, pattern, sides, openItem, most) {
+  const hasWho = pattern.rows.some((row) => row.who !== undefined);
   const rows = pattern.rows.slice(0, most).map((row) =>
     createElement(
       'tr',
       {},
       createElement('th', { scope: 'row' }, createElement('button', { type: 'button', class: 'link', text: row.item.ref.kind + ' ' + pathOf(row.item.ref), click: () => openItem(row.item) })),
-      createElement('td', { text: listClusters(row.change.clusters) }),
-      createElement('td', {}, createElement('del', { text: valueText(row.path.from) })),
-      createElement('td', {}, createElement('ins', { text: valueText(row.path.to) })),
+      createElement('td', { text: listClusters(row.clusters) }),
+      createElement('td', {}, createElement('del', { text: valueText(row.from) })),
+      createElement('td', {}, createElement('ins', { text: valueText(row.to) })),
+      hasWho ? createElement('td', { text: row.who || '' }) : null,
     ),
   );
   const more = pattern.rows.length - rows.length;
+  const heads = ['Object', 'Clusters', ...sides, ...(hasWho ? ['Changed by'] : [])];
   replaceChildren(
     body,
-    createElement(
-      'table',
-      {},
-      createElement('thead', {}, createElement('tr', {}, ...['Object', 'Clusters', 'Before', 'After'].map((text) => createElement('th', { scope: 'col', text })))),
-      createElement('tbody', {}, ...rows),
-    ),
-    more > 0 ? createElement('button', { type: 'button', text: 'Show all ' + pattern.rows.length, click: () => drawPatternRows(body, pattern, openItem, Infinity) }) : null,
+    createElement('table', {}, createElement('thead', {}, createElement('tr', {}, ...heads.map((text) => createElement('th', { scope: 'col', text })))), createElement('tbody', {}, ...rows)),
+    more > 0 ? createElement('button', { type: 'button', text: 'Show all ' + pattern.rows.length, click: () => drawPatternRows(body, pattern, sides, openItem, Infinity) }) : null,
   );
 }
 

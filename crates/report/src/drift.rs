@@ -140,7 +140,7 @@ pub fn format_table(actions: &Actions, style: TextStyle) -> String {
 }
 
 /// How many objects have drifted, and in how many clusters.
-fn format_summary(actions: &Actions) -> String {
+pub(crate) fn format_summary(actions: &Actions) -> String {
     let clusters: BTreeSet<_> = actions.actions.iter().map(|action| &action.cluster).collect();
     let restarts = actions.actions.iter().filter(|action| action.restarts_pods).count();
     let failed = actions.actions.iter().filter(|action| action.outcome == ActionOutcome::Failed).count();

@@ -6,7 +6,7 @@ use annotate_snippets::{AnnotationKind, Element, Level, Origin as Place, Rendere
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::quote;
+use crate::quote::LineQuoter;
 use crate::table::format_count;
 use federate_dialect::Dialects;
 use federate_kubernetes::{Finding, ObjectRef, Severity};
@@ -61,6 +61,20 @@ impl FindingRow {
     }
 }
 
+/// A finding with the line that it is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QuotedFinding {
+    /// The finding.
+    #[serde(flatten)]
+    pub row: FindingRow,
+    /// The line; left out where it could hold a credential.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quote: Option<String>,
+    /// The part of the address that names the finding on its page.
+    pub link: String,
+}
+
 /// Sorts findings into the order in which they are shown: errors first, causes before what follows from them, then by
 /// place.
 pub fn sort_findings(findings: &mut Vec<Finding>) {
@@ -79,6 +93,29 @@ fn distance_from_cause(code: &str) -> u8 {
         | "unused-policy" => 1,
         _ => 0,
     }
+}
+
+/// Whether findings with this code follow from others, rather than being their cause.
+pub(crate) fn is_consequence(code: &str) -> bool {
+    distance_from_cause(code) > 0
+}
+
+/// The findings for a page, each with its line, and a link that no other has.
+pub fn build_quoted_rows(repo: &Repo, findings: &[Finding], dialects: Dialects) -> Vec<QuotedFinding> {
+    let mut quoter = LineQuoter::new(repo, dialects);
+    let mut links: BTreeMap<String, usize> = BTreeMap::new();
+    let mut rows = Vec::with_capacity(findings.len());
+    for row in build_rows(repo, findings) {
+        let place = row.file.as_deref().zip(row.line);
+        let quote = place.and_then(|(file, line)| quoter.quote_line(file, line));
+        let place = row.format_place();
+        let link = place.map_or_else(|| row.code.to_owned(), |place| format!("{}/{place}", row.code));
+        let number = links.entry(link.clone()).or_default();
+        *number += 1;
+        let link = if *number == 1 { link } else { format!("{link}/{number}") };
+        rows.push(QuotedFinding { row, quote, link });
+    }
+    rows
 }
 
 /// The findings for scripts.
@@ -140,11 +177,12 @@ pub fn text_of_first(
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut out = String::new();
     let mut search = Search::new(repo);
+    let mut quoter = LineQuoter::new(repo, dialects);
     let shown = choose_findings(findings, most);
     let mut more: BTreeMap<(Severity, &str), usize> = BTreeMap::new();
     for (index, finding) in findings.iter().enumerate() {
         if shown.contains(&index) {
-            out.push_str(&format_finding(repo, finding, dialects, &renderer, &mut search));
+            out.push_str(&format_finding(finding, &renderer, &mut search, &mut quoter));
             out.push_str("\n\n");
         } else {
             *more.entry((finding.severity, finding.code)).or_default() += 1;
@@ -234,11 +272,10 @@ fn line_within(repo: &Repo, file: &str, at: Position, line: u32) -> Option<Posit
 }
 
 fn format_finding(
-    repo: &Repo,
     finding: &Finding,
-    dialects: Dialects,
     renderer: &Renderer,
     search: &mut Search<'_>,
+    quoter: &mut LineQuoter<'_>,
 ) -> String {
     let level = match finding.severity {
         Severity::Error => Level::ERROR,
@@ -248,9 +285,7 @@ fn format_finding(
         level.primary_title(&finding.message).id(finding.code).elements(Vec::<Element<'_>>::new());
     if let Some(origin) = &finding.origin {
         let at = search.find_position(finding);
-        let is_config = *origin.file == *repo.config_path();
-        let line =
-            at.and_then(|at| quote::quote_line(is_config, repo.texts.get(&origin.file)?, at.line, dialects));
+        let line = at.and_then(|at| quoter.quote_line(&origin.file, at.line));
         group = match (at, line) {
             (Some(at), Some(line)) => group.element(build_snippet(&origin.file, at, line)),
             (Some(at), None) => group.element(

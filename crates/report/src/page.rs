@@ -1,8 +1,8 @@
 //! A result as one HTML file: a page that needs no network, no server and no other file.
 //!
 //! ```text
-//! PageDocument ─► JSON ─► deflate ─► base64 ─► a block of text in the page ─► page/data.js ─► what is shown
-//!       └───────► verdict::write: HTML that is there before any script runs
+//! PageContent ─► JSON ─► deflate ─► base64 ─► a block of text in the page ─► page/data.js ─► what is shown
+//!       └──────► frame::write_body: HTML that is there before any script runs
 //! ```
 //!
 //! The verdict is written here, so that it is the first thing that appears, and all that a reader without scripts gets. The
@@ -17,29 +17,21 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use sha2::{Digest, Sha256};
 
+mod check;
 mod document;
+mod drift;
+mod frame;
+mod scripts;
 mod verdict;
 
+pub use check::{CheckPage, CheckVerdict, FindingCause};
 pub use document::{
     ClusterPresence, ClusterVerdicts, PageCluster, PageDocument, PageExplanation, PageMode, PageObject,
     PageOverride, PagePlaced, PageScenario, PageSide,
 };
-
-/// The modules of the script, each after those that it imports.
-const MODULES: [&str; 12] = [
-    include_str!("../page/dom.js"),
-    include_str!("../page/data.js"),
-    include_str!("../page/filter.js"),
-    include_str!("../page/cells.js"),
-    include_str!("../page/matrix.js"),
-    include_str!("../page/moves.js"),
-    include_str!("../page/values.js"),
-    include_str!("../page/capacity.js"),
-    include_str!("../page/findings.js"),
-    include_str!("../page/pane.js"),
-    include_str!("../page/live.js"),
-    include_str!("../page/main.js"),
-];
+pub use drift::{DriftFlag, DriftManager, DriftPage, DriftPageCluster, DriftPageObject, DriftVerdict};
+pub use frame::{PageContent, PageFrame, PageTile, escape_html, format_link, write_card};
+pub use scripts::PageView;
 
 /// The style sheet.
 const STYLE: &str = include_str!("../page/page.css");
@@ -54,6 +46,11 @@ pub enum PageHost {
         /// The number of the state of the repo that the page shows.
         state: u64,
     },
+    /// From a server on the same address, which the script asks for the page again and again.
+    Polled {
+        /// How many seconds to wait before it asks again.
+        seconds: u32,
+    },
 }
 
 impl PageHost {
@@ -61,7 +58,7 @@ impl PageHost {
     fn compression(self) -> Compression {
         match self {
             Self::File => Compression::default(),
-            Self::Server { .. } => Compression::fast(),
+            Self::Server { .. } | Self::Polled { .. } => Compression::fast(),
         }
     }
 }
@@ -70,9 +67,10 @@ impl PageHost {
 ///
 /// # Errors
 ///
-/// If the document cannot be serialized, which does not happen for documents of federate.
-pub fn write_page(document: &PageDocument<'_>, host: PageHost) -> io::Result<String> {
-    let script = join_modules();
+/// If the content cannot be serialized, which does not happen for documents of federate.
+pub fn write_page(content: &impl PageContent, host: PageHost) -> io::Result<String> {
+    let frame = content.frame();
+    let script = frame.view.join_modules();
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:;{} base-uri 'none'; form-action 'none'; \
          require-trusted-types-for 'script'; trusted-types 'none'",
@@ -83,6 +81,7 @@ pub fn write_page(document: &PageDocument<'_>, host: PageHost) -> io::Result<Str
     let live = match host {
         PageHost::File => String::new(),
         PageHost::Server { state } => format!(" data-live=\"{state}\""),
+        PageHost::Polled { seconds } => format!(" data-poll=\"{seconds}\""),
     };
     let mut out = String::with_capacity(script.len() + STYLE.len() + (1 << 16));
     out.push_str(&format!("<!doctype html>\n<html lang=\"en\"{live}>\n<head>\n<meta charset=\"utf-8\">\n"));
@@ -91,11 +90,11 @@ pub fn write_page(document: &PageDocument<'_>, host: PageHost) -> io::Result<Str
     out.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n");
     out.push_str(&format!(
         "<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
-        verdict::format_title(document)
+        frame::format_title(&frame)
     ));
-    verdict::write_body(&mut out, document);
+    frame::write_body(&mut out, &frame, content);
     out.push_str("<script type=\"text/plain\" id=\"data\">");
-    out.push_str(&encode_document(document, host.compression())?);
+    out.push_str(&encode_content(content, host.compression())?);
     out.push_str("</script>\n<script>");
     out.push_str(&script);
     out.push_str("</script>\n</body>\n</html>\n");
@@ -106,29 +105,17 @@ pub fn write_page(document: &PageDocument<'_>, host: PageHost) -> io::Result<Str
 pub fn write_refusal(why: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>federate serve</title>\n<p id=\"refusal\">{}</p>\n</html>\n",
-        verdict::escape_html(why)
+        escape_html(why)
     )
 }
 
 /// JSON, compressed without a header, as base64.
-fn encode_document(document: &PageDocument<'_>, compression: Compression) -> io::Result<String> {
+fn encode_content(content: &impl PageContent, compression: Compression) -> io::Result<String> {
     let mut encoder = io::BufWriter::new(DeflateEncoder::new(Vec::new(), compression));
-    serde_json::to_writer(&mut encoder, document)?;
+    serde_json::to_writer(&mut encoder, content)?;
     encoder.flush()?;
     let encoder = encoder.into_inner().map_err(io::IntoInnerError::into_error)?;
     Ok(STANDARD.encode(encoder.finish()?))
-}
-
-/// The modules as one script: a page cannot import modules of its own without an address for each of them. Names are unique
-/// over all modules, so that imports and exports can be left out.
-fn join_modules() -> String {
-    let mut script = String::from("'use strict';(() => {\n");
-    for line in MODULES.iter().flat_map(|module| module.lines()).filter(|line| !line.starts_with("import ")) {
-        script.push_str(line.strip_prefix("export ").unwrap_or(line));
-        script.push('\n');
-    }
-    script.push_str("})();\n");
-    script
 }
 
 /// The source of a content security policy that allows exactly this text.

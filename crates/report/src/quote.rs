@@ -4,8 +4,11 @@
 //! must not reveal a Secret. Of other files, only the lines with the API version and the kind of an object are quoted. No line near a key that is named like a credential is quoted. Of
 //! `federate.yaml`, only keys are quoted.
 
+use std::collections::BTreeMap;
+
 use federate_dialect::Dialects;
 use federate_engine::change::names_credential;
+use federate_repo::Repo;
 
 /// Longer lines are not quoted.
 const MAX_LINE_BYTES: usize = 400;
@@ -17,25 +20,85 @@ const MAX_TYPE_BYTES: usize = 100;
 /// variables, the name is on one line and the value on the next.
 const NEAR_LINES: usize = 3;
 
-/// The line with this number, from 1, if it may be quoted. Of a configuration, only keys may.
-pub(crate) fn quote_line(is_config: bool, bytes: &[u8], number: u32, dialects: Dialects) -> Option<String> {
-    let at = (number as usize).checked_sub(1)?;
-    if is_config {
-        return quote_key(&decode_line(bytes.split(|b| *b == b'\n').nth(at)?));
+/// How many bytes are read to quote lines. Beyond it, no line is quoted.
+const MAX_READ_BYTES: usize = 256 << 20;
+
+/// Quotes lines of the files of a repo.
+pub(crate) struct LineQuoter<'r> {
+    repo: &'r Repo,
+    dialects: Dialects,
+    /// The files of which lines were asked for.
+    files: BTreeMap<&'r str, QuotableFile<'r>>,
+    /// How many bytes may still be read.
+    left: usize,
+}
+
+/// A file, and which of its lines may be quoted.
+struct QuotableFile<'r> {
+    lines: Vec<&'r [u8]>,
+    rule: QuoteRule,
+}
+
+/// Which lines of a file may be quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum QuoteRule {
+    /// Of each, its key alone.
+    Keys,
+    /// Those with the API version and the kind of an object.
+    Types,
+    /// All that are not near a credential.
+    Harmless {
+        /// Whether a value may be that of an override, which may be a credential whatever its name is.
+        overrides: bool,
+    },
+}
+
+impl<'r> LineQuoter<'r> {
+    pub(crate) fn new(repo: &'r Repo, dialects: Dialects) -> Self {
+        Self { repo, dialects, files: BTreeMap::new(), left: MAX_READ_BYTES }
     }
-    if !bytes.split(|b| *b == b'\n').any(|line| contains_word(line, b"kind")) || !is_harmless(bytes, dialects)
-    {
-        return bytes.split(|b| *b == b'\n').nth(at).map(decode_line).filter(|line| names_type(line));
+
+    /// The line with this number, from 1, if it may be quoted.
+    pub(crate) fn quote_line(&mut self, file: &str, number: u32) -> Option<String> {
+        let at = (number as usize).checked_sub(1)?;
+        let (name, bytes) = self.repo.texts.get_key_value(file)?;
+        // The lines above are searched for names of credentials.
+        self.left = self.left.checked_sub(bytes.len())?;
+        let (is_config, dialects) = (*file == *self.repo.config_path(), self.dialects);
+        let file = self.files.entry(name).or_insert_with(|| QuotableFile::new(is_config, bytes, dialects));
+        file.quote_line(at)
     }
-    let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').take(at + NEAR_LINES + 1).collect();
-    let line = lines.get(at).filter(|line| line.len() <= MAX_LINE_BYTES)?;
-    if contains_word(line, b"value") && contains_word(bytes, b"Override") {
-        // The value of an override may be a credential, whatever its name.
-        return None;
+}
+
+impl<'r> QuotableFile<'r> {
+    fn new(is_config: bool, bytes: &'r [u8], dialects: Dialects) -> Self {
+        let lines: Vec<&[u8]> = bytes.split(|b| *b == b'\n').collect();
+        let rule = if is_config {
+            QuoteRule::Keys
+        } else if lines.iter().any(|line| contains_word(line, b"kind")) && is_harmless(bytes, dialects) {
+            QuoteRule::Harmless { overrides: contains_word(bytes, b"Override") }
+        } else {
+            QuoteRule::Types
+        };
+        Self { lines, rule }
     }
-    let near = lines.get(at.saturating_sub(NEAR_LINES)..)?;
-    (!near.iter().any(|line| is_credential(line)) && !within_credential(&lines, at))
-        .then(|| decode_line(line))
+
+    /// The line with this number, from 0, if it may be quoted.
+    fn quote_line(&self, at: usize) -> Option<String> {
+        let line = self.lines.get(at)?;
+        let overrides = match self.rule {
+            QuoteRule::Keys => return quote_key(&decode_line(line)),
+            QuoteRule::Types => return Some(decode_line(line)).filter(|line| names_type(line)),
+            QuoteRule::Harmless { overrides } => overrides,
+        };
+        if line.len() > MAX_LINE_BYTES || (overrides && contains_word(line, b"value")) {
+            return None;
+        }
+        let last = self.lines.len().min(at + NEAR_LINES + 1);
+        let near = self.lines.get(at.saturating_sub(NEAR_LINES)..last)?;
+        (!near.iter().any(|line| is_credential(line)) && !within_credential(&self.lines, at))
+            .then(|| decode_line(line))
+    }
 }
 
 /// Whether a line states the API version or the kind of a document, and nothing else: it may be shown of any object.
@@ -125,7 +188,8 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, number: u32) -> Option<String> {
-        quote_line(false, text.as_bytes(), number, Dialects::default())
+        let file = QuotableFile::new(false, text.as_bytes(), Dialects::default());
+        file.quote_line(number as usize - 1)
     }
 
     #[test]
@@ -166,7 +230,8 @@ mod tests {
 
     #[test]
     fn settings_show_their_keys_alone() {
-        let settings = |text: &str| quote_line(true, text.as_bytes(), 1, Dialects::default());
+        let settings =
+            |text: &str| QuotableFile::new(true, text.as_bytes(), Dialects::default()).quote_line(0);
         assert_eq!(settings("values: {a: hunter2}").as_deref(), Some("values: …"));
         assert_eq!(settings("  paths:").as_deref(), Some("  paths:"));
         assert_eq!(settings("hunter2"), None);

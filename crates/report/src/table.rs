@@ -43,7 +43,7 @@ impl TextStyle {
 }
 
 /// `1 object is`, `2 objects are`
-pub(crate) fn count_with_verb(number: usize, noun: &str, [singular, plural]: [&str; 2]) -> String {
+pub fn count_with_verb(number: usize, noun: &str, [singular, plural]: [&str; 2]) -> String {
     format!("{} {}", format_count(number, noun), if number == 1 { singular } else { plural })
 }
 

@@ -16,7 +16,9 @@ use federate_sync_api::NamespacedName;
 use hmac::{Hmac, KeyInit, Mac};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
@@ -24,6 +26,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::events::LoopEvent;
+use crate::page::StatusPage;
 use crate::telemetry::Telemetry;
 
 /// How large the body of a webhook may be.
@@ -128,14 +131,30 @@ pub fn start_listeners(
     Ok(())
 }
 
-/// A page, which runs and loads nothing.
-fn build_page(text: String, content_type: &'static str) -> Response<Full<Bytes>> {
+/// An answer that no cache keeps and no other page frames.
+fn build_document(text: String, content_type: &'static str, policy: &'static str) -> Response<Full<Bytes>> {
     let mut response = build_response(StatusCode::OK, text);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    for (name, value) in [
+        (CONTENT_TYPE, content_type),
+        (CONTENT_SECURITY_POLICY, policy),
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
     response
+}
+
+/// The page. Its own policy, in its head, allows its script and its style; the header says what a head cannot.
+fn build_page(page: &StatusPage) -> Response<Full<Bytes>> {
+    match page.to_html() {
+        Ok(html) => build_document(html, "text/html; charset=utf-8", "frame-ancestors 'none'"),
+        Err(error) => {
+            build_response(StatusCode::INTERNAL_SERVER_ERROR, format!("cannot write the page: {error}\n"))
+        }
+    }
 }
 
 impl HandleRequest for Listener {
@@ -157,8 +176,11 @@ impl HandleRequest for Listener {
                 }
             },
             (Service::Metrics, "/metrics") => build_response(StatusCode::OK, metrics.encode_text()),
-            (Service::Status, "/") => build_page(page.to_html(), "text/html; charset=utf-8"),
-            (Service::Status, "/syncs") => build_page(page.to_json(), "application/json"),
+            (Service::Status, "/") => build_page(page),
+            (Service::Status, "/syncs") => {
+                let policy = "default-src 'none'; frame-ancestors 'none'";
+                build_document(page.to_json(), "application/json", policy)
+            }
             _ => build_response(StatusCode::NOT_FOUND, "not found\n"),
         }
     }

@@ -17,7 +17,7 @@ mod metrics;
 mod notifications;
 mod observe;
 mod outcome;
-mod page;
+pub mod page;
 mod plan;
 pub mod private_files;
 pub mod reconciliation;

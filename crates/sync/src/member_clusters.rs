@@ -32,7 +32,7 @@ use federate_sync_api::{AdoptionRule, ApplySpec};
 use crate::environment::Environment;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{
-    ClusterDrift, ClusterTracker, FailureCause, FailureKind, RetryPauses, format_count,
+    ClusterDrift, ClusterTracker, DriftedObject, FailureCause, FailureKind, RetryPauses, format_count,
 };
 use crate::outcome::ReconcileError;
 use crate::sync_files::ValidSync;
@@ -171,6 +171,7 @@ impl MemberClusters<'_> {
                 objects: left.len(),
                 first: describe_drift(first),
                 changed: find_change_time(first).map(str::to_owned),
+                shown: DriftedObject::first_of(&left),
             });
             if drifted.is_some() || !self.partial {
                 tracker.note_drift(cluster, drifted);

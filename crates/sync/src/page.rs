@@ -1,36 +1,47 @@
-//! The status page of the loop: the status of each Sync, and what is known of each of its clusters that is not ready. The
+//! What the page of the loop shows: the status of each Sync, and what is known of each of its clusters that is not ready. The
 //! status of a `Sync` object only has room for the first failing clusters.
 //!
 //! `/` is for people, `/syncs` is the same as JSON. Messages name objects of all namespaces, so the page has an address
-//! of its own.
+//! of its own. Nobody has to say who they are there, so that it has no values of fields.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Display, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use federate_report::page::{PageHost, write_page};
 use federate_sync_api::NamespacedName;
 use federate_sync_api::inventory::AppliedInventory;
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::status::{ClusterCounts, OrphanCounts, SyncStatus};
-use jiff::{SignedDuration, Timestamp};
+use federate_sync_api::status::{ClusterCounts, SyncStatus};
+use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::member_clusters::tracker::{ClusterTracker, format_count};
+use crate::member_clusters::tracker::{ClusterTracker, DriftedObject};
 use crate::sync_files::ValidSync;
+
+mod document;
+
+pub use document::{SyncCounts, SyncFlag, SyncPage, SyncRow, SyncVerdict};
+
+/// How many seconds the page waits before it asks for itself again.
+const POLL_SECONDS: u32 = 10;
 
 /// What is shown of all Syncs.
 #[derive(Default)]
 pub(crate) struct StatusPage(Mutex<BTreeMap<String, SyncDetails>>);
 
 /// What is shown of a Sync.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SyncDetails {
+pub struct SyncDetails {
+    /// Its name and namespace.
     metadata: NamespacedName,
+    /// Whether it is suspended.
     suspended: bool,
     /// When its object was created, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     created: Option<Timestamp>,
     /// Its status.
     status: SyncStatus,
@@ -43,9 +54,10 @@ pub(crate) struct SyncDetails {
 }
 
 /// What is known of a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct ClusterDetails {
+pub struct ClusterDetails {
+    /// Its name.
     name: String,
     /// Its state, as the counts of the status name it.
     state: &'static str,
@@ -57,6 +69,7 @@ struct ClusterDetails {
     failures: Option<u32>,
     /// When it is tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     retry_at: Option<Timestamp>,
     /// How many objects drifted, and are left so.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,6 +77,9 @@ struct ClusterDetails {
     /// The first object that drifted, with its fields and who changed them.
     #[serde(skip_serializing_if = "Option::is_none")]
     drift: Option<String>,
+    /// The first objects that drifted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    drifted_objects: Vec<DriftedObject>,
     /// How many objects are no longer rendered, and stay.
     #[serde(skip_serializing_if = "Option::is_none")]
     orphans: Option<usize>,
@@ -125,19 +141,10 @@ impl StatusPage {
         })
     }
 
-    /// All of it as HTML.
-    pub(crate) fn to_html(&self) -> String {
-        let mut page = HEAD.to_owned();
-        self.with_syncs(|syncs| {
-            if syncs.is_empty() {
-                page += "<p>This process runs no Syncs. Another replica may lead.</p>\n";
-            }
-            for details in syncs.values() {
-                // Writing to a string does not fail.
-                let _ = details.write_html(&mut page);
-            }
-        });
-        page
+    /// All of it as a page.
+    pub(crate) fn to_html(&self) -> std::io::Result<String> {
+        let syncs = self.with_syncs(|syncs| syncs.values().cloned().collect());
+        write_page(&SyncPage::new(syncs, Timestamp::now()), PageHost::Polled { seconds: POLL_SECONDS })
     }
 }
 
@@ -154,6 +161,7 @@ fn collect_clusters(record: &SyncRecord, tracker: &ClusterTracker) -> Vec<Cluste
         let cluster = cluster_entry(&mut all, name);
         (cluster.state, cluster.drifted) = ("modified", Some(drifted.objects));
         cluster.drift = Some(drifted.first.clone());
+        cluster.drifted_objects.clone_from(&drifted.shown);
     }
     for (name, orphans) in tracker.orphans_by_cluster().filter(|(_, orphans)| orphans.objects > 0) {
         cluster_entry(&mut all, name).orphans = Some(orphans.objects);
@@ -233,168 +241,4 @@ fn rollout_states(record: &SyncRecord) -> Vec<(String, &'static str, Option<Stri
         Some((name.to_string(), state, None))
     });
     staged.chain(placed).collect()
-}
-
-const HEAD: &str = "<!doctype html>
-<html lang=\"en\">
-<meta charset=\"utf-8\">
-<meta name=\"viewport\" content=\"width=device-width\">
-<title>federate sync</title>
-<style>
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color-scheme: light dark; }
-table { border-collapse: collapse; width: 100%; }
-th, td { border-bottom: 1px solid #8884; padding: .25rem .75rem .25rem 0; text-align: left; vertical-align: top; }
-td { overflow-wrap: anywhere; }
-.bad { color: #c33; }
-</style>
-<h1>federate sync</h1>
-<p><a href=\"/syncs\">As JSON</a></p>
-";
-
-impl SyncDetails {
-    fn write_html(&self, page: &mut String) -> fmt::Result {
-        writeln!(page, "<h2>{}</h2>", Escaped(&self.metadata.full_name()))?;
-        if self.suspended {
-            writeln!(page, "<p>It is suspended.</p>")?;
-        }
-        if let Some(created) = self.created {
-            let age = SignedDuration::from_secs(Timestamp::now().duration_since(created).as_secs());
-            writeln!(page, "<p>Created: {created:.0}, {age:#} ago</p>")?;
-        }
-        let status = &self.status;
-        for condition in &status.conditions {
-            let class = if condition.reason == "ReconciliationSucceeded" { "" } else { " class=\"bad\"" };
-            let (kind, value) = (&condition.r#type, &condition.status);
-            let (reason, message) = (Escaped(&condition.reason), Escaped(&condition.message));
-            let since = condition.last_transition_time;
-            writeln!(page, "<p{class}>{kind}={value} since {since}: {reason}: {message}</p>")?;
-        }
-        let revisions =
-            [("Attempted", &status.last_attempted_revision), ("Applied", &status.last_applied_revision)];
-        for (what, revision) in revisions {
-            if let Some(revision) = revision {
-                writeln!(page, "<p>{what}: {}</p>", Escaped(revision))?;
-            }
-        }
-        if let Some(rollout) = &status.rollout {
-            let updated = format_count(rollout.updated, "cluster");
-            writeln!(page, "<p>Rollout: stage {}, {updated} updated</p>", Escaped(&rollout.stage))?;
-        }
-        if let Some(window) = &status.window {
-            let time = window.closes.or(window.opens).map(|time| format!("{time:.0}")).unwrap_or_default();
-            let (state, change) =
-                if window.open { ("open", "it closes at") } else { ("closed", "the next one opens at") };
-            writeln!(page, "<p>Maintenance window: {state}; {change} {}</p>", Escaped(&time))?;
-            if let Some(waiting) = &window.waiting {
-                writeln!(page, "<p>Waiting for a window: {}</p>", Escaped(waiting))?;
-            }
-        }
-        if let Some(drift) = &status.drift {
-            let (objects, clusters) =
-                (format_count(drift.objects, "object"), format_count(drift.clusters, "cluster"));
-            let first = Escaped(&drift.first);
-            let changed = drift.changed.as_ref().map(|time| format!(", changed at {time}"));
-            let changed = changed.unwrap_or_default();
-            let changed = Escaped(&changed);
-            writeln!(page, "<p class=\"bad\">Drift: {objects} in {clusters}: {first}{changed}</p>")?;
-        }
-        let OrphanCounts { objects, apply_sets, clusters } = &status.orphans;
-        if *objects > 0 || *apply_sets > 0 {
-            let (objects, sets) = (format_count(*objects, "object"), format_count(*apply_sets, "ApplySet"));
-            writeln!(page, "<p>Left behind: {objects}, {sets}</p>")?;
-        }
-        if !clusters.is_empty() {
-            let clusters = clusters.join(", ");
-            writeln!(
-                page,
-                "<p class=\"bad\">Clusters that have left, with objects: {}</p>",
-                Escaped(&clusters)
-            )?;
-        }
-        self.write_clusters(page)?;
-        for fight in &self.fights {
-            writeln!(page, "<p class=\"bad\">{}</p>", Escaped(fight))?;
-        }
-        self.write_history(page)
-    }
-
-    fn write_history(&self, page: &mut String) -> fmt::Result {
-        if self.status.history.is_empty() {
-            return Ok(());
-        }
-        writeln!(page, "<details><summary>History</summary>")?;
-        writeln!(page, "<table><tr><th>Time<th>Revision<th>Reason<th>Message")?;
-        for entry in &self.status.history {
-            let (time, revision) = (entry.time, entry.revision.as_deref().unwrap_or_default());
-            let (revision, reason) = (Escaped(revision), Escaped(&entry.reason));
-            let message = Escaped(&entry.message);
-            writeln!(page, "<tr><td>{time:.0}<td>{revision}<td>{reason}<td>{message}")?;
-        }
-        writeln!(page, "</table></details>")
-    }
-
-    fn write_clusters(&self, page: &mut String) -> fmt::Result {
-        if let Some(counts) = &self.status.clusters {
-            let states = counts.state_counts().into_iter().filter(|(_, number)| *number > 0);
-            let states: Vec<String> = states.map(|(state, number)| format!("{number} {state}")).collect();
-            writeln!(page, "<p>Clusters: {}</p>", states.join(", "))?;
-        }
-        if !self.clusters.is_empty() {
-            writeln!(page, "<table><tr><th>Cluster<th>State<th>Details<th>Next attempt")?;
-            for cluster in &self.clusters {
-                let (name, state) = (Escaped(&cluster.name), cluster.state);
-                let details = cluster.detail_lines().join("; ");
-                write!(page, "<tr><td>{name}<td>{state}<td>{}<td>", Escaped(&details))?;
-                if let Some(time) = cluster.retry_at {
-                    write!(page, "{time:.0}")?;
-                }
-                writeln!(page)?;
-            }
-            writeln!(page, "</table>")?;
-        }
-        if !self.ready_clusters.is_empty() {
-            let names = self.ready_clusters.join(", ");
-            writeln!(page, "<details><summary>Ready clusters</summary><p>{}</p></details>", Escaped(&names))?;
-        }
-        if self.created.is_none() {
-            return Ok(());
-        }
-        let (name, namespace) = (Escaped(&self.metadata.name), Escaped(&self.metadata.namespace));
-        writeln!(
-            page,
-            "<p>Objects and their health: <code>federate sync tree {name} -n {namespace}</code></p>"
-        )
-    }
-}
-
-impl ClusterDetails {
-    fn detail_lines(&self) -> Vec<String> {
-        let failures = self.failures.filter(|failures| *failures > 1);
-        let failures = failures.map(|failures| format!("{failures} failures in a row"));
-        let drift = self.drifted.zip(self.drift.as_ref());
-        let drift =
-            drift.map(|(objects, first)| format!("{} drifted: {first}", format_count(objects, "object")));
-        let orphans = self.orphans.map(|orphans| format!("{} left behind", format_count(orphans, "object")));
-        let revision = self.revision.as_ref().map(|revision| format!("at {revision}"));
-        self.message.clone().into_iter().chain(failures).chain(drift).chain(orphans).chain(revision).collect()
-    }
-}
-
-/// A text in HTML.
-struct Escaped<'t>(&'t str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for c in self.0.chars() {
-            match c {
-                '&' => out.write_str("&amp;")?,
-                '<' => out.write_str("&lt;")?,
-                '>' => out.write_str("&gt;")?,
-                '"' => out.write_str("&quot;")?,
-                '\'' => out.write_str("&#39;")?,
-                c => out.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
 }

@@ -8,6 +8,7 @@ use rmcp::model::{
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::RequestContext;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,6 +24,9 @@ use tools::{TOOLS, ToolDefinition};
 
 /// Changes that were made before a call are noticed within this time.
 const SETTLE_TIME: Duration = DEBOUNCE.saturating_mul(2);
+
+/// How long a message may be. A longer one is dropped without an answer, and the next one is read.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// Answer an assistant's questions about a repo, by the Model Context Protocol
 ///
@@ -55,7 +59,9 @@ impl McpCommand {
             let serve = async {
                 let failed = |why: String| CommandError::Failed(format!("the protocol failed: {why}"));
                 let handler = ToolServer { explorer };
-                let running = handler.serve(rmcp::transport::stdio()).await;
+                let (input, output) = rmcp::transport::stdio();
+                let transport = AsyncRwTransport::new_server(input, output);
+                let running = handler.serve(transport.with_max_line_length(MAX_MESSAGE_BYTES)).await;
                 let running = match running {
                     Ok(running) => running,
                     // Standard input ended before a client said anything.

@@ -8,7 +8,8 @@ use super::*;
 use crate::size_budget::MAX_COMMENT_BYTES;
 use crate::table::TextStyle;
 use federate_engine::change::{
-    ObjectChange, ObjectChangeKind, PathChange, SetDifference, SideTotal, SideTotals,
+    ClusterShare, ObjectChange, ObjectChangeKind, Pair, PathChange, PlacementChange, PlacementChangeKind,
+    ReplicaShift, SetDifference, SideTotal, SideTotals,
 };
 
 const PLAIN: TextStyle = TextStyle { width: None, color: false, full: false, quiet: false };
@@ -185,4 +186,34 @@ fn values_are_folded_only_by_a_pattern_that_is_shown() {
     assert!(rows[2].contains("7 objects") && rows[2].contains(":1") && rows[2].contains(":2"), "{text}");
     let comment = format_comment(&diff, &CommentOptions::default(), "federate diff");
     assert!(comment.contains("| `good.example.com/c4:1` | `other.example.com/c4:1` |"), "{comment}");
+}
+
+#[test]
+fn what_moves_is_not_new() {
+    let share = |replicas| Some(ClusterShare { replicas: Some(replicas) });
+    let moved = |name: &str, to: i64| PlacementChange {
+        object: changed(name, "/data/a", "b", "").object,
+        dialect: "karmada".to_owned(),
+        kind: PlacementChangeKind::Moved,
+        policy: Pair { from: None, to: None },
+        required_by: Vec::new(),
+        replicas: Pair { from: Some(2), to: Some(to) },
+        clusters: vec![
+            ReplicaShift { name: "m1".into(), from: share(2), to: None },
+            ReplicaShift { name: "m2".into(), from: None, to: share(to) },
+        ],
+        unschedulable: Pair { from: None, to: None },
+        suspended: Vec::new(),
+        resumed: Vec::new(),
+        runs_nowhere: false,
+        caused_by: Vec::new(),
+    };
+    let added =
+        |name: &str| ObjectChange { kind: ObjectChangeKind::Added, ..changed(name, "/data/a", "b", "") };
+    let mut changes = changes(["moved", "new", "scaled"].map(added).to_vec());
+    changes.placements = vec![moved("moved", 2), moved("scaled", 4)];
+    let verdict = Diff::new("main", "work tree", &changes).verdict;
+    assert_eq!((verdict.counts.added, verdict.counts.moves), (1, 2), "{}", verdict.sentence);
+    let new = verdict.with_flag(VerdictFlag::Added).map(|object| object.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(new, ["new"]);
 }

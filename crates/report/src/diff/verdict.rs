@@ -98,7 +98,11 @@ impl ChangeVerdict {
             })
             .map(|(cluster, _)| cluster.as_str())
             .collect();
+        let mut moved: BTreeSet<&ObjectRef> = BTreeSet::new();
         for change in &changes.placements {
+            if is_moved(change) {
+                moved.insert(&change.object);
+            }
             let flags = flags.entry(&change.object).or_default();
             flags.extend(placement_flags(change));
             let mut gaining =
@@ -117,6 +121,8 @@ impl ChangeVerdict {
                     counts.deleted_manifests += change.clusters.len();
                     losing.extend(&change.clusters);
                 }
+                // What moves has new manifests, and is not new.
+                ObjectChangeKind::Added if moved.contains(&change.object) => {}
                 ObjectChangeKind::Added => {
                     flags.insert(VerdictFlag::Added);
                 }
@@ -162,6 +168,15 @@ impl ChangeVerdict {
     /// The objects with a flag.
     pub(crate) fn with_flag(&self, flag: VerdictFlag) -> impl Iterator<Item = &ObjectRef> {
         self.objects.iter().filter(move |one| one.flags.contains(&flag)).map(|one| &one.object)
+    }
+}
+
+/// Whether an object that ran before runs elsewhere now, or with other replicas.
+fn is_moved(change: &PlacementChange) -> bool {
+    match change.kind {
+        PlacementChangeKind::Moved => placement_word(change) == "moved" || !change.replicas.is_same(),
+        PlacementChangeKind::Scaled => true,
+        _ => false,
     }
 }
 

@@ -1,10 +1,12 @@
-//! The part of a page that needs no script: what matters, what must be decided, what was edited.
+//! The verdict on placements: what matters, what must be decided, what was edited.
 
 use std::fmt::Write as _;
 
 use super::document::{PageDocument, PageMode, PageObject, PageScenario};
+use super::frame::{PageContent, PageFrame, PageTile, escape_html, format_link, write_card, write_list};
+use super::scripts::PageView;
+use crate::diff::VerdictFlag;
 use crate::diff::edits::{EditGroup, EditGroups};
-use crate::diff::{VerdictFlag, escape_controls};
 use crate::table::format_count;
 use crate::whatif::{format_duration, format_effect, format_sentence};
 use federate_engine::change::{CauseRole, ObjectChangeKind};
@@ -19,49 +21,32 @@ const MAX_EDITS: usize = 30;
 /// How many fields of an edit are shown.
 const MAX_FIELDS: usize = 4;
 
-/// The title of a page.
-pub(super) fn format_title(document: &PageDocument<'_>) -> String {
-    let mode = mode_name(document.mode);
-    match document.from {
-        Some(from) => format!(
-            "{mode}: {} → {}",
-            escape_html(&format_side(from)),
-            escape_html(&format_side(document.to))
-        ),
-        None => format!("{mode}: {}", escape_html(&format_side(document.to))),
+impl PageContent for PageDocument<'_> {
+    fn frame(&self) -> PageFrame<'_> {
+        PageFrame {
+            view: PageView::Placements,
+            command: command_name(self.mode),
+            from: self.from,
+            to: self.to,
+            sentence: &self.verdict.sentence,
+            tiles: build_tiles(self),
+            sections: shown_sections(self),
+            data_source: "-o json",
+        }
     }
-}
 
-/// Writes the header, the verdict, and the empty sections that the script fills.
-pub(super) fn write_body(out: &mut String, document: &PageDocument<'_>) {
-    write_bar(out, document);
-    out.push_str("<main id=\"main\">\n<section id=\"verdict\" aria-labelledby=\"sentence\">\n");
-    let _ = writeln!(out, "<h1 id=\"sentence\">{}</h1>", escape_html(&document.verdict.sentence));
-    write_tiles(out, document);
-    out.push_str("<div class=\"cards\">\n");
-    write_decisions(out, document);
-    if document.mode == PageMode::Diff {
-        write_edits(out, document);
+    fn write_cards(&self, out: &mut String) {
+        out.push_str("<div class=\"cards\">\n");
+        write_decisions(out, self);
+        if self.mode == PageMode::Diff {
+            write_edits(out, self);
+        }
+        if let Some(scenario) = &self.scenario {
+            write_timeline(out, scenario);
+        }
+        out.push_str("</div>\n");
+        write_totals(out, self);
     }
-    if let Some(scenario) = &document.scenario {
-        write_timeline(out, scenario);
-    }
-    out.push_str("</div>\n");
-    write_totals(out, document);
-    out.push_str("<noscript><p class=\"note\">Without scripts, this page shows the verdict only. The same data: <code>-o json</code>.</p></noscript>\n");
-    out.push_str("</section>\n");
-    for (id, title) in shown_sections(document) {
-        let _ = writeln!(
-            out,
-            "<section id=\"{id}\" aria-labelledby=\"{id}-title\" hidden><h2 id=\"{id}-title\">{title}</h2><div class=\"body\"></div></section>"
-        );
-    }
-    out.push_str("</main>\n<aside id=\"pane\" aria-label=\"Object\" hidden></aside>\n");
-    let _ = writeln!(
-        out,
-        "<footer><p>Written by federate {}.</p></footer>",
-        escape_html(env!("CARGO_PKG_VERSION"))
-    );
 }
 
 /// The sections that the script fills, in order.
@@ -82,7 +67,7 @@ fn shown_sections(document: &PageDocument<'_>) -> Vec<(&'static str, &'static st
     shown.collect()
 }
 
-fn mode_name(mode: PageMode) -> &'static str {
+fn command_name(mode: PageMode) -> &'static str {
     match mode {
         PageMode::Plan => "federate plan",
         PageMode::Diff => "federate diff",
@@ -90,44 +75,7 @@ fn mode_name(mode: PageMode) -> &'static str {
     }
 }
 
-fn write_bar(out: &mut String, document: &PageDocument<'_>) {
-    let _ = write!(
-        out,
-        "<a class=\"skip\" href=\"#main\">Skip to the result</a>\n<header class=\"bar\">\n<strong>{}</strong>",
-        mode_name(document.mode)
-    );
-    let sides = match document.from {
-        Some(from) => format!(
-            "{} <span aria-hidden=\"true\">→</span><span class=\"sr\"> to </span> {}",
-            escape_html(&format_side(from)),
-            escape_html(&format_side(document.to))
-        ),
-        None => escape_html(&format_side(document.to)),
-    };
-    let _ = write!(out, "<span class=\"sides\">{sides}</span>\n<nav aria-label=\"Sections\">");
-    for (id, title) in shown_sections(document) {
-        let _ = write!(out, "<a href=\"#{id}\">{title}</a>");
-    }
-    out.push_str("</nav>\n<span id=\"tools\"></span>\n</header>\n");
-}
-
-/// A number of the verdict that filters the objects.
-struct Tile {
-    flag: &'static str,
-    sign: &'static str,
-    label: &'static str,
-    number: usize,
-    detail: String,
-    bad: bool,
-}
-
-impl Tile {
-    fn new(flag: &'static str, sign: &'static str, label: &'static str, number: usize) -> Self {
-        Self { flag, sign, label, number, detail: String::new(), bad: false }
-    }
-}
-
-fn build_tiles(document: &PageDocument<'_>) -> Vec<Tile> {
+fn build_tiles(document: &PageDocument<'_>) -> Vec<PageTile> {
     let counts = &document.verdict.counts;
     let deleted = document.verdict.with_flag(VerdictFlag::Deleted).count();
     let deleted_detail = if counts.deleted_manifests == 0 {
@@ -140,27 +88,24 @@ fn build_tiles(document: &PageDocument<'_>) -> Vec<Tile> {
         )
     };
     let mut tiles = vec![
-        Tile::new("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere),
-        Tile::new("doesNotFit", "!", "Do not fit", counts.does_not_fit),
+        PageTile::new_bad("runsNowhere", "✕", "Run nowhere", counts.runs_nowhere),
+        PageTile::new_bad("doesNotFit", "!", "Do not fit", counts.does_not_fit),
     ];
-    for tile in &mut tiles {
-        tile.bad = true;
-    }
     if document.mode != PageMode::Plan {
         let (replicas, pods) = (counts.moved_replicas, counts.restarted_pods);
         tiles.extend([
-            Tile { detail: deleted_detail, ..Tile::new("deleted", "−", "Deleted", deleted) },
-            Tile {
+            PageTile { detail: deleted_detail, ..PageTile::new("deleted", "−", "Deleted", deleted) },
+            PageTile {
                 detail: format_amount(replicas, "replica"),
-                ..Tile::new("moves", "⇄", "Move", counts.moves)
+                ..PageTile::new("moves", "⇄", "Move", counts.moves)
             },
-            Tile {
+            PageTile {
                 detail: format_amount(pods, "pod"),
-                ..Tile::new("restarts", "↻", "Restart", counts.restarts)
+                ..PageTile::new("restarts", "↻", "Restart", counts.restarts)
             },
-            Tile::new("scaled", "↕", "Scaled", counts.scaled),
-            Tile::new("added", "+", "New", counts.added),
-            Tile::new("fields", "≠", "Fields", counts.fields),
+            PageTile::new("scaled", "↕", "Scaled", counts.scaled),
+            PageTile::new("added", "+", "New", counts.added),
+            PageTile::new("fields", "≠", "Fields", counts.fields),
         ]);
     }
     tiles
@@ -172,22 +117,6 @@ fn format_amount(number: i64, noun: &str) -> String {
         Ok(0) | Err(_) => String::new(),
         Ok(number) => format_count(number, noun),
     }
-}
-
-fn write_tiles(out: &mut String, document: &PageDocument<'_>) {
-    out.push_str("<ul class=\"tiles\" id=\"tiles\">\n");
-    for Tile { flag, sign, label, number, detail, bad } in build_tiles(document) {
-        let class = match (number, bad) {
-            (0, _) => "zero",
-            (_, true) => "bad",
-            _ => "",
-        };
-        let _ = writeln!(
-            out,
-            "<li><button type=\"button\" class=\"tile {class}\" data-flag=\"{flag}\" aria-pressed=\"false\"><span class=\"sign\" aria-hidden=\"true\">{sign}</span><span class=\"number\">{number}</span> <span class=\"label\">{label}</span><span class=\"detail\">{detail}</span></button></li>"
-        );
-    }
-    out.push_str("</ul>\n");
 }
 
 /// What a reader must decide: objects that run nowhere or do not fit, clusters that leave, deletions beyond the limit.
@@ -205,7 +134,7 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
             let (sign, words) = if nowhere { ("✕", "runs nowhere") } else { ("!", "does not fit") };
             items.push(format!(
                 "<b class=\"bad\">{sign} {}</b> {words}{}",
-                format_link(object),
+                link_object(object),
                 format_reason(object)
             ));
         }
@@ -222,32 +151,7 @@ fn write_decisions(out: &mut String, document: &PageDocument<'_>) {
             format_count(errors, "error")
         ));
     }
-    out.push_str("<section class=\"card\" aria-labelledby=\"decide\"><h2 id=\"decide\">To decide</h2>\n");
-    if items.is_empty() {
-        out.push_str("<p class=\"muted\">Nothing stands out.</p>\n</section>\n");
-        return;
-    }
-    write_list(out, &items, MAX_DECISIONS);
-    out.push_str("</section>\n");
-}
-
-/// Writes a list; what is beyond `most` is folded.
-fn write_list(out: &mut String, items: &[String], most: usize) {
-    let (shown, more) = items.split_at(items.len().min(most));
-    write_items(out, shown);
-    if !more.is_empty() {
-        let _ = writeln!(out, "<details><summary>{} more</summary>", more.len());
-        write_items(out, more);
-        out.push_str("</details>\n");
-    }
-}
-
-fn write_items(out: &mut String, items: &[String]) {
-    out.push_str("<ul class=\"list\">\n");
-    for item in items {
-        let _ = writeln!(out, "<li>{item}</li>");
-    }
-    out.push_str("</ul>\n");
+    write_card(out, "decide", "To decide", &items, MAX_DECISIONS, "Nothing stands out.");
 }
 
 fn format_reason(object: &PageObject<'_>) -> String {
@@ -259,15 +163,10 @@ fn format_reason(object: &PageObject<'_>) -> String {
 
 /// The edits of the repo, with what they change.
 fn write_edits(out: &mut String, document: &PageDocument<'_>) {
-    out.push_str("<section class=\"card\" aria-labelledby=\"edits\"><h2 id=\"edits\">What was changed in the repo</h2>\n");
     let edits = EditGroups::new(document.causes);
     let items: Vec<String> = edits.groups.iter().filter_map(format_edit).collect();
-    if items.is_empty() {
-        out.push_str("<p class=\"muted\">Nothing that changes a cluster.</p>\n</section>\n");
-        return;
-    }
-    write_list(out, &items, MAX_EDITS);
-    out.push_str("</section>\n");
+    let title = "What was changed in the repo";
+    write_card(out, "edits", title, &items, MAX_EDITS, "Nothing that changes a cluster.");
 }
 
 /// Edits that are shown together, with the fields that they change and what that causes.
@@ -379,34 +278,7 @@ fn write_totals(out: &mut String, document: &PageDocument<'_>) {
 }
 
 /// A link that opens an object.
-fn format_link(object: &PageObject<'_>) -> String {
+fn link_object(object: &PageObject<'_>) -> String {
     let id = object.object;
-    let path = format!("{}/{}", id.kind, id.namespaced_name());
-    format!("<a href=\"#{}\">{}</a>", escape_html(&encode_fragment(&path)), escape_html(&id.to_string()))
-}
-
-/// A path as a fragment of an address.
-fn encode_fragment(path: &str) -> String {
-    crate::escape::encode_path(path)
-}
-
-/// The name of a side; a full commit hash is abbreviated.
-fn format_side(name: &str) -> String {
-    crate::diff::format_side(name)
-}
-
-/// Text as HTML.
-pub(super) fn escape_html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in escape_controls(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    format_link(&format!("{}/{}", id.kind, id.namespaced_name()), &id.to_string())
 }

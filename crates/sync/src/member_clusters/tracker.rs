@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use federate_reconcile::Orphans;
+use federate_kubernetes::ObjectRef;
+use federate_reconcile::{Action, ActionKind, Orphans};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::status::{DriftStatus, OrphanCounts, SyncReason};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::member_clusters::contention::ContentionTracker;
@@ -40,6 +42,65 @@ pub(crate) struct ClusterDrift {
     /// When that was, as far as it is known.
     #[serde(default)]
     pub(crate) changed: Option<String>,
+    /// The first objects, for the page of the loop. They are not kept when the process ends.
+    #[serde(skip)]
+    pub(crate) shown: Vec<DriftedObject>,
+}
+
+/// An object that drifted, without the values of its fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DriftedObject {
+    /// The object.
+    object: ObjectRef,
+    /// What would put it back: `create`, `update` or `delete`; or why it stays: `conflict`, `skip`.
+    action: ActionKind,
+    /// Whether that restarts its pods.
+    restarts_pods: bool,
+    /// The first fields that differ.
+    fields: Vec<DriftedField>,
+    /// Why it is left as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// A field that drifted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DriftedField {
+    /// The field.
+    path: String,
+    /// The manager that wrote it last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manager: Option<String>,
+    /// The time of that write, in RFC 3339 notation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+}
+
+/// How many objects of a cluster, and fields of an object, the page of the loop has.
+const MAX_SHOWN_OBJECTS: usize = 20;
+
+impl DriftedObject {
+    /// The first of what is left as it is in a cluster.
+    pub(crate) fn first_of(left: &[&Action]) -> Vec<Self> {
+        left.iter().take(MAX_SHOWN_OBJECTS).map(|action| Self::from_action(action)).collect()
+    }
+
+    fn from_action(action: &Action) -> Self {
+        let fields = action.diffs.iter().take(MAX_SHOWN_OBJECTS).map(|diff| DriftedField {
+            path: diff.path.clone(),
+            manager: diff.manager.clone(),
+            time: diff.time.clone(),
+        });
+        Self {
+            object: action.object.clone(),
+            action: action.action,
+            restarts_pods: action.restarts_pods,
+            fields: fields.collect(),
+            reason: action.reason.clone(),
+        }
+    }
 }
 
 /// A cluster that fails.
