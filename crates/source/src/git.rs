@@ -232,9 +232,9 @@ impl GitRevision {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match idle {
             Some(repository) => repository,
-            None => self.open_with_alternates().map_err(to_source_error)?,
+            None => self.open_with_alternates().map_err(|error| to_source_error(&error))?,
         };
-        let result = run(&repository).map_err(to_source_error);
+        let result = run(&repository).map_err(|error| to_source_error(&error));
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(repository);
         result
     }
@@ -333,7 +333,7 @@ fn find_folder_tree(repository: &Repository, commit: Oid, prefix: &str) -> Resul
 }
 
 /// Why an object of the repository was not read.
-fn to_source_error(error: git2::Error) -> SourceError {
+fn to_source_error(error: &git2::Error) -> SourceError {
     match error.code() {
         ErrorCode::NotFound => SourceError::NotFound,
         _ => SourceError::Unreadable(error.message().to_owned()),
