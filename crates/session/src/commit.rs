@@ -290,13 +290,12 @@ impl CommitRequest<'_> {
             (Some(source), Some(identity)) => Some(NoteRequest { commits: &hydrated, source, identity }),
             _ => None,
         };
-        let noted = match self.remote {
-            Some(remote) => self.push_updates(repository, remote, theirs, &pushes, notes.as_ref())?,
-            None => {
-                let before = branch::find_tip(repository, NOTES_REF)?;
-                let noted = notes.map(|notes| notes.write_notes(repository, before)).transpose()?.flatten();
-                NotesTip { commit: noted.or(before), is_new: noted.is_some() }
-            }
+        let noted = if let Some(remote) = self.remote {
+            self.push_updates(repository, remote, theirs, &pushes, notes.as_ref())?
+        } else {
+            let before = branch::find_tip(repository, NOTES_REF)?;
+            let noted = notes.map(|notes| notes.write_notes(repository, before)).transpose()?.flatten();
+            NotesTip { commit: noted.or(before), is_new: noted.is_some() }
         };
         for branch in &mut branches {
             branch.pushed = pushes.iter().any(|push| push.branch == branch.branch);
