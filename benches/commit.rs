@@ -14,7 +14,7 @@ use divan::Bencher;
 use federate_dialect::{Placed, Placement, Plan};
 use federate_engine::{Manifest, previous};
 use federate_kubernetes::{ClusterName, ObjectRef};
-use federate_publish::branch::{self, BranchFolder, BranchLayout, Identity};
+use federate_publish::branch::{self, BranchFolder, BranchLayout, BranchTip, Identity};
 use federate_publish::{OutputFolder as Output, OutputTree};
 use git2::Repository;
 use tempfile::TempDir;
@@ -83,10 +83,13 @@ fn repository() -> TempDir {
 fn commit(folder: &Path, (plan, tree): &(Plan, OutputTree)) -> bool {
     let repository = Repository::open(folder).unwrap();
     let layout = BranchLayout::parse_pattern("rendered", BranchFolder::default()).unwrap();
-    let tip = |branch: &str| branch::find_tip(&repository, branch);
+    let tip = |branch: &str| {
+        let commit = branch::find_tip(&repository, branch)?;
+        Ok(commit.map(|commit| BranchTip { commit, exists: true }))
+    };
     let home = layout.read_home(&repository, tip).unwrap();
     let bases = layout.read_branches(&repository, home, &BTreeSet::new(), tip).unwrap();
-    let built = bases.write_trees(&repository, &layout, tree, plan).unwrap().remove(0);
+    let built = bases.write_trees(&repository, &layout, tree, plan, None).unwrap().remove(0);
     let Some(root) = built.tree else { return false };
     let identity = Identity::read_identity(&repository, Some("t <t@example.com>")).unwrap();
     let commit =

@@ -301,8 +301,11 @@ fn samples_for_other_tools_are_valid() {
                 // What reads a whole branch, or folders below one, says so.
                 Some("ApplicationSet" | "Application") => {
                     let source = source.unwrap();
-                    assert_eq!(source["directory"]["recurse"], true, "{page}");
-                    let whole = source["path"] == ".";
+                    // In the layout of hydrators, the folder of a cluster has one stream and no folders; artifacts have no plan.
+                    let is_stream = source["targetRevision"].as_str().unwrap().starts_with("env/");
+                    assert_eq!(source["directory"]["recurse"] == true, !is_stream, "{page}");
+                    let is_artifact = source["repoURL"].as_str().unwrap().starts_with("oci://");
+                    let whole = source["path"] == "." && !is_artifact;
                     assert_eq!(source["directory"]["exclude"] == "placements.yaml", whole, "{page}");
                     let template = spec.pointer("/template/spec").unwrap_or(spec);
                     assert!(template["destination"]["name"].is_string() && template["project"].is_string());
@@ -317,6 +320,12 @@ fn samples_for_other_tools_are_valid() {
                     assert!(branch.starts_with("rendered") && spec["url"].is_string());
                     assert_eq!(spec["ignore"].is_string(), branch.contains('/'), "{page}");
                 }
+                Some("OCIRepository") => {
+                    assert!(
+                        spec["url"].as_str().unwrap().starts_with("oci://") && spec["ref"]["tag"].is_string()
+                    );
+                }
+                Some("PromotionStrategy") => assert!(spec["environments"][0]["branch"].is_string()),
                 Some(kind) => panic!("{page}: {kind}"),
                 None => {
                     let text = serde_json::to_vec(sample).unwrap();

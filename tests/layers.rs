@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 12] = [
     &["karmada", "kubeadmiral", "kubefed", "kubefleet", "ocm", "sync-api"],
     &["engine", "dialects"],
     &["check", "reconcile", "whatif"],
-    &["http-server", "publish", "live", "report"],
+    &["http-server", "publish", "live", "registry", "report"],
     &["session"],
     &["migrate", "sync"],
     &["test-apiserver"],

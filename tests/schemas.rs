@@ -74,6 +74,12 @@ fn actions() {
 
 #[test]
 #[cfg(feature = "live")]
+fn push() {
+    current::<federate_session::artifacts::PushedArtifacts<'_>>("push.schema.json");
+}
+
+#[test]
+#[cfg(feature = "live")]
 fn sync() {
     current::<federate_sync_api::Sync>("sync.schema.json");
     current::<Vec<federate_sync_api::summary::SyncSummary>>("sync-get.schema.json");

@@ -1,13 +1,13 @@
 //! `federate commit`
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::deletions::{self, DeletionArgs};
 use super::settings::{OutputFormat, RepoArgs, exit_for_findings};
 use super::{CommandError, Exit, print_notice, print_text, print_value};
 use federate_engine::deletions::ExcessiveDeletions;
-use federate_publish::branch::{self, BranchFolder, BranchLayout, GitRemote, Identity};
+use federate_publish::branch::{self, BranchFolder, BranchLayout, FileLayout, GitRemote, Identity};
 use federate_session::Destination;
 use federate_session::commit::{self as session, CommitOutcome, CommittedBranch, CommittedSession, Error};
 use federate_source::git::{self, GitLocation};
@@ -22,6 +22,9 @@ use federate_source::git::{self, GitLocation};
 ///
 /// With {cluster} in the branch name, each cluster gets its own branch, and the whole plan is on the branch
 /// of `hub`. Commits are signed if git's commit.gpgSign is set.
+///
+/// The layout `hydrator` is that of Argo CD's source hydrator, which GitOps Promoter reads: one stream per cluster, metadata
+/// about the commit that is rendered, and a note about it. Files of others on the branch stay.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct CommitCommand {
@@ -32,6 +35,10 @@ pub(super) struct CommitCommand {
     /// The folder on the branch to write; files outside it stay unchanged
     #[arg(long, value_name = "DIR", default_value = "")]
     branch_path: String,
+
+    /// The files that are written
+    #[arg(long, value_enum, value_name = "LAYOUT", default_value = "plain")]
+    layout: LayoutName,
 
     /// Push to this remote; if the remote branch has moved, commit again on top of it
     #[arg(long, value_name = "REMOTE", num_args = 0..=1, default_missing_value = "origin")]
@@ -56,6 +63,24 @@ pub(super) struct CommitCommand {
     args: RepoArgs,
 }
 
+/// How the objects of a cluster are distributed over files.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LayoutName {
+    /// A file per object
+    Plain,
+    /// One manifest.yaml per cluster, with the metadata of Argo CD's source hydrator
+    Hydrator,
+}
+
+impl From<LayoutName> for FileLayout {
+    fn from(name: LayoutName) -> Self {
+        match name {
+            LayoutName::Plain => Self::Plain,
+            LayoutName::Hydrator => Self::Hydrator,
+        }
+    }
+}
+
 fn parse_author(text: &str) -> Result<String, &'static str> {
     if Identity::is_name_and_address(text) {
         Ok(text.to_owned())
@@ -67,11 +92,13 @@ fn parse_author(text: &str) -> Result<String, &'static str> {
 const EXAMPLES: &str = "\
 Examples:
   federate commit examples/repo --branch rendered --push
-  federate commit examples/repo --branch 'clusters/{cluster}'";
+  federate commit examples/repo --branch 'clusters/{cluster}'
+  federate commit examples/repo --branch env/prod-next --layout hydrator --push";
 
 impl CommitCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
-        let layout = BranchLayout::parse_pattern(&self.branch, BranchFolder::parse_path(&self.branch_path)?)?;
+        let layout = BranchLayout::parse_pattern(&self.branch, BranchFolder::parse_path(&self.branch_path)?)?
+            .with_files(self.layout.into());
         if !self.args.clusters.is_empty() && !layout.is_spread() {
             return Err(CommandError::Failed(
                 "--cluster would remove the other clusters from the branch: use one branch per cluster, \
@@ -98,6 +125,7 @@ impl CommitCommand {
             location: &place,
             layout: &layout,
             remote: remote.as_ref(),
+            source: None,
             message: self.message.as_deref(),
             author: self.author.as_deref(),
             clusters: &self.args.clusters,
@@ -192,10 +220,13 @@ fn format_branch(branch: &CommittedBranch, remote: Option<&str>) -> String {
         Some(remote) => format!(", pushed to {}", git::program::without_credentials(remote)),
         None => String::new(),
     };
+    let noted = if branch.noted { ", noted" } else { "" };
     // Eight characters of a commit are enough to name it.
     match (&branch.commit, &branch.base) {
-        (Some(commit), _) => format!("{}: {commit:.8} {}{pushed}\n", branch.branch, branch.summary),
-        (None, Some(base)) => format!("{}: nothing to commit since {base:.8}{pushed}\n", branch.branch),
+        (Some(commit), _) => format!("{}: {commit:.8} {}{noted}{pushed}\n", branch.branch, branch.summary),
+        (None, Some(base)) => {
+            format!("{}: nothing to commit since {base:.8}{noted}{pushed}\n", branch.branch)
+        }
         (None, None) => format!("{}: nothing to commit\n", branch.branch),
     }
 }

@@ -6,6 +6,7 @@ use super::import::ImportCommand;
 use super::members::{EarlierRun, MemberRun, ServerAccess};
 use super::snapshot::SnapshotCommand;
 use super::{CommandError, Exit};
+use federate_dialect::Plan;
 use federate_dialect::import::Importer;
 use federate_engine::snapshot::SnapshotInput;
 use federate_reconcile::{Actions, ApplySet, RepoRef};
@@ -36,6 +37,12 @@ pub(super) fn run_command(command: ServerCommand) -> Result<Exit, CommandError> 
 fn not_connected(instead: &str) -> CommandError {
     let why = "this binary was built without the feature `live` and cannot connect to clusters";
     CommandError::Failed(format!("{why}{instead}"))
+}
+
+/// Reads the plan in an artifact.
+pub(super) fn read_plan_artifact(spec: &str, _: bool) -> Result<Plan, CommandError> {
+    let why = "this binary was built without the feature `live` and cannot connect to registries";
+    Err(CommandError::Failed(format!("{why}: cannot read {spec}")))
 }
 
 impl MemberRun<'_> {

@@ -48,6 +48,11 @@ impl RevisionArgs {
         }
     }
 
+    /// The revision given with `--rev`.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.rev.as_deref()
+    }
+
     /// Whether the work tree is read.
     pub(super) fn is_work_tree(&self) -> bool {
         self.rev.is_none()

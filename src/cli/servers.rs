@@ -1,4 +1,4 @@
-//! The commands and the steps of commands that connect to API servers or are servers.
+//! The commands and the steps of commands that connect to API servers or registries, or are servers.
 //!
 //! A binary without the feature `live` has `no_servers.rs` in the place of this module.
 
@@ -9,6 +9,7 @@ mod install;
 mod mcp;
 mod members;
 mod progress;
+mod push;
 mod repeat;
 mod serve;
 mod snapshot;
@@ -19,11 +20,13 @@ use clap::Subcommand;
 use super::{CommandError, Exit};
 pub(super) use federate_live::EarlyReads;
 pub(super) use federate_session::Surveyed;
+pub(super) use push::read_plan_artifact;
 pub(super) use repeat::{RunRecorder, RunRecording};
 
-/// The commands that only connect to API servers, or are servers.
+/// The commands that only connect to API servers or registries, or are servers.
 #[derive(Debug, Subcommand)]
 pub(super) enum ServerCommand {
+    Push(Box<push::PushCommand>),
     Serve(Box<serve::ServeCommand>),
     Sync(Box<sync::SyncCommand>),
     Install(install::InstallCommand),
@@ -33,6 +36,7 @@ pub(super) enum ServerCommand {
 /// Runs a command that connects to API servers, or is one.
 pub(super) fn run_command(command: ServerCommand) -> Result<Exit, CommandError> {
     match command {
+        ServerCommand::Push(command) => command.run(),
         ServerCommand::Serve(command) => command.run(),
         ServerCommand::Sync(command) => command.run(),
         ServerCommand::Install(command) => command.run(),

@@ -16,7 +16,7 @@ use super::release::{self, DialectRelease};
 use super::revision::{RepoSource, RevisionArgs};
 use super::selection::{SelectedSource, SelectionArgs};
 use super::snapshot_args::{SnapshotArgs, path_within};
-use super::{CommandError, Exit, completers, print_notice, progress, use_color};
+use super::{CommandError, Exit, completers, print_notice, progress, servers, use_color};
 use federate_builder::{BuildCache, ProgramBuilder, ProgramPaths};
 use federate_dialect::{HUB, HostAddresses, Plan};
 use federate_dialects::DIALECTS;
@@ -110,9 +110,14 @@ pub(super) struct RepoArgs {
     /// A plan of an earlier run: the scheduler's memory
     ///
     /// PLAN is a placements.yaml or the output of `plan -o json`. REV:PATH reads it from a git revision, for
-    /// example `rendered:placements.yaml`. For a file with a colon in its name, write `./` before the name.
+    /// example `rendered:placements.yaml`; `oci://HOST/REPOSITORY:TAG` reads what `federate push` has pushed. For a file with a
+    /// colon in its name, write `./` before the name.
     #[arg(long, value_name = "PLAN", conflicts_with = "fresh")]
     previous: Option<PathBuf>,
+
+    /// Reach the registry without TLS; it must be on this machine
+    #[arg(long, hide_short_help = true)]
+    pub(super) plain_http: bool,
 
     #[command(flatten)]
     snapshot: SnapshotArgs,
@@ -253,6 +258,16 @@ impl RepoArgs {
         self.snapshot.observe_state(stored);
     }
 
+    /// The plan given with `--previous`.
+    pub(super) fn previous_path(&self) -> Option<&Path> {
+        self.previous.as_deref()
+    }
+
+    /// The revision given with `--rev`.
+    pub(super) fn revision_name(&self) -> Option<&str> {
+        self.revision.name()
+    }
+
     /// The time given with `--now`.
     pub(super) fn now(&self) -> Option<Timestamp> {
         self.now
@@ -347,6 +362,9 @@ impl RepoArgs {
 
     fn read_plan(&self, path: &Path) -> Result<Plan, CommandError> {
         let spec = path.to_str().unwrap_or_default();
+        if spec.starts_with("oci://") {
+            return servers::read_plan_artifact(spec, self.plain_http);
+        }
         let bytes = match self.revision.read_file(&self.repo, spec) {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => fs::read(path).map_err(|error| error.to_string()),

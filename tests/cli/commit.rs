@@ -4,6 +4,7 @@ use crate::sandbox::{CLUSTERS, Sandbox, WEB};
 
 mod faults;
 mod http;
+mod hydrator;
 mod push;
 
 /// A repository with one commit.

@@ -10,7 +10,7 @@ use crate::sandbox::Sandbox;
 const TWO_SCREENS: usize = 48;
 
 /// Examples that the test does not run, with the reason.
-const NOT_RUN: [(&str, &str); 5] = [
+const NOT_RUN: [(&str, &str); 8] = [
     (
         "federate snapshot examples/repo --hub-context karmada-apiserver --out snapshot",
         "`tests/live` runs it",
@@ -22,6 +22,12 @@ const NOT_RUN: [(&str, &str); 5] = [
         "it runs until it is stopped",
     ),
     ("federate install --context hub", "`tests/live` runs it"),
+    ("federate push examples/repo oci://ghcr.io/acme/fleet --tag latest", "it needs a registry"),
+    (
+        "federate push examples/repo oci://ghcr.io/acme/fleet/{cluster}:v1.4.0 --sign cosign",
+        "it needs a registry",
+    ),
+    ("federate plan examples/repo --previous oci://ghcr.io/acme/fleet/plan:latest", "it needs a registry"),
 ];
 
 /// The standard output of a command.

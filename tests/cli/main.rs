@@ -55,6 +55,10 @@ mod paths;
 mod plan;
 mod processes;
 mod pruning;
+#[cfg(feature = "live")]
+mod push;
+#[cfg(feature = "live")]
+mod registry;
 mod render;
 mod revision;
 #[cfg(feature = "live")]

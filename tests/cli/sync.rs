@@ -100,6 +100,37 @@ fn a_new_revision_is_rendered_to_the_branch() {
 }
 
 #[test]
+fn a_branch_of_the_hydrator_layout_gets_a_note_where_nothing_changes() {
+    let origin = Origin::new();
+    origin.sync("origin.git", "commit: {branch: env/prod-next, layout: hydrator}");
+    origin.once().code(0);
+    let tip = origin.tip("env/prod-next");
+    let noted = || {
+        let note = "-C origin.git notes --ref refs/notes/hydrator.metadata show env/prod-next";
+        let note: Value = serde_json::from_str(&origin.sandbox.git(note)).unwrap();
+        note["drySha"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(noted(), origin.tip("main"));
+    let metadata = origin.sandbox.git("-C origin.git show env/prod-next:hydrator.metadata");
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    assert_eq!(metadata["drySha"], origin.tip("main"));
+    assert!(metadata["repoURL"].as_str().unwrap().ends_with("origin.git"), "{metadata:#}");
+    origin.push("empty");
+    origin.once().code(0);
+    assert_eq!((origin.tip("env/prod-next"), noted()), (tip.clone(), origin.tip("main")));
+    origin.files.write("web.yaml", WEB.replace("replicas: 4", "replicas: 8"));
+    origin.push("eight");
+    origin.once().code(0);
+    assert_eq!(origin.tip("env/prod-next^"), tip);
+    assert_eq!(noted(), origin.tip("main"));
+    let manifest = origin.sandbox.git("-C origin.git show env/prod-next:m1/manifest.yaml");
+    assert!(manifest.contains("replicas: 4"), "{manifest}");
+    origin.sync("origin.git", "commit: {branch: rendered, layout: flat}");
+    let said = origin.once().code(2).err;
+    assert!(said.contains("plain") && said.contains("hydrator"), "{said}");
+}
+
+#[test]
 fn nothing_new_costs_one_ls_remote() {
     let origin = Origin::new();
     let server = Server::start(&origin.sandbox.path(""));

@@ -21,18 +21,22 @@ mod base;
 mod commit;
 mod comparison;
 mod folder;
+pub mod hydrator;
 mod layout;
 mod names;
+mod notes;
 mod objects;
 mod pack;
 mod remote;
 mod update;
 
-pub use base::BranchContent;
+pub use base::{BranchContent, BranchTip};
 pub use commit::{CommitContent, Identity, create_commit};
 pub use folder::BranchFolder;
-pub use layout::{BranchContents, BranchLayout, BuiltBranch};
+pub use hydrator::DryCommit;
+pub use layout::{BranchContents, BranchLayout, BuiltBranch, FileLayout};
 pub use names::{check_local_names, find_excluding};
+pub use notes::{NOTES_REF, write_notes};
 pub use remote::{GitRemote, PushResult, RemoteBranches};
 pub use update::{BranchUpdate, find_tip, not_checked_out, update_branches};
 

@@ -16,6 +16,9 @@ use federate_kubernetes::ObjectRef;
 /// The file of the plan, at the root of the tree.
 pub const PLACEMENTS: &str = "placements.yaml";
 
+/// The file in which hydrators say which commit they have rendered.
+pub const HYDRATOR_METADATA: &str = "hydrator.metadata";
+
 /// The folder of cluster-scoped objects.
 const CLUSTER_SCOPED: &str = "_cluster";
 
@@ -51,7 +54,7 @@ impl ObjectPath {
 
 /// The folder of a cluster.
 pub fn cluster_folder(name: &str) -> String {
-    if name.eq_ignore_ascii_case(PLACEMENTS) {
+    if [PLACEMENTS, HYDRATOR_METADATA].iter().any(|file| name.eq_ignore_ascii_case(file)) {
         percent_encode(name, &['.'])
     } else {
         escape_folder_name(name)
@@ -148,6 +151,7 @@ mod tests {
         assert_eq!(cluster_folder(".git"), "%2Egit");
         assert_eq!(cluster_folder(""), "%");
         assert_eq!(cluster_folder("Placements.yaml"), "Placements%2Eyaml");
+        assert_eq!(cluster_folder("hydrator.metadata"), "hydrator%2Emetadata");
         assert_eq!(path(&object("v1", "Secret", Some("_cluster"), "a")), "%5Fcluster/secret_a.yaml");
     }
 

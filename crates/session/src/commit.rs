@@ -1,6 +1,6 @@
 //! Commits the rendering of a session to branches of a git repository.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use git2::{Oid, Repository};
@@ -11,12 +11,13 @@ use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
 use federate_engine::{any_error, previous};
 use federate_publish::OutputTree;
 use federate_publish::branch::{
-    self, BranchContent, BranchLayout, BuiltBranch, GitRemote, Identity, PushResult, RemoteBranches,
+    self, BranchContent, BranchLayout, BranchTip, BranchUpdate, BuiltBranch, DryCommit, FileLayout,
+    GitRemote, Identity, NOTES_REF, PushResult, RemoteBranches,
 };
 use federate_publish::tree::PathCollision;
 use federate_source::git::{self, GitLocation};
 
-use crate::provenance::{Provenance, with_trailers};
+use crate::provenance::{Provenance, UnknownCommit, with_trailers};
 use crate::{Destination, Session};
 
 /// How many times a commit is attempted if a branch moves in the meantime.
@@ -38,6 +39,9 @@ pub enum Error<E> {
     /// A branch cannot be read or written.
     #[error(transparent)]
     Branch(#[from] branch::Error),
+    /// The layout needs the commit that is rendered.
+    #[error(transparent)]
+    UnknownCommit(#[from] UnknownCommit),
     /// A branch moved during every attempt.
     #[error("{0}; gave up after {MAX_ATTEMPTS} attempts")]
     GaveUp(branch::Error),
@@ -51,6 +55,8 @@ pub struct CommitRequest<'c> {
     pub layout: &'c BranchLayout,
     /// The remote to push to. If a branch has moved there, the commit is created again on top of it.
     pub remote: Option<&'c GitRemote>,
+    /// The address of the repository that is rendered, for metadata; that of its remote `origin` by default.
+    pub source: Option<&'c str>,
     /// The message that replaces the default one; trailers are appended.
     pub message: Option<&'c str>,
     /// The author as `Name <address>`; git's by default.
@@ -93,6 +99,9 @@ pub struct CommittedBranch {
     pub base: Option<String>,
     /// Whether it was pushed.
     pub pushed: bool,
+    /// Whether a note was written that the branch holds what the commit of the source renders; only the layout of hydrators has
+    /// notes.
+    pub noted: bool,
     /// New files.
     pub created: usize,
     /// Changed files.
@@ -122,22 +131,39 @@ impl CommitRequest<'_> {
                 Err(error) if attempt == MAX_ATTEMPTS => return Err(Error::GaveUp(error)),
                 Err(error) => retrying(&error),
             }
-            std::thread::sleep(Duration::from_millis((20 << attempt).min(500)));
+            wait_before_attempt(attempt);
             attempt += 1;
         }
     }
 
-    /// The commit on which the next one of a branch is based.
+    /// The branches and notes of the remote, fetched; none without a remote.
+    fn fetch_branches(&self, repository: &Repository) -> Result<RemoteBranches, branch::Error> {
+        let Some(remote) = self.remote else { return Ok(RemoteBranches::default()) };
+        let pattern = self.layout.to_glob();
+        let mut others: Vec<String> =
+            self.layout.find_origin(&pattern).map(str::to_owned).into_iter().collect();
+        if self.layout.files() == FileLayout::Hydrator {
+            others.push(NOTES_REF.to_owned());
+        }
+        remote.fetch_branches(repository, &pattern, &others)
+    }
+
+    /// The commit on which the next one of a branch is based: its own, or that of the branch from which it starts.
     fn find_tip(
         &self,
         repository: &Repository,
         remote_branches: &RemoteBranches,
         branch: &str,
-    ) -> Result<Option<Oid>, branch::Error> {
-        match self.remote {
+    ) -> Result<Option<BranchTip>, branch::Error> {
+        let find_commit = |branch: &str| match self.remote {
             Some(remote) => remote.find_base(repository, branch, remote_branches.tips.get(branch).copied()),
             None => branch::find_tip(repository, branch),
+        };
+        if let Some(commit) = find_commit(branch)? {
+            return Ok(Some(BranchTip { commit, exists: true }));
         }
+        let origin = self.layout.find_origin(branch).map(find_commit).transpose()?.flatten();
+        Ok(origin.map(|commit| BranchTip { commit, exists: false }))
     }
 
     /// One attempt; the inner error says that a branch moved in the meantime.
@@ -146,16 +172,19 @@ impl CommitRequest<'_> {
         repository: &Repository,
         open: &mut impl FnMut(Option<&Plan>) -> Result<(Session, Provenance), E>,
     ) -> Result<Result<CommittedSession, branch::Error>, Error<E>> {
-        let remote_branches = match self.remote {
-            Some(remote) => remote.fetch_branches(repository, &self.layout.to_glob())?,
-            None => RemoteBranches::default(),
-        };
+        let remote_branches = self.fetch_branches(repository)?;
         branch::not_checked_out(repository, &self.layout.host_branch())?;
         self.check_names(repository, &remote_branches, [self.layout.host_branch()])?;
         let home = self
             .layout
             .read_home(repository, |branch| self.find_tip(repository, &remote_branches, branch))?;
         let (session, provenance) = open(home.previous_plan()).map_err(Error::Open)?;
+        let source = match self.layout.files() {
+            FileLayout::Hydrator => {
+                Some(provenance.read_dry_commit(repository, self.location, self.source)?)
+            }
+            FileLayout::Plain => None,
+        };
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
             return Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Errors }));
         }
@@ -173,14 +202,16 @@ impl CommitRequest<'_> {
         let plan = previous::write_plan(session.plan());
         let trailers = provenance.format_trailers(&plan);
         let tree = OutputTree::new(plan, manifests)?;
-        let built = bases.write_trees(repository, self.layout, &tree, session.plan())?;
+        let built = bases.write_trees(repository, self.layout, &tree, session.plan(), source.as_ref())?;
         let deletions: Deletions = built.iter().flat_map(|built| built.summary.cluster_deletions()).collect();
         if let Some(excess) = deletions.check_limit(session.prune_limit(self.prune_limit), |_| true) {
             return Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Refused(excess) }));
         }
-        match self.carry_out(repository, &remote_branches.tips, built, |built| match self.message {
-            Some(message) => with_trailers(message, &trailers),
-            None => with_trailers(&provenance.format_message(&built.summary), &trailers),
+        match self.carry_out(repository, &remote_branches, built, source.as_ref(), |built| {
+            match self.message {
+                Some(message) => with_trailers(message, &trailers),
+                None => with_trailers(&provenance.format_message(&built.summary), &trailers),
+            }
         }) {
             Ok(branches) => Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Done(branches) })),
             Err(error @ (branch::Error::Moved(_) | branch::Error::Locked(_))) => Ok(Err(error)),
@@ -213,20 +244,22 @@ impl CommitRequest<'_> {
         receiving.chain([HUB]).map(str::to_owned).collect()
     }
 
-    /// Creates the commits, pushes them, and moves the branches.
+    /// Creates the commits and notes, pushes them, and moves the branches.
     fn carry_out(
         &self,
         repository: &Repository,
-        theirs: &BTreeMap<String, Oid>,
+        theirs: &RemoteBranches,
         built: Vec<BuiltBranch>,
+        source: Option<&DryCommit>,
         message: impl Fn(&BuiltBranch) -> String,
     ) -> Result<Vec<CommittedBranch>, branch::Error> {
         for built in built.iter().filter(|built| built.tree.is_some()) {
             branch::not_checked_out(repository, &built.branch)?;
         }
-        let commits = built.iter().any(|built| built.tree.is_some());
+        let commits = source.is_some() || built.iter().any(|built| built.tree.is_some());
         let identity = commits.then(|| Identity::read_identity(repository, self.author)).transpose()?;
         let (mut branches, mut pushes, mut moves) = (Vec::new(), Vec::new(), Vec::new());
+        let mut hydrated = Vec::new();
         for built in built {
             let commit = match (built.tree, &identity) {
                 (Some(tree), Some(identity)) => {
@@ -239,30 +272,105 @@ impl CommitRequest<'_> {
             };
             let tip_here = branch::find_tip(repository, &built.branch)?;
             if let Some(to) = commit.or(built.base) {
-                let remotely = theirs.get(&built.branch).copied();
+                hydrated.push(to);
+                let remotely = theirs.tips.get(&built.branch).copied();
                 if self.remote.is_some() && remotely != Some(to) {
                     pushes.push(built.to_update(remotely, to));
                 }
                 // Without a remote, the branch is where it was read; with a remote, the local branch may be
                 // behind.
-                let from = if self.remote.is_some() { tip_here } else { built.base };
+                let from = if self.remote.is_some() { tip_here } else { built.current };
                 if from != Some(to) {
                     moves.push(built.to_update(from, to));
                 }
             }
             branches.push(CommittedBranch::from_built(&built, commit));
         }
-        if let Some(remote) = self.remote.filter(|_| !pushes.is_empty())
-            && remote.push_updates(repository, &pushes)? == PushResult::Moved
-        {
-            return Err(branch::Error::Moved(self.layout.pattern().to_owned()));
-        }
+        let notes = match (source, &identity) {
+            (Some(source), Some(identity)) => Some(NoteRequest { commits: &hydrated, source, identity }),
+            _ => None,
+        };
+        let noted = if let Some(remote) = self.remote {
+            self.push_updates(repository, remote, theirs, &pushes, notes.as_ref())?
+        } else {
+            let before = branch::find_tip(repository, NOTES_REF)?;
+            let noted = notes.map(|notes| notes.write_notes(repository, before)).transpose()?.flatten();
+            NotesTip { commit: noted.or(before), is_new: noted.is_some() }
+        };
         for branch in &mut branches {
             branch.pushed = pushes.iter().any(|push| push.branch == branch.branch);
+            branch.noted = noted.is_new;
+        }
+        if let Some(to) = noted.commit.filter(|_| source.is_some()) {
+            // The notes of the remote are the right ones here, too; a run that was killed may have pushed them.
+            let from = branch::find_tip(repository, NOTES_REF)?;
+            if from != Some(to) {
+                moves.push(BranchUpdate { branch: NOTES_REF.to_owned(), from, to });
+            }
         }
         branch::update_branches(repository, &moves, "federate commit")?;
         Ok(branches)
     }
+
+    /// Moves the branches of the remote together with its notes. Others add notes all the time, so that notes that have moved are
+    /// written again on top; a branch that has moved ends the attempt.
+    fn push_updates(
+        &self,
+        repository: &Repository,
+        remote: &GitRemote,
+        theirs: &RemoteBranches,
+        pushes: &[BranchUpdate],
+        notes: Option<&NoteRequest<'_>>,
+    ) -> Result<NotesTip, branch::Error> {
+        let mut before = theirs.notes;
+        let mut attempt = 1;
+        loop {
+            let noted = notes.map(|notes| notes.write_notes(repository, before)).transpose()?.flatten();
+            let note = noted.map(|to| BranchUpdate { branch: NOTES_REF.to_owned(), from: before, to });
+            let updates: Vec<BranchUpdate> = pushes.iter().cloned().chain(note).collect();
+            if updates.is_empty() || remote.push_updates(repository, &updates)? == PushResult::Done {
+                return Ok(NotesTip { commit: noted.or(before), is_new: noted.is_some() });
+            }
+            if noted.is_none() || attempt == MAX_ATTEMPTS {
+                return Err(branch::Error::Moved(self.layout.pattern().to_owned()));
+            }
+            wait_before_attempt(attempt);
+            attempt += 1;
+            let now = self.fetch_branches(repository)?;
+            if now.tips != theirs.tips {
+                return Err(branch::Error::Moved(self.layout.pattern().to_owned()));
+            }
+            before = now.notes;
+        }
+    }
+}
+
+/// The notes after an attempt.
+struct NotesTip {
+    commit: Option<Oid>,
+    is_new: bool,
+}
+
+/// Notes to write: that `commits` hold what `source` renders.
+struct NoteRequest<'n> {
+    commits: &'n [Oid],
+    source: &'n DryCommit,
+    identity: &'n Identity,
+}
+
+impl NoteRequest<'_> {
+    fn write_notes(
+        &self,
+        repository: &Repository,
+        before: Option<Oid>,
+    ) -> Result<Option<Oid>, branch::Error> {
+        branch::write_notes(repository, before, self.commits, &self.source.id, self.identity)
+    }
+}
+
+/// Waits after an attempt that somebody else has overtaken.
+fn wait_before_attempt(attempt: u32) {
+    std::thread::sleep(Duration::from_millis((20 << attempt).min(500)));
 }
 
 impl CommittedBranch {
@@ -273,6 +381,7 @@ impl CommittedBranch {
             commit: commit.map(|id| id.to_string()),
             base: built.base.map(|id| id.to_string()),
             pushed: false,
+            noted: false,
             created: summary.count_created(),
             updated: summary.count_updated(),
             removed: summary.count_removed(),

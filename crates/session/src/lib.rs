@@ -23,6 +23,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "live")]
+pub mod artifacts;
 mod candidates;
 mod check;
 mod cluster_states;

@@ -1,9 +1,10 @@
 //! The origin of a rendering, and how a commit records it: in its message, and in trailers for scripts.
 
-use git2::Oid;
+use git2::{Oid, Repository};
 use sha2::{Digest, Sha256};
 
 use federate_publish::Summary;
+use federate_publish::branch::DryCommit;
 use federate_reconcile::RepoRef;
 use federate_source::git::{self, GitLocation};
 
@@ -14,6 +15,26 @@ pub struct Provenance {
     pub commit: Option<String>,
     /// The first line of its message.
     pub subject: String,
+}
+
+/// Why the commit that is rendered is not known.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownCommit {
+    /// There is no commit yet.
+    #[error(
+        "the layout `hydrator` names the commit that is rendered, and the repository has none yet: `git add -A` and `git commit` create one"
+    )]
+    NoCommit,
+    /// The work tree differs from the commit.
+    #[error(
+        "the layout `hydrator` names the commit that is rendered, and the work tree has changes that are not committed: \
+         commit them, or render a revision (--rev HEAD)"
+    )]
+    Dirty,
+    /// The commit cannot be read.
+    #[error("cannot read the commit {0}: {1}")]
+    Unreadable(String, String),
 }
 
 impl Provenance {
@@ -48,6 +69,28 @@ impl Provenance {
         let remote = repository.find_remote("origin").ok()?;
         let url = remote.url().ok().filter(|url| !url.is_empty())?;
         Some(RepoRef::of_url(url, &location.prefix, self.commit.clone()))
+    }
+
+    /// The commit that was rendered, with what metadata says of it. `address` is that of its repository; by default, that of the
+    /// remote `origin`.
+    pub(crate) fn read_dry_commit(
+        &self,
+        repository: &Repository,
+        location: &GitLocation,
+        address: Option<&str>,
+    ) -> Result<DryCommit, UnknownCommit> {
+        let commit = self.commit.as_deref().ok_or(UnknownCommit::NoCommit)?;
+        let id = Oid::from_str(commit).map_err(|_| UnknownCommit::Dirty)?;
+        let origin = repository.find_remote("origin").ok();
+        let origin = origin.as_ref().and_then(|remote| remote.url().ok());
+        let address = git::program::without_credentials(address.or(origin).unwrap_or_default());
+        DryCommit::read_commit(repository, id, &address, &location.prefix)
+            .map_err(|error| UnknownCommit::Unreadable(commit.to_owned(), error.to_string()))
+    }
+
+    /// The commit that was rendered, without what follows its id if the work tree differs from it.
+    pub fn commit_id(&self) -> Option<&str> {
+        self.commit.as_deref()?.split('-').next()
     }
 
     /// The default commit message.

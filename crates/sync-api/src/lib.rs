@@ -22,8 +22,8 @@ pub use crd::build_crd;
 pub use interval::Interval;
 pub use source::{SecretRef, SourceRef, SourceVerification, SyncSource, VerificationMode};
 pub use sync::{
-    AdoptionRule, ApplySpec, ClusterSelection, CommitSpec, DeletionPolicy, DriftMode, DriftSpec,
-    HubInventory, InventorySource, KubeConfig, NamespacedName, Notification, NotificationType, SecretKeyRef,
-    Sync, SyncApiVersion, SyncDependency, SyncKind, SyncMetadata, SyncSpec,
+    AdoptionRule, ApplySpec, ClusterSelection, CommitLayout, CommitSpec, DeletionPolicy, DriftMode,
+    DriftSpec, HubInventory, InventorySource, KubeConfig, NamespacedName, Notification, NotificationType,
+    SecretKeyRef, Sync, SyncApiVersion, SyncDependency, SyncKind, SyncMetadata, SyncSpec,
 };
 pub use window::{MaintenanceWindow, WindowState, find_window_state};

@@ -295,6 +295,9 @@ pub struct CommitSpec {
     /// The folder of the branch that is written; its root by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// The files that are written: `plain` (a file per object) by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<CommitLayout>,
     /// Whether the branch is pushed. By default it is pushed to the repository that `source.url` names. If the source
     /// is a folder, the branch stays in the repository of the folder by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -306,6 +309,18 @@ pub struct CommitSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub prune_limit: Option<u8>,
+}
+
+/// How the objects of a cluster are distributed over the files of a branch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CommitLayout {
+    /// A file per object.
+    #[default]
+    Plain,
+    /// The files of Argo CD's source hydrator: a `manifest.yaml` per cluster, metadata about the commit that is rendered, and a
+    /// note about it.
+    Hydrator,
 }
 
 /// Apply what is rendered to the member clusters.

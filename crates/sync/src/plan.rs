@@ -110,6 +110,10 @@ impl Reconciliation<'_> {
             location: place,
             layout: &layout,
             remote: remote.as_ref(),
+            source: match &self.loaded.address {
+                SourceAddress::Git(address) => Some(address.as_str()),
+                SourceAddress::Folder(_) => None,
+            },
             message: commit.message.as_deref(),
             author: None,
             clusters: &[],

@@ -9,10 +9,10 @@ use serde_json::Value;
 use federate_kubernetes::names::is_dns_subdomain;
 use federate_kubernetes::object::Origin;
 use federate_kubernetes::{Finding, Severity};
-use federate_publish::branch::{self, BranchLayout};
+use federate_publish::branch::{self, BranchLayout, FileLayout};
 use federate_repo::{Repo, normalize_path};
 use federate_sync_api::{
-    CommitSpec, DriftMode, InventorySource, Notification, NotificationType, SourceRef, Sync,
+    CommitLayout, CommitSpec, DriftMode, InventorySource, Notification, NotificationType, SourceRef, Sync,
 };
 
 use crate::source::{self, SourceAddress};
@@ -351,7 +351,12 @@ fn is_apply_set(text: &str) -> bool {
 
 /// The branches of a Sync, and the folder of them.
 pub fn parse_layout(commit: &CommitSpec) -> Result<BranchLayout, branch::Error> {
-    BranchLayout::parse_pattern(&commit.branch, branch::BranchFolder::parse_path(&commit.path)?)
+    let files = match commit.layout.unwrap_or_default() {
+        CommitLayout::Plain => FileLayout::Plain,
+        CommitLayout::Hydrator => FileLayout::Hydrator,
+    };
+    let folder = branch::BranchFolder::parse_path(&commit.path)?;
+    Ok(BranchLayout::parse_pattern(&commit.branch, folder)?.with_files(files))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::{count, replicas, sound, web};
 use crate::sandbox::Sandbox;
 
 /// A repository with a bare remote `origin`.
-fn with_remote() -> Sandbox {
+pub(super) fn with_remote() -> Sandbox {
     let sandbox = web();
     sandbox.git("clone -q --bare . .remote.git");
     let address = format!("file://{}", sandbox.path(".remote.git").display());

@@ -53,6 +53,11 @@ impl Identity {
         Ok(Self { author, committer, signs })
     }
 
+    /// The same for a commit that is not signed.
+    pub(super) fn without_signature(&self) -> Self {
+        Self { signs: false, ..self.clone() }
+    }
+
     /// Whether the text is `Name <address>` and contains nothing that would break a commit.
     pub fn is_name_and_address(text: &str) -> bool {
         let parts = text.strip_suffix('>').and_then(|text| text.split_once(" <"));

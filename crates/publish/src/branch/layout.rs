@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use git2::{Branch, Oid, Repository};
 
-use super::{BranchContent, BranchFolder, BranchUpdate, Error, write_tree};
+use super::hydrator::{DryCommit, write_hydrated_tree};
+use super::notes::NOTES_REF;
+use super::{BranchContent, BranchFolder, BranchTip, BranchUpdate, Error, write_tree};
 use crate::summary::Summary;
 use crate::tree::OutputTree;
 use federate_dialect::{HUB, Plan, SchedulerState};
@@ -20,11 +22,25 @@ use federate_kubernetes::ObjectRef;
 /// The placeholder for a cluster's name in a branch name.
 const CLUSTER_PLACEHOLDER: &str = "{cluster}";
 
-/// The branches to write, and the folder within them.
+/// The end of the name of a branch whose changes GitOps Promoter proposes for the branch before it.
+const PROPOSED_SUFFIX: &str = "-next";
+
+/// How the objects of a cluster are distributed over files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileLayout {
+    /// A file per object.
+    #[default]
+    Plain,
+    /// The files of Argo CD's source hydrator: a stream per cluster, and metadata beside it.
+    Hydrator,
+}
+
+/// The branches to write, the folder within them, and the files in it.
 #[derive(Clone, Debug)]
 pub struct BranchLayout {
     pattern: String,
     folder: BranchFolder,
+    files: FileLayout,
 }
 
 /// A branch whose objects are written.
@@ -32,8 +48,10 @@ pub struct BranchLayout {
 pub struct BuiltBranch {
     /// The branch, without `refs/heads/`.
     pub branch: String,
-    /// The current commit.
+    /// The commit on which the new one is based.
     pub base: Option<Oid>,
+    /// The commit of the branch itself; `None` if it does not exist yet.
+    pub current: Option<Oid>,
     /// The tree of the new commit; `None` if nothing differs.
     pub tree: Option<Oid>,
     /// The changes.
@@ -43,9 +61,33 @@ pub struct BuiltBranch {
 impl BranchLayout {
     /// Parses a branch name; `{cluster}` in it requests one branch per cluster.
     pub fn parse_pattern(pattern: &str, folder: BranchFolder) -> Result<Self, Error> {
-        let layout = Self { pattern: pattern.to_owned(), folder };
+        let layout = Self { pattern: pattern.to_owned(), folder, files: FileLayout::Plain };
         layout.branch_of_cluster(HUB)?;
         Ok(layout)
+    }
+
+    /// The same branches with other files.
+    #[must_use]
+    pub fn with_files(self, files: FileLayout) -> Self {
+        Self { files, ..self }
+    }
+
+    /// How the objects of a cluster are distributed over files.
+    pub fn files(&self) -> FileLayout {
+        self.files
+    }
+
+    /// The branch, or pattern, from which a new branch starts: for GitOps Promoter, `env/prod-next` and `env/prod-next/PATH`
+    /// propose changes for `env/prod`, and need a common history.
+    pub fn find_origin<'b>(&self, branch: &'b str) -> Option<&'b str> {
+        if self.files == FileLayout::Plain {
+            return None;
+        }
+        let origin = match branch.strip_suffix(PROPOSED_SUFFIX) {
+            Some(origin) => origin,
+            None => branch.rsplit_once("-next/")?.0,
+        };
+        Some(origin).filter(|origin| !origin.is_empty() && !origin.ends_with('/'))
     }
 
     /// The name as it was given, including `{cluster}`.
@@ -62,7 +104,7 @@ impl BranchLayout {
     pub fn branch_of_cluster(&self, cluster: &str) -> Result<String, Error> {
         let branch = self.pattern.replace(CLUSTER_PLACEHOLDER, cluster);
         // As git: no leading `-`, not `HEAD`; `@` alone also means HEAD.
-        let valid = branch != "@" && Branch::name_is_valid(&branch)?;
+        let valid = branch != "@" && branch != NOTES_REF && Branch::name_is_valid(&branch)?;
         if valid { Ok(branch) } else { Err(Error::BranchName(branch)) }
     }
 
@@ -80,10 +122,10 @@ impl BranchLayout {
     pub fn read_home(
         &self,
         repository: &Repository,
-        tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
+        tip: impl Fn(&str) -> Result<Option<BranchTip>, Error>,
     ) -> Result<BranchContent, Error> {
         let home = self.host_branch();
-        BranchContent::read_folder(repository, &home, &self.folder, tip(&home)?)
+        BranchContent::read_folder(repository, &home, &self.folder, self.files, tip(&home)?)
     }
 
     /// Reads the branches of all `clusters`, by cluster; only that of the host if they share one.
@@ -92,13 +134,14 @@ impl BranchLayout {
         repository: &Repository,
         home: BranchContent,
         clusters: &BTreeSet<String>,
-        tip: impl Fn(&str) -> Result<Option<Oid>, Error>,
+        tip: impl Fn(&str) -> Result<Option<BranchTip>, Error>,
     ) -> Result<BranchContents, Error> {
         let mut bases = BTreeMap::new();
         for cluster in clusters.iter().filter(|cluster| self.is_spread() && *cluster != HUB) {
             let branch = self.branch_of_cluster(cluster)?;
             let at = tip(&branch)?;
-            bases.insert(cluster.clone(), BranchContent::read_folder(repository, &branch, &self.folder, at)?);
+            let content = BranchContent::read_folder(repository, &branch, &self.folder, self.files, at)?;
+            bases.insert(cluster.clone(), content);
         }
         bases.insert(HUB.to_owned(), home);
         Ok(BranchContents(bases))
@@ -120,13 +163,15 @@ impl BranchContents {
         self.0.get(cluster).or_else(|| self.0.get(HUB))?.read_previous_manifest(repository, object, cluster)
     }
 
-    /// Writes the objects of all branches, and moves none.
+    /// Writes the objects of all branches, and moves none. `source` is the commit that was rendered, for the layout of
+    /// hydrators.
     pub fn write_trees(
         &self,
         repository: &Repository,
         layout: &BranchLayout,
         tree: &OutputTree,
         plan: &Plan,
+        source: Option<&DryCommit>,
     ) -> Result<Vec<BuiltBranch>, Error> {
         let mut built = Vec::new();
         for (cluster, base) in &self.0 {
@@ -141,10 +186,14 @@ impl BranchContents {
             if part.files().is_empty() && base.commit().is_none() && cluster != HUB {
                 continue;
             }
-            let (root, summary) = write_tree(repository, base, part)?;
+            let (root, summary) = match source {
+                Some(source) => write_hydrated_tree(repository, base, part, source)?,
+                None => write_tree(repository, base, part)?,
+            };
             let tree = Some(root).filter(|root| base.root() != Some(*root));
             let branch = base.name().branch.clone();
-            built.push(BuiltBranch { branch, base: base.commit(), tree, summary });
+            let (base, current) = (base.commit(), base.own_commit());
+            built.push(BuiltBranch { branch, base, current, tree, summary });
         }
         Ok(built)
     }
@@ -168,5 +217,32 @@ impl BuiltBranch {
     /// The update that moves the branch to its new commit.
     pub fn to_update(&self, from: Option<Oid>, to: Oid) -> BranchUpdate {
         BranchUpdate { branch: self.branch.clone(), from, to }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proposed_branches_start_from_what_they_change() {
+        let layout = BranchLayout::parse_pattern("a", BranchFolder::default()).unwrap();
+        let hydrated = layout.clone().with_files(FileLayout::Hydrator);
+        for (branch, origin) in [
+            ("env/prod-next", Some("env/prod")),
+            ("env/prod-next/shop/web", Some("env/prod")),
+            ("env/*-next", Some("env/*")),
+            ("env/prod", None),
+            ("env/-next", None),
+            ("-next/a", None),
+        ] {
+            assert_eq!(hydrated.find_origin(branch), origin, "{branch}");
+            assert_eq!(layout.find_origin(branch), None);
+        }
+    }
+
+    #[test]
+    fn no_branch_is_named_like_the_notes() {
+        assert!(BranchLayout::parse_pattern(NOTES_REF, BranchFolder::default()).is_err());
     }
 }

@@ -106,6 +106,16 @@ fn build_node<'n>(
     Ok(GitTree { id: compute_object_id(ObjectType::Tree, &bytes)?, bytes })
 }
 
+/// The id of a blob that consists of `parts`.
+pub(super) fn compute_blob_id<'p>(parts: impl Iterator<Item = &'p str> + Clone) -> Result<Oid, Error> {
+    let mut hash = Sha1::new();
+    hash.update(format!("blob {}\0", parts.clone().map(str::len).sum::<usize>()));
+    for part in parts {
+        hash.update(part);
+    }
+    Ok(Oid::from_bytes(&hash.finalize())?)
+}
+
 /// The id of an object.
 fn compute_object_id(kind: ObjectType, bytes: &[u8]) -> Result<Oid, Error> {
     let mut hash = Sha1::new();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use git2::{ErrorCode, Oid, Repository};
 
+use super::notes::NOTES_REF;
 use super::update::{find_tip, to_ref_name};
 use super::{BranchUpdate, Error, find_excluding};
 use federate_source::git::program::{self, GitCommand};
@@ -26,6 +27,8 @@ pub struct GitRemote {
 pub struct RemoteBranches {
     /// The commits of those that are written.
     pub tips: BTreeMap<String, Oid>,
+    /// The commit of [`NOTES_REF`].
+    pub notes: Option<Oid>,
     /// The names of these and of branches that may exclude them.
     names: BTreeSet<String>,
 }
@@ -63,8 +66,14 @@ impl GitRemote {
         }
     }
 
-    /// The remote's branches, fetched. `pattern` is a branch, or a pattern with `*`.
-    pub fn fetch_branches(&self, repository: &Repository, pattern: &str) -> Result<RemoteBranches, Error> {
+    /// The remote's branches, fetched. `pattern` is a branch, or a pattern with `*`; `others` are further branches, patterns,
+    /// or [`NOTES_REF`], which nothing excludes.
+    pub fn fetch_branches(
+        &self,
+        repository: &Repository,
+        pattern: &str,
+        others: &[String],
+    ) -> Result<RemoteBranches, Error> {
         self.check_exists(repository)?;
         let mut git =
             self.git_command(repository, "ls-remote").arg("--").arg(&self.address).arg(to_ref_name(pattern));
@@ -72,27 +81,33 @@ impl GitRemote {
         for folder in pattern.match_indices('/').filter_map(|(at, _)| pattern.get(..at)) {
             git = git.arg(to_ref_name(folder));
         }
+        for other in others {
+            git = git.arg(to_ref_name(other));
+        }
         let listed = git.arg(to_ref_name(&format!("{pattern}/*"))).run()?;
-        let mut branches = BTreeMap::new();
-        let mut names = BTreeSet::new();
+        let mut found = RemoteBranches::default();
         for line in listed.lines() {
             let Some((id, name)) = line.split_once('\t') else { continue };
+            if name == NOTES_REF {
+                found.notes = Some(Oid::from_str(id)?);
+            }
             // The pattern also matches the ends of longer names.
             let Some(branch) = name.strip_prefix("refs/heads/") else { continue };
-            names.insert(branch.to_owned());
-            if !matches_pattern(pattern, branch) {
-                continue;
+            found.names.insert(branch.to_owned());
+            let patterns = std::iter::once(pattern).chain(others.iter().map(String::as_str));
+            if patterns.into_iter().any(|pattern| matches_pattern(pattern, branch)) {
+                found.tips.insert(branch.to_owned(), Oid::from_str(id)?);
             }
-            branches.insert(branch.to_owned(), Oid::from_str(id)?);
         }
         let odb = repository.odb()?;
-        let missing: Vec<&String> =
-            branches.iter().filter(|(_, id)| !odb.exists(**id)).map(|(b, _)| b).collect();
+        let notes = found.notes.iter().map(|id| (NOTES_REF, *id));
+        let wanted = found.tips.iter().map(|(branch, id)| (branch.as_str(), *id)).chain(notes);
+        let missing: Vec<&str> = wanted.filter(|(_, id)| !odb.exists(*id)).map(|(name, _)| name).collect();
         if !missing.is_empty() {
             self.fetch_into_repository(repository, &missing)?;
             odb.refresh()?;
         }
-        Ok(RemoteBranches { tips: branches, names })
+        Ok(found)
     }
 
     /// Refuses branches that cannot be stored together with one that the remote has.
@@ -122,7 +137,7 @@ impl GitRemote {
         }
     }
 
-    fn fetch_into_repository(&self, repository: &Repository, branches: &[&String]) -> Result<(), Error> {
+    fn fetch_into_repository(&self, repository: &Repository, branches: &[&str]) -> Result<(), Error> {
         let mut git = self.git_command(repository, "fetch").arg("--no-tags").arg("--no-write-fetch-head");
         if repository.is_shallow() {
             // The history of rendered branches can be far larger than that of their source.

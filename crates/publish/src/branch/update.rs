@@ -13,6 +13,7 @@ use git2::{ErrorCode, Oid, Repository};
 
 use super::Error;
 use super::names::check_local_names;
+use super::notes::NOTES_REF;
 use crate::lock::FileLock;
 
 /// The file in the repository's folder that records what is locked.
@@ -24,7 +25,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// A branch to move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchUpdate {
-    /// The branch, without `refs/heads/`.
+    /// The branch, without `refs/heads/`; or [`NOTES_REF`].
     pub branch: String,
     /// The current commit; `None` if the branch does not exist.
     pub from: Option<Oid>,
@@ -85,7 +86,7 @@ fn carry_out(repository: &Repository, updates: &[BranchUpdate], why: &str) -> Re
     Ok(transaction.commit()?)
 }
 
-/// The commit of a local branch.
+/// The commit of a local branch, or of [`NOTES_REF`].
 pub fn find_tip(repository: &Repository, branch: &str) -> Result<Option<Oid>, Error> {
     match repository.find_reference(&to_ref_name(branch)) {
         Ok(reference) => Ok(Some(reference.peel_to_commit()?.id())),
@@ -117,6 +118,7 @@ fn has_checked_out(repository: &Repository, branch: &str) -> bool {
     !repository.is_bare() && target == Some(to_ref_name(branch))
 }
 
+/// The full name of a branch, or of [`NOTES_REF`], which no branch is named like.
 pub(super) fn to_ref_name(branch: &str) -> String {
-    format!("refs/heads/{branch}")
+    if branch == NOTES_REF { branch.to_owned() } else { format!("refs/heads/{branch}") }
 }

@@ -1,0 +1,242 @@
+//! The credentials that docker has for a registry: in its `config.json`, or from the helper that it names.
+//!
+//! Facts: `auths`, `credsStore` and `credHelpers` of docker's configuration; the protocol of docker-credential-helpers
+//! (`docker-credential-NAME get`, the host on standard input, JSON on standard output).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde::Deserialize;
+
+/// The largest configuration that is read, in bytes.
+const MAX_CONFIG_BYTES: u64 = 4 << 20;
+
+/// The key under which docker stores the credentials of Docker Hub.
+const DOCKER_HUB_KEY: &str = "https://index.docker.io/v1/";
+
+/// The user name under which helpers return an identity token.
+const TOKEN_USER: &str = "<token>";
+
+/// Who asks a registry.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// Nobody.
+    Anonymous,
+    /// A user with a password.
+    Basic {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// A token that is exchanged for others.
+    IdentityToken(String),
+}
+
+/// Shows no secrets.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Anonymous => "Anonymous",
+            Self::Basic { .. } => "Basic",
+            Self::IdentityToken(_) => "IdentityToken",
+        })
+    }
+}
+
+/// Why credentials cannot be read. Messages do not show what was read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoginError {
+    /// The configuration cannot be read.
+    #[error("cannot read docker's configuration {path}: {why}")]
+    Config {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The helper fails.
+    #[error(
+        "docker's configuration {path} names the helper `{helper}` for {host}, and it {why}: install it, or log in again \
+         with `docker login {host}`"
+    )]
+    Helper {
+        /// The file.
+        path: String,
+        /// The program.
+        helper: String,
+        /// The registry.
+        host: String,
+        /// What it does.
+        why: String,
+    },
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct DockerConfig {
+    auths: BTreeMap<String, StoredLogin>,
+    creds_store: String,
+    cred_helpers: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+struct StoredLogin {
+    auth: String,
+    username: String,
+    password: String,
+    identitytoken: String,
+}
+
+#[derive(Deserialize)]
+struct HelperAnswer {
+    #[serde(rename = "Username")]
+    username: String,
+    #[serde(rename = "Secret")]
+    secret: String,
+}
+
+/// The credentials for `host` in `folder`, docker's configuration folder. Without any, requests are anonymous.
+pub fn find_credentials(folder: Option<&Path>, host: &str) -> Result<Credentials, LoginError> {
+    let Some(folder) = folder else { return Ok(Credentials::Anonymous) };
+    let path = folder.join("config.json");
+    let shown = path.display().to_string();
+    let invalid = |why: &dyn fmt::Display| LoginError::Config { path: shown.clone(), why: why.to_string() };
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Credentials::Anonymous),
+        Err(error) => return Err(invalid(&error)),
+        Ok(metadata) if metadata.len() > MAX_CONFIG_BYTES => return Err(invalid(&"it is too large")),
+        Ok(_) => {}
+    }
+    let text = fs::read(&path).map_err(|error| invalid(&error))?;
+    let config: DockerConfig = serde_json::from_slice(&text).map_err(|error| {
+        invalid(&format_args!("line {}, column {}: it is not valid", error.line(), error.column()))
+    })?;
+    let key = if host == "docker.io" { DOCKER_HUB_KEY } else { host };
+    let helper = config.cred_helpers.get(host).or_else(|| config.cred_helpers.get(key));
+    let helper = helper.or_else(|| Some(&config.creds_store).filter(|helper| !helper.is_empty()));
+    if let Some(helper) = helper {
+        let name = format!("docker-credential-{helper}");
+        let answer = ask_helper(helper, key).map_err(|why| LoginError::Helper {
+            path: shown.clone(),
+            helper: name,
+            host: host.to_owned(),
+            why,
+        })?;
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+    }
+    let login = config.auths.iter().find(|(name, _)| *name == key || host_of_key(name) == host);
+    let Some((_, login)) = login else { return Ok(Credentials::Anonymous) };
+    read_login(login).ok_or_else(|| invalid(&format_args!("the entry of {host} in `auths` is not valid")))
+}
+
+/// The host of a key such as `https://host/v1/`.
+fn host_of_key(key: &str) -> &str {
+    let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://")).unwrap_or(key);
+    rest.split('/').next().unwrap_or_default()
+}
+
+/// An entry of `auths`; `None` if it cannot be read. An empty one only says that somebody has logged in by a helper.
+fn read_login(login: &StoredLogin) -> Option<Credentials> {
+    if !login.identitytoken.is_empty() {
+        return Some(Credentials::IdentityToken(login.identitytoken.clone()));
+    }
+    if !login.auth.is_empty() {
+        let text = BASE64_STANDARD.decode(login.auth.trim()).ok()?;
+        let text = String::from_utf8(text).ok()?;
+        let (user, password) = text.split_once(':')?;
+        let password = password.trim_end_matches('\0').to_owned();
+        return Some(Credentials::Basic { user: user.to_owned(), password });
+    }
+    if login.username.is_empty() {
+        return Some(Credentials::Anonymous);
+    }
+    Some(Credentials::Basic { user: login.username.clone(), password: login.password.clone() })
+}
+
+/// Asks a helper; `None` if it has nothing for the registry. An error says what the helper does.
+fn ask_helper(helper: &str, key: &str) -> Result<Option<Credentials>, String> {
+    let is_plain = helper.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    if !is_plain {
+        return Err("has a name that no program has".to_owned());
+    }
+    let mut command = Command::new(format!("docker-credential-{helper}"));
+    command.arg("get").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| format!("cannot be started ({error})"))?;
+    if let Some(mut input) = child.stdin.take() {
+        // A helper may end without reading.
+        let _ = input.write_all(key.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(|error| format!("cannot be read ({error})"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stdout).to_ascii_lowercase();
+        return if said.contains("credentials not found") { Ok(None) } else { Err("fails".to_owned()) };
+    }
+    let answer: HelperAnswer =
+        serde_json::from_slice(&output.stdout).map_err(|_| "answers what is not JSON".to_owned())?;
+    Ok(Some(match answer.username.as_str() {
+        TOKEN_USER => Credentials::IdentityToken(answer.secret),
+        _ => Credentials::Basic { user: answer.username, password: answer.secret },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(config: &str, host: &str) -> Result<Credentials, LoginError> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), config).unwrap();
+        find_credentials(Some(folder.path()), host)
+    }
+
+    fn basic(user: &str, password: &str) -> Credentials {
+        Credentials::Basic { user: user.to_owned(), password: password.to_owned() }
+    }
+
+    #[test]
+    fn credentials_are_those_of_the_host() {
+        // `a:b:c` and `d:e`
+        let config = r#"{"auths": {"ghcr.io": {"auth": "YTpiOmM="}, "https://index.docker.io/v1/": {"auth": "ZDpl"},
+            "https://old.example.com/v2/": {"username": "u", "password": "p"}, "token.example.com": {"identitytoken": "t"},
+            "empty.example.com": {}}}"#;
+        assert_eq!(find(config, "ghcr.io").unwrap(), basic("a", "b:c"));
+        assert_eq!(find(config, "docker.io").unwrap(), basic("d", "e"));
+        assert_eq!(find(config, "old.example.com").unwrap(), basic("u", "p"));
+        assert_eq!(find(config, "token.example.com").unwrap(), Credentials::IdentityToken("t".to_owned()));
+        for none in ["empty.example.com", "example.com", "ghcr.io:443", "io"] {
+            assert_eq!(find(config, none).unwrap(), Credentials::Anonymous, "{none}");
+        }
+        let nowhere = tempfile::tempdir().unwrap();
+        assert_eq!(find_credentials(Some(nowhere.path()), "ghcr.io").unwrap(), Credentials::Anonymous);
+    }
+
+    #[test]
+    fn messages_show_no_secrets() {
+        let broken =
+            find(r#"{"auths": {"ghcr.io": {"auth": "hunter2"}}}"#, "ghcr.io").unwrap_err().to_string();
+        assert!(broken.contains("the entry of ghcr.io") && !broken.contains("hunter2"), "{broken}");
+        let broken = find(r#"{"auths": {"ghcr.io": "hunter2"}}"#, "ghcr.io").unwrap_err().to_string();
+        assert!(broken.contains("line 1") && !broken.contains("hunter2"), "{broken}");
+        assert_eq!(format!("{:?}", basic("a", "hunter2")), "Basic");
+        let helper =
+            find(r#"{"credHelpers": {"ghcr.io": "no-such-helper"}}"#, "ghcr.io").unwrap_err().to_string();
+        assert!(
+            helper.contains("`docker-credential-no-such-helper` for ghcr.io, and it cannot be started"),
+            "{helper}"
+        );
+        let helper = find(r#"{"credsStore": "../evil"}"#, "ghcr.io").unwrap_err().to_string();
+        assert!(helper.contains("a name that no program has"), "{helper}");
+        assert_eq!(find(r#"{"credHelpers": {"ghcr.io": "x"}}"#, "quay.io").unwrap(), Credentials::Anonymous);
+    }
+}

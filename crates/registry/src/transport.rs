@@ -1,0 +1,205 @@
+//! Requests over HTTP: one connection pool per server, time limits, limited answers, and errors without secrets.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::client::Body;
+
+use crate::address::is_loopback_host;
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server may be silent.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// The most characters of an answer that an error shows.
+const MAX_SHOWN_CHARS: usize = 200;
+
+/// Why a registry did not do what it was asked. Messages contain no credentials.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No answer.
+    #[error("{host} cannot be reached: {why}")]
+    Unreachable {
+        /// The registry.
+        host: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The credentials are missing or not accepted.
+    #[error("{host} does not let federate {what}{}: `docker login {host}` stores credentials", shown_text(.said))]
+    Unauthorized {
+        /// The registry.
+        host: String,
+        /// A verb and its object.
+        what: String,
+        /// What the registry said.
+        said: String,
+    },
+    /// Any other answer that was not expected.
+    #[error("{host} cannot {what}: it answers {status}{}", shown_text(.said))]
+    Refused {
+        /// The registry.
+        host: String,
+        /// A verb and its object.
+        what: String,
+        /// The status.
+        status: StatusCode,
+        /// What the registry said.
+        said: String,
+    },
+    /// The answer is not what it should be.
+    #[error("{host} cannot be trusted with what it answers to a request to {what}: {why}")]
+    Invalid {
+        /// The registry.
+        host: String,
+        /// A verb and its object.
+        what: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Requests without TLS go to this machine only.
+    #[error(
+        "--plain-http is for registries on this machine, and {0} is another one: it must be reached with TLS"
+    )]
+    NotLoopback(String),
+}
+
+fn shown_text(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(" ({said})") }
+}
+
+/// How registries are reached.
+#[derive(Clone, Debug, Default)]
+pub struct RegistryOptions {
+    /// Whether the registry, which must be on this machine, is reached without TLS.
+    pub plain_http: bool,
+    /// The proxy for servers that are not on this machine.
+    pub proxy: Option<Uri>,
+}
+
+/// A request. It can be sent again.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) address: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Why there is no answer.
+pub(crate) struct NoResponse {
+    pub(crate) why: String,
+    /// Whether the same request will not be answered later either.
+    pub(crate) is_final: bool,
+}
+
+impl From<String> for NoResponse {
+    fn from(why: String) -> Self {
+        Self { why, is_final: false }
+    }
+}
+
+impl NoResponse {
+    fn lasting(why: &str) -> Self {
+        Self { why: why.to_owned(), is_final: true }
+    }
+}
+
+/// An answer, read in full.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Connections to servers.
+pub(crate) struct Transport {
+    options: RegistryOptions,
+    clients: Mutex<BTreeMap<String, kube::Client>>,
+}
+
+impl Transport {
+    pub(crate) fn new(options: RegistryOptions) -> Self {
+        Self { options, clients: Mutex::default() }
+    }
+
+    /// Sends a request once.
+    pub(crate) async fn send(&self, call: &Call, max_bytes: usize) -> Result<Answer, NoResponse> {
+        let server = server_of(&call.address)
+            .ok_or_else(|| NoResponse::lasting("it names an address that is not valid"))?;
+        let host = call.address.host().unwrap_or_default();
+        let is_plain = call.address.scheme_str() != Some("https");
+        if is_plain && !(self.options.plain_http && is_loopback_host(host)) {
+            return Err(NoResponse::lasting("it leads to a server without TLS"));
+        }
+        let client = self.client_for(&server)?;
+        let path = call.address.path_and_query().map_or("/", |path| path.as_str());
+        let mut request = Request::builder().method(call.method.clone()).uri(path);
+        if let Some(headers) = request.headers_mut() {
+            headers.clone_from(&call.headers);
+        }
+        let request = request.body(Body::from(call.body.to_vec())).map_err(|error| error.to_string())?;
+        let answer = client.send(request).await.map_err(|error| innermost_cause(&error))?;
+        let (parts, body) = answer.into_parts();
+        let body = match Limited::new(body, max_bytes).collect().await {
+            Ok(body) => body,
+            Err(error) if error.is::<LengthLimitError>() => {
+                return Err(NoResponse::lasting(&format!("its answer is larger than {max_bytes} bytes")));
+            }
+            Err(error) => return Err(innermost_cause(&*error).into()),
+        };
+        Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
+    }
+
+    fn client_for(&self, server: &str) -> Result<kube::Client, String> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(server) {
+            return Ok(client.clone());
+        }
+        let address: Uri = server.parse().map_err(|_| "its address is not valid".to_owned())?;
+        let is_loopback = address.host().is_some_and(is_loopback_host);
+        let mut config = kube::Config::new(address);
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(IDLE_TIMEOUT);
+        config.write_timeout = Some(IDLE_TIMEOUT);
+        config.default_retry = false;
+        config.proxy_url = self.options.proxy.clone().filter(|_| !is_loopback);
+        let client = kube::Client::try_from(config).map_err(|error| innermost_cause(&error))?;
+        clients.insert(server.to_owned(), client.clone());
+        Ok(client)
+    }
+}
+
+/// Scheme, host and port of an address.
+pub(crate) fn server_of(address: &Uri) -> Option<String> {
+    let authority = address.authority().map(http::uri::Authority::as_str)?;
+    if authority.contains('@') {
+        return None;
+    }
+    Some(format!("{}://{authority}", address.scheme_str()?))
+}
+
+/// The message of the error at the bottom of a chain, which names the cause.
+fn innermost_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    clean_text(&cause.to_string())
+}
+
+/// A text of a server as a message may show it: one line, without control characters, of limited length.
+pub(crate) fn clean_text(text: &str) -> String {
+    let words =
+        text.split_whitespace().map(|word| word.chars().filter(|c| !c.is_control()).collect::<String>());
+    let text = words.collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
