@@ -119,7 +119,8 @@ fn migrate_case(case: &Value, target: Target, mode: Mode, tally: &mut Tally) {
     };
     let mut options = options_of(case);
     options.previous = Plan::default();
-    let new = Session::open(&files.migrated(&migration), options);
+    let mut new = Session::open(&files.migrated(&migration), options);
+    new.share_cluster_states(old.clusters());
     let errors: Vec<String> = new
         .findings()
         .into_iter()
@@ -217,5 +218,20 @@ fn recorded_cases_of_kubefleet_are_frozen_for_karmada() {
 #[test]
 fn recorded_cases_of_kubefleet_become_rules_of_karmada() {
     let tally = migrate_families("kubefleet", &KUBEFLEET, Target::Karmada, Mode::Idiomatic);
+    assert!(tally.equal > 0);
+}
+
+pub(crate) const KARMADA: [&str; 8] =
+    ["scheduling", "matching", "overrides", "manifests", "namespaces", "thirdparty", "ties", "triggers"];
+
+#[test]
+fn recorded_cases_of_karmada_are_frozen_for_kubefleet() {
+    let tally = migrate_families("karmada", &KARMADA, Target::KubeFleet, Mode::Freeze);
+    assert!(tally.equal > 0);
+}
+
+#[test]
+fn recorded_cases_of_karmada_become_placements_of_kubefleet() {
+    let tally = migrate_families("karmada", &KARMADA, Target::KubeFleet, Mode::Idiomatic);
     assert!(tally.equal > 0);
 }

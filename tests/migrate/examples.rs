@@ -71,6 +71,12 @@ fn placements_of_kubefleet_become_policies_of_karmada() {
 }
 
 #[test]
+fn policies_of_karmada_become_placements_of_kubefleet() {
+    let (text, _) = migrate(&Files::of_example("karmada-nginx"), Target::KubeFleet, Mode::Idiomatic);
+    assert_data_eq!(text, file!["written/karmada-to-kubefleet.txt"].raw());
+}
+
+#[test]
 fn a_frozen_repo_has_clusters_by_name_and_replicas_as_overrides() {
     let (text, _) = migrate(&Files::of_example("kubeadmiral"), Target::Karmada, Mode::Freeze);
     assert_data_eq!(text, file!["written/kubeadmiral-frozen.txt"].raw());
@@ -90,7 +96,7 @@ fn directions_that_are_not_known_say_which_are() {
         error.to_string(),
         str![
             "rules of karmada cannot be written for kubeadmiral in mode `idiomatic`; what can be: kubefed → karmada, \
-             kubeadmiral → karmada, kubefleet → karmada, any → plain"
+             kubeadmiral → karmada, kubefleet → karmada, karmada → kubefleet, any → plain"
         ]
     );
 }

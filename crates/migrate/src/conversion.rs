@@ -22,16 +22,17 @@ use crate::intent::{
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
+use crate::present::PresentState;
 use crate::read::kubefed;
 use crate::rendering::{MigratedRepo, SentVariants, claim_object};
 use crate::repo_text::{CutObject, RepoText, common_folder};
-use crate::write::{PolicyDraft, PolicyRole, karmada};
+use crate::write::{self, PolicyDraft, PolicyRole, karmada};
 use crate::{MigratedObject, Migration, Mode, Reason, Target};
 
 mod operations;
 mod plain;
 
-use operations::{TriedOperations, VariantPair, append_operations, pair_variants, take_common};
+use operations::{TriedOperations, append_operations, pair_variants, take_common};
 
 /// The numbers that divide replicas.
 const DIVIDED_POINTERS: [&str; 3] = ["/spec/replicas", "/spec/parallelism", "/spec/completions"];
@@ -55,6 +56,8 @@ impl RepoConversion<'_> {
     /// The migration of a repo with this intent.
     pub(crate) fn convert(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
         let mut text = RepoText::new(self.session.repo());
+        let present = PresentState::new(self.session, &self.sources, &intent);
+        write::fit_intent(self.target, &mut intent, &present);
         self.remove_marks(&mut intent);
         let mut problems = self.find_obstacles(&intent, &mut text);
         problems.extend(self.prepare_namespaces(&mut intent, &mut text));
@@ -64,7 +67,9 @@ impl RepoConversion<'_> {
         let taken = self.taken_names();
         let mut scaled = BTreeSet::new();
         let mut simulated = self.simulate(&intent, &taken);
-        if self.stop_leaders(&mut intent, &simulated) {
+        let (has_leaders, is_premature) =
+            (self.stop_leaders(&mut intent, &simulated), self.withhold_unplaced(&mut intent, &simulated));
+        if has_leaders || is_premature {
             simulated = self.simulate(&intent, &taken);
         }
         let has_stragglers = self.place_stragglers(&mut intent, &simulated);
@@ -77,13 +82,19 @@ impl RepoConversion<'_> {
         if aligned.has_changes || !intent.overrides.is_empty() {
             // An override can change what the control plane has filled in: with another image, another pull policy.
             simulated = self.simulate(&intent, &taken);
-            problems.extend(self.align_manifests(&mut intent, &simulated, None, &mut text).problems);
+            let aligned = self.align_manifests(&mut intent, &simulated, None, &mut text);
+            problems.extend(aligned.problems);
+            if aligned.has_changes {
+                // What an edit does not reach, an override does.
+                simulated = self.simulate(&intent, &taken);
+                problems.extend(self.align_manifests(&mut intent, &simulated, None, &mut text).problems);
+            }
         }
         if !problems.is_empty() {
             return Err(MigrationError::Problems(problems));
         }
         intent.placements = self.share_placements(std::mem::take(&mut intent.placements), &intent.overrides);
-        let drafts = karmada::write_policies(&intent, &taken);
+        let drafts = write::write_policies(self.target, &intent, &taken);
         self.write_templates(&intent, &mut text);
         self.write_policies(&intent, &drafts, &mut text);
         self.remove_policies(&intent, &mut text);
@@ -140,8 +151,8 @@ impl RepoConversion<'_> {
                 Some(template) if template.source.is_embedded() => {}
                 Some(template) => template.edits.extend(edits),
                 None => {
-                    let (old, id, source) = (id.clone(), id.clone(), TemplateSource::Own);
-                    intent.templates.push(TemplateIntent { old, id, source, edits });
+                    let template = TemplateIntent::unchanged(id.clone(), id.clone(), TemplateSource::Own);
+                    intent.templates.push(TemplateIntent { edits, ..template });
                 }
             }
         }
@@ -225,12 +236,8 @@ impl RepoConversion<'_> {
             if let Some(template) = known.get(id).and_then(|at| intent.templates.get_mut(*at)) {
                 template.edits.push(edit);
             } else {
-                added.push(TemplateIntent {
-                    old: id.clone(),
-                    id: id.clone(),
-                    source: TemplateSource::Own,
-                    edits: vec![edit],
-                });
+                let template = TemplateIntent::unchanged(id.clone(), id.clone(), TemplateSource::Own);
+                added.push(TemplateIntent { edits: vec![edit], ..template });
             }
             if let Some(own) = self.repo().find_template(id)
                 && !known
@@ -274,7 +281,7 @@ impl RepoConversion<'_> {
         let claimed = self.repo().claimed.iter();
         let mut claimed: Vec<ClaimedObject> =
             claimed.filter(|claimed| !self.sources.contains(claimed.dialect)).cloned().collect();
-        let drafts = karmada::write_policies(intent, taken);
+        let drafts = write::write_policies(self.target, intent, taken);
         claimed.extend(drafts.iter().filter_map(|draft| claim_object(dialects, &draft.value)));
         let clusters = self.left_clusters();
         claimed.extend(clusters.filter_map(|cluster| claim_object(dialects, &cluster.value)));
@@ -324,6 +331,38 @@ impl RepoConversion<'_> {
             }
         }
         has_leaders
+    }
+
+    /// Leaves out the placements of objects that are nowhere now, and that the new control plane would place. Returns whether there
+    /// are any.
+    fn withhold_unplaced(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> bool {
+        let placed = find_placed(self.session, &self.sources);
+        let rows = simulated.rendering.plan.placements.iter();
+        let reached: BTreeSet<&ObjectRef> =
+            rows.filter(|row| !row.clusters.is_empty()).map(|row| &row.object).collect();
+        let templates = intent.templates.iter();
+        let premature: BTreeMap<ObjectRef, ObjectRef> = templates
+            .filter(|one| reached.contains(&one.id))
+            .filter(|one| placed.get(&one.old).is_some_and(|placed| placed.clusters.is_empty()))
+            .map(|one| (one.id.clone(), one.old.clone()))
+            .collect();
+        let mut withheld = Vec::new();
+        for placement in &mut intent.placements {
+            let origin = placement.origin.clone();
+            placement.objects.retain(|object| {
+                let old = premature.get(object);
+                withheld.extend(old.map(|old| (old.clone(), origin.clone())));
+                old.is_none()
+            });
+        }
+        intent.placements.retain(|placement| !placement.objects.is_empty());
+        let is_premature = !withheld.is_empty();
+        for (old, origin) in withheld {
+            let detail =
+                "it is nowhere now, and the new control plane would place it: its policy is left out";
+            intent.add_unequal(&old, unequal_rule(Reason::Frozen, detail, origin.as_ref(), ""));
+        }
+        is_premature
     }
 
     /// Places objects by name that went with others by rules which the new control plane does not have. Returns whether there are
@@ -388,11 +427,15 @@ impl RepoConversion<'_> {
         let engine = simulated.build_engine();
         let Some(plane) = engine.control_plane(self.target.name()) else { return BTreeSet::new() };
         let mut unplaced = BTreeSet::new();
+        let rows = simulated.rendering.plan.placements.iter();
+        let reached: BTreeSet<&ObjectRef> =
+            rows.filter(|row| !row.clusters.is_empty()).map(|row| &row.object).collect();
         let intended = intent.placements.iter().flat_map(|placement| &placement.objects);
         let intended: BTreeSet<ObjectRef> = intended.cloned().collect();
         for template in &intent.templates {
             let Some(new) = simulated.repo.find_template(&template.id) else { continue };
             if intended.contains(&template.id)
+                && !reached.contains(&template.id)
                 && let Some(why) = plane.advice().never_propagated_reason(&new.object)
             {
                 let rule = unequal_rule(Reason::NeverPropagated, why, Some(&new.object.origin), "");
@@ -429,12 +472,13 @@ impl RepoConversion<'_> {
         };
         let mut written: BTreeMap<ObjectRef, Option<ObjectRef>> = BTreeMap::new();
         let known_texts = self.known_texts();
+        let strict = write::has_strict_patches(self.target);
         let mut useless: BTreeMap<ObjectRef, BTreeSet<String>> = BTreeMap::new();
         for template in &mut intent.templates {
             let variants = old.find_variants(&template.old);
             let pairs = pair_variants(variants, new.find_variants(&template.id));
             let mut changes: Vec<ClusterOperations> =
-                pairs.into_iter().map(VariantPair::into_operations).collect();
+                pairs.into_iter().map(|pair| pair.into_operations(strict)).collect();
             for change in &mut changes {
                 change.operations.retain(|operation| {
                     !(divided.contains(&template.id)
@@ -471,6 +515,15 @@ impl RepoConversion<'_> {
                         }
                 });
                 template.edits.extend(difference::to_edits(common));
+            }
+            for change in &mut changes {
+                change.operations.retain(|operation| {
+                    let is_possible = write::can_override(self.target, operation);
+                    if !is_possible {
+                        useless.entry(template.old.clone()).or_default().insert(operation.pointer.clone());
+                    }
+                    is_possible
+                });
             }
             if self.mode == Mode::Idiomatic
                 && scaled.is_some()
@@ -659,7 +712,7 @@ impl RepoConversion<'_> {
                 let folder =
                     if is_built { PolicyRole::Placement.folder().to_owned() } else { common_folder(&about) };
                 let slash = if folder.is_empty() { "" } else { "/" };
-                format!("{folder}{slash}{name}-{}.yaml", draft.role.suffix()).into()
+                format!("{folder}{slash}{name}-{}.yaml", draft.role.suffix(self.target)).into()
             };
             text.add_document(&file, &draft.value);
         }

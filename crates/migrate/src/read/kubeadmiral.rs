@@ -26,12 +26,8 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     let policies = find_policies(session, NAME);
     for row in session.plan().placements.iter().filter(|row| row.dialect == NAME) {
         let Some(template) = session.repo().find_template(&row.object) else { continue };
-        intent.templates.push(TemplateIntent {
-            old: row.object.clone(),
-            id: row.object.clone(),
-            source: TemplateSource::Own,
-            edits: Vec::new(),
-        });
+        let (old, id) = (row.object.clone(), row.object.clone());
+        intent.templates.push(TemplateIntent::unchanged(old, id, TemplateSource::Own));
         match row.policy.as_ref().and_then(|policy| policies.get(policy)) {
             Some(policy) => {
                 let reader = PolicyReader { row, template: &template.object, policy };
@@ -137,7 +133,7 @@ impl PolicyReader<'_> {
         let adopts = self.annotation("conflict-resolution") == Some("adopt");
         intent.placements.push(PlacementIntent {
             name: self.policy.id.name.clone(),
-            file: Some(self.policy.origin.file.clone()),
+            origin: Some(self.policy.origin.clone()),
             is_cluster_wide,
             replicas,
             taints: TaintRule::Respected(self.read_tolerations()),

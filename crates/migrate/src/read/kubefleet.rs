@@ -38,8 +38,7 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
             None => continue,
         };
         let id = source.identity_of(object);
-        let (old, edits) = (object.clone(), Vec::new());
-        intent.templates.push(TemplateIntent { old, id: id.clone(), source, edits });
+        intent.templates.push(TemplateIntent::unchanged(object.clone(), id.clone(), source));
         if placed.clusters.is_empty() {
             continue;
         }
@@ -118,7 +117,7 @@ impl PlacementReader<'_> {
         let is_nowhere = number == Some(0);
         PlacementIntent {
             name: self.policy.id.name.clone(),
-            file: Some(self.policy.origin.file.clone()),
+            origin: Some(self.policy.origin.clone()),
             is_cluster_wide: self.policy.id.namespace.is_none(),
             taints: TaintRule::Respected(tolerations),
             adoption: self.read_adoption(),
