@@ -99,7 +99,7 @@ struct Direction {
     target: Target,
 }
 
-const DIRECTIONS: [Direction; 4] = [
+const DIRECTIONS: [Direction; 5] = [
     Direction {
         dialect: "kubefed", title: "KubeFed → Karmada", families: &KUBEFED, target: Target::Karmada
     },
@@ -120,6 +120,12 @@ const DIRECTIONS: [Direction; 4] = [
         title: "Karmada → KubeFleet",
         families: &KARMADA,
         target: Target::KubeFleet,
+    },
+    Direction {
+        dialect: "karmada",
+        title: "Karmada → KubeAdmiral",
+        families: &KARMADA,
+        target: Target::KubeAdmiral,
     },
 ];
 

@@ -324,8 +324,89 @@ pub(crate) struct ClusterWeight {
 pub(crate) struct OverrideIntent {
     /// The object.
     pub object: ObjectRef,
-    /// The rules, in order.
+    /// The rules of its override policies, in order.
+    pub own: Vec<OwnOverrideRule>,
+    /// The rules behind them, in order.
     pub rules: Vec<OverrideRuleIntent>,
+}
+
+/// A rule of an override policy.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnOverrideRule {
+    /// The clusters.
+    pub clusters: ClusterRule,
+    /// What changes, in order.
+    pub changes: Vec<ManifestChange>,
+}
+
+/// A change of a manifest, as people write it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ManifestChange {
+    /// An operation of a JSON patch.
+    Operation(ManifestOperation),
+    /// A part of image references.
+    Image(ImageChange),
+    /// The command of a container.
+    Command(WordsChange),
+    /// The arguments of a container.
+    Args(WordsChange),
+    /// Labels.
+    Labels(EntriesChange),
+    /// Annotations.
+    Annotations(EntriesChange),
+}
+
+/// A change of a part of image references.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ImageChange {
+    /// Where they are, as JSON pointers; without any, in all containers.
+    pub pointers: Vec<String>,
+    /// The part.
+    pub component: ImageComponent,
+    /// Its new value; `None` removes it.
+    pub value: Option<String>,
+}
+
+/// A part of an image reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImageComponent {
+    /// The host.
+    Registry,
+    /// The path.
+    Repository,
+    /// The tag.
+    Tag,
+}
+
+/// A change of the words of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WordsChange {
+    /// The name of the container.
+    pub container: String,
+    /// Whether words are added at the end, or removed.
+    pub adds: bool,
+    /// The words.
+    pub words: Vec<String>,
+}
+
+/// A change of labels or annotations.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EntriesChange {
+    /// What is done.
+    pub action: EntriesAction,
+    /// The entries.
+    pub entries: Labels,
+}
+
+/// What is done with entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntriesAction {
+    /// They are added.
+    Add,
+    /// Those that exist get these values.
+    Replace,
+    /// They are removed.
+    Remove,
 }
 
 /// What differs in some clusters.
@@ -344,6 +425,20 @@ pub(crate) struct ManifestOperation {
     pub action: PatchAction,
     /// The value, as a JSON pointer.
     pub pointer: String,
+}
+
+impl ManifestOperation {
+    /// Reads an operation; `None` if it does something else.
+    pub(crate) fn from_parts(name: &str, pointer: &str, value: Option<&Value>) -> Option<Self> {
+        let value = || value.cloned().unwrap_or_default();
+        let action = match name {
+            "add" => PatchAction::Add(value()),
+            "replace" => PatchAction::Replace(value()),
+            "remove" => PatchAction::Remove,
+            _ => return None,
+        };
+        pointer.starts_with('/').then(|| Self { action, pointer: pointer.to_owned() })
+    }
 }
 
 /// What an operation of a JSON patch does.

@@ -15,11 +15,12 @@ pub(crate) mod kubefed;
 mod kubefleet;
 
 /// The directions in which rules are written as rules.
-const IDIOMATIC: [(&str, Target); 4] = [
+const IDIOMATIC: [(&str, Target); 5] = [
     ("kubefed", Target::Karmada),
     ("kubeadmiral", Target::Karmada),
     ("kubefleet", Target::Karmada),
     ("karmada", Target::KubeFleet),
+    ("karmada", Target::KubeAdmiral),
 ];
 
 /// Reads the policies of a repo.

@@ -84,6 +84,8 @@ pub enum Reason {
     Suspension,
     /// Members decide about replicas on one side only.
     RetainedReplicas,
+    /// Every Namespace goes to all clusters on one side only.
+    Namespaces,
     /// Objects of the old control plane that do more than place and override.
     OtherObjects,
     /// Written exactly as it is placed now: later changes of clusters do not move it.
@@ -92,7 +94,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order of the list.
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Join,
         Self::NamespaceAnd,
         Self::Readiness,
@@ -125,6 +127,7 @@ impl Reason {
         Self::Failover,
         Self::Suspension,
         Self::RetainedReplicas,
+        Self::Namespaces,
         Self::OtherObjects,
         Self::Frozen,
     ];
@@ -262,6 +265,9 @@ impl Reason {
             }
             Self::RetainedReplicas => {
                 ("retained-replicas", "Members decide about replicas on one side only.", &[Replicas])
+            }
+            Self::Namespaces => {
+                ("namespaces", "Every Namespace goes to all clusters on one side only.", &[Clusters])
             }
             Self::OtherObjects => (
                 "other-objects",

@@ -8,11 +8,12 @@ use federate_kubernetes::ObjectRef;
 use serde_json::{Value, json};
 
 use crate::Target;
-use crate::intent::{ManifestOperation, OverrideIntent, OverrideRuleIntent, RepoIntent};
+use crate::intent::{ManifestOperation, OverrideIntent, OverrideRuleIntent, OwnOverrideRule, RepoIntent};
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
 
 pub(crate) mod karmada;
+pub(crate) mod kubeadmiral;
 pub(crate) mod kubefleet;
 pub(crate) mod plain;
 
@@ -26,7 +27,8 @@ pub(crate) fn write_policies(
     match target {
         Target::Karmada => karmada::write_policies(intent, names),
         Target::KubeFleet => kubefleet::write_policies(intent, names),
-        Target::KubeAdmiral | Target::Plain => Vec::new(),
+        Target::KubeAdmiral => kubeadmiral::write_policies(intent, names),
+        Target::Plain => Vec::new(),
     }
 }
 
@@ -35,20 +37,30 @@ pub(crate) fn fit_intent(target: Target, intent: &mut RepoIntent, present: &Pres
     match target {
         Target::Karmada => karmada::fit_intent(intent),
         Target::KubeFleet => kubefleet::fit_intent(intent, present),
-        Target::KubeAdmiral | Target::Plain => {}
+        Target::KubeAdmiral => kubeadmiral::fit_intent(intent, present),
+        Target::Plain => {}
+    }
+}
+
+/// The objects of an intent that name their policies, and must be edited for that.
+pub(crate) fn find_edited(target: Target, intent: &RepoIntent) -> BTreeSet<&ObjectRef> {
+    match target {
+        Target::KubeAdmiral => kubeadmiral::find_edited(intent),
+        Target::Karmada | Target::KubeFleet | Target::Plain => BTreeSet::new(),
     }
 }
 
 /// Whether overrides of a control plane add no mapping that is not there.
 pub(crate) fn has_strict_patches(target: Target) -> bool {
-    target == Target::KubeFleet
+    matches!(target, Target::KubeFleet | Target::KubeAdmiral)
 }
 
 /// Whether an override of a control plane can make this change.
 pub(crate) fn can_override(target: Target, operation: &ManifestOperation) -> bool {
     match target {
         Target::KubeFleet => kubefleet::can_override(operation),
-        Target::Karmada | Target::KubeAdmiral | Target::Plain => true,
+        Target::KubeAdmiral => kubeadmiral::can_override(operation),
+        Target::Karmada | Target::Plain => true,
     }
 }
 
@@ -160,6 +172,7 @@ impl PolicyIdentity {
 /// Override rules of several objects.
 struct SharedOverrides<'i> {
     objects: BTreeSet<ObjectRef>,
+    own: &'i [OwnOverrideRule],
     rules: &'i [OverrideRuleIntent],
 }
 
@@ -170,10 +183,11 @@ fn share_overrides<'i>(
 ) -> Vec<SharedOverrides<'i>> {
     let mut shared: Vec<SharedOverrides<'i>> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for intent in overrides.iter().filter(|intent| !intent.rules.is_empty()) {
-        let key = format!("{} {:?}", scope(&intent.object), intent.rules);
+    for intent in overrides.iter().filter(|intent| !intent.rules.is_empty() || !intent.own.is_empty()) {
+        let key = format!("{} {:?} {:?}", scope(&intent.object), intent.own, intent.rules);
         let at = *known.entry(key).or_insert_with(|| {
-            shared.push(SharedOverrides { objects: BTreeSet::new(), rules: &intent.rules });
+            let OverrideIntent { own, rules, .. } = intent;
+            shared.push(SharedOverrides { objects: BTreeSet::new(), own, rules });
             shared.len() - 1
         });
         if let Some(found) = shared.get_mut(at) {

@@ -18,14 +18,18 @@ use crate::intent::{
     TemplateIntent, TemplateSource, unequal_rule,
 };
 
+mod overrides;
+
 const NAME: &str = "kubeadmiral";
 
 /// Reads everything of `KubeAdmiral` in a repo.
 pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     let policies = find_policies(session, NAME);
+    let overrides = overrides::OverridePolicies::new(session);
     for row in session.plan().placements.iter().filter(|row| row.dialect == NAME) {
         let Some(template) = session.repo().find_template(&row.object) else { continue };
+        intent.overrides.extend(overrides.read_rules(&template.object));
         let (old, id) = (row.object.clone(), row.object.clone());
         intent.templates.push(TemplateIntent::unchanged(old, id, TemplateSource::Own));
         match row.policy.as_ref().and_then(|policy| policies.get(policy)) {
@@ -90,7 +94,7 @@ struct ListedPreferences {
 /// A term of an affinity.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct AffinityTerm {
+pub(super) struct AffinityTerm {
     #[serde(deserialize_with = "federate_kubernetes::selector::null_default")]
     match_expressions: Vec<SelectorRequirement>,
     #[serde(deserialize_with = "federate_kubernetes::selector::null_default")]

@@ -16,6 +16,8 @@ use crate::intent::{
 };
 use crate::placed::{PlacedObject, find_placed};
 
+mod overrides;
+
 const NAME: &str = "kubefleet";
 
 /// Where the terms of a required affinity stand in a policy.
@@ -31,6 +33,7 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     let policies = find_policies(session, NAME);
     let embedded = EmbeddedObjects::find(session, &sources);
+    let overrides = overrides::Overrides::new(session);
     for (object, placed) in find_placed(session, &sources) {
         let source = match embedded.find_object(object) {
             Some(source) => source,
@@ -39,6 +42,7 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         };
         let id = source.identity_of(object);
         intent.templates.push(TemplateIntent::unchanged(object.clone(), id.clone(), source));
+        intent.overrides.extend(overrides.read_rules(&id, &placed));
         if placed.clusters.is_empty() {
             continue;
         }

@@ -4,7 +4,7 @@
 //! goes to all clusters, unless a label says that it does not. A placement without `replicaScheduling` duplicates
 //! replicas.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::import::ImportEdit;
 use federate_kubernetes::pointer::escape;
@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::{PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, share_overrides};
 use crate::intent::{
-    Adoption, ClusterRule, ManifestOperation, OverrideRuleIntent, PatchAction, PlacementIntent, ReplicaRule,
-    RepoIntent, Suspended, TaintRule, labels_to_json,
+    Adoption, ClusterRule, EntriesAction, EntriesChange, ImageChange, ImageComponent, ManifestChange,
+    ManifestOperation, OverrideRuleIntent, OwnOverrideRule, PatchAction, PlacementIntent, ReplicaRule,
+    RepoIntent, Suspended, TaintRule, WordsChange, labels_to_json,
 };
 use crate::rendering::build_mapping;
 
@@ -178,11 +179,89 @@ fn write_override(shared: &SharedOverrides<'_>, names: &mut PolicyNames) -> Poli
     let name = first.map_or("", |object| object.name.as_str());
     let namespace = first.and_then(|object| object.namespace.clone());
     let identity = names.name_policy(OVERRIDE, name, namespace);
-    let rules: Vec<Value> = shared.rules.iter().map(write_rule).collect();
+    let own = shared.own.iter().filter_map(write_own_rule);
+    let rules: Vec<Value> = own.chain(shared.rules.iter().map(write_rule)).collect();
     let selectors = write_selectors(&shared.objects, false);
     let value = identity.build_policy(json!({"resourceSelectors": selectors, "overrideRules": rules}));
     let objects = shared.objects.clone();
     PolicyDraft { value, objects, role: PolicyRole::Override, file: None, label: None }
+}
+
+/// A rule of an override policy; `None` if nothing of it can be written.
+fn write_own_rule(rule: &OwnOverrideRule) -> Option<Value> {
+    let mut overriders: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let replaces_maps = rule.changes.iter().any(
+        |change| matches!(change, ManifestChange::Operation(operation) if replaces_map(&operation.pointer)),
+    );
+    for change in &rule.changes {
+        let (name, values) = match change {
+            ManifestChange::Operation(operation) => {
+                match write_map_overrider(operation).filter(|_| !replaces_maps) {
+                    Some(MapOverrider { map: "labels", value }) => ("labelsOverrider", vec![value]),
+                    Some(MapOverrider { value, .. }) => ("annotationsOverrider", vec![value]),
+                    None => ("plaintext", vec![write_plaintext(operation)]),
+                }
+            }
+            ManifestChange::Image(change) => ("imageOverrider", write_image(change)),
+            ManifestChange::Command(change) => ("commandOverrider", vec![write_words(change)]),
+            ManifestChange::Args(change) => ("argsOverrider", vec![write_words(change)]),
+            ManifestChange::Labels(change) => ("labelsOverrider", vec![write_entries(change)]),
+            ManifestChange::Annotations(change) => ("annotationsOverrider", vec![write_entries(change)]),
+        };
+        overriders.entry(name).or_default().extend(values);
+    }
+    // Within a rule, they apply in this order.
+    let order = [
+        "imageOverrider",
+        "commandOverrider",
+        "argsOverrider",
+        "labelsOverrider",
+        "annotationsOverrider",
+        "plaintext",
+    ];
+    let overriders =
+        build_mapping(order.map(|name| (name, overriders.remove(name).unwrap_or_default().into())));
+    let clusters = write_affinity(&rule.clusters);
+    let has_any = overriders.as_object().is_some_and(|map| !map.is_empty());
+    has_any.then(|| match clusters.as_object().is_some_and(serde_json::Map::is_empty) {
+        true => json!({"overriders": overriders}),
+        false => json!({"targetCluster": clusters, "overriders": overriders}),
+    })
+}
+
+fn write_image(change: &ImageChange) -> Vec<Value> {
+    let component = match change.component {
+        ImageComponent::Registry => "Registry",
+        ImageComponent::Repository => "Repository",
+        ImageComponent::Tag => "Tag",
+    };
+    let operator = if change.value.is_some() { "replace" } else { "remove" };
+    let overrider = |path: Option<&String>| {
+        build_mapping([
+            ("predicate", path.map_or(Value::Null, |path| json!({"path": path}))),
+            ("component", json!(component)),
+            ("operator", json!(operator)),
+            ("value", json!(change.value)),
+        ])
+    };
+    if change.pointers.is_empty() {
+        return vec![overrider(None)];
+    }
+    change.pointers.iter().map(|path| overrider(Some(path))).collect()
+}
+
+fn write_words(change: &WordsChange) -> Value {
+    let operator = if change.adds { "add" } else { "remove" };
+    json!({"containerName": change.container, "operator": operator, "value": change.words})
+}
+
+fn write_entries(change: &EntriesChange) -> Value {
+    let operator = match change.action {
+        EntriesAction::Add => "add",
+        EntriesAction::Replace => "replace",
+        EntriesAction::Remove => "remove",
+    };
+    json!({"operator": operator, "value": labels_to_json(&change.entries)})
 }
 
 /// Labels and annotations have overriders of their own, which need no map to exist. They come before the others.

@@ -159,7 +159,8 @@ pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec
         let placement = placed_by.get(object).filter(|_| is_namespace(object));
         format!("{:?} {placement:?}", object.namespace)
     };
-    for shared in share_overrides(&intent.overrides, scope) {
+    let all = share_overrides(&intent.overrides, scope);
+    for shared in all.into_iter().filter(|shared| !shared.rules.is_empty()) {
         let objects: Vec<&ObjectRef> = shared.objects.iter().collect();
         let placement =
             objects.first().and_then(|first| placed_by.get(*first).filter(|_| is_namespace(first)));
