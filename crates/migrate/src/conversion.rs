@@ -463,14 +463,16 @@ impl RepoConversion<'_> {
         for (old, placed) in find_placed(self.session, &self.sources) {
             let follows = placed.rows.iter().all(|row| row.policy.is_none() && !row.required_by.is_empty());
             let clusters: BTreeSet<&str> = placed.clusters.iter().map(AsRef::as_ref).collect();
-            if follows
-                && !clusters.is_empty()
-                && !intended.contains(old)
-                && reached.get(old) != Some(&clusters)
-            {
+            if !follows || clusters.is_empty() || intended.contains(old) {
+                continue;
+            }
+            let leaders = || placed.rows.iter().flat_map(|row| &row.required_by);
+            let is_straggler = reached.get(old) != Some(&clusters);
+            if is_straggler {
                 stragglers.push(PlacementIntent::of_object(old.clone(), ClusterRule::of_names(clusters)));
-                let leaders = placed.rows.iter().flat_map(|row| &row.required_by);
-                let leaders: Vec<String> = leaders.take(MAX_LEADERS).map(ToString::to_string).collect();
+            }
+            if is_straggler || leaders().any(|leader| intent.unequal.contains_key(leader)) {
+                let leaders: Vec<String> = leaders().take(MAX_LEADERS).map(ToString::to_string).collect();
                 let detail = format!("it follows {}", leaders.join(", "));
                 let origin = self.repo().find_template(old).map(|own| &own.object.origin);
                 intent.add_unequal(old, unequal_rule(Reason::Followers, detail, origin, ""));

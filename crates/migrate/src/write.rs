@@ -165,7 +165,10 @@ struct PolicyIdentity {
 impl PolicyIdentity {
     /// The policy with this specification.
     fn build_policy(self, spec: Value) -> Value {
-        json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": self.metadata, "spec": spec})
+        let mut policy =
+            json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": self.metadata});
+        policy["spec"] = spec;
+        policy
     }
 }
 

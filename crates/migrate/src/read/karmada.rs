@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use federate_dialect::Placement;
+use federate_dialect::{Dialect, Placement};
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
 use federate_kubernetes::{Object, ObjectRef};
 use federate_repo::Role;
@@ -19,6 +19,8 @@ use crate::intent::{
 use crate::placed::{PlacedObject, find_placed};
 use crate::write::karmada::{RETAIN_LABEL, goes_everywhere};
 
+mod overrides;
+
 const NAME: &str = "karmada";
 
 /// The kinds in which other control planes have names in DNS.
@@ -32,11 +34,16 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     add_other_objects(session, intent);
     let policies = find_policies(session, NAME);
+    let overrides = overrides::OverrideSelectors::new(session);
     for (object, placed) in find_placed(session, &[NAME].into_iter().collect()) {
         let Some(own) = session.repo().find_template(object) else { continue };
         let template = TemplateIntent::unchanged(object.clone(), object.clone(), TemplateSource::Own);
         let retains_replicas = own.object.label(RETAIN_LABEL) == Some("true");
         intent.templates.push(TemplateIntent { retains_replicas, ..template });
+        if let Some(policy) = overrides.find_policy(&own.object) {
+            let detail = "its rules are written for the clusters of today";
+            intent.add_unequal(object, unequal_rule(Reason::Overrides, detail, Some(&policy.origin), ""));
+        }
         if goes_everywhere(&own.object) {
             intent.placements.push(PlacementIntent::of_object(object.clone(), ClusterRule::every_cluster()));
             continue;
@@ -57,7 +64,7 @@ fn add_other_objects(session: &Session, intent: &mut RepoIntent) {
     let repo = session.repo();
     let claimed = repo.claimed.iter().filter(|one| one.dialect == NAME && one.role == Role::Other);
     let claimed = claimed.map(|one| &one.object);
-    let kinds = session.dialects().get(NAME).map(|dialect| dialect.kinds());
+    let kinds = session.dialects().get(NAME).map(Dialect::kinds);
     let own = repo.templates.iter().map(|template| &template.object).filter(|object| {
         kinds.is_some_and(|kinds| kinds.own_kinds().iter().any(|known| known.group == object.id.group()))
     });

@@ -223,10 +223,7 @@ fn write_own_rule(rule: &OwnOverrideRule) -> Option<Value> {
         build_mapping(order.map(|name| (name, overriders.remove(name).unwrap_or_default().into())));
     let clusters = write_affinity(&rule.clusters);
     let has_any = overriders.as_object().is_some_and(|map| !map.is_empty());
-    has_any.then(|| match clusters.as_object().is_some_and(serde_json::Map::is_empty) {
-        true => json!({"overriders": overriders}),
-        false => json!({"targetCluster": clusters, "overriders": overriders}),
-    })
+    has_any.then(|| build_mapping([("targetCluster", clusters), ("overriders", overriders)]))
 }
 
 fn write_image(change: &ImageChange) -> Vec<Value> {

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::import::ImportEdit;
-use federate_kubernetes::ObjectRef;
 use federate_kubernetes::pointer::escape;
+use federate_kubernetes::{ObjectRef, Origin};
 use serde_json::{Value, json};
 
 use super::{PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, share_overrides};
@@ -42,9 +42,10 @@ const MAX_NAME_LENGTH: usize = 63;
 pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
     let mut placements = std::mem::take(&mut intent.placements);
     let mut annotations: BTreeMap<ObjectRef, Vec<ImportEdit>> = BTreeMap::new();
+    let mut weighed = WeighedClusters::new();
     for placement in &mut placements {
         let origin = placement.origin.clone();
-        for (reason, detail) in fit_placement(placement, present) {
+        for (reason, detail) in fit_placement(placement, present, &mut weighed) {
             for object in &placement.objects {
                 let rule = unequal_rule(reason, detail.clone(), origin.as_ref(), "");
                 intent.add_unequal(present.old_name(object), rule);
@@ -84,7 +85,14 @@ fn annotate_object(placement: &PlacementIntent) -> Vec<ImportEdit> {
 /// Why a placement is written otherwise.
 type FittedRules = Vec<(Reason, String)>;
 
-fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) -> FittedRules {
+/// The weights of clusters by name, by the policy and the clusters that it selects: objects of a policy share them.
+type WeighedClusters = BTreeMap<Option<Origin>, (ClusterRule, Vec<(String, i64)>)>;
+
+fn fit_placement(
+    placement: &mut PlacementIntent,
+    present: &PresentState<'_>,
+    weighed: &mut WeighedClusters,
+) -> FittedRules {
     let mut rules = FittedRules::new();
     if placement.objects.iter().any(|object| object.namespace.is_none()) {
         placement.is_cluster_wide = true;
@@ -106,7 +114,7 @@ fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) ->
         placement.replicas = ReplicaRule::Duplicated;
         (placement.taints, placement.max_clusters) = (TaintRule::Ignored, None);
     }
-    fit_replicas(placement, present, &mut rules);
+    fit_replicas(placement, present, weighed, &mut rules);
     if let Some(most) = placement.max_clusters {
         rules.push((Reason::Scores, format!("at most {most} clusters, which are ranked by scores")));
     }
@@ -121,7 +129,12 @@ fn is_divided_kind(object: &ObjectRef) -> bool {
     object.kind == "Deployment" && object.api_version == "apps/v1"
 }
 
-fn fit_replicas(placement: &mut PlacementIntent, present: &PresentState<'_>, rules: &mut FittedRules) {
+fn fit_replicas(
+    placement: &mut PlacementIntent,
+    present: &PresentState<'_>,
+    weighed: &mut WeighedClusters,
+    rules: &mut FittedRules,
+) {
     match &placement.replicas {
         ReplicaRule::Duplicated => return,
         ReplicaRule::FreeResources => {
@@ -132,7 +145,11 @@ fn fit_replicas(placement: &mut PlacementIntent, present: &PresentState<'_>, rul
             rules.push((Reason::Binpack, "clusters are filled in the order of their names".to_owned()));
         }
         ReplicaRule::Weights(weights) => {
-            let by_name = weigh_clusters(&placement.clusters, weights, present);
+            let by_name = match weighed.get(&placement.origin) {
+                Some((rule, by_name)) if *rule == placement.clusters => by_name.clone(),
+                _ => weigh_clusters(&placement.clusters, weights, present),
+            };
+            weighed.insert(placement.origin.clone(), (placement.clusters.clone(), by_name.clone()));
             let detail = "shares are rounded up in the order of weights";
             rules.push((Reason::Rounding, detail.to_owned()));
             if placement.clusters.plain_names().is_none() {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::{PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, share_overrides};
 use crate::Reason;
 use crate::intent::{
-    Adoption, ClusterRule, ManifestOperation, OverrideRuleIntent, PlacementIntent, ReplicaRule, RepoIntent,
-    Suspended, TaintRule, unequal_rule,
+    Adoption, ClusterRule, ManifestOperation, OverrideRuleIntent, PatchAction, PlacementIntent, ReplicaRule,
+    RepoIntent, Suspended, TaintRule, unequal_rule,
 };
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
@@ -35,6 +35,9 @@ const OVERRIDE: PolicyKind = PolicyKind {
 
 /// The label with the name of the cluster, which the hub adds.
 const MEMBER_NAME_LABEL: &str = "kubernetes-fleet.io/member-name";
+
+/// What stands for the name of the cluster in values of overrides.
+const MEMBER_NAME_VARIABLE: &str = "${MEMBER-CLUSTER-NAME}";
 
 /// The most selectors, and the most clusters by name, of a placement.
 const MAX_PLACEMENT_ITEMS: usize = 100;
@@ -284,7 +287,7 @@ fn write_override(
     let namespace = first.and_then(|object| object.namespace.clone());
     let selectors = if namespace.is_some() { "resourceSelectors" } else { "clusterResourceSelectors" };
     let identity = names.name_policy(OVERRIDE, name, namespace);
-    let rules: Vec<Value> = shared.rules.iter().flat_map(write_rules).collect();
+    let rules: Vec<Value> = name_by_variable(shared.rules).iter().flat_map(write_rules).collect();
     let value = identity.build_policy(build_mapping([
         ("placement", placement.map_or(Value::Null, |name| json!({"name": name}))),
         (selectors, write_selectors(objects, false)),
@@ -292,6 +295,52 @@ fn write_override(
     ]));
     let objects = objects.iter().map(|object| (*object).clone()).collect();
     PolicyDraft { value, objects, role: PolicyRole::Override, file: None, label: None }
+}
+
+/// The rules, of which those that differ only in the name of their cluster are one.
+fn name_by_variable(rules: &[OverrideRuleIntent]) -> Vec<OverrideRuleIntent> {
+    let general: Vec<Option<OverrideRuleIntent>> = rules.iter().map(generalize_rule).collect();
+    let mut shared: BTreeMap<String, BTreeSet<ClusterName>> = BTreeMap::new();
+    for rule in general.iter().flatten() {
+        shared.entry(format!("{:?}", rule.operations)).or_default().extend(rule.clusters.iter().cloned());
+    }
+    let mut named = Vec::new();
+    for (rule, general) in rules.iter().zip(general) {
+        let key = general.as_ref().map(|general| format!("{:?}", general.operations)).unwrap_or_default();
+        match (general, shared.get_mut(&key)) {
+            // The first of them stands for all.
+            (Some(general), Some(clusters)) if clusters.len() != 1 => {
+                let clusters = std::mem::take(clusters);
+                if !clusters.is_empty() {
+                    named.push(OverrideRuleIntent { clusters, ..general });
+                }
+            }
+            _ => named.push(rule.clone()),
+        }
+    }
+    named
+}
+
+/// A rule of one cluster with a variable for the name of the cluster; `None` if its values do not have the name.
+fn generalize_rule(rule: &OverrideRuleIntent) -> Option<OverrideRuleIntent> {
+    let name: &str = rule.clusters.first().filter(|_| rule.clusters.len() == 1)?;
+    let mut general = rule.clone();
+    for operation in &mut general.operations {
+        if let PatchAction::Add(value) | PatchAction::Replace(value) = &mut operation.action {
+            replace_texts(value, name);
+        }
+    }
+    (general.operations != rule.operations).then_some(general)
+}
+
+/// Puts the variable for the name of the cluster into the texts of a value.
+fn replace_texts(value: &mut Value, name: &str) {
+    match value {
+        Value::String(text) if text.contains(name) => *text = text.replace(name, MEMBER_NAME_VARIABLE),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_texts(item, name)),
+        Value::Object(map) => map.values_mut().for_each(|item| replace_texts(item, name)),
+        _ => {}
+    }
 }
 
 /// The rules of some clusters. Rules apply one after another.
@@ -329,4 +378,34 @@ pub(super) fn can_override(operation: &ManifestOperation) -> bool {
             ["metadata", below @ ..] => matches!(below, ["labels" | "annotations", ..]),
             _ => true,
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_that_differ_in_the_name_of_their_cluster_are_one() {
+        let rule = |cluster: &str, value: Value| OverrideRuleIntent {
+            clusters: BTreeSet::from([cluster.into()]),
+            operations: vec![ManifestOperation {
+                action: PatchAction::Add(value),
+                pointer: "/data/at".to_owned(),
+            }],
+        };
+        let rules = [
+            rule("eu-1", json!({"host": "eu-1.example.com"})),
+            rule("us-1", json!({"host": "us-1.example.com"})),
+            rule("ap-1", json!("ap-1 alone")),
+            rule("sa-1", json!("nothing")),
+        ];
+        let named = name_by_variable(&rules);
+        assert_eq!(named.len(), 3);
+        assert_eq!(named[0].clusters.len(), 2);
+        assert_eq!(
+            named[0].operations[0].action,
+            PatchAction::Add(json!({"host": "${MEMBER-CLUSTER-NAME}.example.com"}))
+        );
+        assert_eq!(named[1..], rules[2..]);
+    }
 }
