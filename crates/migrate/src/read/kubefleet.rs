@@ -33,7 +33,7 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     let policies = find_policies(session, NAME);
     let embedded = EmbeddedObjects::find(session, &sources);
-    let overrides = overrides::Overrides::new(session);
+    let overrides = overrides::SelectedOverrides::new(session);
     for (object, placed) in find_placed(session, &sources) {
         let source = match embedded.find_object(object) {
             Some(source) => source,

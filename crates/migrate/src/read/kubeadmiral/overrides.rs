@@ -12,14 +12,14 @@ use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{AffinityTerm, NAME, can_select};
+use super::{KubeAdmiralTerm, NAME, can_select};
 use crate::intent::{
     ClusterRule, EntriesAction, EntriesChange, ImageChange, ImageComponent, ManifestChange,
     ManifestOperation, OverrideIntent, OwnOverrideRule, WordsChange,
 };
 
 /// The override policies of a repo, by namespace and name.
-pub(super) struct OverridePolicies<'s>(BTreeMap<(Option<&'s str>, &'s str), &'s Object>);
+pub(super) struct NamedOverrides<'s>(BTreeMap<(Option<&'s str>, &'s str), &'s Object>);
 
 /// A rule.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,7 +35,7 @@ struct OverrideRule {
 struct TargetClusters {
     clusters: Option<Vec<String>>,
     cluster_selector: Option<Labels>,
-    cluster_affinity: Option<Vec<AffinityTerm>>,
+    cluster_affinity: Option<Vec<KubeAdmiralTerm>>,
 }
 
 /// The changes of a rule.
@@ -94,7 +94,7 @@ struct PatchOverrider {
     value: Option<Value>,
 }
 
-impl<'s> OverridePolicies<'s> {
+impl<'s> NamedOverrides<'s> {
     pub(super) fn new(session: &'s Session) -> Self {
         let claimed = session.repo().claimed.iter();
         let own = claimed.filter(|one| one.dialect == NAME && one.role == Role::Override);

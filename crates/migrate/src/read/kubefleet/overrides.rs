@@ -18,7 +18,7 @@ use crate::intent::{ClusterRule, ManifestChange, ManifestOperation, OverrideInte
 use crate::placed::PlacedObject;
 
 /// The overrides of a repo, by what they select.
-pub(super) struct Overrides<'s>(BTreeMap<SelectedObject, Vec<&'s Object>>);
+pub(super) struct SelectedOverrides<'s>(BTreeMap<SelectedObject, Vec<&'s Object>>);
 
 /// What an override selects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +61,7 @@ struct PatchOverride {
     value: Option<Value>,
 }
 
-impl<'s> Overrides<'s> {
+impl<'s> SelectedOverrides<'s> {
     pub(super) fn new(session: &'s Session) -> Self {
         let claimed = session.repo().claimed.iter();
         let own = claimed.filter(|one| one.dialect == NAME && one.role == Role::Override);
