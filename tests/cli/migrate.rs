@@ -285,3 +285,116 @@ fn a_snapshot_says_which_step_of_the_switch_is_next() {
             .contains("cannot read the snapshot")
     );
 }
+
+const KARMADA_CLUSTERS: &str = "apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: eu-1, labels: {env: prod}}
+spec: {region: eu, syncMode: Push}
+---
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: eu-2, labels: {env: prod}}
+spec: {region: eu, syncMode: Push, taints: [{key: spot, effect: NoSchedule}]}
+---
+apiVersion: cluster.karmada.io/v1alpha1
+kind: Cluster
+metadata: {name: us-1, labels: {env: test}}
+spec: {region: us, syncMode: Pull}
+";
+
+/// The objects of the shop: each is selected by a policy of its own.
+fn karmada_shop() -> Sandbox {
+    let mut objects = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n".to_owned();
+    let mut policies = String::new();
+    for (name, placement) in [
+        ("named", "{clusterAffinity: {clusterNames: [eu-1, eu-2]}}"),
+        ("labelled", "{clusterAffinity: {labelSelector: {matchLabels: {env: prod}}, exclude: [eu-2]}}"),
+        ("tolerant", "{clusterTolerations: [{key: spot, operator: Exists}]}"),
+        (
+            "regional",
+            "{clusterAffinity: {fieldSelector: {matchExpressions: [{key: region, operator: In, values: [eu]}]}}}",
+        ),
+        ("spread", "{spreadConstraints: [{spreadByField: cluster, minGroups: 1, maxGroups: 1}]}"),
+        (
+            "weighted",
+            "{replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted, weightPreference: \
+             {staticWeightList: [{targetCluster: {clusterNames: [eu-1]}, weight: 2}, {targetCluster: {clusterNames: [us-1]}, \
+             weight: 1}]}}}",
+        ),
+        (
+            "even",
+            "{clusterAffinity: {labelSelector: {matchExpressions: [{key: env, operator: Exists}]}}, replicaScheduling: \
+             {replicaSchedulingType: Divided, replicaDivisionPreference: Weighted}}",
+        ),
+    ] {
+        objects += &format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  replicas: 3\n  \
+             selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      \
+             containers:\n      - {{name: web, image: 'nginx:1.27', envFrom: [{{configMapRef: {{name: settings}}}}]}}\n"
+        );
+        policies += &format!(
+            "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {{name: {name}, namespace: shop}}\n\
+             spec:\n  propagateDeps: true\n  resourceSelectors: [{{apiVersion: apps/v1, kind: Deployment, name: {name}}}]\n  \
+             placement: {placement}\n---\n"
+        );
+    }
+    objects += "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop}\ndata: {color: blue}\n";
+    policies += "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {name: near, namespace: shop}\nspec:\n  \
+        resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]\n  overrideRules:\n  - targetCluster: {clusterNames: \
+        [us-1]}\n    overriders: {imageOverrider: [{component: Registry, operator: replace, value: us.example.com}]}\n";
+    Sandbox::new()
+        .file("repo/clusters.yaml", KARMADA_CLUSTERS)
+        .file("repo/shop.yaml", &objects)
+        .file("repo/policies.yaml", &policies)
+}
+
+/// Migrates the shop of Karmada, proves it in random states, and expects words of the runbook.
+fn leave_karmada(target: &str, words: &[&str]) {
+    let sandbox = karmada_shop();
+    for mode in ["idiomatic", "freeze"] {
+        let ran =
+            sandbox.run(&format!("migrate repo --to {target} --mode {mode} --out new -o json --prove 80"));
+        assert!(matches!(ran.code, 0 | 1), "{ran:#?}");
+        let report = ran.json();
+        assert_eq!(report["counts"]["unexplained"], 0, "{report:#}");
+        assert!(
+            report["stress"].get("unexplained").is_none(),
+            "{mode}: {:#}",
+            report["stress"]["unexplained"]
+        );
+        let runbook = sandbox.read("new/MIGRATION.md");
+        for words in words {
+            assert!(runbook.contains(words), "`{words}` is not in\n{runbook}");
+        }
+        let again = sandbox.run(&format!("migrate new --to {target} -o json")).code(0).json();
+        assert_eq!(again["files"], serde_json::json!([]));
+    }
+}
+
+#[test]
+fn karmada_is_left_for_kubefleet() {
+    leave_karmada(
+        "kubefleet",
+        &[
+            "# From Karmada to KubeFleet",
+            "kubectl --context \"$NEW\" patch resourceplacement.placement.kubernetes-fleet.io tolerant -n shop --type merge",
+            "\"whenToTakeOver\":\"Always\"",
+            "# Agents run only in clusters whose `syncMode` is `Pull`.",
+            "kubectl --context \"$NEW_HOST\" scale deployment hub-agent -n fleet-system --replicas 0",
+            "label --overwrite membercluster.cluster.kubernetes-fleet.io eu-1 env=prod",
+        ],
+    );
+}
+
+#[test]
+fn karmada_is_left_for_kubeadmiral() {
+    leave_karmada(
+        "kubeadmiral",
+        &[
+            "# From Karmada to KubeAdmiral",
+            "kubectl annotate --local --overwrite -o yaml -f new/shop.yaml kubeadmiral.io/dry-run=true",
+            "kubectl --context \"$NEW\" annotate -f new/shop.yaml kubeadmiral.io/dry-run-",
+            "kubectl --context \"$NEW_HOST\" scale deployment kubeadmiral-controller-manager -n kubeadmiral-system --replicas 0",
+        ],
+    );
+}

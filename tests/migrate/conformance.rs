@@ -1,19 +1,19 @@
 //! Recorded cases of control planes, migrated: each is equal afterwards, or a rule that is named explains the difference.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 
 use federate_dialect::Plan;
 use federate_dialects::DIALECTS;
-use federate_kubernetes::{Finding, LiveObjects, Object};
-use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
+use federate_kubernetes::{Finding, LiveObjects, Object, ObjectRef};
+use federate_migrate::{Migration, MigrationError, Mode, Target, migrate_repo};
 use federate_session::{Session, SessionOptions};
 use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::comparison::compare;
+use crate::comparison::{Difference, compare};
 use crate::files::Files;
 
 /// The recorded cases of a family.
@@ -83,6 +83,8 @@ struct Tally {
     different: usize,
     /// Repos with errors.
     refused: usize,
+    /// Cases without a difference after the way back.
+    returned: usize,
     /// By reason, the cases with rules that are unequal for it.
     reasons: BTreeMap<&'static str, usize>,
     faults: Vec<String>,
@@ -94,6 +96,7 @@ impl Tally {
         self.equal += other.equal;
         self.different += other.different;
         self.refused += other.refused;
+        self.returned += other.returned;
         self.faults.extend(other.faults);
         for (reason, count) in other.reasons {
             *self.reasons.entry(reason).or_default() += count;
@@ -119,7 +122,9 @@ fn migrate_case(case: &Value, target: Target, mode: Mode, tally: &mut Tally) {
     };
     let mut options = options_of(case);
     options.previous = Plan::default();
-    let new = Session::open(&files.migrated(&migration), options);
+    let migrated = files.migrated(&migration);
+    let mut new = Session::open(&migrated, options);
+    new.share_cluster_states(old.clusters());
     let errors: Vec<String> = new
         .findings()
         .into_iter()
@@ -136,6 +141,20 @@ fn migrate_case(case: &Value, target: Target, mode: Mode, tally: &mut Tally) {
     if migrate_repo(&new, target, mode).is_ok_and(|again| !again.edits.is_empty()) {
         tally.faults.push(format!("{id}: a second migration changes something"));
     }
+    if mode == Mode::Idiomatic
+        && let Some(home) = find_home(id.split('/').next().unwrap_or_default())
+    {
+        let trip = ReturnTrip {
+            id,
+            old: &old,
+            files: &migrated,
+            new: &new,
+            there: &migration,
+            differences: &differences,
+            home,
+        };
+        return_case(&trip, tally);
+    }
     let reasons = migration.objects.iter().flat_map(|object| &object.unequal).map(|rule| rule.reason.name());
     for reason in reasons.collect::<std::collections::BTreeSet<_>>() {
         *tally.reasons.entry(reason).or_default() += 1;
@@ -145,6 +164,54 @@ fn migrate_case(case: &Value, target: Target, mode: Mode, tally: &mut Tally) {
     } else {
         tally.different += 1;
     }
+}
+
+/// The control plane that a case was recorded with, if repos are migrated to it.
+fn find_home(dialect: &str) -> Option<Target> {
+    [Target::Karmada, Target::KubeFleet, Target::KubeAdmiral].into_iter().find(|one| one.name() == dialect)
+}
+
+/// Migrates a case back. What is the same after each of both migrations is the same after both.
+fn return_case(sides: &ReturnTrip<'_>, tally: &mut Tally) {
+    let ReturnTrip { id, old, files, new, there, differences, home } = sides;
+    let back = match migrate_repo(new, *home, Mode::Idiomatic) {
+        Ok(back) => back,
+        Err(error) => {
+            tally.faults.push(format!("{id}: no way back: {error}"));
+            return;
+        }
+    };
+    let mut options = SessionOptions::new(DIALECTS);
+    (options.now, options.observed) = (new.now(), new.observed().clone());
+    let mut end = Session::open(&files.migrated(&back), options);
+    end.share_cluster_states(new.clusters());
+    let returned = compare(new, &end, &back);
+    let unexplained: Vec<_> = returned.iter().filter(|difference| !difference.explained).collect();
+    let errors: Vec<String> =
+        end.findings().into_iter().filter(Finding::is_error).map(|finding| finding.message).collect();
+    let differing: BTreeSet<&ObjectRef> =
+        differences.iter().chain(&returned).map(|difference| &difference.object).collect();
+    let composed = compare(old, &end, there);
+    let lost: Vec<_> = composed.iter().filter(|one| !differing.contains(&one.object)).collect();
+    if !unexplained.is_empty() || !errors.is_empty() || !lost.is_empty() {
+        let text = Files::print_edits(&back);
+        tally.faults.push(format!("{id}: the way back: {errors:#?} {unexplained:#?} {lost:#?}\n{text}"));
+    }
+    if composed.is_empty() {
+        tally.returned += 1;
+    }
+}
+
+/// A case on the way back.
+struct ReturnTrip<'t> {
+    id: &'t str,
+    old: &'t Session,
+    /// The files of the other control plane, and the session over them.
+    files: &'t Files,
+    new: &'t Session,
+    there: &'t Migration,
+    differences: &'t [Difference],
+    home: Target,
 }
 
 /// Migrates the cases of families. Returns what came of them.
@@ -162,11 +229,12 @@ fn migrate_families(dialect: &str, families: &[&str], target: Target, mode: Mode
     let most = if std::env::var_os("SHOW").is_some() { usize::MAX } else { 4 };
     let shown: Vec<&String> = tally.faults.iter().take(most).collect();
     println!(
-        "{dialect} {}: {} equal, {} different, {} refused, {} faults {:?}",
+        "{dialect} {}: {} equal, {} different, {} refused, {} equal after the way back, {} faults {:?}",
         mode.name(),
         tally.equal,
         tally.different,
         tally.refused,
+        tally.returned,
         tally.faults.len(),
         tally.reasons
     );
@@ -217,5 +285,32 @@ fn recorded_cases_of_kubefleet_are_frozen_for_karmada() {
 #[test]
 fn recorded_cases_of_kubefleet_become_rules_of_karmada() {
     let tally = migrate_families("kubefleet", &KUBEFLEET, Target::Karmada, Mode::Idiomatic);
+    assert!(tally.equal > 0);
+}
+
+pub(crate) const KARMADA: [&str; 8] =
+    ["scheduling", "matching", "overrides", "manifests", "namespaces", "thirdparty", "ties", "triggers"];
+
+#[test]
+fn recorded_cases_of_karmada_are_frozen_for_kubeadmiral() {
+    let tally = migrate_families("karmada", &KARMADA, Target::KubeAdmiral, Mode::Freeze);
+    assert!(tally.equal > 0);
+}
+
+#[test]
+fn recorded_cases_of_karmada_become_policies_of_kubeadmiral() {
+    let tally = migrate_families("karmada", &KARMADA, Target::KubeAdmiral, Mode::Idiomatic);
+    assert!(tally.equal > 0);
+}
+
+#[test]
+fn recorded_cases_of_karmada_are_frozen_for_kubefleet() {
+    let tally = migrate_families("karmada", &KARMADA, Target::KubeFleet, Mode::Freeze);
+    assert!(tally.equal > 0);
+}
+
+#[test]
+fn recorded_cases_of_karmada_become_placements_of_kubefleet() {
+    let tally = migrate_families("karmada", &KARMADA, Target::KubeFleet, Mode::Idiomatic);
     assert!(tally.equal > 0);
 }

@@ -71,6 +71,18 @@ fn placements_of_kubefleet_become_policies_of_karmada() {
 }
 
 #[test]
+fn policies_of_karmada_become_placements_of_kubefleet() {
+    let (text, _) = migrate(&Files::of_example("karmada-nginx"), Target::KubeFleet, Mode::Idiomatic);
+    assert_data_eq!(text, file!["written/karmada-to-kubefleet.txt"].raw());
+}
+
+#[test]
+fn policies_of_karmada_become_policies_of_kubeadmiral() {
+    let (text, _) = migrate(&Files::of_example("karmada-nginx"), Target::KubeAdmiral, Mode::Idiomatic);
+    assert_data_eq!(text, file!["written/karmada-to-kubeadmiral.txt"].raw());
+}
+
+#[test]
 fn a_frozen_repo_has_clusters_by_name_and_replicas_as_overrides() {
     let (text, _) = migrate(&Files::of_example("kubeadmiral"), Target::Karmada, Mode::Freeze);
     assert_data_eq!(text, file!["written/kubeadmiral-frozen.txt"].raw());
@@ -84,13 +96,13 @@ fn overlays_build_what_a_control_plane_has_sent() {
 
 #[test]
 fn directions_that_are_not_known_say_which_are() {
-    let session = Files::of_example("karmada-nginx").open();
+    let session = Files::of_example("kubefed").open();
     let error = migrate_repo(&session, Target::KubeAdmiral, Mode::Idiomatic).unwrap_err();
     assert_data_eq!(
         error.to_string(),
         str![
-            "rules of karmada cannot be written for kubeadmiral in mode `idiomatic`; what can be: kubefed → karmada, \
-             kubeadmiral → karmada, kubefleet → karmada, any → plain"
+            "rules of kubefed cannot be written for kubeadmiral in mode `idiomatic`; what can be: kubefed → karmada, \
+             kubeadmiral → karmada, kubefleet → karmada, karmada → kubefleet, karmada → kubeadmiral, any → plain"
         ]
     );
 }

@@ -15,7 +15,7 @@ use federate_migrate::{
 };
 use federate_session::{Session, SessionOptions};
 
-use crate::conformance::{KUBEADMIRAL, KUBEFED, KUBEFLEET, files_of, options_of, read_cases};
+use crate::conformance::{KARMADA, KUBEADMIRAL, KUBEFED, KUBEFLEET, files_of, options_of, read_cases};
 use crate::files::Files;
 
 const GUIDE: &str = "docs/guides/migrate.md";
@@ -58,11 +58,11 @@ fn open(files: &Files, options: SessionOptions) -> Session {
     session
 }
 
-fn prove_case(case: &Value) -> Outcome {
+fn prove_case(case: &Value, target: Target) -> Outcome {
     let mut outcome = Outcome::default();
     let files = files_of(case);
     let old = open(&files, options_of(case));
-    let Ok(migration) = migrate_repo(&old, Target::Karmada, Mode::Idiomatic) else {
+    let Ok(migration) = migrate_repo(&old, target, Mode::Idiomatic) else {
         outcome.cases[1] += 1;
         return outcome;
     };
@@ -91,11 +91,42 @@ fn prove_case(case: &Value) -> Outcome {
     outcome
 }
 
-/// The control planes with recorded cases about whole objects, with their families.
-const SOURCES: [(&str, &str, &[&str]); 3] = [
-    ("kubefed", "KubeFed", &KUBEFED),
-    ("kubeadmiral", "KubeAdmiral", &KUBEADMIRAL),
-    ("kubefleet", "KubeFleet", &KUBEFLEET),
+/// A migration of recorded cases.
+struct Direction {
+    dialect: &'static str,
+    title: &'static str,
+    families: &'static [&'static str],
+    target: Target,
+}
+
+const DIRECTIONS: [Direction; 5] = [
+    Direction {
+        dialect: "kubefed", title: "KubeFed → Karmada", families: &KUBEFED, target: Target::Karmada
+    },
+    Direction {
+        dialect: "kubeadmiral",
+        title: "KubeAdmiral → Karmada",
+        families: &KUBEADMIRAL,
+        target: Target::Karmada,
+    },
+    Direction {
+        dialect: "kubefleet",
+        title: "KubeFleet → Karmada",
+        families: &KUBEFLEET,
+        target: Target::Karmada,
+    },
+    Direction {
+        dialect: "karmada",
+        title: "Karmada → KubeFleet",
+        families: &KARMADA,
+        target: Target::KubeFleet,
+    },
+    Direction {
+        dialect: "karmada",
+        title: "Karmada → KubeAdmiral",
+        families: &KARMADA,
+        target: Target::KubeAdmiral,
+    },
 ];
 
 fn name_differences(reason: Reason) -> String {
@@ -109,13 +140,12 @@ fn name_differences(reason: Reason) -> String {
     if names.is_empty() { "–".to_owned() } else { names.join(", ") }
 }
 
-/// The table with the outcomes of all sources, in their order.
+/// The table with the outcomes of all directions, in their order.
 fn format_table(outcomes: &[Outcome]) -> String {
-    let mut out =
-        "| recorded cases migrated to Karmada | cases | refused for errors | `equal` | `equal-now` | `different` |\n\
+    let mut out = "| recorded cases | cases | refused for errors | `equal` | `equal-now` | `different` |\n\
          |---|---:|---:|---:|---:|---:|\n"
-            .to_owned();
-    for ((_, title, _), outcome) in SOURCES.iter().zip(outcomes) {
+        .to_owned();
+    for (Direction { title, .. }, outcome) in DIRECTIONS.iter().zip(outcomes) {
         let [equal, now, different] = [Verdict::Equal, Verdict::EqualNow, Verdict::Different]
             .map(|verdict| outcome.verdicts.get(&verdict).copied().unwrap_or(0));
         let [migrated, refused] = outcome.cases;
@@ -123,10 +153,10 @@ fn format_table(outcomes: &[Outcome]) -> String {
     }
     out += "\nNone is `unexplained`. The numbers are objects with such a rule and, in parentheses, those that differ because of it.\n\n";
     out += "| reason | meaning | what can differ |";
-    for (_, title, _) in SOURCES {
+    for Direction { title, .. } in &DIRECTIONS {
         out += &format!(" {title} |");
     }
-    out += "\n|---|---|---|---:|---:|---:|\n";
+    out += &format!("\n|---|---|---|{}\n", "---:|".repeat(DIRECTIONS.len()));
     for reason in Reason::ALL {
         let (name, meaning) = (reason.name(), reason.meaning());
         out += &format!("| `{name}` | {meaning} | {} |", name_differences(reason));
@@ -143,9 +173,9 @@ fn format_table(outcomes: &[Outcome]) -> String {
 
 #[test]
 fn every_recorded_case_is_equal_or_explained_and_the_guide_counts_them() {
-    let outcomes = SOURCES.map(|(dialect, _, families)| {
+    let outcomes = DIRECTIONS.map(|Direction { dialect, families, target, .. }| {
         let cases: Vec<Value> = families.iter().flat_map(|family| read_cases(dialect, family)).collect();
-        cases.par_iter().map(prove_case).reduce(Outcome::default, Outcome::merged_with)
+        cases.par_iter().map(|case| prove_case(case, target)).reduce(Outcome::default, Outcome::merged_with)
     });
     let unexplained: Vec<&str> =
         outcomes.iter().flat_map(|outcome| &outcome.unexplained).map(String::as_str).collect();

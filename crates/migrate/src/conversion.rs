@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use federate_dialect::import::{ImportEdit, apply_edits};
 use federate_engine::EngineSettings;
-use federate_kubernetes::{ClusterName, Object, ObjectRef, Origin, sops};
+use federate_kubernetes::{ClusterName, Finding, Object, ObjectRef, Origin, sops};
 use federate_repo::{ClaimedObject, Repo, Role, Template};
 use federate_session::Session;
 use serde_json::Value;
@@ -22,16 +22,17 @@ use crate::intent::{
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
+use crate::present::PresentState;
 use crate::read::kubefed;
 use crate::rendering::{MigratedRepo, SentVariants, claim_object};
 use crate::repo_text::{CutObject, RepoText, common_folder};
-use crate::write::{PolicyDraft, PolicyRole, karmada};
+use crate::write::{self, PolicyDraft, PolicyRole, karmada};
 use crate::{MigratedObject, Migration, Mode, Reason, Target};
 
 mod operations;
 mod plain;
 
-use operations::{TriedOperations, VariantPair, append_operations, pair_variants, take_common};
+use operations::{TriedOperations, append_operations, pair_variants, take_common};
 
 /// The numbers that divide replicas.
 const DIVIDED_POINTERS: [&str; 3] = ["/spec/replicas", "/spec/parallelism", "/spec/completions"];
@@ -56,6 +57,8 @@ impl RepoConversion<'_> {
     pub(crate) fn convert(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
         let mut text = RepoText::new(self.session.repo());
         self.remove_marks(&mut intent);
+        let present = PresentState::new(self.session, &self.sources, &intent);
+        write::fit_intent(self.target, &mut intent, &present);
         let mut problems = self.find_obstacles(&intent, &mut text);
         problems.extend(self.prepare_namespaces(&mut intent, &mut text));
         if !problems.is_empty() {
@@ -64,7 +67,12 @@ impl RepoConversion<'_> {
         let taken = self.taken_names();
         let mut scaled = BTreeSet::new();
         let mut simulated = self.simulate(&intent, &taken);
-        if self.stop_leaders(&mut intent, &simulated) {
+        if self.drop_failing_overrides(&mut intent, &simulated, &taken) {
+            simulated = self.simulate(&intent, &taken);
+        }
+        let (has_leaders, is_premature) =
+            (self.stop_leaders(&mut intent, &simulated), self.withhold_unplaced(&mut intent, &simulated));
+        if has_leaders || is_premature {
             simulated = self.simulate(&intent, &taken);
         }
         let has_stragglers = self.place_stragglers(&mut intent, &simulated);
@@ -77,13 +85,20 @@ impl RepoConversion<'_> {
         if aligned.has_changes || !intent.overrides.is_empty() {
             // An override can change what the control plane has filled in: with another image, another pull policy.
             simulated = self.simulate(&intent, &taken);
-            problems.extend(self.align_manifests(&mut intent, &simulated, None, &mut text).problems);
+            let aligned = self.align_manifests(&mut intent, &simulated, None, &mut text);
+            problems.extend(aligned.problems);
+            if aligned.has_changes {
+                // What an edit does not reach, an override does.
+                simulated = self.simulate(&intent, &taken);
+                problems.extend(self.align_manifests(&mut intent, &simulated, None, &mut text).problems);
+            }
         }
         if !problems.is_empty() {
             return Err(MigrationError::Problems(problems));
         }
         intent.placements = self.share_placements(std::mem::take(&mut intent.placements), &intent.overrides);
-        let drafts = karmada::write_policies(&intent, &taken);
+        let drafts = write::write_policies(self.target, &intent, &taken);
+        add_labels(&mut intent, &drafts);
         self.write_templates(&intent, &mut text);
         self.write_policies(&intent, &drafts, &mut text);
         self.remove_policies(&intent, &mut text);
@@ -116,7 +131,9 @@ impl RepoConversion<'_> {
         for claimed in self.left_objects() {
             problems.extend(text.find_obstacle(&claimed.object.id, &claimed.object.origin));
         }
-        for template in intent.templates.iter().filter(|template| !template.edits.is_empty()) {
+        let named = write::find_edited(self.target, intent);
+        let edited = intent.templates.iter().filter(|one| !one.edits.is_empty() || named.contains(&one.id));
+        for template in edited {
             if let (TemplateSource::Own, Some(own)) =
                 (&template.source, self.repo().find_template(&template.old))
             {
@@ -140,8 +157,8 @@ impl RepoConversion<'_> {
                 Some(template) if template.source.is_embedded() => {}
                 Some(template) => template.edits.extend(edits),
                 None => {
-                    let (old, id, source) = (id.clone(), id.clone(), TemplateSource::Own);
-                    intent.templates.push(TemplateIntent { old, id, source, edits });
+                    let template = TemplateIntent::unchanged(id.clone(), id.clone(), TemplateSource::Own);
+                    intent.templates.push(TemplateIntent { edits, ..template });
                 }
             }
         }
@@ -185,8 +202,13 @@ impl RepoConversion<'_> {
     /// Makes Namespaces go where they go now: Karmada sends each to all clusters that is not labelled otherwise.
     fn prepare_namespaces(&self, intent: &mut RepoIntent, text: &mut RepoText<'_>) -> Vec<MigrationProblem> {
         let mut problems = Vec::new();
-        if self.target != Target::Karmada {
-            return problems;
+        match self.target {
+            Target::Karmada => {}
+            Target::KubeAdmiral => {
+                self.release_namespaces(intent);
+                return problems;
+            }
+            Target::KubeFleet | Target::Plain => return problems,
         }
         let is_namespace = |id: &ObjectRef| id.kind == "Namespace" && id.api_version == "v1";
         let goes_everywhere = |id: &ObjectRef| is_namespace(id) && !karmada::is_reserved_namespace(&id.name);
@@ -225,12 +247,8 @@ impl RepoConversion<'_> {
             if let Some(template) = known.get(id).and_then(|at| intent.templates.get_mut(*at)) {
                 template.edits.push(edit);
             } else {
-                added.push(TemplateIntent {
-                    old: id.clone(),
-                    id: id.clone(),
-                    source: TemplateSource::Own,
-                    edits: vec![edit],
-                });
+                let template = TemplateIntent::unchanged(id.clone(), id.clone(), TemplateSource::Own);
+                added.push(TemplateIntent { edits: vec![edit], ..template });
             }
             if let Some(own) = self.repo().find_template(id)
                 && !known
@@ -246,18 +264,57 @@ impl RepoConversion<'_> {
         problems
     }
 
+    /// Leaves out the placements of Namespaces, which `KubeAdmiral` sends to all clusters.
+    fn release_namespaces(&self, intent: &mut RepoIntent) {
+        let is_sent = |id: &ObjectRef| {
+            id.kind == "Namespace" && id.api_version == "v1" && write::kubeadmiral::sends_namespace(&id.name)
+        };
+        for placement in &mut intent.placements {
+            placement.objects.retain(|object| !is_sent(object));
+        }
+        intent.placements.retain(|placement| !placement.objects.is_empty());
+        let known: BTreeSet<ObjectRef> =
+            intent.templates.iter().map(|template| template.id.clone()).collect();
+        let own = self.repo().templates.iter().map(|template| &template.object.id);
+        let added: Vec<&ObjectRef> = own.filter(|id| is_sent(id) && !known.contains(id)).collect();
+        let added = added
+            .into_iter()
+            .map(|id| TemplateIntent::unchanged(id.clone(), id.clone(), TemplateSource::Own));
+        intent.templates.extend(added);
+        let placed = find_placed(self.session, &self.sources);
+        let all = self.session.clusters().len();
+        let restricted: Vec<ObjectRef> = intent
+            .templates
+            .iter()
+            .filter(|template| is_sent(&template.id))
+            .filter(|template| placed.get(&template.old).is_none_or(|one| one.clusters.len() < all))
+            .map(|template| template.old.clone())
+            .collect();
+        for old in restricted {
+            let origin = self.repo().find_template(&old).map(|own| &own.object.origin);
+            let detail = "the Namespace goes to every cluster";
+            intent.add_unequal(&old, unequal_rule(Reason::Namespaces, detail, origin, ""));
+        }
+    }
+
     /// The new side in memory.
     fn simulate(&self, intent: &RepoIntent, taken: &BTreeSet<ObjectRef>) -> MigratedRepo {
         let dialects = self.session.dialects();
+        let drafts = write::write_policies(self.target, intent, taken);
+        let labels = find_labels(&drafts);
         let edited: BTreeMap<&ObjectRef, &TemplateIntent> =
             intent.templates.iter().map(|template| (&template.id, template)).collect();
         let mut templates: Vec<Template> = Vec::new();
         for own in &self.repo().templates {
             match edited.get(&own.object.id) {
                 Some(TemplateIntent { source: TemplateSource::Embedded { .. }, .. }) => {}
-                Some(template) if !template.edits.is_empty() && own.per_cluster.is_none() => {
+                Some(template)
+                    if own.per_cluster.is_none()
+                        && (!template.edits.is_empty() || labels.contains_key(&template.id)) =>
+                {
                     let mut object = own.object.clone();
                     apply_edits(&template.edits, &mut object.body);
+                    apply_labels(&labels, &mut object);
                     templates.push(Template { object, per_cluster: None });
                 }
                 _ => templates.push(own.clone()),
@@ -267,14 +324,14 @@ impl RepoConversion<'_> {
             if let TemplateSource::Embedded { origin, body, .. } = &template.source {
                 let mut body = body.clone();
                 apply_edits(&template.edits, &mut body);
-                let object = Object { id: template.id.clone(), body, origin: origin.clone() };
+                let mut object = Object { id: template.id.clone(), body, origin: origin.clone() };
+                apply_labels(&labels, &mut object);
                 templates.push(Template { object, per_cluster: None });
             }
         }
         let claimed = self.repo().claimed.iter();
         let mut claimed: Vec<ClaimedObject> =
             claimed.filter(|claimed| !self.sources.contains(claimed.dialect)).cloned().collect();
-        let drafts = karmada::write_policies(intent, taken);
         claimed.extend(drafts.iter().filter_map(|draft| claim_object(dialects, &draft.value)));
         let clusters = self.left_clusters();
         claimed.extend(clusters.filter_map(|cluster| claim_object(dialects, &cluster.value)));
@@ -306,6 +363,39 @@ impl RepoConversion<'_> {
         })
     }
 
+    /// Leaves out the rules of override policies that the new control plane refuses or fails to apply: what they do is then
+    /// found by comparing manifests. Returns whether there are any.
+    fn drop_failing_overrides(
+        &self,
+        intent: &mut RepoIntent,
+        simulated: &MigratedRepo,
+        taken: &BTreeSet<ObjectRef>,
+    ) -> bool {
+        if intent.overrides.iter().all(|one| one.own.is_empty()) {
+            return false;
+        }
+        let dialects = self.session.dialects();
+        let failed = simulated.rendering.withheld.iter().filter(|held| held.failed);
+        let mut dropped: BTreeSet<ObjectRef> = failed.map(|held| held.object.clone()).collect();
+        let drafts = write::write_policies(self.target, intent, taken);
+        for draft in drafts.iter().filter(|draft| draft.role == PolicyRole::Override) {
+            let Some(claimed) = claim_object(dialects, &draft.value) else { continue };
+            let Some(dialect) = dialects.get(claimed.dialect) else { continue };
+            let findings = dialect.validate_object(&claimed, &simulated.repo.config);
+            if findings.iter().any(Finding::is_error) {
+                dropped.extend(draft.objects.iter().cloned());
+            }
+        }
+        let mut is_dropped = false;
+        for one in &mut intent.overrides {
+            if dropped.contains(&one.object) && !one.own.is_empty() {
+                is_dropped = true;
+                one.own.clear();
+            }
+        }
+        is_dropped
+    }
+
     /// Lets objects lead no others, where the new control plane would send more than the old one. Returns whether there are any.
     fn stop_leaders(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> bool {
         let placed = find_placed(self.session, &self.sources);
@@ -326,6 +416,38 @@ impl RepoConversion<'_> {
         has_leaders
     }
 
+    /// Leaves out the placements of objects that are nowhere now, and that the new control plane would place. Returns whether there
+    /// are any.
+    fn withhold_unplaced(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> bool {
+        let placed = find_placed(self.session, &self.sources);
+        let rows = simulated.rendering.plan.placements.iter();
+        let reached: BTreeSet<&ObjectRef> =
+            rows.filter(|row| !row.clusters.is_empty()).map(|row| &row.object).collect();
+        let templates = intent.templates.iter();
+        let premature: BTreeMap<ObjectRef, ObjectRef> = templates
+            .filter(|one| reached.contains(&one.id))
+            .filter(|one| placed.get(&one.old).is_some_and(|placed| placed.clusters.is_empty()))
+            .map(|one| (one.id.clone(), one.old.clone()))
+            .collect();
+        let mut withheld = Vec::new();
+        for placement in &mut intent.placements {
+            let origin = placement.origin.clone();
+            placement.objects.retain(|object| {
+                let old = premature.get(object);
+                withheld.extend(old.map(|old| (old.clone(), origin.clone())));
+                old.is_none()
+            });
+        }
+        intent.placements.retain(|placement| !placement.objects.is_empty());
+        let is_premature = !withheld.is_empty();
+        for (old, origin) in withheld {
+            let detail =
+                "it is nowhere now, and the new control plane would place it: its policy is left out";
+            intent.add_unequal(&old, unequal_rule(Reason::Frozen, detail, origin.as_ref(), ""));
+        }
+        is_premature
+    }
+
     /// Places objects by name that went with others by rules which the new control plane does not have. Returns whether there are
     /// any.
     fn place_stragglers(&self, intent: &mut RepoIntent, simulated: &MigratedRepo) -> bool {
@@ -341,14 +463,16 @@ impl RepoConversion<'_> {
         for (old, placed) in find_placed(self.session, &self.sources) {
             let follows = placed.rows.iter().all(|row| row.policy.is_none() && !row.required_by.is_empty());
             let clusters: BTreeSet<&str> = placed.clusters.iter().map(AsRef::as_ref).collect();
-            if follows
-                && !clusters.is_empty()
-                && !intended.contains(old)
-                && reached.get(old) != Some(&clusters)
-            {
+            if !follows || clusters.is_empty() || intended.contains(old) {
+                continue;
+            }
+            let leaders = || placed.rows.iter().flat_map(|row| &row.required_by);
+            let is_straggler = reached.get(old) != Some(&clusters);
+            if is_straggler {
                 stragglers.push(PlacementIntent::of_object(old.clone(), ClusterRule::of_names(clusters)));
-                let leaders = placed.rows.iter().flat_map(|row| &row.required_by);
-                let leaders: Vec<String> = leaders.take(MAX_LEADERS).map(ToString::to_string).collect();
+            }
+            if is_straggler || leaders().any(|leader| intent.unequal.contains_key(leader)) {
+                let leaders: Vec<String> = leaders().take(MAX_LEADERS).map(ToString::to_string).collect();
                 let detail = format!("it follows {}", leaders.join(", "));
                 let origin = self.repo().find_template(old).map(|own| &own.object.origin);
                 intent.add_unequal(old, unequal_rule(Reason::Followers, detail, origin, ""));
@@ -388,12 +512,24 @@ impl RepoConversion<'_> {
         let engine = simulated.build_engine();
         let Some(plane) = engine.find_planner(self.target.name()) else { return BTreeSet::new() };
         let mut unplaced = BTreeSet::new();
+        let rows = || simulated.rendering.plan.placements.iter();
+        let reached: BTreeSet<&ObjectRef> =
+            rows().filter(|row| !row.clusters.is_empty()).map(|row| &row.object).collect();
+        let refused = rows().filter_map(|row| Some((&row.object, row.unschedulable.as_ref()?)));
+        let refused: BTreeMap<&ObjectRef, String> = refused
+            .filter(|(_, why)| why.reason == "NotFederated")
+            .map(|(object, why)| (object, why.message.clone()))
+            .collect();
         let intended = intent.placements.iter().flat_map(|placement| &placement.objects);
         let intended: BTreeSet<ObjectRef> = intended.cloned().collect();
         for template in &intent.templates {
             let Some(new) = simulated.repo.find_template(&template.id) else { continue };
             if intended.contains(&template.id)
-                && let Some(why) = plane.advice().never_propagated_reason(&new.object)
+                && !reached.contains(&template.id)
+                && let Some(why) = plane
+                    .advice()
+                    .never_propagated_reason(&new.object)
+                    .or_else(|| refused.get(&template.id).cloned())
             {
                 let rule = unequal_rule(Reason::NeverPropagated, why, Some(&new.object.origin), "");
                 intent.unequal.entry(template.old.clone()).or_default().push(rule);
@@ -429,12 +565,13 @@ impl RepoConversion<'_> {
         };
         let mut written: BTreeMap<ObjectRef, Option<ObjectRef>> = BTreeMap::new();
         let known_texts = self.known_texts();
+        let strict = write::has_strict_patches(self.target);
         let mut useless: BTreeMap<ObjectRef, BTreeSet<String>> = BTreeMap::new();
         for template in &mut intent.templates {
             let variants = old.find_variants(&template.old);
             let pairs = pair_variants(variants, new.find_variants(&template.id));
             let mut changes: Vec<ClusterOperations> =
-                pairs.into_iter().map(VariantPair::into_operations).collect();
+                pairs.into_iter().map(|pair| pair.into_operations(strict)).collect();
             for change in &mut changes {
                 change.operations.retain(|operation| {
                     !(divided.contains(&template.id)
@@ -472,6 +609,15 @@ impl RepoConversion<'_> {
                 });
                 template.edits.extend(difference::to_edits(common));
             }
+            for change in &mut changes {
+                change.operations.retain(|operation| {
+                    let is_possible = write::can_override(self.target, operation);
+                    if !is_possible {
+                        useless.entry(template.old.clone()).or_default().insert(operation.pointer.clone());
+                    }
+                    is_possible
+                });
+            }
             if self.mode == Mode::Idiomatic
                 && scaled.is_some()
                 && changes
@@ -506,10 +652,11 @@ impl RepoConversion<'_> {
             let changes = overrides.remove(&known.object).unwrap_or_default();
             let rules =
                 if changes.is_empty() { known.rules } else { append_operations(known.rules, changes) };
-            intent.overrides.push(OverrideIntent { object: known.object, rules });
+            intent.overrides.push(OverrideIntent { rules, ..known });
         }
         for (object, changes) in overrides {
-            intent.overrides.push(OverrideIntent { object, rules: group_operations(changes) });
+            let (own, rules) = (Vec::new(), group_operations(changes));
+            intent.overrides.push(OverrideIntent { object, own, rules });
         }
         AlignedManifests { problems, has_changes }
     }
@@ -659,7 +806,7 @@ impl RepoConversion<'_> {
                 let folder =
                     if is_built { PolicyRole::Placement.folder().to_owned() } else { common_folder(&about) };
                 let slash = if folder.is_empty() { "" } else { "/" };
-                format!("{folder}{slash}{name}-{}.yaml", draft.role.suffix()).into()
+                format!("{folder}{slash}{name}-{}.yaml", draft.role.suffix(self.target)).into()
             };
             text.add_document(&file, &draft.value);
         }
@@ -743,7 +890,50 @@ impl RepoConversion<'_> {
             let new = new.or_else(|| placed.is_implicit().then(|| old.clone()));
             objects.push(MigratedObject { old: old.clone(), new, unequal });
         }
+        // What only the new side places.
+        let known: BTreeSet<&ObjectRef> = objects.iter().map(|object| &object.old).collect();
+        let added: Vec<MigratedObject> = intent
+            .unequal
+            .iter()
+            .filter(|(old, _)| !known.contains(old))
+            .filter_map(|(old, unequal)| {
+                let template = templates.get(old)?;
+                Some(MigratedObject {
+                    old: old.clone(),
+                    new: Some(template.id.clone()),
+                    unequal: unequal.clone(),
+                })
+            })
+            .collect();
+        objects.extend(added);
+        objects.sort_by(|a, b| a.old.cmp(&b.old));
         objects
+    }
+}
+
+/// The labels by which objects name their policies.
+fn find_labels(drafts: &[PolicyDraft]) -> BTreeMap<&ObjectRef, Vec<&ImportEdit>> {
+    let mut labels: BTreeMap<&ObjectRef, Vec<&ImportEdit>> = BTreeMap::new();
+    for draft in drafts {
+        for object in draft.objects.iter().filter(|_| draft.label.is_some()) {
+            labels.entry(object).or_default().extend(&draft.label);
+        }
+    }
+    labels
+}
+
+fn apply_labels(labels: &BTreeMap<&ObjectRef, Vec<&ImportEdit>>, object: &mut Object) {
+    for label in labels.get(&object.id).into_iter().flatten() {
+        apply_edits(std::slice::from_ref(*label), &mut object.body);
+    }
+}
+
+/// Labels objects with the names of their policies.
+fn add_labels(intent: &mut RepoIntent, drafts: &[PolicyDraft]) {
+    let mut labels = find_labels(drafts);
+    for template in &mut intent.templates {
+        let named = labels.remove(&template.id).unwrap_or_default();
+        template.edits.extend(named.into_iter().cloned());
     }
 }
 

@@ -27,12 +27,7 @@ pub(crate) fn read_intent(session: &Session, sources: &BTreeSet<&'static str>) -
             None => continue,
         };
         let id = source.identity_of(object);
-        intent.templates.push(TemplateIntent {
-            old: object.clone(),
-            id: id.clone(),
-            source,
-            edits: Vec::new(),
-        });
+        intent.templates.push(TemplateIntent::unchanged(object.clone(), id.clone(), source));
         let origin = own.map(|own| &own.object.origin);
         let detail = format!("{} clusters", placed.clusters.len());
         intent.add_unequal(object, unequal_rule(Reason::Frozen, detail, origin, ""));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use federate_dialect::import::ImportEdit;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
-use federate_kubernetes::{ClusterName, Labels, ObjectRef, Origin};
+use federate_kubernetes::{Cluster, ClusterName, Labels, ObjectRef, Origin};
 use serde_json::Value;
 
 use crate::{Reason, UnequalRule};
@@ -59,6 +59,15 @@ pub(crate) struct TemplateIntent {
     pub source: TemplateSource,
     /// The values that change in the text, as pointers into the object; `None` removes.
     pub edits: Vec<ImportEdit>,
+    /// Whether members decide about its replicas.
+    pub retains_replicas: bool,
+}
+
+impl TemplateIntent {
+    /// An object that stays as it is.
+    pub(crate) fn unchanged(old: ObjectRef, id: ObjectRef, source: TemplateSource) -> Self {
+        Self { old, id, source, edits: Vec::new(), retains_replicas: false }
+    }
 }
 
 /// Where the text of an object is.
@@ -109,8 +118,8 @@ pub(crate) struct PlacementIntent {
     pub leads: bool,
     /// Whether a policy without a namespace places them.
     pub is_cluster_wide: bool,
-    /// The file of the policy that placed them, if it was an object of its own.
-    pub file: Option<Arc<str>>,
+    /// Where the policy that placed them stands, if it was an object of its own.
+    pub origin: Option<Origin>,
 }
 
 impl PlacementIntent {
@@ -128,8 +137,15 @@ impl PlacementIntent {
             is_preserved: false,
             max_clusters: None,
             leads: false,
-            file: None,
+            origin: None,
         }
+    }
+}
+
+impl PlacementIntent {
+    /// The file of the policy that placed them, if it was an object of its own.
+    pub(crate) fn file(&self) -> Option<Arc<str>> {
+        self.origin.as_ref().map(|origin| origin.file.clone())
     }
 }
 
@@ -172,6 +188,8 @@ pub(crate) struct ClusterRule {
     pub excluded: BTreeSet<String>,
     /// The labels that they must have.
     pub labels: LabelSelector,
+    /// Requirements on their `provider`, `region` and `zone`.
+    pub fields: Vec<SelectorRequirement>,
 }
 
 impl ClusterRule {
@@ -209,6 +227,7 @@ impl ClusterRule {
     pub(crate) fn includes_names(&self, other: &Self) -> bool {
         let names = self.names.as_ref().zip(other.names.as_ref());
         self.labels == LabelSelector::default()
+            && self.fields.is_empty()
             && self.excluded.is_empty()
             && names.is_some_and(|(own, others)| others.is_subset(own))
     }
@@ -221,7 +240,39 @@ impl ClusterRule {
         };
         self.excluded.extend(other.excluded.iter().cloned());
         join_labels(&mut self.labels, &other.labels);
+        self.fields.extend(other.fields.iter().cloned());
         self
+    }
+
+    /// The names, if nothing else is required.
+    pub(crate) fn plain_names(&self) -> Option<&BTreeSet<String>> {
+        let is_plain = self.labels == LabelSelector::default() && self.fields.is_empty();
+        self.names.as_ref().filter(|_| is_plain && self.excluded.is_empty())
+    }
+
+    /// Whether it selects a cluster.
+    pub(crate) fn matches_cluster(&self, cluster: &Cluster) -> bool {
+        let name: &str = &cluster.name;
+        self.names.as_ref().is_none_or(|names| names.contains(name))
+            && !self.excluded.contains(name)
+            && self.labels.matches(&cluster.labels)
+            && self.fields.iter().all(|requirement| matches_field(requirement, cluster))
+    }
+}
+
+/// Whether the provider, the region or the zones of a cluster meet a requirement.
+fn matches_field(requirement: &SelectorRequirement, cluster: &Cluster) -> bool {
+    let has_value = |value: &String| !value.is_empty() && requirement.values.contains(value);
+    let has_any = match requirement.key.as_str() {
+        "provider" => has_value(&cluster.provider),
+        "region" => has_value(&cluster.region),
+        "zone" => cluster.zones.iter().any(has_value),
+        _ => return false,
+    };
+    match requirement.operator.as_str() {
+        "In" => has_any,
+        "NotIn" => !has_any,
+        _ => false,
     }
 }
 
@@ -273,8 +324,89 @@ pub(crate) struct ClusterWeight {
 pub(crate) struct OverrideIntent {
     /// The object.
     pub object: ObjectRef,
-    /// The rules, in order.
+    /// The rules of its override policies, in order.
+    pub own: Vec<OwnOverrideRule>,
+    /// The rules behind them, in order.
     pub rules: Vec<OverrideRuleIntent>,
+}
+
+/// A rule of an override policy.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnOverrideRule {
+    /// The clusters.
+    pub clusters: ClusterRule,
+    /// What changes, in order.
+    pub changes: Vec<ManifestChange>,
+}
+
+/// A change of a manifest, as people write it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ManifestChange {
+    /// An operation of a JSON patch.
+    Operation(ManifestOperation),
+    /// A part of image references.
+    Image(ImageChange),
+    /// The command of a container.
+    Command(WordsChange),
+    /// The arguments of a container.
+    Args(WordsChange),
+    /// Labels.
+    Labels(EntriesChange),
+    /// Annotations.
+    Annotations(EntriesChange),
+}
+
+/// A change of a part of image references.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ImageChange {
+    /// Where they are, as JSON pointers; without any, in all containers.
+    pub pointers: Vec<String>,
+    /// The part.
+    pub component: ImageComponent,
+    /// Its new value; `None` removes it.
+    pub value: Option<String>,
+}
+
+/// A part of an image reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ImageComponent {
+    /// The host.
+    Registry,
+    /// The path.
+    Repository,
+    /// The tag.
+    Tag,
+}
+
+/// A change of the words of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WordsChange {
+    /// The name of the container.
+    pub container: String,
+    /// Whether words are added at the end, or removed.
+    pub adds: bool,
+    /// The words.
+    pub words: Vec<String>,
+}
+
+/// A change of labels or annotations.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct EntriesChange {
+    /// What is done.
+    pub action: EntriesAction,
+    /// The entries.
+    pub entries: Labels,
+}
+
+/// What is done with entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntriesAction {
+    /// They are added.
+    Add,
+    /// Those that exist get these values.
+    Replace,
+    /// They are removed.
+    Remove,
 }
 
 /// What differs in some clusters.
@@ -293,6 +425,20 @@ pub(crate) struct ManifestOperation {
     pub action: PatchAction,
     /// The value, as a JSON pointer.
     pub pointer: String,
+}
+
+impl ManifestOperation {
+    /// Reads an operation; `None` if it does something else.
+    pub(crate) fn from_parts(name: &str, pointer: &str, value: Option<&Value>) -> Option<Self> {
+        let value = || value.cloned().unwrap_or_default();
+        let action = match name {
+            "add" => PatchAction::Add(value()),
+            "replace" => PatchAction::Replace(value()),
+            "remove" => PatchAction::Remove,
+            _ => return None,
+        };
+        pointer.starts_with('/').then(|| Self { action, pointer: pointer.to_owned() })
+    }
 }
 
 /// What an operation of a JSON patch does.

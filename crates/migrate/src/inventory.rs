@@ -18,16 +18,29 @@ pub(crate) fn write_cluster(cluster: &Cluster, target: Target) -> Value {
             "apiVersion": "core.kubeadmiral.io/v1alpha1",
             "kind": "FederatedCluster",
             "metadata": write_metadata(cluster),
-            "spec": {"taints": write_taints(cluster)},
+            "spec": build_mapping([("taints", write_taints(cluster))]),
         }),
         Target::KubeFleet => json!({
             "apiVersion": "cluster.kubernetes-fleet.io/v1",
             "kind": "MemberCluster",
             "metadata": write_metadata(cluster),
-            "spec": {"taints": write_taints(cluster)},
+            "spec": write_member_cluster(cluster),
         }),
         Target::Plain => write_configured_cluster(cluster),
     }
+}
+
+/// The agent of a member has a name on the hub. Taints have one effect.
+fn write_member_cluster(cluster: &Cluster) -> Value {
+    let mut taints = cluster.taints.clone();
+    taints.retain(|taint| convert_effect(&taint.effect) != "PreferNoSchedule");
+    for taint in &mut taints {
+        "NoSchedule".clone_into(&mut taint.effect);
+    }
+    let identity = json!({
+        "apiGroup": "", "kind": "ServiceAccount", "name": cluster.name, "namespace": "fleet-system",
+    });
+    build_mapping([("identity", identity), ("taints", write_taints(&Cluster { taints, ..cluster.clone() }))])
 }
 
 fn write_karmada_cluster(cluster: &Cluster) -> Value {

@@ -20,6 +20,7 @@ mod intent;
 mod inventory;
 mod migration;
 mod placed;
+mod present;
 mod proof;
 mod read;
 mod reason;
@@ -75,11 +76,9 @@ pub fn migrate_repo(session: &Session, target: Target, mode: Mode) -> Result<Mig
         let intent = freeze::read_intent(session, &sources);
         return RepoConversion { session, target, mode: Mode::Idiomatic, sources }.convert_to_plain(intent);
     }
-    if target != Target::Karmada {
-        return Err(read::unknown_direction(&sources, target, mode).into());
-    }
     let intent = match mode {
-        Mode::Freeze => freeze::read_intent(session, &sources),
+        Mode::Freeze if read::can_freeze(&sources, target) => freeze::read_intent(session, &sources),
+        Mode::Freeze => return Err(read::unknown_direction(&sources, target, mode).into()),
         Mode::Idiomatic => read::read_intent(session, &sources, target)?,
     };
     RepoConversion { session, target, mode, sources }.convert(intent)

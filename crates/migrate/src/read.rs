@@ -9,13 +9,19 @@ use crate::intent::RepoIntent;
 use crate::{Mode, Target};
 
 mod claimed;
+mod karmada;
 mod kubeadmiral;
 pub(crate) mod kubefed;
 mod kubefleet;
 
 /// The directions in which rules are written as rules.
-const IDIOMATIC: [(&str, Target); 3] =
-    [("kubefed", Target::Karmada), ("kubeadmiral", Target::Karmada), ("kubefleet", Target::Karmada)];
+const IDIOMATIC: [(&str, Target); 5] = [
+    ("kubefed", Target::Karmada),
+    ("kubeadmiral", Target::Karmada),
+    ("kubefleet", Target::Karmada),
+    ("karmada", Target::KubeFleet),
+    ("karmada", Target::KubeAdmiral),
+];
 
 /// Reads the policies of a repo.
 pub(crate) fn read_intent(
@@ -30,6 +36,9 @@ pub(crate) fn read_intent(
     if sources.contains("kubefed") {
         kubefed::read_intent(session, &mut intent);
     }
+    if sources.contains("karmada") {
+        karmada::read_intent(session, &mut intent);
+    }
     if sources.contains("kubefleet") {
         kubefleet::read_intent(session, &mut intent);
     }
@@ -37,6 +46,11 @@ pub(crate) fn read_intent(
         kubeadmiral::read_intent(session, &mut intent);
     }
     Ok(intent)
+}
+
+/// Whether what is placed now can be written for a control plane.
+pub(crate) fn can_freeze(sources: &BTreeSet<&'static str>, target: Target) -> bool {
+    target == Target::Karmada || sources.iter().all(|source| IDIOMATIC.contains(&(*source, target)))
 }
 
 /// The error about a direction for which there is no migration.

@@ -74,13 +74,27 @@ pub enum Reason {
     Size,
     /// The new control plane never sends objects of this namespace or kind to members.
     NeverPropagated,
+    /// Policies that select objects by labels or by kind: objects that are added later are not covered.
+    NewObjects,
+    /// Which of several policies places an object is decided in another way.
+    Priority,
+    /// What becomes of objects in clusters that fail is decided by other rules.
+    Failover,
+    /// Sending is suspended in another way.
+    Suspension,
+    /// Members decide about replicas on one side only.
+    RetainedReplicas,
+    /// Every Namespace goes to all clusters on one side only.
+    Namespaces,
+    /// Objects of the old control plane that do more than place and override.
+    OtherObjects,
     /// Written exactly as it is placed now: later changes of clusters do not move it.
     Frozen,
 }
 
 impl Reason {
     /// All reasons, in the order of the list.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 35] = [
         Self::Join,
         Self::NamespaceAnd,
         Self::Readiness,
@@ -108,6 +122,13 @@ impl Reason {
         Self::Overrides,
         Self::Size,
         Self::NeverPropagated,
+        Self::NewObjects,
+        Self::Priority,
+        Self::Failover,
+        Self::Suspension,
+        Self::RetainedReplicas,
+        Self::Namespaces,
+        Self::OtherObjects,
         Self::Frozen,
     ];
 
@@ -227,6 +248,31 @@ impl Reason {
                 "never-propagated",
                 "The new control plane never sends objects of this namespace or kind to members.",
                 PLACEMENT,
+            ),
+            Self::NewObjects => (
+                "new-objects",
+                "The policy selects objects by labels or by kind; those of today are named, and later ones are not covered.",
+                &[],
+            ),
+            Self::Priority => {
+                ("priority", "Which of several policies places an object is decided by other rules.", &[])
+            }
+            Self::Failover => {
+                ("failover", "Objects in clusters that fail are moved by other rules.", PLACEMENT)
+            }
+            Self::Suspension => {
+                ("suspension", "Sending is suspended in another way.", &[Clusters, Replicas, Manifest])
+            }
+            Self::RetainedReplicas => {
+                ("retained-replicas", "Members decide about replicas on one side only.", &[Replicas])
+            }
+            Self::Namespaces => {
+                ("namespaces", "Every Namespace goes to all clusters on one side only.", &[Clusters])
+            }
+            Self::OtherObjects => (
+                "other-objects",
+                "Objects of the old control plane that do more than place and override have no equal.",
+                &[],
             ),
             Self::Frozen => (
                 "frozen",

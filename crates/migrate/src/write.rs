@@ -1,13 +1,68 @@
 //! Writes intents as policies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use federate_dialect::import::ImportEdit;
 use federate_kubernetes::ObjectRef;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::Target;
+use crate::intent::{ManifestOperation, OverrideIntent, OverrideRuleIntent, OwnOverrideRule, RepoIntent};
+use crate::present::PresentState;
+use crate::rendering::build_mapping;
 
 pub(crate) mod karmada;
+pub(crate) mod kubeadmiral;
+pub(crate) mod kubefleet;
 pub(crate) mod plain;
+
+/// Writes all policies of a control plane. `taken` are the names of policies that exist.
+pub(crate) fn write_policies(
+    target: Target,
+    intent: &RepoIntent,
+    taken: &BTreeSet<ObjectRef>,
+) -> Vec<PolicyDraft> {
+    let names = PolicyNames { taken: taken.clone(), numbers: BTreeMap::new() };
+    match target {
+        Target::Karmada => karmada::write_policies(intent, names),
+        Target::KubeFleet => kubefleet::write_policies(intent, names),
+        Target::KubeAdmiral => kubeadmiral::write_policies(intent, names),
+        Target::Plain => Vec::new(),
+    }
+}
+
+/// Replaces the rules that a control plane does not have by what they lead to now, and notes why.
+pub(crate) fn fit_intent(target: Target, intent: &mut RepoIntent, present: &PresentState<'_>) {
+    match target {
+        Target::Karmada => karmada::fit_intent(intent),
+        Target::KubeFleet => kubefleet::fit_intent(intent, present),
+        Target::KubeAdmiral => kubeadmiral::fit_intent(intent, present),
+        Target::Plain => {}
+    }
+}
+
+/// The objects of an intent that name their policies, and must be edited for that.
+pub(crate) fn find_edited(target: Target, intent: &RepoIntent) -> BTreeSet<&ObjectRef> {
+    match target {
+        Target::KubeAdmiral => kubeadmiral::find_edited(intent),
+        Target::Karmada | Target::KubeFleet | Target::Plain => BTreeSet::new(),
+    }
+}
+
+/// Whether overrides of a control plane add no mapping that is not there.
+pub(crate) fn has_strict_patches(target: Target) -> bool {
+    matches!(target, Target::KubeFleet | Target::KubeAdmiral)
+}
+
+/// Whether an override of a control plane can make this change.
+pub(crate) fn can_override(target: Target, operation: &ManifestOperation) -> bool {
+    match target {
+        Target::KubeFleet => kubefleet::can_override(operation),
+        Target::KubeAdmiral => kubeadmiral::can_override(operation),
+        Target::Karmada | Target::Plain => true,
+    }
+}
 
 /// A policy of the new side.
 #[derive(Clone, Debug)]
@@ -20,6 +75,8 @@ pub(crate) struct PolicyDraft {
     pub role: PolicyRole,
     /// The file in which it should stand.
     pub file: Option<Arc<str>>,
+    /// The label by which its objects name it, if they do.
+    pub label: Option<ImportEdit>,
 }
 
 /// What a policy does.
@@ -41,10 +98,11 @@ impl PolicyRole {
     }
 
     /// The end of the name of a file with one.
-    pub(crate) fn suffix(self) -> &'static str {
-        match self {
-            Self::Placement => "propagation",
-            Self::Override => "override",
+    pub(crate) fn suffix(self, target: Target) -> &'static str {
+        match (self, target) {
+            (Self::Override, _) => "override",
+            (Self::Placement, Target::KubeFleet) => "placement",
+            (Self::Placement, _) => "propagation",
         }
     }
 }
@@ -55,4 +113,89 @@ pub(crate) fn to_object_name(text: &str) -> String {
     let lower = text.to_ascii_lowercase();
     let name: String = lower.chars().map(|c| if is_allowed(&c) { c } else { '-' }).take(200).collect();
     name.trim_matches(['-', '.']).to_owned()
+}
+
+/// The names of policies.
+pub(crate) struct PolicyNames {
+    taken: BTreeSet<ObjectRef>,
+    /// The number behind the next policy that should have a name which is taken.
+    numbers: BTreeMap<ObjectRef, usize>,
+}
+
+impl PolicyNames {
+    /// The metadata of a policy in a namespace, or without one.
+    fn name_policy(&mut self, kind: PolicyKind, wanted: &str, namespace: Option<String>) -> PolicyIdentity {
+        let PolicyKind { api_version, namespaced, cluster_wide } = kind;
+        let kind = if namespace.is_some() { namespaced } else { cluster_wide };
+        let wanted = to_object_name(wanted);
+        let mut id = ObjectRef {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace,
+            name: wanted.clone(),
+        };
+        let first = id.clone();
+        while !self.taken.insert(id.clone()) {
+            let number = self.numbers.entry(first.clone()).or_insert(1);
+            *number += 1;
+            id.name = format!("{wanted}-{number}");
+        }
+        let namespace = json!(id.namespace);
+        let metadata = build_mapping([("name", json!(id.name)), ("namespace", namespace)]);
+        PolicyIdentity { api_version, kind, name: id.name, metadata }
+    }
+}
+
+/// A kind of policies, of a namespace and without one.
+#[derive(Clone, Copy)]
+struct PolicyKind {
+    api_version: &'static str,
+    namespaced: &'static str,
+    cluster_wide: &'static str,
+}
+
+/// Who a policy is.
+struct PolicyIdentity {
+    api_version: &'static str,
+    kind: &'static str,
+    name: String,
+    metadata: Value,
+}
+
+impl PolicyIdentity {
+    /// The policy with this specification.
+    fn build_policy(self, spec: Value) -> Value {
+        let mut policy =
+            json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": self.metadata});
+        policy["spec"] = spec;
+        policy
+    }
+}
+
+/// Override rules of several objects.
+struct SharedOverrides<'i> {
+    objects: BTreeSet<ObjectRef>,
+    own: &'i [OwnOverrideRule],
+    rules: &'i [OverrideRuleIntent],
+}
+
+/// Objects with equal rules. Objects share them if their `scope` is the same.
+fn share_overrides<'i>(
+    overrides: &'i [OverrideIntent],
+    scope: impl Fn(&ObjectRef) -> String,
+) -> Vec<SharedOverrides<'i>> {
+    let mut shared: Vec<SharedOverrides<'i>> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for intent in overrides.iter().filter(|intent| !intent.rules.is_empty() || !intent.own.is_empty()) {
+        let key = format!("{} {:?} {:?}", scope(&intent.object), intent.own, intent.rules);
+        let at = *known.entry(key).or_insert_with(|| {
+            let OverrideIntent { own, rules, .. } = intent;
+            shared.push(SharedOverrides { objects: BTreeSet::new(), own, rules });
+            shared.len() - 1
+        });
+        if let Some(found) = shared.get_mut(at) {
+            found.objects.insert(intent.object.clone());
+        }
+    }
+    shared
 }

@@ -9,20 +9,17 @@ use crate::difference;
 use crate::intent::{ClusterOperations, ManifestOperation, OverrideRuleIntent, RepoIntent, group_operations};
 use crate::rendering::SentVariant;
 
-/// What has been done to make manifests equal.
+/// The overrides by which it was tried to make manifests equal.
 #[derive(Default)]
 pub(super) struct TriedOperations(BTreeSet<String>);
 
 impl TriedOperations {
     pub(super) fn new(intent: &RepoIntent) -> Self {
-        let edits = intent.templates.iter().flat_map(|template| {
-            template.edits.iter().map(|edit| Self::key(&template.id, &edit.pointer, edit.value.as_ref()))
-        });
         let overrides = intent.overrides.iter().flat_map(|one| {
             let operations = one.rules.iter().flat_map(|rule| &rule.operations);
             operations.map(|operation| Self::key(&one.object, &operation.pointer, operation.action.value()))
         });
-        Self(edits.chain(overrides).collect())
+        Self(overrides.collect())
     }
 
     fn key(object: &ObjectRef, pointer: &str, value: Option<&Value>) -> String {
@@ -63,8 +60,13 @@ pub(super) struct VariantPair<'v> {
 }
 
 impl VariantPair<'_> {
-    pub(super) fn into_operations(self) -> ClusterOperations {
-        let operations = difference::compute_patch(&self.new.body, &self.old.body);
+    /// The operations that turn the new manifest into the old one; `strict` ones add no mapping that is not there.
+    pub(super) fn into_operations(self, strict: bool) -> ClusterOperations {
+        let operations = if strict {
+            difference::compute_exact_patch(&self.new.body, &self.old.body)
+        } else {
+            difference::compute_patch(&self.new.body, &self.old.body)
+        };
         ClusterOperations { clusters: self.clusters, operations }
     }
 }

@@ -18,20 +18,20 @@ use crate::intent::{
     TemplateIntent, TemplateSource, unequal_rule,
 };
 
+mod overrides;
+
 const NAME: &str = "kubeadmiral";
 
 /// Reads everything of `KubeAdmiral` in a repo.
 pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     let policies = find_policies(session, NAME);
+    let overrides = overrides::NamedOverrides::new(session);
     for row in session.plan().placements.iter().filter(|row| row.dialect == NAME) {
         let Some(template) = session.repo().find_template(&row.object) else { continue };
-        intent.templates.push(TemplateIntent {
-            old: row.object.clone(),
-            id: row.object.clone(),
-            source: TemplateSource::Own,
-            edits: Vec::new(),
-        });
+        intent.overrides.extend(overrides.read_rules(&template.object));
+        let (old, id) = (row.object.clone(), row.object.clone());
+        intent.templates.push(TemplateIntent::unchanged(old, id, TemplateSource::Own));
         match row.policy.as_ref().and_then(|policy| policies.get(policy)) {
             Some(policy) => {
                 let reader = PolicyReader { row, template: &template.object, policy };
@@ -94,7 +94,7 @@ struct ListedPreferences {
 /// A term of an affinity.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct AffinityTerm {
+pub(super) struct KubeAdmiralTerm {
     #[serde(deserialize_with = "federate_kubernetes::selector::null_default")]
     match_expressions: Vec<SelectorRequirement>,
     #[serde(deserialize_with = "federate_kubernetes::selector::null_default")]
@@ -137,7 +137,7 @@ impl PolicyReader<'_> {
         let adopts = self.annotation("conflict-resolution") == Some("adopt");
         intent.placements.push(PlacementIntent {
             name: self.policy.id.name.clone(),
-            file: Some(self.policy.origin.file.clone()),
+            origin: Some(self.policy.origin.clone()),
             is_cluster_wide,
             replicas,
             taints: TaintRule::Respected(self.read_tolerations()),
@@ -195,7 +195,7 @@ impl PolicyReader<'_> {
             Some(own) => own.pointer(required).cloned(),
             None => self.spec("clusterAffinity").cloned(),
         };
-        let terms: Vec<AffinityTerm> =
+        let terms: Vec<KubeAdmiralTerm> =
             terms.and_then(|terms| Vec::deserialize(&terms).ok()).unwrap_or_default();
         match terms.as_slice() {
             [] => rule,
@@ -295,7 +295,7 @@ impl PolicyReader<'_> {
 }
 
 /// Whether a label selector and names say the same as a term.
-fn can_select(term: &AffinityTerm) -> bool {
+fn can_select(term: &KubeAdmiralTerm) -> bool {
     let plain = ["In", "NotIn", "Exists", "DoesNotExist"];
     let labels = term.match_expressions.iter().all(|one| plain.contains(&one.operator.as_str()));
     let names = term.match_fields.iter().all(|one| one.key == "metadata.name" && one.operator == "In");

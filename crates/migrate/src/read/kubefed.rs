@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use federate_dialect::Placement;
-use federate_dialect::import::ImportEdit;
 use federate_kubernetes::patch::{self, JsonPatchOperation, PatchRules};
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Object, ObjectRef};
@@ -34,9 +33,6 @@ const CONFIG: &str = "kubefed";
 const HOST_NAMESPACE: &str = "kube-federation-system";
 
 const REPLICAS: &str = "/spec/replicas";
-
-/// The label with which members decide about replicas.
-const RETAIN_REPLICAS: &str = "/metadata/labels/resourcetemplate.karmada.io~1retain-replicas";
 
 /// Reads everything of `KubeFed` in a repo.
 pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
@@ -182,18 +178,14 @@ impl<'s> KubeFedReader<'s> {
             ..row.object.clone()
         };
         let retains = federated.value_at(&["spec", "retainReplicas"]) == Some(&Value::Bool(true));
-        let edits = if retains {
-            vec![ImportEdit { pointer: RETAIN_REPLICAS.to_owned(), value: Some("true".into()) }]
-        } else {
-            Vec::new()
-        };
         let operations = self.read_overrides(federated, &body, preference.is_some());
         let rules = group_operations(operations);
         if !rules.is_empty() {
-            intent.overrides.push(OverrideIntent { object: id.clone(), rules });
+            intent.overrides.push(OverrideIntent { object: id.clone(), own: Vec::new(), rules });
         }
         let source = cut_from(federated, body);
-        intent.templates.push(TemplateIntent { old: row.object.clone(), id: id.clone(), source, edits });
+        let template = TemplateIntent::unchanged(row.object.clone(), id.clone(), source);
+        intent.templates.push(TemplateIntent { retains_replicas: retains, ..template });
         let is_disabled = refusal == Some("PropagationDisabled");
         if is_disabled {
             // What was placed before stays as it is.

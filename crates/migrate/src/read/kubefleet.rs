@@ -16,6 +16,8 @@ use crate::intent::{
 };
 use crate::placed::{PlacedObject, find_placed};
 
+mod overrides;
+
 const NAME: &str = "kubefleet";
 
 /// Where the terms of a required affinity stand in a policy.
@@ -31,6 +33,7 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     let policies = find_policies(session, NAME);
     let embedded = EmbeddedObjects::find(session, &sources);
+    let overrides = overrides::SelectedOverrides::new(session);
     for (object, placed) in find_placed(session, &sources) {
         let source = match embedded.find_object(object) {
             Some(source) => source,
@@ -38,8 +41,8 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
             None => continue,
         };
         let id = source.identity_of(object);
-        let (old, edits) = (object.clone(), Vec::new());
-        intent.templates.push(TemplateIntent { old, id: id.clone(), source, edits });
+        intent.templates.push(TemplateIntent::unchanged(object.clone(), id.clone(), source));
+        intent.overrides.extend(overrides.read_rules(&id, &placed));
         if placed.clusters.is_empty() {
             continue;
         }
@@ -118,7 +121,7 @@ impl PlacementReader<'_> {
         let is_nowhere = number == Some(0);
         PlacementIntent {
             name: self.policy.id.name.clone(),
-            file: Some(self.policy.origin.file.clone()),
+            origin: Some(self.policy.origin.clone()),
             is_cluster_wide: self.policy.id.namespace.is_none(),
             taints: TaintRule::Respected(tolerations),
             adoption: self.read_adoption(),

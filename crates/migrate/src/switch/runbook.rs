@@ -10,7 +10,7 @@ use federate_report::table::format_count;
 use federate_session::Session;
 
 use super::SwitchStep;
-use super::facts::{Controller, NewPlane, OldPlane, describe_new_plane, describe_old_plane};
+use super::facts::{Controller, NewPlane, OldPlane, Pause, describe_new_plane, describe_old_plane};
 use crate::{MigrationReport, ProofSides, Target};
 
 /// The name of the file with the runbook.
@@ -243,10 +243,17 @@ impl Runbook<'_> {
     /// Labels the clusters as the inventory of the new repo does.
     fn label_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for cluster in self.sides.new.clusters().iter().filter(|cluster| !cluster.labels.is_empty()) {
+        let dialects = self.sides.new.dialects();
+        // Control planes add labels of their own.
+        let is_own = |key: &str| dialects.is_of_control_plane(key.split_once('/').map_or("", |(d, _)| d));
+        for cluster in self.sides.new.clusters() {
             let kind = name_kind(&cluster.id);
+            let labels = cluster.labels.iter().filter(|(key, _)| !is_own(key));
             let labels: Vec<String> =
-                cluster.labels.iter().map(|(key, value)| quote_word(&format!("{key}={value}"))).collect();
+                labels.map(|(key, value)| quote_word(&format!("{key}={value}"))).collect();
+            if labels.is_empty() {
+                continue;
+            }
             lines.push(format!(
                 "kubectl --context \"$NEW\" label --overwrite {kind} {} {}",
                 quote_word(&cluster.name),
@@ -288,23 +295,23 @@ impl Runbook<'_> {
         let policies = self.policy_files();
         let mut lines = Vec::new();
         match (plane.pause, policies) {
-            (Some(patches), Some(policies)) => {
+            (Pause::Patches { pause, .. }, Some(policies)) => {
                 lines.push("# Policies first: without templates they do nothing.".to_owned());
                 lines.extend(self.apply_lines(&policies));
-                lines.extend(self.patch_lines(patches.pause));
+                lines.extend(self.patch_lines(pause));
                 lines.push("# Then everything else.".to_owned());
                 lines.extend(self.apply_lines(&self.other_files(&policies)));
             }
-            (Some(patches), None) => {
+            (Pause::Patches { pause, .. }, None) => {
                 lines.push("# Policies and templates are in the same files: stop the scheduler until they are paused.".to_owned());
-                lines.extend(plane.scheduler.map(|one| scale_line("\"$NEW_HOST\"", one, 0)));
+                lines.push(scale_line("\"$NEW_HOST\"", plane.scheduler, 0));
                 lines.extend(self.apply_lines(&self.other_files(&BTreeSet::new())));
-                lines.extend(self.patch_lines(patches.pause));
-                lines.extend(plane.scheduler.map(|one| scale_line("\"$NEW_HOST\"", one, 1)));
+                lines.extend(self.patch_lines(pause));
+                lines.push(scale_line("\"$NEW_HOST\"", plane.scheduler, 1));
             }
-            (None, policies) => {
-                lines.push("# Everything but the files with policies.".to_owned());
-                lines.extend(self.apply_lines(&self.other_files(&policies.unwrap_or_default())));
+            (Pause::Annotations { pause, .. }, _) => {
+                lines.push("# Each file with the annotations that pause it.".to_owned());
+                lines.extend(self.annotated_lines(pause));
             }
         }
         lines.extend(self.check_lines("loaded", true));
@@ -325,19 +332,44 @@ impl Runbook<'_> {
         files.filter(|file| !without.contains(file)).collect()
     }
 
-    /// Applies files; where they are many, the folders at the root that have them.
+    /// Applies files.
     fn apply_lines(&self, files: &BTreeSet<&str>) -> Vec<String> {
+        let paths = self.path_options(files).into_iter();
+        paths.map(|path| format!("kubectl --context \"$NEW\" apply {path}")).collect()
+    }
+
+    /// Files as options of kubectl; where they are many, the folders at the root that have them.
+    fn path_options(&self, files: &BTreeSet<&str>) -> Vec<String> {
         let whole: BTreeSet<&str> = if files.len() > MAX_APPLIED_FILES {
             files.iter().map(|file| file.split_once('/').map_or(*file, |(folder, _)| folder)).collect()
         } else {
             files.clone()
         };
         let lines = whole.into_iter().map(|path| {
-            let recursive = if files.contains(path) { "" } else { " --recursive" };
-            let path = quote_word(&format!("{}/{path}", self.names.new_repo));
-            format!("kubectl --context \"$NEW\" apply{recursive} -f {path}")
+            let recursive = if files.contains(path) { "" } else { "--recursive " };
+            format!("{recursive}-f {}", quote_word(&format!("{}/{path}", self.names.new_repo)))
         });
         lines.collect()
+    }
+
+    /// Applies files with annotations that they do not have.
+    fn annotated_lines(&self, annotations: &[&str]) -> Vec<String> {
+        let annotations: Vec<String> = annotations.iter().map(|one| quote_word(one)).collect();
+        let annotations = annotations.join(" ");
+        let files = self.other_files(&BTreeSet::new());
+        let lines = self.path_options(&files).into_iter().map(|path| {
+            format!(
+                "kubectl annotate --local --overwrite -o yaml {path} {annotations} | kubectl --context \"$NEW\" apply -f -"
+            )
+        });
+        lines.collect()
+    }
+
+    /// Removes an annotation from what files have.
+    fn resume_lines(&self, annotation: &str) -> Vec<String> {
+        let files = self.other_files(&BTreeSet::new());
+        let paths = self.path_options(&files).into_iter();
+        paths.map(|path| format!("kubectl --context \"$NEW\" annotate {path} {annotation}-")).collect()
     }
 
     fn write_stop(&mut self) {
@@ -348,6 +380,9 @@ impl Runbook<'_> {
         let mut lines = Vec::new();
         for plane in &self.old_planes {
             lines.extend(plane.controllers.iter().map(|one| scale_line("\"$OLD\"", *one, 0)));
+            if !plane.agents_run_in.is_empty() {
+                lines.push(format!("# Agents run only in {}.", plane.agents_run_in));
+            }
             for context in self.contexts.values() {
                 lines.extend(plane.agents.iter().map(|one| scale_line(&quote_word(context), *one, 0)));
             }
@@ -359,18 +394,19 @@ impl Runbook<'_> {
         let new = quote_word(&self.names.new_repo);
         let mut lines = Vec::new();
         match self.new_plane {
-            Some(NewPlane { pause: Some(patches), .. }) => {
+            Some(NewPlane { pause: Pause::Patches { resume, .. }, .. }) => {
                 self.write_line(
                     "The new side is resumed, and takes over what runs. No pod restarts: pod templates and replicas stay as they \
                      are. Resume one policy first, and check, if you want to go slowly.",
                 );
-                lines.extend(self.patch_lines(patches.resume));
+                lines.extend(self.patch_lines(resume));
             }
-            Some(_) => {
+            Some(NewPlane { pause: Pause::Annotations { resume, .. }, .. }) => {
                 self.write_line(
-                    "The policies are applied, and the new side takes over what runs. No pod restarts.",
+                    "The new side is resumed, and takes over what runs. No pod restarts: pod templates and replicas stay as they \
+                     are. Resume one file first, and check, if you want to go slowly.",
                 );
-                lines.extend(self.apply_lines(&self.policy_files().unwrap_or_default()));
+                lines.extend(self.resume_lines(resume));
             }
             None => {
                 self.write_line(
@@ -425,10 +461,20 @@ impl Runbook<'_> {
              them.",
         );
         let mut lines = Vec::new();
-        if let Some(NewPlane { pause: Some(patches), .. }) = self.new_plane {
-            lines.extend(self.patch_lines(patches.pause));
+        if let Some(plane) = self.new_plane {
+            if let Pause::Patches { pause, .. } = plane.pause {
+                lines.extend(self.patch_lines(pause));
+            }
+            lines.extend(plane.stopped.iter().map(|one| scale_line("\"$NEW_HOST\"", *one, 0)));
+            for context in self.contexts.values() {
+                let agents = plane.stopped_agents.iter();
+                lines.extend(agents.map(|one| scale_line(&quote_word(context), *one, 0)));
+            }
         }
         for plane in &self.old_planes {
+            if !plane.agents_run_in.is_empty() {
+                lines.push(format!("# Agents run only in {}.", plane.agents_run_in));
+            }
             for context in self.contexts.values() {
                 lines.extend(plane.agents.iter().map(|one| scale_line(&quote_word(context), *one, 1)));
             }

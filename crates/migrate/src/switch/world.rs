@@ -329,7 +329,17 @@ impl ExpectedWorld<'_> {
         let recorded = self.stored.plan.placements.iter().filter(|row| row.dialect == target);
         let recorded: BTreeMap<&ObjectRef, &Placement> = recorded.map(|row| (&row.object, row)).collect();
         let plan = self.sides.new.plan();
-        let placed = plan.placements.iter().filter(|row| row.dialect == target && row.policy.is_some());
+        let dialects = self.sides.new.dialects();
+        let rows = || plan.placements.iter().filter(|row| row.dialect == target);
+        // Some control planes place their policies, with all that these select.
+        let places_policies = rows().any(|row| dialects.is_of_control_plane(row.object.group()));
+        let placed = rows().filter(|row| {
+            if places_policies {
+                dialects.is_of_control_plane(row.object.group())
+            } else {
+                row.policy.is_some()
+            }
+        });
         let mut other: Vec<String> = Vec::new();
         let mut all = 0;
         for row in placed.filter(|row| !row.clusters.is_empty()) {

@@ -6,14 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_kubernetes::ObjectRef;
+use federate_dialect::import::ImportEdit;
+use federate_kubernetes::pointer::escape;
 use federate_kubernetes::selector::invalid_key;
+use federate_kubernetes::{Object, ObjectRef};
 use serde_json::{Value, json};
 
-use super::{PolicyDraft, PolicyRole, to_object_name};
+use super::{PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, share_overrides};
 use crate::intent::{
-    Adoption, ClusterRule, ManifestOperation, OverrideIntent, OverrideRuleIntent, PatchAction,
-    PlacementIntent, ReplicaRule, RepoIntent, Suspended, TaintRule, labels_to_json,
+    Adoption, ClusterRule, EntriesAction, EntriesChange, ImageChange, ImageComponent, ManifestChange,
+    ManifestOperation, OverrideRuleIntent, OwnOverrideRule, PatchAction, PlacementIntent, ReplicaRule,
+    RepoIntent, Suspended, TaintRule, WordsChange, labels_to_json,
 };
 use crate::rendering::build_mapping;
 
@@ -22,6 +25,24 @@ const API_VERSION: &str = "policy.karmada.io/v1alpha1";
 /// The label of a Namespace that does not go to all clusters.
 pub(crate) const SKIP_LABEL: &str = "namespace.karmada.io/skip-auto-propagation";
 
+/// The label with which members decide about replicas.
+pub(crate) const RETAIN_LABEL: &str = "resourcetemplate.karmada.io/retain-replicas";
+
+/// Whether Karmada sends an object to all clusters, whatever policies say: a Namespace.
+pub(crate) fn goes_everywhere(object: &Object) -> bool {
+    let is_namespace = object.id.kind == "Namespace" && object.id.api_version == "v1";
+    let is_skipped = object.label(SKIP_LABEL).is_some_and(|text| text.eq_ignore_ascii_case("true"));
+    is_namespace && !is_skipped && !is_reserved_namespace(&object.id.name)
+}
+
+/// Gives objects the labels that say more about them.
+pub(super) fn fit_intent(intent: &mut RepoIntent) {
+    let pointer = format!("/metadata/labels/{}", escape(RETAIN_LABEL));
+    for template in intent.templates.iter_mut().filter(|template| template.retains_replicas) {
+        template.edits.push(ImportEdit { pointer: pointer.clone(), value: Some("true".into()) });
+    }
+}
+
 /// Whether Karmada sends a Namespace to no cluster by itself.
 pub(crate) fn is_reserved_namespace(name: &str) -> bool {
     matches!(name, "default" | "karmada-system" | "karmada-cluster")
@@ -29,47 +50,28 @@ pub(crate) fn is_reserved_namespace(name: &str) -> bool {
         || name.starts_with("kube-")
 }
 
-/// Writes all policies. `taken` are the names of policies that exist.
-pub(crate) fn write_policies(intent: &RepoIntent, taken: &BTreeSet<ObjectRef>) -> Vec<PolicyDraft> {
-    let mut names = PolicyNames { taken: taken.clone(), numbers: BTreeMap::new() };
+const PLACEMENT: PolicyKind = PolicyKind {
+    api_version: API_VERSION,
+    namespaced: "PropagationPolicy",
+    cluster_wide: "ClusterPropagationPolicy",
+};
+
+const OVERRIDE: PolicyKind = PolicyKind {
+    api_version: API_VERSION,
+    namespaced: "OverridePolicy",
+    cluster_wide: "ClusterOverridePolicy",
+};
+
+/// Writes all policies.
+pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec<PolicyDraft> {
     let placements = intent.placements.iter().filter(|placement| !placement.clusters.is_nowhere());
     let mut drafts: Vec<PolicyDraft> =
         placements.map(|placement| write_placement(placement, &mut names)).collect();
-    for shared in share_overrides(&intent.overrides) {
+    let in_namespace = |object: &ObjectRef| format!("{:?}", object.namespace);
+    for shared in share_overrides(&intent.overrides, in_namespace) {
         drafts.push(write_override(&shared, &mut names));
     }
     drafts
-}
-
-/// The names of policies.
-struct PolicyNames {
-    taken: BTreeSet<ObjectRef>,
-    /// The number behind the next policy that should have a name which is taken.
-    numbers: BTreeMap<ObjectRef, usize>,
-}
-
-impl PolicyNames {
-    /// The metadata of a policy in a namespace, or without one.
-    fn name_policy(&mut self, kind: &str, wanted: &str, namespace: Option<String>) -> PolicyIdentity {
-        let kind = if namespace.is_some() { kind.to_owned() } else { format!("Cluster{kind}") };
-        let wanted = to_object_name(wanted);
-        let mut id = ObjectRef { api_version: API_VERSION.to_owned(), kind, namespace, name: wanted.clone() };
-        let first = id.clone();
-        while !self.taken.insert(id.clone()) {
-            let number = self.numbers.entry(first.clone()).or_insert(1);
-            *number += 1;
-            id.name = format!("{wanted}-{number}");
-        }
-        let namespace = json!(id.namespace);
-        let metadata = build_mapping([("name", json!(id.name)), ("namespace", namespace)]);
-        PolicyIdentity { kind: id.kind, metadata }
-    }
-}
-
-/// Who a policy is.
-struct PolicyIdentity {
-    kind: String,
-    metadata: Value,
 }
 
 /// Selects objects by name. Policies without a namespace name that of each object.
@@ -89,7 +91,7 @@ fn write_selectors(objects: &BTreeSet<ObjectRef>, is_cluster_wide: bool) -> Valu
 fn write_placement(intent: &PlacementIntent, names: &mut PolicyNames) -> PolicyDraft {
     let first = intent.objects.first().filter(|_| !intent.is_cluster_wide);
     let namespace = first.and_then(|object| object.namespace.clone());
-    let identity = names.name_policy("PropagationPolicy", &intent.name, namespace);
+    let identity = names.name_policy(PLACEMENT, &intent.name, namespace);
     let tolerations = match &intent.taints {
         TaintRule::Ignored => json!([{"operator": "Exists"}]),
         TaintRule::Respected(tolerations) if tolerations.is_empty() => Value::Null,
@@ -118,21 +120,16 @@ fn write_placement(intent: &PlacementIntent, names: &mut PolicyNames) -> PolicyD
         Suspended::In(clusters) => json!({"dispatchingOnClusters": {"clusterNames": clusters}}),
     };
     let preserves = if intent.is_preserved { json!(true) } else { Value::Null };
-    let value = json!({
-        "apiVersion": API_VERSION,
-        "kind": identity.kind,
-        "metadata": identity.metadata,
-        "spec": build_mapping([
-            ("resourceSelectors", write_selectors(&intent.objects, intent.is_cluster_wide)),
-            ("propagateDeps", if intent.leads { json!(true) } else { Value::Null }),
-            ("conflictResolution", conflicts),
-            ("preserveResourcesOnDeletion", preserves),
-            ("suspension", suspension),
-            ("placement", placement),
-        ]),
-    });
-    let (objects, file) = (intent.objects.clone(), intent.file.clone());
-    PolicyDraft { value, objects, role: PolicyRole::Placement, file }
+    let value = identity.build_policy(build_mapping([
+        ("resourceSelectors", write_selectors(&intent.objects, intent.is_cluster_wide)),
+        ("propagateDeps", if intent.leads { json!(true) } else { Value::Null }),
+        ("conflictResolution", conflicts),
+        ("preserveResourcesOnDeletion", preserves),
+        ("suspension", suspension),
+        ("placement", placement),
+    ]));
+    let (objects, file) = (intent.objects.clone(), intent.file());
+    PolicyDraft { value, objects, role: PolicyRole::Placement, file, label: None }
 }
 
 fn write_affinity(rule: &ClusterRule) -> Value {
@@ -144,6 +141,7 @@ fn write_affinity(rule: &ClusterRule) -> Value {
     ]);
     build_mapping([
         ("labelSelector", selector),
+        ("fieldSelector", build_mapping([("matchExpressions", json!(rule.fields))])),
         ("clusterNames", json!(rule.names)),
         ("exclude", json!(rule.excluded)),
     ])
@@ -176,43 +174,91 @@ fn write_replica_scheduling(rule: &ReplicaRule) -> Value {
     scheduling
 }
 
-/// Override rules of several objects.
-struct SharedOverrides<'i> {
-    objects: BTreeSet<ObjectRef>,
-    rules: &'i [OverrideRuleIntent],
-}
-
-/// Objects of a namespace with equal rules.
-fn share_overrides(overrides: &[OverrideIntent]) -> Vec<SharedOverrides<'_>> {
-    let mut shared: Vec<SharedOverrides<'_>> = Vec::new();
-    let mut known: BTreeMap<(Option<&str>, String), usize> = BTreeMap::new();
-    for intent in overrides.iter().filter(|intent| !intent.rules.is_empty()) {
-        let rules: Vec<Value> = intent.rules.iter().map(write_rule).collect();
-        let key = (intent.object.namespace.as_deref(), Value::from(rules).to_string());
-        let at = *known.entry(key).or_insert_with(|| {
-            shared.push(SharedOverrides { objects: BTreeSet::new(), rules: &intent.rules });
-            shared.len() - 1
-        });
-        if let Some(found) = shared.get_mut(at) {
-            found.objects.insert(intent.object.clone());
-        }
-    }
-    shared
-}
-
 fn write_override(shared: &SharedOverrides<'_>, names: &mut PolicyNames) -> PolicyDraft {
     let first = shared.objects.first();
     let name = first.map_or("", |object| object.name.as_str());
     let namespace = first.and_then(|object| object.namespace.clone());
-    let identity = names.name_policy("OverridePolicy", name, namespace);
-    let rules: Vec<Value> = shared.rules.iter().map(write_rule).collect();
-    let value = json!({
-        "apiVersion": API_VERSION,
-        "kind": identity.kind,
-        "metadata": identity.metadata,
-        "spec": {"resourceSelectors": write_selectors(&shared.objects, false), "overrideRules": rules},
-    });
-    PolicyDraft { value, objects: shared.objects.clone(), role: PolicyRole::Override, file: None }
+    let identity = names.name_policy(OVERRIDE, name, namespace);
+    let own = shared.own.iter().filter_map(write_own_rule);
+    let rules: Vec<Value> = own.chain(shared.rules.iter().map(write_rule)).collect();
+    let selectors = write_selectors(&shared.objects, false);
+    let value = identity.build_policy(json!({"resourceSelectors": selectors, "overrideRules": rules}));
+    let objects = shared.objects.clone();
+    PolicyDraft { value, objects, role: PolicyRole::Override, file: None, label: None }
+}
+
+/// A rule of an override policy; `None` if nothing of it can be written.
+fn write_own_rule(rule: &OwnOverrideRule) -> Option<Value> {
+    let mut overriders: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    let replaces_maps = rule.changes.iter().any(
+        |change| matches!(change, ManifestChange::Operation(operation) if replaces_map(&operation.pointer)),
+    );
+    for change in &rule.changes {
+        let (name, values) = match change {
+            ManifestChange::Operation(operation) => {
+                match write_map_overrider(operation).filter(|_| !replaces_maps) {
+                    Some(MapOverrider { map: "labels", value }) => ("labelsOverrider", vec![value]),
+                    Some(MapOverrider { value, .. }) => ("annotationsOverrider", vec![value]),
+                    None => ("plaintext", vec![write_plaintext(operation)]),
+                }
+            }
+            ManifestChange::Image(change) => ("imageOverrider", write_image(change)),
+            ManifestChange::Command(change) => ("commandOverrider", vec![write_words(change)]),
+            ManifestChange::Args(change) => ("argsOverrider", vec![write_words(change)]),
+            ManifestChange::Labels(change) => ("labelsOverrider", vec![write_entries(change)]),
+            ManifestChange::Annotations(change) => ("annotationsOverrider", vec![write_entries(change)]),
+        };
+        overriders.entry(name).or_default().extend(values);
+    }
+    // Within a rule, they apply in this order.
+    let order = [
+        "imageOverrider",
+        "commandOverrider",
+        "argsOverrider",
+        "labelsOverrider",
+        "annotationsOverrider",
+        "plaintext",
+    ];
+    let overriders =
+        build_mapping(order.map(|name| (name, overriders.remove(name).unwrap_or_default().into())));
+    let clusters = write_affinity(&rule.clusters);
+    let has_any = overriders.as_object().is_some_and(|map| !map.is_empty());
+    has_any.then(|| build_mapping([("targetCluster", clusters), ("overriders", overriders)]))
+}
+
+fn write_image(change: &ImageChange) -> Vec<Value> {
+    let component = match change.component {
+        ImageComponent::Registry => "Registry",
+        ImageComponent::Repository => "Repository",
+        ImageComponent::Tag => "Tag",
+    };
+    let operator = if change.value.is_some() { "replace" } else { "remove" };
+    let overrider = |path: Option<&String>| {
+        build_mapping([
+            ("predicate", path.map_or(Value::Null, |path| json!({"path": path}))),
+            ("component", json!(component)),
+            ("operator", json!(operator)),
+            ("value", json!(change.value)),
+        ])
+    };
+    if change.pointers.is_empty() {
+        return vec![overrider(None)];
+    }
+    change.pointers.iter().map(|path| overrider(Some(path))).collect()
+}
+
+fn write_words(change: &WordsChange) -> Value {
+    let operator = if change.adds { "add" } else { "remove" };
+    json!({"containerName": change.container, "operator": operator, "value": change.words})
+}
+
+fn write_entries(change: &EntriesChange) -> Value {
+    let operator = match change.action {
+        EntriesAction::Add => "add",
+        EntriesAction::Replace => "replace",
+        EntriesAction::Remove => "remove",
+    };
+    json!({"operator": operator, "value": labels_to_json(&change.entries)})
 }
 
 /// Labels and annotations have overriders of their own, which need no map to exist. They come before the others.

@@ -24,12 +24,8 @@ const AUTOSCALER: &str = "federation.kubernetes.io/hpa-target-cluster-list";
 pub(super) fn read_template(session: &Session, row: &Placement, intent: &mut RepoIntent) {
     let Some(template) = session.repo().find_template(&row.object) else { return };
     let object = &template.object;
-    intent.templates.push(TemplateIntent {
-        old: row.object.clone(),
-        id: row.object.clone(),
-        source: TemplateSource::Own,
-        edits: Vec::new(),
-    });
+    let (old, id) = (row.object.clone(), row.object.clone());
+    intent.templates.push(TemplateIntent::unchanged(old, id, TemplateSource::Own));
     let detail = "only ready clusters take part";
     intent.add_unequal(&row.object, unequal_rule(Reason::Readiness, detail, Some(&object.origin), ""));
     let mut clusters = read_clusters(object, row, intent);
@@ -78,7 +74,7 @@ fn fix_replicas(row: &Placement, object: &Object, intent: &mut RepoIntent) {
     });
     let rules = group_operations(operations);
     if !rules.is_empty() {
-        intent.overrides.push(OverrideIntent { object: row.object.clone(), rules });
+        intent.overrides.push(OverrideIntent { object: row.object.clone(), own: Vec::new(), rules });
     }
     let pointer = format!("/metadata/annotations/{}", escape(AUTOSCALER));
     let detail = "an autoscaler of the control plane has chosen clusters and replicas";

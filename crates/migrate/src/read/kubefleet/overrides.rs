@@ -1,0 +1,145 @@
+//! Reads the overrides of `KubeFleet`.
+//!
+//! Facts: cluster-wide overrides come first, each sort in the order of names. One of a Namespace is about everything in it.
+//! Terms of clusters are alternatives. What is not read here is found by comparing manifests: rules with several terms, with
+//! values that depend on the cluster, and those that delete.
+
+use std::collections::BTreeMap;
+
+use federate_kubernetes::selector::LabelSelector;
+use federate_kubernetes::{Object, ObjectRef};
+use federate_repo::Role;
+use federate_session::Session;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::NAME;
+use crate::intent::{ClusterRule, ManifestChange, ManifestOperation, OverrideIntent, OwnOverrideRule};
+use crate::placed::PlacedObject;
+
+/// The overrides of a repo, by what they select.
+pub(super) struct SelectedOverrides<'s>(BTreeMap<SelectedObject, Vec<&'s Object>>);
+
+/// What an override selects.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SelectedObject {
+    namespace: Option<String>,
+    api_version: String,
+    kind: String,
+    name: String,
+}
+
+/// A rule.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OverrideRule {
+    cluster_selector: Option<ClusterSelector>,
+    override_type: String,
+    json_patch_overrides: Option<Vec<PatchOverride>>,
+}
+
+/// The clusters of a rule.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClusterSelector {
+    cluster_selector_terms: Option<Vec<ClusterTerm>>,
+}
+
+/// A term of a selector.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClusterTerm {
+    label_selector: Option<LabelSelector>,
+}
+
+/// An operation of a JSON patch.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct PatchOverride {
+    op: String,
+    path: String,
+    value: Option<Value>,
+}
+
+impl<'s> SelectedOverrides<'s> {
+    pub(super) fn new(session: &'s Session) -> Self {
+        let claimed = session.repo().claimed.iter();
+        let own = claimed.filter(|one| one.dialect == NAME && one.role == Role::Override);
+        let mut selected: BTreeMap<SelectedObject, Vec<&Object>> = BTreeMap::new();
+        for object in own.map(|one| &one.object) {
+            for key in ["clusterResourceSelectors", "resourceSelectors"] {
+                let selectors = object.value_at(&["spec", key]).and_then(Value::as_array);
+                for selector in selectors.into_iter().flatten() {
+                    let text = |key: &str| selector.get(key).and_then(Value::as_str).unwrap_or_default();
+                    let (group, version) = (text("group"), text("version"));
+                    let target = SelectedObject {
+                        namespace: object.id.namespace.clone(),
+                        api_version: if group.is_empty() {
+                            version.to_owned()
+                        } else {
+                            format!("{group}/{version}")
+                        },
+                        kind: text("kind").to_owned(),
+                        name: text("name").to_owned(),
+                    };
+                    selected.entry(target).or_default().push(object);
+                }
+            }
+        }
+        Self(selected)
+    }
+
+    /// The rules about an object that one placement places.
+    pub(super) fn read_rules(&self, object: &ObjectRef, placed: &PlacedObject<'_>) -> Option<OverrideIntent> {
+        let [row] = placed.rows.as_slice() else { return None };
+        let policy = row.policy.as_ref()?;
+        let named = |api_version: &str, kind: &str, name: &str, namespace: Option<&String>| SelectedObject {
+            namespace: namespace.cloned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        let own = named(&object.api_version, &object.kind, &object.name, object.namespace.as_ref());
+        let around = object.namespace.as_ref().map(|namespace| named("v1", "Namespace", namespace, None));
+        let found = around.iter().chain([&own]).filter_map(|target| self.0.get(target));
+        let overrides = found.flatten().filter(|one| is_about(one, policy));
+        let rules = overrides.flat_map(|one| {
+            let rules = one.value_at(&["spec", "policy", "overrideRules"]);
+            rules.and_then(|rules| Vec::<OverrideRule>::deserialize(rules).ok()).unwrap_or_default()
+        });
+        let own: Vec<OwnOverrideRule> = rules.filter_map(read_rule).collect();
+        (!own.is_empty()).then(|| OverrideIntent { object: object.clone(), own, rules: Vec::new() })
+    }
+}
+
+/// Whether an override applies to what a placement places.
+fn is_about(one: &Object, policy: &ObjectRef) -> bool {
+    let Some(placement) = one.value_at(&["spec", "placement"]).filter(|value| !value.is_null()) else {
+        return true;
+    };
+    let text = |key: &str| placement.get(key).and_then(Value::as_str).unwrap_or_default();
+    let namespace = if text("scope") == "Namespaced" { one.id.namespace.as_deref() } else { None };
+    text("name") == policy.name && namespace == policy.namespace.as_deref()
+}
+
+fn read_rule(rule: OverrideRule) -> Option<OwnOverrideRule> {
+    if !matches!(rule.override_type.as_str(), "" | "JSONPatch") {
+        return None;
+    }
+    let clusters = match rule.cluster_selector?.cluster_selector_terms.unwrap_or_default().as_slice() {
+        [] => ClusterRule::every_cluster(),
+        [ClusterTerm { label_selector: Some(labels) }] => ClusterRule::of_labels(labels.clone()),
+        _ => return None,
+    };
+    let patches = rule.json_patch_overrides.unwrap_or_default();
+    let depends =
+        |one: &PatchOverride| one.value.as_ref().is_some_and(|value| value.to_string().contains("${"));
+    if patches.iter().any(depends) {
+        return None;
+    }
+    let operations = patches
+        .iter()
+        .filter_map(|one| ManifestOperation::from_parts(&one.op, &one.path, one.value.as_ref()));
+    let changes: Vec<ManifestChange> = operations.map(ManifestChange::Operation).collect();
+    (!changes.is_empty()).then_some(OwnOverrideRule { clusters, changes })
+}
