@@ -124,7 +124,7 @@ impl PushCommand {
         };
         let memory = self.args.read_memory(kept.as_ref())?;
         let before = kept.unwrap_or_default();
-        let session = self.args.session_of(opened.source(), None, memory)?;
+        let session = self.args.open_session_over(opened.source(), None, memory)?;
         let mut findings = session.findings_for(Destination::Files);
         findings.extend(session.secrets_in_clear());
         self.args.say_cluster_notices(&session)?;
