@@ -3,7 +3,10 @@
 //!
 //! Facts: the names of the default installations; KubeFed and KubeAdmiral delete objects in members with their federated
 //! objects unless these are marked as orphans; Karmada does unless the policy preserves them; KubeFleet by the placement's
-//! `deleteStrategy`.
+//! `deleteStrategy`. Karmada sends namespaces without a policy, at once, and takes over those that exist by an annotation. Federation v1 copies the annotations of an object, with its own ones, to the members, and marks nothing.
+
+use federate_repo::Role;
+use federate_session::Session;
 
 use crate::Target;
 
@@ -26,15 +29,23 @@ pub(super) struct OldPlane {
     pub(super) labels: &'static [&'static str],
     /// The annotations.
     pub(super) annotations: &'static [&'static str],
-    /// How its own objects are deleted so that those of the members stay.
+    /// How it is removed, with its controllers stopped at first, so that the objects of the members stay.
     pub(super) deletion: &'static str,
 }
 
 /// What of a control plane a switch to it concerns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewPlane {
-    /// How clusters are registered, as a command; `CLUSTER` stands for the name.
+    /// How clusters are registered, as a command; `CLUSTER` stands for the name, `CONTEXT` for its context.
     pub(super) registration: &'static str,
+    /// The fields of an inventory object's `spec` that registration does not set.
+    pub(super) inventory_fields: &'static [&'static str],
+    /// Labels with which a namespace is created on its API server, so that no member receives it.
+    pub(super) unpropagated_namespace: &'static [(&'static str, &'static str)],
+    /// The annotation that lets it, with the value `overwrite`, take over a namespace that it sends without a policy.
+    pub(super) adopted_namespace: Option<&'static str>,
+    /// A label that all objects have that it has sent to members; empty if there is none.
+    pub(super) label: &'static str,
     /// The merge patch of a policy with which it is paused and adopts, and that with which it is resumed.
     pub(super) pause: Option<PolicyPatches>,
     /// The scheduler, which is stopped while policies and templates are loaded together.
@@ -52,6 +63,56 @@ pub(super) struct PolicyPatches {
     pub(super) resume: &'static str,
 }
 
+/// What a switch away from the control planes of a repo concerns.
+pub(super) fn describe_old_planes<'n>(
+    names: impl IntoIterator<Item = &'n str>,
+    old: &Session,
+) -> Vec<OldPlane> {
+    let mut planes = Vec::new();
+    for name in names {
+        let is_v1 = name == "kubefed" && uses_federation_v1(old);
+        planes.extend(is_v1.then_some(FEDERATION_V1));
+        if !is_v1 || uses_kubefed(old) {
+            planes.extend(describe_old_plane(name));
+        }
+    }
+    planes
+}
+
+/// Whether objects of a repo are those of Federation v1, which has no kinds of its own but its clusters.
+fn uses_federation_v1(old: &Session) -> bool {
+    let repo = old.repo();
+    let mut annotations = repo
+        .templates
+        .iter()
+        .flat_map(|template| FEDERATION_V1.annotations.iter().map(|key| template.object.annotation(key)));
+    repo.claimed.iter().any(|claimed| claimed.object.id.group() == "federation")
+        || annotations.any(|value| value.is_some())
+}
+
+/// Whether a repo has objects of `KubeFed` other than its clusters, which may stand in for those of Federation v1.
+fn uses_kubefed(old: &Session) -> bool {
+    let mut claimed = old.repo().claimed.iter();
+    claimed.any(|claimed| claimed.dialect == "kubefed" && claimed.role != Role::Inventory)
+}
+
+const FEDERATION_V1: OldPlane = OldPlane {
+    title: "Federation v1",
+    controllers: &[Controller {
+        namespace: "federation-system",
+        deployment: "federation-controller-manager",
+    }],
+    agents: &[],
+    labels: &[],
+    annotations: &[
+        "federation.alpha.kubernetes.io/cluster-selector",
+        "federation.kubernetes.io/deployment-preferences",
+        "federation.kubernetes.io/job-preferences",
+        "federation.kubernetes.io/replica-set-preferences",
+    ],
+    deletion: "remove its API server with its etcd, and delete nothing on it: without controllers, that touches no member",
+};
+
 /// What a switch away from a control plane concerns.
 pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
     Some(match dialect {
@@ -64,8 +125,9 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
             agents: &[],
             labels: &["kubefed.io/managed"],
             annotations: &[],
-            deletion: "annotate each federated object with `kubefed.io/orphan=true` before you delete it; otherwise KubeFed deletes \
-                       the objects in the members, whatever `--cascade` says",
+            deletion: "annotate each federated object with `kubefed.io/orphan=true` (otherwise KubeFed deletes the objects in the \
+                       members, whatever `--cascade` says), delete them with `--wait=false`, and start the controllers, which \
+                       finish the deletion",
         },
         "kubeadmiral" => OldPlane {
             title: "KubeAdmiral",
@@ -81,7 +143,8 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 "kubeadmiral.io/propagated-label-keys",
                 "kubeadmiral.io/source-generation",
             ],
-            deletion: "annotate each federated object with `kubeadmiral.io/orphan=all` before you delete it",
+            deletion: "annotate each FederatedObject and ClusterFederatedObject with `kubeadmiral.io/orphan=all`, delete the \
+                       templates with `--wait=false`, and start the controllers, which finish the deletion",
         },
         "kubefleet" => OldPlane {
             title: "KubeFleet",
@@ -89,7 +152,8 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
             agents: &[Controller { namespace: "fleet-system", deployment: "member-agent" }],
             labels: &[],
             annotations: &["kubernetes-fleet.io/spec-hash", "kubernetes-fleet.io/last-applied-configuration"],
-            deletion: "set `spec.deleteStrategy.propagationPolicy: Abandon` in each placement before you delete it",
+            deletion: "set `spec.deleteStrategy.propagationPolicy: Abandon` in each placement, delete the placements with \
+                       `--wait=false`, and start the hub agent, then the member agents, which finish the deletion",
         },
         "karmada" => OldPlane {
             title: "Karmada",
@@ -98,9 +162,32 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 Controller { namespace: "karmada-system", deployment: "karmada-controller-manager" },
             ],
             agents: &[Controller { namespace: "karmada-system", deployment: "karmada-agent" }],
-            labels: &["karmada.io/managed"],
-            annotations: &[],
-            deletion: "set `spec.preserveResourcesOnDeletion: true` in each policy before you delete it or its templates",
+            labels: &[
+                "karmada.io/managed",
+                "clusterpropagationpolicy.karmada.io/permanent-id",
+                "clusterresourcebinding.karmada.io/permanent-id",
+                "propagationpolicy.karmada.io/permanent-id",
+                "resourcebinding.karmada.io/permanent-id",
+                "work.karmada.io/permanent-id",
+            ],
+            annotations: &[
+                "clusterpropagationpolicy.karmada.io/name",
+                "clusterresourcebinding.karmada.io/name",
+                "propagationpolicy.karmada.io/name",
+                "propagationpolicy.karmada.io/namespace",
+                "resourcebinding.karmada.io/name",
+                "resourcebinding.karmada.io/namespace",
+                "resourcetemplate.karmada.io/generation",
+                "resourcetemplate.karmada.io/managed-annotations",
+                "resourcetemplate.karmada.io/managed-labels",
+                "resourcetemplate.karmada.io/uid",
+                "work.karmada.io/conflict-resolution",
+                "work.karmada.io/name",
+                "work.karmada.io/namespace",
+            ],
+            deletion: "remove its API server with its etcd, and delete nothing on it: without controllers, that touches no member. \
+                       (Objects may be deleted on it only if `spec.preserveResourcesOnDeletion: true` has reached their Works \
+                       before the controllers were stopped, and Namespaces never)",
         },
         "ocm" => OldPlane {
             title: "Open Cluster Management",
@@ -114,7 +201,8 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
             }],
             labels: &[],
             annotations: &[],
-            deletion: "set `spec.deleteOption.propagationPolicy: Orphan` in each ManifestWork before you delete it",
+            deletion: "set `spec.deleteOption.propagationPolicy: Orphan` in each ManifestWork, delete them with `--wait=false`, \
+                       and start the agents, which finish the deletion",
         },
         _ => return None,
     })
@@ -124,7 +212,11 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
 pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
     match target {
         Target::Karmada => Some(NewPlane {
-            registration: "karmadactl join CLUSTER --kubeconfig \"$NEW_KUBECONFIG\" --cluster-context CLUSTER",
+            registration: "karmadactl join CLUSTER --karmada-context \"$NEW\" --cluster-context CONTEXT",
+            inventory_fields: &["provider", "region", "taints", "zone", "zones"],
+            unpropagated_namespace: &[("namespace.karmada.io/skip-auto-propagation", "true")],
+            adopted_namespace: Some("work.karmada.io/conflict-resolution"),
+            label: "karmada.io/managed",
             pause: Some(PolicyPatches {
                 pause: r#"{"spec":{"conflictResolution":"Overwrite","preserveResourcesOnDeletion":true,"suspension":{"dispatching":true}}}"#,
                 resume: r#"{"spec":{"suspension":null}}"#,
@@ -136,16 +228,24 @@ pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
         }),
         Target::KubeFleet => Some(NewPlane {
             registration: "kubectl --context \"$NEW\" get membercluster CLUSTER # joined with the scripts of your installation",
+            inventory_fields: &["taints"],
+            unpropagated_namespace: &[],
+            adopted_namespace: None,
+            label: "",
             pause: Some(PolicyPatches {
-                pause: r#"{"spec":{"strategy":{"type":"External","applyStrategy":{"whenToTakeOver":"Always"}}}}"#,
-                resume: r#"{"spec":{"strategy":{"type":"RollingUpdate"}}}"#,
+                pause: r#"{"spec":{"strategy":{"applyStrategy":{"type":"ReportDiff","whenToTakeOver":"Never"}}}}"#,
+                resume: r#"{"spec":{"strategy":{"applyStrategy":{"type":"ClientSideApply","whenToTakeOver":"Always"}}}}"#,
             }),
-            scheduler: Some(Controller { namespace: "fleet-system", deployment: "hub-agent" }),
-            waits: "the strategy `External` lets KubeFleet schedule, and send nothing without an update run",
-            adoption: "`whenToTakeOver: Always` lets KubeFleet take over objects that exist",
+            scheduler: None,
+            waits: "with the apply strategy `ReportDiff`, KubeFleet schedules, and its agents report differences and write nothing",
+            adoption: "`whenToTakeOver: Always` lets KubeFleet take over objects that exist, which it does when it is resumed",
         }),
         Target::KubeAdmiral => Some(NewPlane {
             registration: "kubectl --context \"$NEW\" get federatedcluster CLUSTER # created from the inventory and a kubeconfig Secret",
+            inventory_fields: &["taints"],
+            unpropagated_namespace: &[],
+            adopted_namespace: None,
+            label: "kubeadmiral.io/managed",
             pause: None,
             scheduler: None,
             waits: "templates whose policy does not exist are not propagated: the policies are applied in the step `take-over`",
