@@ -101,11 +101,13 @@ fn the_copy_renders_what_the_repo_renders() {
         let modes = fs::metadata(sandbox.path("new/README.md")).unwrap().permissions().mode();
         assert_eq!(modes & 0o777, 0o755);
         let runbook = sandbox.read("new/MIGRATION.md");
+        let option = if mode == "freeze" { " --mode freeze" } else { "" };
+        let check = format!("federate migrate repo --to karmada{option} --check before");
         for words in [
+            check.as_str(),
             "# From KubeFed to Karmada",
             "`alpha`, `beta`",
             "kubectl --context \"$OLD\" scale deployment kubefed-controller-manager -n kube-federation-system --replicas 0",
-            "federate migrate repo --to karmada --check before",
             "kubefed.io/managed-",
             "## The way back",
         ] {

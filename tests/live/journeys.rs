@@ -51,6 +51,9 @@ fn steps(page: &str) -> (Vec<Step>, Vec<String>) {
     (steps, unmarked)
 }
 
+const INVENTORY_KINDS: [&str; 4] =
+    ["kind: Cluster\n", "kind: MemberCluster\n", "kind: KubeFedCluster\n", "kind: FederatedCluster\n"];
+
 /// A reader's folder: `deploy` in a git repository with an origin, and API servers for the hub and the members.
 struct Reader {
     folder: TempDir,
@@ -60,22 +63,28 @@ struct Reader {
 impl Reader {
     /// The objects of `repo` are those of `deploy`, and also on the hub. Objects of the inventory are only there.
     fn new(hub: &str, repo: &str) -> Self {
+        Self::with_repos(&[(hub, "deploy", repo)])
+    }
+
+    /// The same for several hubs, each with its folder. The first one is that of the current context.
+    fn with_repos(repos: &[(&str, &str, &str)]) -> Self {
         let members = ["eu-1", "us-1"].map(|name| TestCluster::new(name).with_controllers().with_nodes());
-        let fleet =
-            Fleet::serve_clusters([TestCluster::new(hub)].into_iter().chain(members).collect()).unwrap();
+        let hubs = repos.iter().map(|(hub, ..)| TestCluster::new(hub));
+        let fleet = Fleet::serve_clusters(hubs.chain(members).collect()).unwrap();
         let reader = Self { folder: tempfile::tempdir().unwrap(), fleet };
         reader.fleet.write_kubeconfig(&reader.path("kubeconfig")).unwrap();
         let mut config: Value =
             serde_json::from_str(&fs::read_to_string(reader.path("kubeconfig")).unwrap()).unwrap();
-        config["current-context"] = json!(hub);
+        config["current-context"] = json!(repos[0].0);
         fs::write(reader.path("kubeconfig"), config.to_string()).unwrap();
-        fs::create_dir_all(reader.path("deploy")).unwrap();
-        let inventory = ["kind: Cluster\n", "kind: MemberCluster\n", "kind: KubeFedCluster\n"];
-        let is_inventory = |text: &&str| inventory.iter().any(|kind| text.contains(kind));
-        let (clusters, rest): (Vec<&str>, Vec<&str>) = repo.split("---\n").partition(is_inventory);
-        fs::write(reader.path("deploy/repo.yaml"), rest.join("---\n")).unwrap();
-        for text in clusters.into_iter().chain(rest) {
-            reader.on_hub(hub, text);
+        for (hub, folder, repo) in repos {
+            fs::create_dir_all(reader.path(folder)).unwrap();
+            let is_inventory = |text: &&str| INVENTORY_KINDS.iter().any(|kind| text.contains(kind));
+            let (clusters, rest): (Vec<&str>, Vec<&str>) = repo.split("---\n").partition(is_inventory);
+            fs::write(reader.path(folder).join("repo.yaml"), rest.join("---\n")).unwrap();
+            for text in clusters.into_iter().chain(rest) {
+                reader.on_hub(hub, text);
+            }
         }
         for command in [
             "git init -q -b main work && mv work/.git . && rmdir work",
@@ -112,7 +121,7 @@ impl Reader {
             self.fleet.lock_cluster(hub).create_namespace(namespace);
         }
         let ran =
-            self.run("kubectl create --validate=false -f object.json; code=$?; rm object.json; exit $code");
+            self.run(&format!("kubectl --context {hub} create --validate=false -f object.json; code=$?; rm object.json; exit $code"));
         assert!(ran.status.success(), "{}", text_of(&ran));
     }
 
@@ -141,6 +150,41 @@ impl Reader {
             shell.env(format!("{who}_NAME"), "Test").env(format!("{who}_EMAIL"), "test@example.com");
         }
         shell.output().unwrap()
+    }
+
+    /// Runs a command that must succeed.
+    #[track_caller]
+    fn succeed(&self, command: &str) {
+        let ran = self.run(command);
+        assert!(ran.status.success(), "{command}: {}", text_of(&ran));
+    }
+
+    /// Puts what each member receives by the repo of a folder into it, with the label of a control plane. `clusters` are the
+    /// kind of its inventory on its hub.
+    #[track_caller]
+    fn run_members(&self, folder: &str, hub: &str, clusters: &str, label: &str) {
+        self.succeed(&format!(
+            "kubectl --context {hub} get {clusters} -o yaml > {folder}/clusters.yaml && \
+             federate render {folder} --out sent -q && rm {folder}/clusters.yaml"
+        ));
+        for member in ["eu-1", "us-1"] {
+            // Namespaces come first.
+            self.succeed(&format!(
+                "find sent/{member} -name '*.yaml' | LC_ALL=C sort | xargs -n 1 kubectl --context {member} create --validate=false -f"
+            ));
+            self.succeed(&format!(
+                "kubectl --context {member} label namespaces/shop {label} && kubectl --context {member} label deployments --all -n shop {label}"
+            ));
+        }
+        self.succeed("rm -r sent");
+    }
+
+    /// The `ReplicaSet`s of both members, by their identity and their spec.
+    fn list_replica_sets(&self) -> Vec<Value> {
+        let path = "/apis/apps/v1/namespaces/shop/replicasets";
+        let lists = ["eu-1", "us-1"].map(|member| self.fleet.lock_cluster(member).get(path).unwrap());
+        let sets = lists.iter().flat_map(|list| list["items"].as_array().unwrap());
+        sets.map(|set| json!([set["metadata"]["uid"], set["spec"]])).collect()
     }
 
     /// Follows a page to its end, with `name` for the reader's own object.
@@ -215,6 +259,49 @@ fn the_guide_for_kubefed() {
         reader.follow("kubefed.md", "web");
         reader.holds(&["rendered/eu-1/shop/deployment.apps_web.yaml"]);
         assert!(reader.fleet.lock_cluster("eu-1").get(WEB).is_some(), "the object was not handed over");
+    }
+}
+
+#[test]
+fn the_guide_to_leave_kubeadmiral() {
+    if has_kubectl() {
+        let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n";
+        let reader = Reader::new("kubeadmiral", &format!("{}---\n{namespace}", repo("kubeadmiral")));
+        // The hub has the templates, and a federated object that KubeAdmiral has made of one of them.
+        let group = "core.kubeadmiral.io";
+        reader.serve("kubeadmiral", group, "v1alpha1", "FederatedObject", true);
+        let federated = json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "FederatedObject", "metadata": {
+            "name": "web-deployments.apps", "namespace": "shop", "annotations": {"kubeadmiral.io/orphan": "all"}}});
+        fs::write(reader.path("federated.json"), federated.to_string()).unwrap();
+        reader.succeed(
+            "kubectl apply --validate=false -f deploy/repo.yaml -f federated.json && rm federated.json",
+        );
+        reader.run_members("deploy", "kubeadmiral", "federatedclusters", "kubeadmiral.io/managed=true");
+        let sets = reader.list_replica_sets();
+        reader.follow("leave-kubeadmiral.md", "web");
+        reader.holds(&["new/MIGRATION.md", "loose/MIGRATION.md"]);
+        reader.succeed("federate migrate deploy --to karmada --mode freeze --check before");
+        assert_eq!(reader.list_replica_sets(), sets, "federate has taken over without restarting pods");
+        let labels = reader.fleet.lock_cluster("eu-1").get(WEB).unwrap()["metadata"]["labels"].clone();
+        assert!(labels["applyset.kubernetes.io/part-of"].is_string(), "{labels}");
+    }
+}
+
+#[test]
+fn the_guide_between_karmada_and_azure_fleet() {
+    if has_kubectl() {
+        let (fleet, karmada) = (repo("kubefleet"), repo("karmada"));
+        let repos = [("hub", "fleet", fleet.as_str()), ("karmada-apiserver", "karmada", karmada.as_str())];
+        let reader = Reader::with_repos(&repos);
+        reader.run_members("fleet", "hub", "memberclusters", "example.com/sent=true");
+        reader.follow("karmada-and-azure-fleet.md", "web");
+        reader.succeed("federate migrate fleet --to karmada --check fleet-before");
+        reader.succeed("federate migrate karmada --to kubefleet --check karmada-before");
+        reader.holds(&[
+            "fleet-on-karmada/MIGRATION.md",
+            "karmada-on-fleet/MIGRATION.md",
+            "karmada-before/snapshot.yaml",
+        ]);
     }
 }
 

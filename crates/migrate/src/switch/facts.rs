@@ -3,7 +3,10 @@
 //!
 //! Facts: the names of the default installations; KubeFed and KubeAdmiral delete objects in members with their federated
 //! objects unless these are marked as orphans; Karmada does unless the policy preserves them; KubeFleet by the placement's
-//! `deleteStrategy`.
+//! `deleteStrategy`. Karmada sends namespaces without a policy, at once, and takes over those that exist by an annotation. Federation v1 copies the annotations of an object, with its own ones, to the members, and marks nothing.
+
+use federate_repo::Role;
+use federate_session::Session;
 
 use crate::Target;
 
@@ -32,25 +35,31 @@ pub(super) struct OldPlane {
     pub(super) controllers: &'static [Controller],
     /// The agents in members, which are stopped as well.
     pub(super) agents: &'static [Controller],
-    /// The members that have agents, if not all have.
-    pub(super) agents_run_in: &'static str,
     /// The labels of objects in members that only it reads.
     pub(super) labels: &'static [&'static str],
     /// The annotations.
     pub(super) annotations: &'static [&'static str],
-    /// How its own objects are deleted so that those of the members stay.
+    /// How it is removed, with its controllers stopped at first, so that the objects of the members stay.
     pub(super) deletion: &'static str,
 }
 
 /// What of a control plane a switch to it concerns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewPlane {
-    /// How clusters are registered, as a command; `CLUSTER` stands for the name.
+    /// How clusters are registered, as a command; `CLUSTER` stands for the name, `CONTEXT` for its context.
     pub(super) registration: &'static str,
+    /// The fields of an inventory object's `spec` that registration does not set.
+    pub(super) inventory_fields: &'static [&'static str],
+    /// Labels with which a namespace is created on its API server, so that no member receives it.
+    pub(super) unpropagated_namespace: &'static [(&'static str, &'static str)],
+    /// The annotation that lets it, with the value `overwrite`, take over a namespace that it sends without a policy.
+    pub(super) adopted_namespace: Option<&'static str>,
+    /// A label that all objects have that it has sent to members; empty if there is none.
+    pub(super) label: &'static str,
     /// How it is paused while it is loaded, and adopts.
     pub(super) pause: Pause,
     /// The scheduler, which is stopped while policies and templates are loaded together.
-    pub(super) scheduler: Controller,
+    pub(super) scheduler: Option<Controller>,
     /// What is stopped on the way back, on the host and in members, where a pause does not suffice.
     pub(super) stopped: &'static [Controller],
     pub(super) stopped_agents: &'static [Controller],
@@ -79,6 +88,56 @@ pub(super) enum Pause {
     },
 }
 
+/// What a switch away from the control planes of a repo concerns.
+pub(super) fn describe_old_planes<'n>(
+    names: impl IntoIterator<Item = &'n str>,
+    old: &Session,
+) -> Vec<OldPlane> {
+    let mut planes = Vec::new();
+    for name in names {
+        let is_v1 = name == "kubefed" && uses_federation_v1(old);
+        planes.extend(is_v1.then_some(FEDERATION_V1));
+        if !is_v1 || uses_kubefed(old) {
+            planes.extend(describe_old_plane(name));
+        }
+    }
+    planes
+}
+
+/// Whether objects of a repo are those of Federation v1, which has no kinds of its own but its clusters.
+fn uses_federation_v1(old: &Session) -> bool {
+    let repo = old.repo();
+    let mut annotations = repo
+        .templates
+        .iter()
+        .flat_map(|template| FEDERATION_V1.annotations.iter().map(|key| template.object.annotation(key)));
+    repo.claimed.iter().any(|claimed| claimed.object.id.group() == "federation")
+        || annotations.any(|value| value.is_some())
+}
+
+/// Whether a repo has objects of `KubeFed` other than its clusters, which may stand in for those of Federation v1.
+fn uses_kubefed(old: &Session) -> bool {
+    let mut claimed = old.repo().claimed.iter();
+    claimed.any(|claimed| claimed.dialect == "kubefed" && claimed.role != Role::Inventory)
+}
+
+const FEDERATION_V1: OldPlane = OldPlane {
+    title: "Federation v1",
+    controllers: &[Controller {
+        namespace: "federation-system",
+        deployment: "federation-controller-manager",
+    }],
+    agents: &[],
+    labels: &[],
+    annotations: &[
+        "federation.alpha.kubernetes.io/cluster-selector",
+        "federation.kubernetes.io/deployment-preferences",
+        "federation.kubernetes.io/job-preferences",
+        "federation.kubernetes.io/replica-set-preferences",
+    ],
+    deletion: "remove its API server with its etcd, and delete nothing on it: without controllers, that touches no member",
+};
+
 /// What a switch away from a control plane concerns.
 pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
     Some(match dialect {
@@ -89,17 +148,16 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 deployment: "kubefed-controller-manager",
             }],
             agents: &[],
-            agents_run_in: "",
             labels: &["kubefed.io/managed"],
             annotations: &[],
-            deletion: "annotate each federated object with `kubefed.io/orphan=true` before you delete it; otherwise KubeFed deletes \
-                       the objects in the members, whatever `--cascade` says",
+            deletion: "annotate each federated object with `kubefed.io/orphan=true` (otherwise KubeFed deletes the objects in the \
+                       members, whatever `--cascade` says), delete them with `--wait=false`, and start the controllers, which \
+                       finish the deletion",
         },
         "kubeadmiral" => OldPlane {
             title: "KubeAdmiral",
             controllers: &[KUBEADMIRAL_CONTROLLER],
             agents: &[],
-            agents_run_in: "",
             labels: &["kubeadmiral.io/managed"],
             annotations: &[
                 "kubeadmiral.io/adopted",
@@ -107,16 +165,17 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 "kubeadmiral.io/propagated-label-keys",
                 "kubeadmiral.io/source-generation",
             ],
-            deletion: "annotate each federated object with `kubeadmiral.io/orphan=all` before you delete it",
+            deletion: "annotate each FederatedObject and ClusterFederatedObject with `kubeadmiral.io/orphan=all`, delete the \
+                       templates with `--wait=false`, and start the controllers, which finish the deletion",
         },
         "kubefleet" => OldPlane {
             title: "KubeFleet",
             controllers: &[FLEET_CONTROLLER],
             agents: &[FLEET_AGENT],
-            agents_run_in: "",
             labels: &[],
             annotations: &["kubernetes-fleet.io/spec-hash", "kubernetes-fleet.io/last-applied-configuration"],
-            deletion: "set `spec.deleteStrategy.propagationPolicy: Abandon` in each placement before you delete it",
+            deletion: "set `spec.deleteStrategy.propagationPolicy: Abandon` in each placement, delete the placements with \
+                       `--wait=false`, and start the hub agent, then the member agents, which finish the deletion",
         },
         "karmada" => OldPlane {
             title: "Karmada",
@@ -125,22 +184,21 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 Controller { namespace: "karmada-system", deployment: "karmada-controller-manager" },
             ],
             agents: &[Controller { namespace: "karmada-system", deployment: "karmada-agent" }],
-            agents_run_in: "clusters whose `syncMode` is `Pull`",
             labels: &[
                 "karmada.io/managed",
-                "propagationpolicy.karmada.io/permanent-id",
                 "clusterpropagationpolicy.karmada.io/permanent-id",
-                "resourcebinding.karmada.io/permanent-id",
                 "clusterresourcebinding.karmada.io/permanent-id",
+                "propagationpolicy.karmada.io/permanent-id",
+                "resourcebinding.karmada.io/permanent-id",
                 "work.karmada.io/permanent-id",
             ],
             annotations: &[
+                "clusterpropagationpolicy.karmada.io/name",
+                "clusterresourcebinding.karmada.io/name",
                 "propagationpolicy.karmada.io/name",
                 "propagationpolicy.karmada.io/namespace",
-                "clusterpropagationpolicy.karmada.io/name",
                 "resourcebinding.karmada.io/name",
                 "resourcebinding.karmada.io/namespace",
-                "clusterresourcebinding.karmada.io/name",
                 "resourcetemplate.karmada.io/generation",
                 "resourcetemplate.karmada.io/managed-annotations",
                 "resourcetemplate.karmada.io/managed-labels",
@@ -149,7 +207,9 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 "work.karmada.io/name",
                 "work.karmada.io/namespace",
             ],
-            deletion: "set `spec.preserveResourcesOnDeletion: true` in each policy before you delete it or its templates",
+            deletion: "remove its API server with its etcd, and delete nothing on it: without controllers, that touches no member. \
+                       (Objects may be deleted on it only if `spec.preserveResourcesOnDeletion: true` has reached their Works \
+                       before the controllers were stopped, and Namespaces never)",
         },
         "ocm" => OldPlane {
             title: "Open Cluster Management",
@@ -161,10 +221,10 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 namespace: "open-cluster-management-agent",
                 deployment: "klusterlet-work-agent",
             }],
-            agents_run_in: "",
             labels: &[],
             annotations: &[],
-            deletion: "set `spec.deleteOption.propagationPolicy: Orphan` in each ManifestWork before you delete it",
+            deletion: "set `spec.deleteOption.propagationPolicy: Orphan` in each ManifestWork, delete them with `--wait=false`, \
+                       and start the agents, which finish the deletion",
         },
         _ => return None,
     })
@@ -174,12 +234,16 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
 pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
     match target {
         Target::Karmada => Some(NewPlane {
-            registration: "karmadactl join CLUSTER --kubeconfig \"$NEW_KUBECONFIG\" --cluster-context CLUSTER",
+            registration: "karmadactl join CLUSTER --karmada-context \"$NEW\" --cluster-context CONTEXT",
+            inventory_fields: &["provider", "region", "taints", "zone", "zones"],
+            unpropagated_namespace: &[("namespace.karmada.io/skip-auto-propagation", "true")],
+            adopted_namespace: Some("work.karmada.io/conflict-resolution"),
+            label: "karmada.io/managed",
             pause: Pause::Patches {
                 pause: r#"{"spec":{"conflictResolution":"Overwrite","preserveResourcesOnDeletion":true,"suspension":{"dispatching":true}}}"#,
                 resume: r#"{"spec":{"suspension":null}}"#,
             },
-            scheduler: Controller { namespace: "karmada-system", deployment: "karmada-scheduler" },
+            scheduler: Some(Controller { namespace: "karmada-system", deployment: "karmada-scheduler" }),
             stopped: &[],
             stopped_agents: &[],
             waits: "`suspension.dispatching` lets Karmada schedule, and send nothing",
@@ -188,19 +252,27 @@ pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
         }),
         Target::KubeFleet => Some(NewPlane {
             registration: "kubectl --context \"$NEW\" get membercluster CLUSTER # joined with the scripts of your installation",
+            inventory_fields: &["taints"],
+            unpropagated_namespace: &[],
+            adopted_namespace: None,
+            label: "",
             pause: Pause::Patches {
-                pause: r#"{"spec":{"strategy":{"type":"External","rollingUpdate":null,"applyStrategy":{"whenToTakeOver":"Always"},"deleteStrategy":{"propagationPolicy":"Abandon"}}}}"#,
-                resume: r#"{"spec":{"strategy":{"type":"RollingUpdate"}}}"#,
+                pause: r#"{"spec":{"strategy":{"applyStrategy":{"type":"ReportDiff","whenToTakeOver":"Never"},"deleteStrategy":{"propagationPolicy":"Abandon"}}}}"#,
+                resume: r#"{"spec":{"strategy":{"applyStrategy":{"type":"ClientSideApply","whenToTakeOver":"Always"}}}}"#,
             },
-            scheduler: FLEET_CONTROLLER,
+            scheduler: None,
             stopped: &[FLEET_CONTROLLER],
             stopped_agents: &[FLEET_AGENT],
-            waits: "the strategy `External` lets KubeFleet schedule, and send nothing without an update run",
-            adoption: "`whenToTakeOver: Always` lets KubeFleet take over objects that exist, `propagationPolicy: Abandon` is the way \
-                       back: deleting a placement leaves the members alone",
+            waits: "with the apply strategy `ReportDiff`, KubeFleet schedules, and its agents report differences and write nothing",
+            adoption: "`whenToTakeOver: Always` lets KubeFleet take over objects that exist, which it does when it is resumed; \
+                       `propagationPolicy: Abandon` is the way back: deleting a placement leaves the members alone",
         }),
         Target::KubeAdmiral => Some(NewPlane {
             registration: "kubectl --context \"$NEW\" get federatedcluster CLUSTER # created from the inventory and a kubeconfig Secret",
+            inventory_fields: &["taints"],
+            unpropagated_namespace: &[],
+            adopted_namespace: None,
+            label: "kubeadmiral.io/managed",
             pause: Pause::Annotations {
                 pause: &[
                     "kubeadmiral.io/dry-run=true",
@@ -210,7 +282,7 @@ pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
                 ],
                 resume: "kubeadmiral.io/dry-run",
             },
-            scheduler: KUBEADMIRAL_CONTROLLER,
+            scheduler: None,
             stopped: &[KUBEADMIRAL_CONTROLLER],
             stopped_agents: &[],
             waits: "the annotation `kubeadmiral.io/dry-run` lets KubeAdmiral schedule objects that it has not sent yet, and send \

@@ -4,17 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use federate_dialect::HUB;
-use federate_kubernetes::{ObjectRef, finding};
-use federate_repo::Role;
+
+use federate_kubernetes::{Labels, ObjectRef, finding};
+use federate_reconcile::ownership::PART_OF_LABEL;
+use federate_repo::{ClaimedObject, Claims, Role};
 use federate_report::table::format_count;
 use federate_session::Session;
+use serde_json::{Value, json};
 
 use super::SwitchStep;
-use super::facts::{Controller, NewPlane, OldPlane, Pause, describe_new_plane, describe_old_plane};
-use crate::{MigrationReport, ProofSides, Target};
+use super::facts::{Controller, NewPlane, OldPlane, Pause, describe_new_plane, describe_old_planes};
+use crate::{MigrationReport, Mode, ProofSides, Target};
 
 /// The name of the file with the runbook.
 pub const RUNBOOK_FILE: &str = "MIGRATION.md";
+
+/// The namespace that every API server has.
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// The most names that a list has.
 const MAX_NAMES: usize = 200;
@@ -39,6 +45,10 @@ struct Runbook<'r> {
     names: &'r RunbookNames,
     sides: ProofSides<'r>,
     target: Target,
+    /// How the migration is asked for, other than by its target.
+    options: String,
+    /// How many objects are different.
+    different: usize,
     old_planes: Vec<OldPlane>,
     new_plane: Option<NewPlane>,
     /// The context of each cluster of the new inventory.
@@ -59,7 +69,12 @@ pub fn write_runbook(
         names,
         sides,
         target,
-        old_planes: report.from.iter().filter_map(|dialect| describe_old_plane(dialect)).collect(),
+        options: match report.mode {
+            mode if mode == Mode::Idiomatic.name() => String::new(),
+            mode => format!(" --mode {mode}"),
+        },
+        different: report.counts.different,
+        old_planes: describe_old_planes(report.from.iter().map(AsRef::as_ref), sides.old),
         new_plane: describe_new_plane(target),
         contexts: find_contexts(sides.new),
         policies: find_policies(sides.new, target),
@@ -211,14 +226,14 @@ impl Runbook<'_> {
             if contexts.is_empty() { String::new() } else { format!(" --context {}", contexts.join(" ")) };
         vec![
             format!("federate snapshot {new}{hub}{read} --out {snapshot}"),
-            format!("federate migrate {old} --to {} --check {snapshot}", self.target.name()),
+            format!("federate migrate {old} --to {}{} --check {snapshot}", self.target.name(), self.options),
         ]
     }
 
     fn write_record(&mut self) {
         let old = self.old_title();
         self.write_line(&format!(
-            "Nothing is paused; {old} manages the objects. The snapshot is what later steps are compared with. Stop changes of \
+            "Nothing is paused; the objects are those of {old}. The snapshot is what later steps are compared with. Stop changes of \
              the repo from here to the end."
         ));
         let lines = self.check_lines("before", false);
@@ -229,50 +244,73 @@ impl Runbook<'_> {
         let Some(plane) = self.new_plane else { return };
         self.write_line(
             "Credentials of members are not in the repo: register each cluster with the new control plane under its present \
-             name. The labels of the inventory are those that policies select.",
+             name. Labels and taints are those of the inventory, by which policies select clusters.",
         );
         let mut lines: Vec<String> = self
             .contexts
-            .keys()
-            .map(|name| plane.registration.replace("CLUSTER", &quote_word(name)))
+            .iter()
+            .map(|(name, context)| {
+                let line = plane.registration.replace("CONTEXT", &quote_word(context));
+                line.replace("CLUSTER", &quote_word(name))
+            })
             .collect();
-        lines.extend(self.label_lines());
+        lines.extend(self.inventory_lines(plane));
+        lines.extend(self.check_lines("registered", true));
         self.write_code(&lines);
     }
 
-    /// Labels the clusters as the inventory of the new repo does.
-    fn label_lines(&self) -> Vec<String> {
+    /// Gives the registered clusters what the inventory of the new repo says about them.
+    fn inventory_lines(&self, plane: NewPlane) -> Vec<String> {
         let mut lines = Vec::new();
-        let dialects = self.sides.new.dialects();
-        // Control planes add labels of their own.
-        let is_own = |key: &str| dialects.is_of_control_plane(key.split_once('/').map_or("", |(d, _)| d));
-        for cluster in self.sides.new.clusters() {
-            let kind = name_kind(&cluster.id);
-            let labels = cluster.labels.iter().filter(|(key, _)| !is_own(key));
-            let labels: Vec<String> =
-                labels.map(|(key, value)| quote_word(&format!("{key}={value}"))).collect();
-            if labels.is_empty() {
-                continue;
+        for claimed in self.sides.new.repo().claimed.iter().filter(|one| self.is_new_inventory(one)) {
+            let id = &claimed.object.id;
+            let spec: serde_json::Map<String, Value> = plane
+                .inventory_fields
+                .iter()
+                .filter_map(|field| {
+                    Some(((*field).to_owned(), claimed.object.value_at(&["spec", field])?.clone()))
+                })
+                .collect();
+            let mut patch = serde_json::Map::new();
+            let labels = claimed.object.labels();
+            if !labels.is_empty() {
+                patch.insert("metadata".to_owned(), json!({ "labels": labels }));
             }
-            lines.push(format!(
-                "kubectl --context \"$NEW\" label --overwrite {kind} {} {}",
-                quote_word(&cluster.name),
-                labels.join(" ")
-            ));
+            if !spec.is_empty() {
+                patch.insert("spec".to_owned(), Value::Object(spec));
+            }
+            if !patch.is_empty() {
+                lines.push(format!(
+                    "kubectl --context \"$NEW\" patch {} {} --type merge -p {}",
+                    name_kind(id),
+                    quote_word(&id.name),
+                    quote_word(&Value::Object(patch).to_string())
+                ));
+            }
         }
         lines
     }
 
-    /// The files that contain nothing but policies, or `None` if policies share files with templates.
-    fn policy_files(&self) -> Option<BTreeSet<&str>> {
-        let files: BTreeSet<&str> = self.policies.values().map(String::as_str).collect();
-        let mut templates = self.sides.new.repo().templates.iter();
-        let is_shared = templates.any(|template| files.contains(template.object.origin.file.as_ref()));
-        (!is_shared).then_some(files)
+    /// Whether an object is one of the new side's inventory.
+    fn is_new_inventory(&self, claimed: &ClaimedObject) -> bool {
+        claimed.dialect == self.target.name() && claimed.role == Role::Inventory
     }
 
-    fn patch_lines(&self, patch: &str) -> Vec<String> {
-        let lines = self.policies.keys().map(|policy| {
+    /// The files with policies: those that contain no templates, and those that do.
+    fn split_policy_files(&self) -> (BTreeSet<&str>, BTreeSet<&str>) {
+        let templates = self.sides.new.repo().templates.iter();
+        let shared: BTreeSet<&str> = templates.map(|template| template.object.origin.file.as_ref()).collect();
+        self.policies.values().map(String::as_str).partition(|file| !shared.contains(file))
+    }
+
+    fn list_policy_files(&self) -> BTreeSet<&str> {
+        self.policies.values().map(String::as_str).collect()
+    }
+
+    /// Patches the policies of some files.
+    fn patch_lines(&self, patch: &str, files: &BTreeSet<&str>) -> Vec<String> {
+        let policies = self.policies.iter().filter(|(_, file)| files.contains(file.as_str()));
+        let lines = policies.map(|(policy, _)| {
             let kind = name_kind(policy);
             let namespace = policy.namespace.as_ref();
             let namespace = namespace.map(|name| format!(" -n {}", quote_word(name))).unwrap_or_default();
@@ -284,32 +322,50 @@ impl Runbook<'_> {
         lines.collect()
     }
 
+    /// Loads all files but those of the inventory, and pauses the policies before what they select is there.
+    fn load_lines(&self, patch: &str, scheduler: Option<Controller>) -> Vec<String> {
+        let (alone, shared) = self.split_policy_files();
+        let policies = self.list_policy_files();
+        let mut lines = Vec::new();
+        if scheduler.is_some() {
+            lines.extend(self.apply_lines(&self.other_files(&BTreeSet::new())));
+            lines.extend(self.patch_lines(patch, &policies));
+            return lines;
+        }
+        lines.extend(self.apply_lines(&alone));
+        lines.extend(self.patch_lines(patch, &alone));
+        for file in shared {
+            let file = BTreeSet::from([file]);
+            lines.extend(self.apply_lines(&file));
+            lines.extend(self.patch_lines(patch, &file));
+        }
+        lines.extend(self.apply_lines(&self.other_files(&policies)));
+        lines
+    }
+
     fn write_load(&mut self) {
         let Some(plane) = self.new_plane else { return };
         let text = format!(
-            "{} still manages the objects. The new side is paused: {}. Nothing in the members may change.",
+            "The objects are still those of {}. The new side is paused: {}. Nothing in the members may change.{}",
             self.old_title(),
-            plane.waits
+            plane.waits,
+            self.name_custom_kinds()
         );
         self.write_line(&text);
-        let policies = self.policy_files();
         let mut lines = Vec::new();
-        match (plane.pause, policies) {
-            (Pause::Patches { pause, .. }, Some(policies)) => {
-                lines.push("# Policies first: without templates they do nothing.".to_owned());
-                lines.extend(self.apply_lines(&policies));
-                lines.extend(self.patch_lines(pause));
-                lines.push("# Then everything else.".to_owned());
-                lines.extend(self.apply_lines(&self.other_files(&policies)));
+        lines.extend(self.namespace_lines(plane));
+        match plane.pause {
+            Pause::Patches { pause, .. } => {
+                if let Some(scheduler) = plane.scheduler {
+                    lines.push(
+                        "# Without its scheduler, nothing is sent until the policies are paused.".to_owned(),
+                    );
+                    lines.push(scale_line("\"$NEW_HOST\"", scheduler, 0));
+                }
+                lines.extend(self.load_lines(pause, plane.scheduler));
+                lines.extend(plane.scheduler.map(|one| scale_line("\"$NEW_HOST\"", one, 1)));
             }
-            (Pause::Patches { pause, .. }, None) => {
-                lines.push("# Policies and templates are in the same files: stop the scheduler until they are paused.".to_owned());
-                lines.push(scale_line("\"$NEW_HOST\"", plane.scheduler, 0));
-                lines.extend(self.apply_lines(&self.other_files(&BTreeSet::new())));
-                lines.extend(self.patch_lines(pause));
-                lines.push(scale_line("\"$NEW_HOST\"", plane.scheduler, 1));
-            }
-            (Pause::Annotations { pause, .. }, _) => {
+            Pause::Annotations { pause, .. } => {
                 lines.push("# Each file with the annotations that pause it.".to_owned());
                 lines.extend(self.annotated_lines(pause));
             }
@@ -317,6 +373,49 @@ impl Runbook<'_> {
         lines.extend(self.check_lines("loaded", true));
         self.write_code(&lines);
         self.write_line(&format!("{}.\n", plane.adoption));
+    }
+
+    /// The kinds of custom resources that the new API server must serve, in a sentence; empty if there are none.
+    fn name_custom_kinds(&self) -> String {
+        let templates = self.sides.new.repo().templates.iter().map(|template| &template.object.id);
+        let custom = templates.filter(|id| id.group().contains('.') && !id.group().ends_with(".k8s.io"));
+        let kinds: BTreeSet<String> = custom.map(name_kind).collect();
+        if kinds.is_empty() {
+            return String::new();
+        }
+        let kinds: Vec<String> = kinds.into_iter().collect();
+        format!(
+            " The new API server must serve {}: create the CustomResourceDefinitions there first.",
+            join_names(&kinds)
+        )
+    }
+
+    /// Creates the namespaces that the loaded objects are in: those of the repo as they are there, and others so that they
+    /// are not sent to members.
+    fn namespace_lines(&self, plane: NewPlane) -> Vec<String> {
+        let repo = self.sides.new.repo();
+        let templates = repo.templates.iter().map(|template| &template.object);
+        let claimed = repo.claimed.iter().filter(|claimed| claimed.dialect == self.target.name());
+        let ids = templates.clone().chain(claimed.map(|claimed| &claimed.object)).map(|object| &object.id);
+        let names: BTreeSet<&str> = ids.filter_map(|id| id.namespace.as_deref()).collect();
+        let known: BTreeMap<&str, Labels> = templates
+            .filter(|object| object.id.kind == "Namespace" && object.id.group().is_empty())
+            .map(|object| (object.id.name.as_str(), object.labels()))
+            .collect();
+        let created = names.into_iter().filter(|name| *name != DEFAULT_NAMESPACE);
+        let lines = created.map(|name| {
+            let labels = known.get(name).cloned().unwrap_or_else(|| {
+                let labels = plane.unpropagated_namespace.iter();
+                labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+            });
+            let mut metadata = json!({ "name": name });
+            if !labels.is_empty() {
+                metadata["labels"] = json!(labels);
+            }
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
+            format!("echo {} | kubectl --context \"$NEW\" apply -f -", quote_word(&namespace.to_string()))
+        });
+        lines.collect()
     }
 
     /// The files with templates and with objects of the new control plane, but the inventory and some others.
@@ -375,23 +474,50 @@ impl Runbook<'_> {
     fn write_stop(&mut self) {
         self.write_line(
             "Scale to 0, and delete nothing: deleting the objects of a control plane deletes those of the members. Objects run on \
-             without a controller.",
+             without a controller. The names are those of a default installation; correct them where yours differ.",
         );
         let mut lines = Vec::new();
         for plane in &self.old_planes {
             lines.extend(plane.controllers.iter().map(|one| scale_line("\"$OLD\"", *one, 0)));
-            if !plane.agents_run_in.is_empty() {
-                lines.push(format!("# Agents run only in {}.", plane.agents_run_in));
-            }
-            for context in self.contexts.values() {
-                lines.extend(plane.agents.iter().map(|one| scale_line(&quote_word(context), *one, 0)));
-            }
+            lines.extend(self.agent_lines(plane, 0));
         }
+        lines.extend(self.check_lines("stopped", true));
         self.write_code(&lines);
+        self.write_line(
+            "The check does not see the controllers: it calls this step the next one until the new side has taken over.\n",
+        );
+    }
+
+    /// Scales the agents of an old control plane in the members that have them.
+    fn agent_lines(&self, plane: &OldPlane, replicas: u8) -> Vec<String> {
+        let inventory = self.sides.old.repo().claimed.iter();
+        // Karmada has an agent in clusters that pull.
+        let without_agent: BTreeSet<&str> = inventory
+            .filter(|claimed| claimed.dialect == "karmada" && claimed.role == Role::Inventory)
+            .filter(|claimed| claimed.object.text_at(&["spec", "syncMode"]) != "Pull")
+            .map(|claimed| claimed.object.id.name.as_str())
+            .collect();
+        let contexts = self.contexts.iter().filter(|(name, _)| !without_agent.contains(name.as_str()));
+        let lines = contexts.flat_map(|(_, context)| {
+            plane.agents.iter().map(|one| scale_line(&quote_word(context), *one, replicas))
+        });
+        lines.collect()
+    }
+
+    /// Says that objects which are different change now.
+    fn warn_of_changes(&mut self) {
+        if self.different > 0 {
+            let count = format_count(self.different, "object");
+            self.write_line(&format!(
+                "\nBut {count} of `different` clusters, replicas or manifests, which `federate migrate` names, will change now; \
+                 `--mode freeze` avoids that.",
+            ));
+        }
     }
 
     fn write_take_over(&mut self) {
         let new = quote_word(&self.names.new_repo);
+        let (namespaces, annotation) = self.find_adopted_namespaces();
         let mut lines = Vec::new();
         match self.new_plane {
             Some(NewPlane { pause: Pause::Patches { resume, .. }, .. }) => {
@@ -399,13 +525,18 @@ impl Runbook<'_> {
                     "The new side is resumed, and takes over what runs. No pod restarts: pod templates and replicas stay as they \
                      are. Resume one policy first, and check, if you want to go slowly.",
                 );
-                lines.extend(self.patch_lines(resume));
+                self.warn_of_changes();
+                lines.extend(namespaces.iter().map(|name| {
+                    format!("kubectl --context \"$NEW\" annotate --overwrite namespace {name} {annotation}=overwrite")
+                }));
+                lines.extend(self.patch_lines(resume, &self.list_policy_files()));
             }
             Some(NewPlane { pause: Pause::Annotations { resume, .. }, .. }) => {
                 self.write_line(
                     "The new side is resumed, and takes over what runs. No pod restarts: pod templates and replicas stay as they \
                      are. Resume one file first, and check, if you want to go slowly.",
                 );
+                self.warn_of_changes();
                 lines.extend(self.resume_lines(resume));
             }
             None => {
@@ -413,45 +544,98 @@ impl Runbook<'_> {
                     "federate, or the GitOps tool that deploys what it renders, takes over what runs. The dry run must end with \
                      `0 with restarts of pods`.",
                 );
-                lines.push(format!("federate apply {new} --dry-run=server"));
-                lines.push(format!("federate apply {new}"));
+                lines.push(format!("federate apply {new} --adopt if-no-restart --dry-run=server"));
+                lines.push(format!("federate apply {new} --adopt if-no-restart"));
             }
         }
         lines.extend(self.check_lines("after", true));
+        lines.extend(
+            namespaces
+                .iter()
+                .map(|name| format!("kubectl --context \"$NEW\" annotate namespace {name} {annotation}-")),
+        );
         lines.push(format!("federate drift {new}"));
         self.write_code(&lines);
     }
 
+    /// The namespaces that the new side sends without a policy, and takes over by an annotation; with that annotation.
+    fn find_adopted_namespaces(&self) -> (Vec<String>, &'static str) {
+        let Some(annotation) = self.new_plane.and_then(|plane| plane.adopted_namespace) else {
+            return (Vec::new(), "");
+        };
+        let rows = self.sides.new.plan().placements.iter();
+        let namespaces = rows
+            .filter(|row| row.object.kind == "Namespace" && row.object.group().is_empty())
+            .filter(|row| row.policy.is_none() && !row.clusters.is_empty());
+        (namespaces.map(|row| quote_word(&row.object.name)).collect(), annotation)
+    }
+
     fn write_clean(&mut self) {
         self.write_line(
-            "A step of its own, days later: until here the way back is open. The labels and annotations restart nothing. Then \
-             delete the old control plane's own objects:",
+            "A step of its own, days later: until here the way back is open. Removing labels and annotations restarts nothing. \
+             Then remove the old control plane, whose controllers are still stopped:",
         );
         for plane in self.old_planes.clone() {
             self.write_line(&format!("- {}: {}.", plane.title, plane.deletion));
         }
-        let mut lines = vec![format!("KINDS={}", self.placed_kinds().join(","))];
-        let contexts: Vec<String> = self.contexts.values().map(|context| quote_word(context)).collect();
-        lines.push(format!("for context in {}; do", contexts.join(" ")));
-        for plane in &self.old_planes {
-            lines.extend(plane.labels.iter().map(|key| {
-                format!("  kubectl --context \"$context\" label \"$KINDS\" -l {key} --all-namespaces {key}-")
-            }));
-            lines.extend(plane.annotations.iter().map(|key| {
-                format!("  kubectl --context \"$context\" annotate \"$KINDS\" --all --all-namespaces {key}-")
-            }));
+        let mut lines = Vec::new();
+        for (kinds, contexts) in self.group_contexts_by_kinds() {
+            lines.push(format!("for context in {}; do", contexts.join(" ")));
+            lines.extend(self.cleaning_lines(&kinds));
+            lines.push("done".to_owned());
         }
-        lines.push("done".to_owned());
         lines.extend(self.check_lines("cleaned", true));
         self.write_code(&lines);
     }
 
-    /// The kinds that are placed, with their group.
-    fn placed_kinds(&self) -> Vec<String> {
+    /// Removes labels and annotations of the old control planes from objects of these kinds in `$context`.
+    fn cleaning_lines(&self, kinds: &str) -> Vec<String> {
+        let new_label = self.new_plane.map_or(PART_OF_LABEL, |plane| plane.label);
+        let mut lines = Vec::new();
+        for plane in &self.old_planes {
+            let annotations: Vec<String> = plane.annotations.iter().map(|key| format!("{key}-")).collect();
+            // Every object has the mark of the new side by now, if it has none of the old one.
+            let selector = match plane.labels.first().copied().unwrap_or(new_label) {
+                "" => "--all".to_owned(),
+                label => format!("-l {label}"),
+            };
+            if !annotations.is_empty() {
+                lines.push(format!(
+                    "  kubectl --context \"$context\" annotate {kinds} {selector} --all-namespaces {}",
+                    annotations.join(" ")
+                ));
+            }
+            if let Some(label) = plane.labels.first() {
+                let keys: Vec<String> = plane.labels.iter().map(|key| format!("{key}-")).collect();
+                lines.push(format!(
+                    "  kubectl --context \"$context\" label {kinds} -l {label} --all-namespaces {}",
+                    keys.join(" ")
+                ));
+            }
+        }
+        lines
+    }
+
+    /// The contexts of the clusters that have objects of the same kinds, by these kinds.
+    fn group_contexts_by_kinds(&self) -> BTreeMap<String, Vec<String>> {
+        let dialects = self.sides.old.dialects();
         let rows = self.sides.old.plan().placements.iter();
-        let placed = rows.filter(|row| row.clusters.iter().any(|placed| placed.name.as_ref() != HUB));
-        let kinds: BTreeSet<String> = placed.map(|row| name_kind(&row.object)).collect();
-        kinds.into_iter().collect()
+        let sent =
+            rows.filter(|row| dialects.role_of_kind(&row.object.api_version, &row.object.kind).is_none());
+        let mut kinds: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for row in sent {
+            let kind = name_kind(&row.object);
+            for placed in row.clusters.iter().filter(|placed| placed.name.as_ref() != HUB) {
+                kinds.entry(&placed.name).or_default().insert(kind.clone());
+            }
+        }
+        let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (cluster, kinds) in kinds {
+            let kinds = kinds.into_iter().collect::<Vec<_>>().join(",");
+            let context = self.contexts.get(cluster).map_or(cluster, String::as_str);
+            groups.entry(kinds).or_default().push(quote_word(context));
+        }
+        groups
     }
 
     fn write_way_back(&mut self) {
@@ -463,7 +647,7 @@ impl Runbook<'_> {
         let mut lines = Vec::new();
         if let Some(plane) = self.new_plane {
             if let Pause::Patches { pause, .. } = plane.pause {
-                lines.extend(self.patch_lines(pause));
+                lines.extend(self.patch_lines(pause, &self.list_policy_files()));
             }
             lines.extend(plane.stopped.iter().map(|one| scale_line("\"$NEW_HOST\"", *one, 0)));
             for context in self.contexts.values() {
@@ -472,12 +656,7 @@ impl Runbook<'_> {
             }
         }
         for plane in &self.old_planes {
-            if !plane.agents_run_in.is_empty() {
-                lines.push(format!("# Agents run only in {}.", plane.agents_run_in));
-            }
-            for context in self.contexts.values() {
-                lines.extend(plane.agents.iter().map(|one| scale_line(&quote_word(context), *one, 1)));
-            }
+            lines.extend(self.agent_lines(plane, 1));
             lines.extend(plane.controllers.iter().map(|one| scale_line("\"$OLD\"", *one, 1)));
         }
         let old = quote_word(&self.names.old_repo);

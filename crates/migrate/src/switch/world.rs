@@ -160,13 +160,18 @@ fn identify_object(object: &ObjectRef) -> MemberIdentity<'_> {
     (object.group(), &object.kind, object.namespace.as_deref(), &object.name)
 }
 
+/// Whether a row is that of a policy, which members do not receive.
+fn is_policy(row: &Placement) -> bool {
+    row.policy.as_ref() == Some(&row.object)
+}
+
 /// Every object and cluster of the new plan, with what the old plan places there and the live object.
 fn list_placed<'w>(before: &'w Plan, after: &'w Plan, live: &'w LiveObjects) -> Vec<PlacedObject<'w>> {
     let rows = before.placements.iter();
     let before: BTreeMap<MemberIdentity<'_>, &Placement> =
         rows.map(|row| (identify_object(&row.object), row)).collect();
     let mut all = Vec::new();
-    for Placement { object, clusters, .. } in &after.placements {
+    for Placement { object, clusters, .. } in after.placements.iter().filter(|row| !is_policy(row)) {
         let identity = identify_object(object);
         let old = before.get(&identity);
         for placed in clusters.iter().filter(|placed| live.knows_cluster(&placed.name)) {
@@ -185,6 +190,16 @@ fn is_marked(dialect: &dyn Dialect, live: &Object) -> bool {
     let mut marked = live.clone();
     dialect.members().mark_as_managed(&mut marked);
     marked.body == live.body
+}
+
+/// Whether an inventory object comes from the control plane, and not from the repo: it says how its cluster is reached or,
+/// where it never does, when it was created.
+fn is_registered(dialect: &dyn Dialect, cluster: &Object) -> bool {
+    match dialect.hub().read_connection(cluster) {
+        Err(ConnectionError::MissingField { .. }) => false,
+        Err(ConnectionError::NoDetails(_)) => cluster.value_at(&["metadata", "creationTimestamp"]).is_some(),
+        _ => true,
+    }
 }
 
 /// The first names of some objects in clusters.
@@ -304,12 +319,9 @@ impl ExpectedWorld<'_> {
 
     fn expect_clusters(&self) -> StepExpectation {
         let target = self.target.name();
-        // An inventory object that says how its cluster is reached comes from the control plane, not from the repo.
         let dialect = self.sides.new.dialects().get(target);
         let registered = self.stored.clusters.iter().filter(|claimed| {
-            let connection = dialect.map(|dialect| dialect.hub().read_connection(&claimed.object));
-            claimed.dialect == target
-                && !matches!(connection, Some(Err(ConnectionError::MissingField { .. })))
+            claimed.dialect == target && dialect.is_none_or(|dialect| is_registered(dialect, &claimed.object))
         });
         let registered: BTreeSet<&str> = registered.map(|claimed| claimed.object.id.name.as_str()).collect();
         let names = self.sides.new.clusters().iter().map(|cluster| cluster.name.as_ref());
@@ -329,20 +341,15 @@ impl ExpectedWorld<'_> {
         let recorded = self.stored.plan.placements.iter().filter(|row| row.dialect == target);
         let recorded: BTreeMap<&ObjectRef, &Placement> = recorded.map(|row| (&row.object, row)).collect();
         let plan = self.sides.new.plan();
-        let dialects = self.sides.new.dialects();
-        let rows = || plan.placements.iter().filter(|row| row.dialect == target);
-        // Some control planes place their policies, with all that these select.
-        let places_policies = rows().any(|row| dialects.is_of_control_plane(row.object.group()));
-        let placed = rows().filter(|row| {
-            if places_policies {
-                dialects.is_of_control_plane(row.object.group())
-            } else {
-                row.policy.is_some()
-            }
-        });
+        let mut placed: Vec<&Placement> =
+            plan.placements.iter().filter(|row| row.dialect == target && row.policy.is_some()).collect();
+        // A control plane that places what policies select together records the policies.
+        if placed.iter().any(|row| is_policy(row)) {
+            placed.retain(|row| is_policy(row));
+        }
         let mut other: Vec<String> = Vec::new();
         let mut all = 0;
-        for row in placed.filter(|row| !row.clusters.is_empty()) {
+        for row in placed.into_iter().filter(|row| !row.clusters.is_empty()) {
             all += 1;
             if recorded.get(&row.object).is_none_or(|known| known.clusters != row.clusters) {
                 other.push(row.object.to_string());
