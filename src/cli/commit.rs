@@ -121,17 +121,12 @@ impl CommitCommand {
             ));
         }
         let remote = self.push.clone().map(GitRemote::new);
-        let commit = session::CommitRequest {
-            location: &place,
-            layout: &layout,
-            remote: remote.as_ref(),
-            source: None,
-            message: self.message.as_deref(),
-            author: self.author.as_deref(),
-            clusters: &self.args.clusters,
-            keep_going: self.args.keep_going,
-            prune_limit: self.deletions.prune_limit(),
-        };
+        let commit = session::CommitRequest::new(&place, &layout, self.deletions.prune_limit())
+            .with_remote(remote.as_ref())
+            .with_message(self.message.as_deref())
+            .with_author(self.author.as_deref())
+            .with_clusters(&self.args.clusters)
+            .with_keep_going(self.args.keep_going);
         let CommittedSession { session, outcome: committed } = commit
             .commit_rendering(
                 |kept| {

@@ -523,7 +523,7 @@ impl RepoArgs {
             .and_then(|stored| self.snapshot.snapshot_age(&stored, self.now.unwrap_or_else(Timestamp::now))))
     }
 
-    /// What [`report`](Self::report) prints: errors and what the repo lacks in full, and several other warnings in one line
+    /// What [`report_findings`](Self::report_findings) prints: errors and what the repo lacks in full, and several other warnings in one line
     /// unless `-v` asks for them.
     pub(super) fn report_text(&self, session: &Session, found: &[Finding]) -> String {
         let (mut full, mut folded): (Vec<&Finding>, Vec<&Finding>) = found.iter().partition(|finding| {

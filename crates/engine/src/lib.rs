@@ -324,7 +324,7 @@ fn unknown_settings(dialects: Dialects, repo: &Repo) -> Vec<Finding> {
     findings
 }
 
-/// Whether the repo uses a dialect: it contains policies of the dialect, or inventory objects of the dialect and no
+/// Whether the implicit rules of a dialect apply: the repo contains policies of the dialect, or inventory objects of the dialect and no
 /// policies of any dialect.
 fn applies_implicitly(repo: &Repo, dialect: &str) -> bool {
     let policies =

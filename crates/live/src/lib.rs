@@ -1,8 +1,8 @@
-//! Reads member clusters through their API servers, has the engine decide what to do, and does it.
+//! Reads member clusters through their API servers, has `federate-reconcile` decide what to do, and does it.
 //!
 //! ```text
 //!            one thread per cluster; 16 work at a time, once their servers answer
-//! state ─► read (few lists) ─► decide (pure, in the engine) ─► carry out ─► wait
+//! state ─► read (few lists) ─► decide (pure, reconcile) ─────► carry out ─► wait
 //!                 ▲                                          │ conflict
 //!                 └──────────────────────────────────────────┘
 //! ```
@@ -93,6 +93,7 @@ use wait::AppliedObjects;
 const MAX_ATTEMPTS: u32 = 6;
 /// The pause before the second time; it doubles.
 const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+
 /// Brings clusters to their desired state. The outcomes are in the order of `desired_states`; only what keeps every cluster
 /// from being reached is an error.
 pub fn apply_desired_states(

@@ -27,7 +27,7 @@ impl<'t> ProgressCounter<'t> {
             .report_progress(self.cluster, ClusterProgress::Applying { done: self.done, of: self.of });
     }
 
-    /// A tally that starts again, for objects that were counted before.
+    /// A counter that starts again, for objects that were counted before.
     pub(super) fn start_again(&self) -> Self {
         Self { done: 0, ..*self }
     }

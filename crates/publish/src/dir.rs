@@ -54,7 +54,7 @@ pub struct OutputFolder {
 /// A locked folder that is not read yet.
 #[derive(Debug)]
 pub struct LockedOutputFolder {
-    // As in `Folder`.
+    // Held as long as the folder may be written.
     lock: FileLock,
     location: OutputLocation,
 }

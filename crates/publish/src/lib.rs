@@ -1,6 +1,6 @@
 //! Writes what was rendered.
 //!
-//! `Tree` is the rendered tree, laid out as files; [`dir`] publishes it to a folder, [`branch`] to a branch
+//! `OutputTree` is the rendered tree, laid out as files; [`dir`] publishes it to a folder, [`branch`] to a branch
 //! of a git repository; [`artifact`] is the form in which registries have it. [`mod@file`] replaces the content of a single file, [`cache`] keeps
 //! what later runs need not compute again.
 

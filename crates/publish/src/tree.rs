@@ -60,7 +60,7 @@ impl OutputFile {
         &self.0.manifest.text
     }
 
-    /// Its index in [`Tree::distinct`].
+    /// Its index in [`OutputTree::distinct`].
     pub(super) fn number(&self) -> usize {
         self.0.number
     }
@@ -88,7 +88,7 @@ impl OutputTree {
         }
     }
 
-    /// The part for one cluster or the host, with the text of its own plan.
+    /// The part for one cluster or the hub, with the text of its own plan.
     #[must_use]
     pub fn for_cluster(&self, cluster: &str, placements: String) -> Self {
         let files = self.files.get_key_value(&*cluster_folder(cluster));

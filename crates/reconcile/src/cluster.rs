@@ -175,9 +175,9 @@ pub struct ClusterDecisions {
 /// The identity of an object in a cluster, whatever its version.
 type Key<'o> = (&'o str, &'o str, Option<&'o str>, &'o str);
 
-/// What decides whether a managed object is surplus.
+/// What tells the managed objects that may be pruned from those that are rendered.
 struct PruneCandidates<'s> {
-    /// The objects that are not.
+    /// The objects that are rendered.
     keep: BTreeSet<Key<'s>>,
     placements: BTreeMap<&'s ObjectRef, &'s Placement>,
 }
@@ -205,7 +205,8 @@ impl DecisionContext<'_> {
     }
 
     /// Decides about everything in a cluster, as a first step: the answers of the API server to dry runs may change the
-    /// decisions. `compared` says which objects were `comparison` and are unchanged.
+    /// decisions. `compared` says which objects were found to be unchanged
+    /// by their text.
     pub fn decide_before_dry_run(
         &self,
         cluster: &Cluster,

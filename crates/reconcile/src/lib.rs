@@ -83,7 +83,7 @@ pub enum ActionOutcome {
     Planned,
     /// The cluster is as the action says.
     Done,
-    /// The API server refused it, or would.
+    /// The API server refused it, or would; or the object could not be read, or was not healthy in time.
     Failed,
     /// It was not tried; `reason` says why.
     NotTried,

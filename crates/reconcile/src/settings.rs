@@ -65,7 +65,7 @@ pub struct DecisionSettings<'r> {
     pub key: &'r DigestKey,
     /// The time, in RFC 3339 notation with seconds.
     pub now: &'r str,
-    /// Whether an API server decides: then nothing is refused here.
+    /// Whether an API server is asked: then what it would refuse is not refused here.
     pub server: bool,
     /// The `ApplySet` whose members are taken over.
     pub former_apply_set: Option<&'r ApplySet>,

@@ -2,8 +2,8 @@
 //! objects of dialects, and templates.
 //!
 //! [`read_files`] reads and parses files. What programs build of them ([`build_sources`]) is added by
-//! `assemble_repo`, which gives what is the same for all clusters. With the inventory in it, `expand` renders
-//! the `*.j2` files for each cluster and completes the [`Repo`].
+//! `assemble_repo`, which gives what is the same for all clusters. With the inventory in it, `into_repo`
+//! renders the `*.j2` files for each cluster and completes the [`Repo`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -156,10 +156,10 @@ pub struct ClaimedObject {
 /// An object to place on clusters.
 #[derive(Clone, Debug)]
 pub struct Template {
-    /// The object. For a `*.j2` file, the rendering for the first cluster by name; fields that affect
+    /// The object. If it differs between clusters, that of the first cluster by name; fields that affect
     /// placement are the same for every cluster.
     pub object: Object,
-    /// The body for each cluster, if it comes from a `*.j2` file.
+    /// The body for each cluster, if it comes from a `*.j2` file, or from a kustomization or chart that is built per cluster.
     pub per_cluster: Option<BTreeMap<ClusterName, Arc<Object>>>,
 }
 
@@ -193,7 +193,7 @@ impl Template {
     }
 }
 
-/// A loaded repo. Every list is sorted by object.
+/// A loaded repo. `claimed` and `templates` are sorted by object, `findings` by place.
 #[derive(Clone, Debug, Default)]
 pub struct Repo {
     /// `federate.yaml`, or the defaults.

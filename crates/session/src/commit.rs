@@ -48,6 +48,7 @@ pub enum Error<E> {
 }
 
 /// Where and how to commit a rendering.
+#[non_exhaustive]
 pub struct CommitRequest<'c> {
     /// The repository.
     pub location: &'c GitLocation,
@@ -67,6 +68,59 @@ pub struct CommitRequest<'c> {
     pub keep_going: bool,
     /// The largest share of the objects on the branches, in total and of each cluster, that may be deleted.
     pub prune_limit: PruneLimit,
+}
+
+impl<'c> CommitRequest<'c> {
+    /// A commit of all clusters that is not pushed, with the default message and git's author.
+    pub fn new(location: &'c GitLocation, layout: &'c BranchLayout, prune_limit: PruneLimit) -> Self {
+        Self {
+            location,
+            layout,
+            remote: None,
+            source: None,
+            message: None,
+            author: None,
+            clusters: &[],
+            keep_going: false,
+            prune_limit,
+        }
+    }
+
+    /// With another [`remote`](Self::remote).
+    #[must_use]
+    pub fn with_remote(self, remote: Option<&'c GitRemote>) -> Self {
+        Self { remote, ..self }
+    }
+
+    /// With another [`source`](Self::source).
+    #[must_use]
+    pub fn with_source(self, source: Option<&'c str>) -> Self {
+        Self { source, ..self }
+    }
+
+    /// With another [`message`](Self::message).
+    #[must_use]
+    pub fn with_message(self, message: Option<&'c str>) -> Self {
+        Self { message, ..self }
+    }
+
+    /// With another [`author`](Self::author).
+    #[must_use]
+    pub fn with_author(self, author: Option<&'c str>) -> Self {
+        Self { author, ..self }
+    }
+
+    /// With another [`clusters`](Self::clusters).
+    #[must_use]
+    pub fn with_clusters(self, clusters: &'c [String]) -> Self {
+        Self { clusters, ..self }
+    }
+
+    /// With another [`keep_going`](Self::keep_going).
+    #[must_use]
+    pub fn with_keep_going(self, keep_going: bool) -> Self {
+        Self { keep_going, ..self }
+    }
 }
 
 /// A session that was rendered, and what became of it.

@@ -143,7 +143,7 @@ impl Reconciled {
     }
 }
 
-/// Decides the actions for all clusters.
+/// Decides the actions for the selected clusters, and performs them on API servers.
 pub struct Reconciler<'r> {
     session: &'r Session,
     options: &'r ReconcileOptions<'r>,
@@ -182,7 +182,7 @@ impl<'r> Reconciler<'r> {
         }
     }
 
-    /// Like `new`, for a known repo: parents of `ApplySets` record it, and those of another repo are refused.
+    /// For a known repo: parents of `ApplySets` record it, and those of another repo are refused.
     #[must_use]
     pub fn of_repo(self, repo: Option<RepoRef>) -> Self {
         Self { repo, ..self }
@@ -194,20 +194,20 @@ impl<'r> Reconciler<'r> {
         Self { moved, ..self }
     }
 
-    /// Like `new`, but with more differences that are not drift than those that the repo names.
+    /// With more differences that are not drift than those that the repo names.
     #[must_use]
     pub fn with_ignore_rules(mut self, rules: &[DriftIgnoreRule]) -> Self {
         self.ignored.extend_from_slice(rules);
         self
     }
 
-    /// Like `new`, but leaves some objects of some clusters unchanged, with the reason.
+    /// Leaves some objects of some clusters unchanged, with the reason.
     #[must_use]
     pub fn with_held_objects(self, held: BTreeMap<(ClusterName, ObjectRef), String>) -> Self {
         Self { held, ..self }
     }
 
-    /// Like `new`, but leaves some objects of some clusters unchanged, whether they are rendered or not, and says nothing
+    /// Leaves some objects of some clusters unchanged, whether they are rendered or not, and says nothing
     /// about them: it is not their turn.
     #[must_use]
     pub fn with_awaiting_objects(self, awaiting: &AwaitingObjects) -> Self {

@@ -560,7 +560,8 @@ impl Session {
         self.names_release(|object| files.iter().any(|file| file.path == object.origin.file))
     }
 
-    /// A template among `which` that decides by the rules of which release its control plane is taken.
+    /// Why the files must be read again, if one of these objects is the Deployment of a control plane, whose release decides the
+    /// rules.
     fn names_release(&self, which: impl Fn(&Object) -> bool) -> Option<NeedsReload> {
         let objects = self.repo.templates.iter().map(|template| &template.object);
         let object = objects.filter(|object| which(object)).find(|object| {
@@ -710,7 +711,7 @@ impl Session {
         self.order_findings(found)
     }
 
-    /// The same for a command that writes the result: what would be wrong there is an error.
+    /// [`findings`](Self::findings) for a command that writes the result: what would be wrong there is an error.
     pub fn findings_for(&self, destination: Destination) -> Vec<Finding> {
         let mut found = self.findings();
         for finding in &mut found {
@@ -749,7 +750,8 @@ impl Session {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies [`Options::errors`], and sorts by place.
+    /// Makes findings errors that the options or the configuration count as such, leaves out what only follows from sources that
+    /// are not built, and sorts by place.
     pub(crate) fn order_findings(&self, mut found: Vec<Finding>) -> Vec<Finding> {
         found.retain(|finding| !self.follows_from_sources(finding));
         let by_config = self.repo.config.unplaced == UnplacedTemplates::Error;

@@ -106,7 +106,7 @@ impl Session {
 }
 
 impl<'s> ScenarioRunner<'s> {
-    /// The same, carried out with other options.
+    /// This runner, with other options.
     #[must_use]
     pub fn with_options(self, options: TimelineOptions) -> Self {
         let same_time = self.options.at == options.at;

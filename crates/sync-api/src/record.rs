@@ -48,7 +48,7 @@ pub struct SyncRecord {
     pub valid_spec: Option<Box<SyncSpec>>,
 }
 
-/// What is kept of a [`Record`] where the API server has the rest, as the object and its status.
+/// What is kept of a [`SyncRecord`] where the API server has the rest, as the object and its status.
 #[derive(Serialize, Deserialize)]
 struct StoredRecord {
     spec: String,
@@ -207,7 +207,7 @@ impl SyncRecord {
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
-    /// Restores what `stored` has returned, unless it is damaged.
+    /// Restores what `to_stored` has returned, unless it is damaged.
     pub fn restore_stored(&mut self, stored: &str) {
         if let Ok(stored) = serde_json::from_str::<StoredRecord>(stored) {
             let StoredRecord { spec, stage, accepted, rollout, clusters, policies, valid_spec } = stored;

@@ -253,7 +253,7 @@ pub enum SyncReason {
     BuildFailed,
     /// More would be deleted than `pruneLimit` allows.
     PruneFailed,
-    /// The state folder cannot be used.
+    /// The state folder, or the memory on the hub, cannot be used.
     StateFailed,
     /// The spec is invalid.
     InvalidSpec,
@@ -321,13 +321,13 @@ impl SyncStatus {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Notes that a round begins.
+    /// Notes that a revision is being carried out.
     pub fn set_progressing(&mut self, message: &str, now: Timestamp) {
         self.set_condition("Ready", "Unknown", SyncReason::Progressing, message, now);
         self.set_condition("Reconciling", "True", SyncReason::Progressing, message, now);
     }
 
-    /// Notes that a round is over.
+    /// Notes how a round has ended: a revision may still be under way.
     pub fn set_outcome(&mut self, reason: SyncReason, message: &str, now: Timestamp) {
         if reason == SyncReason::Progressing {
             self.remove_condition("Stalled");

@@ -106,20 +106,14 @@ impl Reconciliation<'_> {
             remote.map(|remote| remote.with_connection(credentials.env_variables(), self.spec.timeout()));
         let own = prune_limit(commit.prune_limit);
         let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
-        let run = commit::CommitRequest {
-            location: place,
-            layout: &layout,
-            remote: remote.as_ref(),
-            source: match &self.loaded.address {
-                SourceAddress::Git(address) => Some(address.as_str()),
-                SourceAddress::Folder(_) => None,
-            },
-            message: commit.message.as_deref(),
-            author: None,
-            clusters: &[],
-            keep_going: false,
-            prune_limit: limit,
+        let address = match &self.loaded.address {
+            SourceAddress::Git(address) => Some(address.as_str()),
+            SourceAddress::Folder(_) => None,
         };
+        let run = commit::CommitRequest::new(place, &layout, limit)
+            .with_remote(remote.as_ref())
+            .with_source(address)
+            .with_message(commit.message.as_deref());
         let committed = run.commit_rendering(
             |on_branch: Option<&Plan>| {
                 let plan = on_branch.or(kept);

@@ -1,5 +1,5 @@
 //! The Syncs of a process: which there are, how each is specified at this moment, and which of them are ready. Each has
-//! a seat here, and a thread that takes from it what to do next.
+//! an entry here, and a thread that takes from it what to do next.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -119,7 +119,7 @@ impl SyncRegistry {
         })
     }
 
-    /// The Sync as it is specified; `None` if its thread is to end. It then has no seat any more.
+    /// The Sync as it is specified; `None` if its thread is to end. It then has no entry any more.
     pub(crate) fn find_desired(&self, name: &str) -> Option<ValidSync> {
         self.with_entries(|entries| {
             let desired = entries.get(name).and_then(|entry| entry.desired.clone());

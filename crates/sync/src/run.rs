@@ -49,7 +49,7 @@ pub fn run_once(
     reconcile_in_order(syncs, state, env)
 }
 
-/// The same with any store of states. A Sync waits for a dependency that does not exist.
+/// Reconciles Syncs once, in the order of their dependencies, with any store of states. A Sync waits for a dependency that does not exist.
 pub(crate) fn reconcile_in_order(
     syncs: &[ValidSync],
     states: &dyn StateStore,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/lock                                  held while a process works with the folder
-//! DIR/<namespace>/<name>/status.json        the status of the Sync
+//! DIR/<namespace>/<name>/status.json        the record of the Sync, with its status
 //! DIR/<namespace>/<name>/placements.yaml    the scheduler's memory: the plan that was accepted last
 //! DIR/<namespace>/<name>/placements-*.yaml  the plans of former revisions, during a rollout
 //! DIR/<namespace>/<name>/members.json       the last status of members, if the Sync reads it

@@ -43,7 +43,7 @@ pub fn write_in_full(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
     write_chunks(plan, &ListNames::default(), |chunk| out.write_all(chunk.as_bytes()))
 }
 
-/// The same as indented JSON.
+/// Writes a plan as indented JSON.
 pub fn write_json(plan: &Plan, out: &mut dyn io::Write) -> io::Result<()> {
     // Each quote and comma is a write.
     let mut buffer = io::BufWriter::new(out);

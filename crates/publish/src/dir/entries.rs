@@ -15,7 +15,7 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o755);
 
 /// An entry of a folder.
 pub(super) struct OutputEntry {
-    /// Its name; lossy when `kind` is [`Kind::Other`].
+    /// Its name; lossy when `kind` is [`OutputEntryKind::Other`].
     pub(super) name: String,
     pub(super) kind: OutputEntryKind,
 }

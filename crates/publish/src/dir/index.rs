@@ -95,9 +95,9 @@ impl StoredIndex {
 #[derive(Default)]
 pub(super) struct FileIndex<'s> {
     stored: Option<&'s StoredIndex>,
-    /// The digests of the tree's texts, by [`File::number`].
+    /// The digests of the tree's texts, by their numbers in the tree.
     digests: Vec<Digest>,
-    /// By [`File::number`], the number under which the earlier run recorded the same text.
+    /// By these numbers, the number under which the earlier run recorded the same text.
     known: Vec<Option<u32>>,
 }
 

@@ -46,7 +46,7 @@ impl LeaderOptions {
         }
     }
 
-    /// The same for an installation that only runs the Syncs with some labels: it has a Lease of its own.
+    /// These options for an installation that only runs the Syncs with some labels: it has a Lease of its own.
     #[must_use]
     pub fn for_selector(mut self, selector: Option<&str>) -> Self {
         if let Some(selector) = selector {
@@ -56,7 +56,7 @@ impl LeaderOptions {
         self
     }
 
-    /// The same with another duration of the Lease; the other times keep their proportions.
+    /// These options with another duration of the Lease; the other times keep their proportions.
     #[must_use]
     pub fn with_lease_duration(self, lease: Duration) -> Self {
         Self { lease, renew: lease * 6 / 7, retry: lease / 7, ..self }
@@ -163,7 +163,7 @@ fn is_leading(state: &LeaderState, options: &LeaderOptions) -> bool {
 }
 
 /// Renews the Lease until another process has taken it. While the API server cannot be reached, nothing is written
-/// ([`Leader::leads`]), and the process goes on when it can be reached again, unless another one has taken over.
+/// ([`Leader::is_leading`]), and the process goes on when it can be reached again, unless another one has taken over.
 fn renew_until_lost(
     attempts: &mut LeaseAttempts,
     options: &LeaderOptions,
