@@ -22,12 +22,15 @@ const NOT_RUN: [(&str, &str); 8] = [
         "it runs until it is stopped",
     ),
     ("federate install --context hub", "`tests/live` runs it"),
-    ("federate push examples/repo oci://ghcr.io/acme/fleet --tag latest", "it needs a registry"),
+    ("federate push examples/repo oci://registry.example.com/acme/fleet --tag latest", "it needs a registry"),
     (
-        "federate push examples/repo oci://ghcr.io/acme/fleet/{cluster}:v1.4.0 --sign cosign",
+        "federate push examples/repo oci://registry.example.com/acme/fleet/{cluster}:v1.4.0 --sign cosign",
         "it needs a registry",
     ),
-    ("federate plan examples/repo --previous oci://ghcr.io/acme/fleet/plan:latest", "it needs a registry"),
+    (
+        "federate plan examples/repo --previous oci://registry.example.com/acme/fleet/plan:latest",
+        "it needs a registry",
+    ),
 ];
 
 /// The standard output of a command.

@@ -381,9 +381,9 @@ fn karmada_is_left_for_kubefleet() {
             "# From Karmada to KubeFleet",
             "kubectl --context \"$NEW\" patch resourceplacement.placement.kubernetes-fleet.io tolerant -n shop --type merge",
             "\"whenToTakeOver\":\"Always\"",
-            "# Agents run only in clusters whose `syncMode` is `Pull`.",
+            "\"type\":\"ReportDiff\",\"whenToTakeOver\":\"Never\"",
             "kubectl --context \"$NEW_HOST\" scale deployment hub-agent -n fleet-system --replicas 0",
-            "label --overwrite membercluster.cluster.kubernetes-fleet.io eu-1 env=prod",
+            "patch membercluster.cluster.kubernetes-fleet.io eu-1 --type merge -p",
         ],
     );
 }

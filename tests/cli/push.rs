@@ -211,7 +211,7 @@ fn credentials_are_those_of_docker() {
         std::fs::Permissions::from_mode(0o755),
     )
     .unwrap();
-    let config = json!({"credHelpers": {other.host(): "test", "ghcr.io": "other"}});
+    let config = json!({"credHelpers": {other.host(): "test", "registry.example.com": "other"}});
     sandbox.write(".docker/config.json", config.to_string());
     let path = format!("{}:{}", sandbox.path(".bin").display(), std::env::var("PATH").unwrap());
     let mut asked = command(&sandbox, &format!("push --plain-http oci://{}/acme/fleet", other.host()));

@@ -180,21 +180,25 @@ mod tests {
 
     #[test]
     fn addresses_have_a_host_a_repository_and_perhaps_a_tag() {
-        let address = ArtifactAddress::parse("oci://ghcr.io:443/acme/fleet/{cluster}:v1.2").unwrap();
+        let address =
+            ArtifactAddress::parse("oci://registry.example.com:443/acme/fleet/{cluster}:v1.2").unwrap();
         assert_eq!(
             (address.host(), address.repository(), address.tag()),
-            ("ghcr.io:443", "acme/fleet/{cluster}", Some("v1.2"))
+            ("registry.example.com:443", "acme/fleet/{cluster}", Some("v1.2"))
         );
-        assert_eq!(address.for_cluster("m1").unwrap().to_string(), "oci://ghcr.io:443/acme/fleet/m1");
-        let plain = ArtifactAddress::parse("oci://ghcr.io/acme/fleet").unwrap();
+        assert_eq!(
+            address.for_cluster("m1").unwrap().to_string(),
+            "oci://registry.example.com:443/acme/fleet/m1"
+        );
+        let plain = ArtifactAddress::parse("oci://registry.example.com/acme/fleet").unwrap();
         assert_eq!(plain.for_cluster("eu.west--1").unwrap().repository(), "acme/fleet/eu.west--1");
         for name in ["M1", "a..b", "-a", "a/b/../c", "a b", ""] {
             assert!(plain.for_cluster(name).is_err(), "{name}");
         }
         for wrong in [
-            "ghcr.io/a",
-            "oci://ghcr.io",
-            "oci://ghcr.io/",
+            "registry.example.com/a",
+            "oci://registry.example.com",
+            "oci://registry.example.com/",
             "oci:///a",
             "oci://h/a:b:c",
             "oci://h/A",
@@ -210,9 +214,10 @@ mod tests {
 
     #[test]
     fn credentials_in_an_address_are_refused_and_not_shown() {
-        let error = ArtifactAddress::parse("oci://user:hunter2@ghcr.io/a").unwrap_err().to_string();
+        let error =
+            ArtifactAddress::parse("oci://user:hunter2@registry.example.com/a").unwrap_err().to_string();
         assert!(
-            error.contains("`oci://ghcr.io/a`")
+            error.contains("`oci://registry.example.com/a`")
                 && error.contains("docker login")
                 && !error.contains("hunter2"),
             "{error}"
@@ -228,7 +233,7 @@ mod tests {
             ("[::1]:5000", true),
             ("localhost.example.com", false),
             ("10.0.0.1", false),
-            ("ghcr.io", false),
+            ("registry.example.com", false),
         ] {
             assert_eq!(is_loopback_host(host), is_loopback, "{host}");
         }

@@ -207,36 +207,53 @@ mod tests {
     #[test]
     fn credentials_are_those_of_the_host() {
         // `a:b:c` and `d:e`
-        let config = r#"{"auths": {"ghcr.io": {"auth": "YTpiOmM="}, "https://index.docker.io/v1/": {"auth": "ZDpl"},
+        let config = r#"{"auths": {"registry.example.com": {"auth": "YTpiOmM="}, "https://index.docker.io/v1/": {"auth": "ZDpl"},
             "https://old.example.com/v2/": {"username": "u", "password": "p"}, "token.example.com": {"identitytoken": "t"},
             "empty.example.com": {}}}"#;
-        assert_eq!(find(config, "ghcr.io").unwrap(), basic("a", "b:c"));
+        assert_eq!(find(config, "registry.example.com").unwrap(), basic("a", "b:c"));
         assert_eq!(find(config, "docker.io").unwrap(), basic("d", "e"));
         assert_eq!(find(config, "old.example.com").unwrap(), basic("u", "p"));
         assert_eq!(find(config, "token.example.com").unwrap(), Credentials::IdentityToken("t".to_owned()));
-        for none in ["empty.example.com", "example.com", "ghcr.io:443", "io"] {
+        for none in ["empty.example.com", "example.com", "registry.example.com:443", "io"] {
             assert_eq!(find(config, none).unwrap(), Credentials::Anonymous, "{none}");
         }
         let nowhere = tempfile::tempdir().unwrap();
-        assert_eq!(find_credentials(Some(nowhere.path()), "ghcr.io").unwrap(), Credentials::Anonymous);
+        assert_eq!(
+            find_credentials(Some(nowhere.path()), "registry.example.com").unwrap(),
+            Credentials::Anonymous
+        );
     }
 
     #[test]
     fn messages_show_no_secrets() {
         let broken =
-            find(r#"{"auths": {"ghcr.io": {"auth": "hunter2"}}}"#, "ghcr.io").unwrap_err().to_string();
-        assert!(broken.contains("the entry of ghcr.io") && !broken.contains("hunter2"), "{broken}");
-        let broken = find(r#"{"auths": {"ghcr.io": "hunter2"}}"#, "ghcr.io").unwrap_err().to_string();
+            find(r#"{"auths": {"registry.example.com": {"auth": "hunter2"}}}"#, "registry.example.com")
+                .unwrap_err()
+                .to_string();
+        assert!(
+            broken.contains("the entry of registry.example.com") && !broken.contains("hunter2"),
+            "{broken}"
+        );
+        let broken = find(r#"{"auths": {"registry.example.com": "hunter2"}}"#, "registry.example.com")
+            .unwrap_err()
+            .to_string();
         assert!(broken.contains("line 1") && !broken.contains("hunter2"), "{broken}");
         assert_eq!(format!("{:?}", basic("a", "hunter2")), "Basic");
         let helper =
-            find(r#"{"credHelpers": {"ghcr.io": "no-such-helper"}}"#, "ghcr.io").unwrap_err().to_string();
+            find(r#"{"credHelpers": {"registry.example.com": "no-such-helper"}}"#, "registry.example.com")
+                .unwrap_err()
+                .to_string();
         assert!(
-            helper.contains("`docker-credential-no-such-helper` for ghcr.io, and it cannot be started"),
+            helper.contains(
+                "`docker-credential-no-such-helper` for registry.example.com, and it cannot be started"
+            ),
             "{helper}"
         );
-        let helper = find(r#"{"credsStore": "../evil"}"#, "ghcr.io").unwrap_err().to_string();
+        let helper = find(r#"{"credsStore": "../evil"}"#, "registry.example.com").unwrap_err().to_string();
         assert!(helper.contains("a name that no program has"), "{helper}");
-        assert_eq!(find(r#"{"credHelpers": {"ghcr.io": "x"}}"#, "quay.io").unwrap(), Credentials::Anonymous);
+        assert_eq!(
+            find(r#"{"credHelpers": {"registry.example.com": "x"}}"#, "quay.io").unwrap(),
+            Credentials::Anonymous
+        );
     }
 }

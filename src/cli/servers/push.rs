@@ -89,9 +89,9 @@ enum SignerName {
 
 const EXAMPLES: &str = "\
 Examples:
-  federate push examples/repo oci://ghcr.io/acme/fleet --tag latest
-  federate push examples/repo oci://ghcr.io/acme/fleet/{cluster}:v1.4.0 --sign cosign
-  federate plan examples/repo --previous oci://ghcr.io/acme/fleet/plan:latest";
+  federate push examples/repo oci://registry.example.com/acme/fleet --tag latest
+  federate push examples/repo oci://registry.example.com/acme/fleet/{cluster}:v1.4.0 --sign cosign
+  federate plan examples/repo --previous oci://registry.example.com/acme/fleet/plan:latest";
 
 fn parse_tag(text: &str) -> Result<String, &'static str> {
     if is_tag(text) {
