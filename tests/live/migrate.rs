@@ -349,7 +349,7 @@ echo "{\"apiVersion\":\"cluster.karmada.io/v1alpha1\",\"kind\":\"Cluster\",\"met
     /// returns the record.
     pub(crate) fn record_settled(&self) -> Value {
         let is_controlled = self.real.as_ref().is_none_or(|real| real.controlled(self.members[0]));
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         loop {
             let is_settled = self.members.iter().all(|member| {
                 let deployments = self.list(member, "/apis/apps/v1", "deployments");

@@ -68,6 +68,7 @@ impl ReconcileError {
     }
 
     /// The round failed for a reason that is not one of the revision.
+    #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
     pub(crate) fn failed(why: impl ToString) -> Self {
         Self::new(SyncReason::ReconciliationFailed, why.to_string())
     }

@@ -229,6 +229,7 @@ impl Reconciliation<'_> {
 }
 
 /// The credentials that the Sync names cannot be used.
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(crate) fn credentials_error(why: CredentialsError) -> ReconcileError {
     ReconcileError::new(SyncReason::GitOperationFailed, why.to_string())
 }
