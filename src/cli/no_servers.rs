@@ -40,9 +40,9 @@ fn not_connected(instead: &str) -> CommandError {
 }
 
 /// Reads the plan in an artifact.
-pub(super) fn read_plan_artifact(spec: &str, _: bool) -> Result<Plan, CommandError> {
+pub(super) fn read_plan_artifact(_: &str, _: bool) -> Result<Plan, CommandError> {
     let why = "this binary was built without the feature `live` and cannot connect to registries";
-    Err(CommandError::Failed(format!("{why}: cannot read {spec}")))
+    Err(CommandError::Failed(why.to_owned()))
 }
 
 impl MemberRun<'_> {

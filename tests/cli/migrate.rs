@@ -379,7 +379,7 @@ fn karmada_is_left_for_kubefleet() {
         "kubefleet",
         &[
             "# From Karmada to KubeFleet",
-            "kubectl --context \"$NEW\" patch resourceplacement.placement.kubernetes-fleet.io tolerant -n shop --type merge",
+            "kubectl --context \"$NEW\" patch resourceplacement.v1beta1.placement.kubernetes-fleet.io tolerant -n shop --type merge",
             "\"whenToTakeOver\":\"Always\"",
             "\"type\":\"ReportDiff\",\"whenToTakeOver\":\"Never\"",
             "kubectl --context \"$NEW_HOST\" scale deployment hub-agent -n fleet-system --replicas 0",

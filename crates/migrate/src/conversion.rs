@@ -640,6 +640,13 @@ impl RepoConversion<'_> {
         for (old, policy) in written {
             let origin = policy.as_ref().and_then(|policy| policies.get(policy).copied());
             let detail = "what override rules make of it for each cluster";
+            let known = intent.unequal.get(&old).into_iter().flatten();
+            if known
+                .into_iter()
+                .any(|rule| rule.reason == Reason::Overrides && rule.origin.as_ref() == origin)
+            {
+                continue;
+            }
             intent.add_unequal(&old, unequal_rule(Reason::Overrides, detail, origin, ""));
         }
         for (old, pointers) in useless {

@@ -34,18 +34,26 @@ pub struct InvalidAddress {
     why: String,
 }
 
+/// An address without what stands before its last `@`, unless that is the one of a digest. A password may contain slashes.
+fn hide_credentials(text: &str) -> String {
+    match text.rsplit_once('@') {
+        Some((before, digest)) if digest.starts_with("sha256:") => {
+            format!("{}@{digest}", hide_credentials(before))
+        }
+        Some((_, rest)) => format!("oci://{rest}"),
+        None => text.to_owned(),
+    }
+}
+
 impl ArtifactAddress {
     /// Parses an address.
     pub fn parse(text: &str) -> Result<Self, InvalidAddress> {
         let rest = text.strip_prefix("oci://");
-        let shown = match rest.and_then(|rest| rest.split('/').next()?.rsplit_once('@')) {
-            Some((secret, _)) => text.replacen(&format!("{secret}@"), "", 1),
-            None => text.to_owned(),
-        };
+        let shown = hide_credentials(text);
         let invalid = |why: &str| InvalidAddress { address: shown.clone(), why: why.to_owned() };
         let rest = rest.ok_or_else(|| invalid("it does not begin with oci://"))?;
         let (host, name) = rest.split_once('/').ok_or_else(|| invalid("it has no repository"))?;
-        if host.contains('@') {
+        if shown != text {
             return Err(invalid("it must not contain credentials (`docker login` stores them)"));
         }
         if !is_host(host) {
@@ -222,6 +230,15 @@ mod tests {
                 && !error.contains("hunter2"),
             "{error}"
         );
+        for address in [
+            "oci://user:hunter2/x@registry.example.com/a",
+            "oci://user:12/hunter2@registry.example.com/a@sha256:0",
+            "https://user:hunter2@registry.example.com/a",
+            "user:hunter2@registry.example.com/a",
+        ] {
+            let error = ArtifactAddress::parse(address).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
     }
 
     #[test]

@@ -156,12 +156,12 @@ impl Transport {
         Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
     }
 
-    fn client_for(&self, server: &str) -> Result<kube::Client, String> {
+    fn client_for(&self, server: &str) -> Result<kube::Client, NoResponse> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(server) {
             return Ok(client.clone());
         }
-        let address: Uri = server.parse().map_err(|_| "its address is not valid".to_owned())?;
+        let address: Uri = server.parse().map_err(|_| NoResponse::lasting("its address is not valid"))?;
         let is_loopback = address.host().is_some_and(is_loopback_host);
         let mut config = kube::Config::new(address);
         config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -169,19 +169,27 @@ impl Transport {
         config.write_timeout = Some(IDLE_TIMEOUT);
         config.default_retry = false;
         config.proxy_url = self.options.proxy.clone().filter(|_| !is_loopback);
-        let client = kube::Client::try_from(config).map_err(|error| innermost_cause(&error))?;
+        let client = kube::Client::try_from(config).map_err(|error| match &error {
+            // Its text has the address of the proxy, which may hold a password.
+            kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. } => {
+                NoResponse::lasting("a proxy is reached by http, https or socks5 only")
+            }
+            error => NoResponse::from(innermost_cause(error)),
+        })?;
         clients.insert(server.to_owned(), client.clone());
         Ok(client)
     }
 }
 
-/// Scheme, host and port of an address.
+/// Scheme, host and port of an address, written in one way: in lower case, without the port that the scheme implies.
 pub(crate) fn server_of(address: &Uri) -> Option<String> {
     let authority = address.authority().map(http::uri::Authority::as_str)?;
     if authority.contains('@') {
         return None;
     }
-    Some(format!("{}://{authority}", address.scheme_str()?))
+    let (scheme, authority) = (address.scheme_str()?, authority.to_ascii_lowercase());
+    let implied = if scheme == "https" { ":443" } else { ":80" };
+    Some(format!("{scheme}://{}", authority.strip_suffix(implied).unwrap_or(&authority)))
 }
 
 /// The message of the error at the bottom of a chain, which names the cause.

@@ -358,7 +358,9 @@ impl CommitRequest<'_> {
         if let Some(to) = noted.commit.filter(|_| source.is_some()) {
             // The notes of the remote are the right ones here, too; a run that was killed may have pushed them.
             let from = branch::find_tip(repository, NOTES_REF)?;
-            if from != Some(to) {
+            // Notes that only this repository has are not given up.
+            let keeps_notes = from.map_or(Ok(true), |from| repository.graph_descendant_of(to, from));
+            if from != Some(to) && keeps_notes.unwrap_or(false) {
                 moves.push(BranchUpdate { branch: NOTES_REF.to_owned(), from, to });
             }
         }

@@ -291,10 +291,11 @@ fn find_proxy(host: &str) -> Result<Option<Uri>, CommandError> {
         return Ok(None);
     }
     // The address of a proxy may hold a password, and is not shown.
-    proxy
-        .parse()
-        .map(Some)
-        .map_err(|_| CommandError::Failed("the address in HTTPS_PROXY is not valid".to_owned()))
+    let invalid =
+        "HTTPS_PROXY must be the address of a proxy that begins with http://, https:// or socks5://";
+    let proxy: Option<Uri> = proxy.parse().ok();
+    let proxy = proxy.filter(|proxy| matches!(proxy.scheme_str(), Some("http" | "https" | "socks5")));
+    proxy.map(Some).ok_or_else(|| CommandError::Failed(invalid.to_owned()))
 }
 
 /// Reads the plan in an artifact.

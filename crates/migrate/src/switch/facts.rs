@@ -52,6 +52,8 @@ pub(super) struct NewPlane {
     pub(super) inventory_fields: &'static [&'static str],
     /// Labels with which a namespace is created on its API server, so that no member receives it.
     pub(super) unpropagated_namespace: &'static [(&'static str, &'static str)],
+    /// An annotation with which a namespace is created there for the same reason.
+    pub(super) unpropagated_annotation: Option<(&'static str, &'static str)>,
     /// The annotation that lets it, with the value `overwrite`, take over a namespace that it sends without a policy.
     pub(super) adopted_namespace: Option<&'static str>,
     /// A label that all objects have that it has sent to members; empty if there is none.
@@ -166,7 +168,8 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
                 "kubeadmiral.io/source-generation",
             ],
             deletion: "annotate each FederatedObject and ClusterFederatedObject with `kubeadmiral.io/orphan=all`, delete the \
-                       templates with `--wait=false`, and start the controllers, which finish the deletion",
+                       templates with `--wait=false`, but no Namespace (KubeAdmiral marks those itself, and deletes what it has not \
+                       adopted in the members), and start the controllers, which finish the deletion",
         },
         "kubefleet" => OldPlane {
             title: "KubeFleet",
@@ -174,8 +177,8 @@ pub(super) fn describe_old_plane(dialect: &str) -> Option<OldPlane> {
             agents: &[FLEET_AGENT],
             labels: &[],
             annotations: &["kubernetes-fleet.io/spec-hash", "kubernetes-fleet.io/last-applied-configuration"],
-            deletion: "set `spec.deleteStrategy.propagationPolicy: Abandon` in each placement, delete the placements with \
-                       `--wait=false`, and start the hub agent, then the member agents, which finish the deletion",
+            deletion: "set `spec.strategy.deleteStrategy.propagationPolicy: Abandon` in each placement, in the version `v1beta1` \
+                       (others do not have the field, and drop it), look that it is there, delete the placements with `--wait=false`, and start the hub agent, then the member agents, which finish the deletion",
         },
         "karmada" => OldPlane {
             title: "Karmada",
@@ -237,10 +240,11 @@ pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
             registration: "karmadactl join CLUSTER --karmada-context \"$NEW\" --cluster-context CONTEXT",
             inventory_fields: &["provider", "region", "taints", "zone", "zones"],
             unpropagated_namespace: &[("namespace.karmada.io/skip-auto-propagation", "true")],
+            unpropagated_annotation: None,
             adopted_namespace: Some("work.karmada.io/conflict-resolution"),
             label: "karmada.io/managed",
             pause: Pause::Patches {
-                pause: r#"{"spec":{"conflictResolution":"Overwrite","preserveResourcesOnDeletion":true,"suspension":{"dispatching":true}}}"#,
+                pause: r#"{"spec":{"conflictResolution":"Overwrite","preserveResourcesOnDeletion":true,"suspension":{"dispatching":true,"dispatchingOnClusters":null}}}"#,
                 resume: r#"{"spec":{"suspension":null}}"#,
             },
             scheduler: Some(Controller { namespace: "karmada-system", deployment: "karmada-scheduler" }),
@@ -254,6 +258,7 @@ pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
             registration: "kubectl --context \"$NEW\" get membercluster CLUSTER # joined with the scripts of your installation",
             inventory_fields: &["taints"],
             unpropagated_namespace: &[],
+            unpropagated_annotation: None,
             adopted_namespace: None,
             label: "",
             pause: Pause::Patches {
@@ -271,6 +276,7 @@ pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
             registration: "kubectl --context \"$NEW\" get federatedcluster CLUSTER # created from the inventory and a kubeconfig Secret",
             inventory_fields: &["taints"],
             unpropagated_namespace: &[],
+            unpropagated_annotation: Some(("kubeadmiral.io/no-federated-resource", "true")),
             adopted_namespace: None,
             label: "kubeadmiral.io/managed",
             pause: Pause::Annotations {
@@ -288,7 +294,7 @@ pub(super) fn describe_new_plane(target: Target) -> Option<NewPlane> {
             waits: "the annotation `kubeadmiral.io/dry-run` lets KubeAdmiral schedule objects that it has not sent yet, and send \
                     nothing",
             adoption: "`kubeadmiral.io/conflict-resolution: adopt` and `kubeadmiral.io/clusters-to-adopt` let KubeAdmiral take over \
-                       objects that exist, `kubeadmiral.io/orphan` is the way back: deleting a federated object leaves the members alone",
+                       objects that exist, `kubeadmiral.io/orphan` is the way back: deleting a federated object leaves the members alone (but a Namespace)",
         }),
         Target::Plain => None,
     }

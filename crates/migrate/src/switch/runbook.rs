@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use federate_apiserver_model::patches::apply_merge_patch;
 use federate_dialect::HUB;
 
 use federate_kubernetes::{Labels, ObjectRef, finding};
@@ -311,15 +312,36 @@ impl Runbook<'_> {
     fn patch_lines(&self, patch: &str, files: &BTreeSet<&str>) -> Vec<String> {
         let policies = self.policies.iter().filter(|(_, file)| files.contains(file.as_str()));
         let lines = policies.map(|(policy, _)| {
-            let kind = name_kind(policy);
+            let kind = name_versioned_kind(policy);
+            let patch = self.keep_own_suspension(policy, patch);
             let namespace = policy.namespace.as_ref();
             let namespace = namespace.map(|name| format!(" -n {}", quote_word(name))).unwrap_or_default();
             format!(
-                "kubectl --context \"$NEW\" patch {kind} {}{namespace} --type merge -p '{patch}'",
-                quote_word(&policy.name)
+                "kubectl --context \"$NEW\" patch {kind} {}{namespace} --type merge -p {}",
+                quote_word(&policy.name),
+                quote_word(&patch)
             )
         });
         lines.collect()
+    }
+
+    /// A patch that resumes, with what the policy itself suspends.
+    fn keep_own_suspension(&self, policy: &ObjectRef, patch: &str) -> String {
+        let mut value: Value = serde_json::from_str(patch).unwrap_or_default();
+        let claimed = self.sides.new.repo().claimed.iter();
+        let own = claimed.filter(|claimed| claimed.object.id == *policy).find_map(|claimed| {
+            claimed.object.value_at(&["spec", "suspension"]).filter(|own| own.is_object())
+        });
+        match (value.pointer_mut("/spec/suspension"), own) {
+            (Some(suspension), Some(own)) if suspension.is_null() => {
+                *suspension = json!({
+                    "dispatching": own.get("dispatching"),
+                    "dispatchingOnClusters": own.get("dispatchingOnClusters"),
+                });
+                value.to_string()
+            }
+            _ => patch.to_owned(),
+        }
     }
 
     /// Loads all files but those of the inventory, and pauses the policies before what they select is there.
@@ -332,6 +354,11 @@ impl Runbook<'_> {
             lines.extend(self.patch_lines(patch, &policies));
             return lines;
         }
+        lines.push(
+            "# The policies are created as they are while they are paused, before what they select is there."
+                .to_owned(),
+        );
+        lines.extend(self.create_paused_lines(patch));
         lines.extend(self.apply_lines(&alone));
         lines.extend(self.patch_lines(patch, &alone));
         for file in shared {
@@ -412,8 +439,36 @@ impl Runbook<'_> {
             if !labels.is_empty() {
                 metadata["labels"] = json!(labels);
             }
+            let annotations = self.namespace_annotations(plane, known.contains_key(name));
+            if !annotations.is_empty() {
+                metadata["annotations"] = json!(annotations);
+            }
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
             format!("echo {} | kubectl --context \"$NEW\" apply -f -", quote_word(&namespace.to_string()))
+        });
+        lines.collect()
+    }
+
+    /// The annotations with which a namespace is created: those that pause one that is sent to members, and those that keep another
+    /// one from them.
+    fn namespace_annotations(&self, plane: NewPlane, is_sent: bool) -> BTreeMap<&'static str, &'static str> {
+        match plane.pause {
+            Pause::Annotations { pause, .. } if is_sent => {
+                pause.iter().filter_map(|pair| pair.split_once('=')).collect()
+            }
+            _ if is_sent => BTreeMap::new(),
+            _ => plane.unpropagated_annotation.into_iter().collect(),
+        }
+    }
+
+    /// Creates policies as they are while they are paused.
+    fn create_paused_lines(&self, patch: &str) -> Vec<String> {
+        let pause: Value = serde_json::from_str(patch).unwrap_or_default();
+        let claimed = self.sides.new.repo().claimed.iter();
+        let policies = claimed.filter(|claimed| self.policies.contains_key(&claimed.object.id));
+        let lines = policies.map(|claimed| {
+            let body = apply_merge_patch(&claimed.object.body, &pause);
+            format!("echo {} | kubectl --context \"$NEW\" create -f -", quote_word(&body.to_string()))
         });
         lines.collect()
     }
@@ -572,12 +627,8 @@ impl Runbook<'_> {
 
     fn write_clean(&mut self) {
         self.write_line(
-            "A step of its own, days later: until here the way back is open. Removing labels and annotations restarts nothing. \
-             Then remove the old control plane, whose controllers are still stopped:",
+            "A step of its own, days later: until here the way back is open. Removing labels and annotations restarts nothing.",
         );
-        for plane in self.old_planes.clone() {
-            self.write_line(&format!("- {}: {}.", plane.title, plane.deletion));
-        }
         let mut lines = Vec::new();
         for (kinds, contexts) in self.group_contexts_by_kinds() {
             lines.push(format!("for context in {}; do", contexts.join(" ")));
@@ -586,6 +637,12 @@ impl Runbook<'_> {
         }
         lines.extend(self.check_lines("cleaned", true));
         self.write_code(&lines);
+        self.write_line(
+            "Only after that, remove the old control plane, whose controllers are still stopped. No object in a member has its marks any more:",
+        );
+        for plane in self.old_planes.clone() {
+            self.write_line(&format!("- {}: {}.", plane.title, plane.deletion));
+        }
     }
 
     /// Removes labels and annotations of the old control planes from objects of these kinds in `$context`.
@@ -674,6 +731,14 @@ fn scale_line(context: &str, controller: Controller, replicas: u8) -> String {
 fn name_kind(object: &ObjectRef) -> String {
     let (kind, group) = (object.kind.to_lowercase(), object.group());
     if group.is_empty() { kind } else { format!("{kind}.{group}") }
+}
+
+/// A kind as kubectl takes it, with its version: not every version has the same fields.
+fn name_versioned_kind(object: &ObjectRef) -> String {
+    match object.api_version.split_once('/') {
+        Some((group, version)) => format!("{}.{version}.{group}", object.kind.to_lowercase()),
+        None => object.kind.to_lowercase(),
+    }
 }
 
 /// Names as code, separated by commas.

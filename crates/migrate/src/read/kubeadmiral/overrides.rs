@@ -127,7 +127,8 @@ impl<'s> NamedOverrides<'s> {
 }
 
 fn read_rule(rule: OverrideRule, template: &Object) -> Option<OwnOverrideRule> {
-    let clusters = read_clusters(rule.target_clusters.unwrap_or_default())?;
+    let clusters =
+        read_clusters(rule.target_clusters.unwrap_or_default()).filter(|clusters| !clusters.is_nowhere())?;
     let changes = read_changes(rule.overriders.unwrap_or_default(), template);
     (!changes.is_empty()).then_some(OwnOverrideRule { clusters, changes })
 }
