@@ -313,6 +313,19 @@ fn too_much_is_not_deleted() {
 }
 
 #[test]
+fn a_cluster_that_receives_nothing_any_more_is_not_forgotten() {
+    let (sandbox, registry) = web();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    sandbox.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
+    commit(&sandbox, "without");
+    let before = registry.state().manifests.clone();
+    let said = push(&sandbox, &registry, "--tag latest --fresh --prune-limit 100 --cluster m1").code(2).err;
+    assert!(said.contains("m2 would receive nothing any more"), "{said}");
+    assert_eq!(registry.state().manifests, before);
+    push(&sandbox, &registry, "--tag latest --fresh --prune-limit 100").code(0);
+}
+
+#[test]
 fn errors_push_nothing() {
     let (sandbox, registry) = web();
     sandbox.write("bad.yaml", "a: [");

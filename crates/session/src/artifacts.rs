@@ -59,6 +59,12 @@ pub enum Error {
          leave it out with --cluster"
     )]
     ReservedName(String),
+    /// Clusters receive nothing any more, and are not among those that are pushed.
+    #[error(
+        "{0} would receive nothing any more, but --cluster leaves what was pushed for it as it is: push without --cluster, or name \
+         it, too"
+    )]
+    LeftOut(String),
     /// Signing failed.
     #[error(transparent)]
     Signature(#[from] SignatureError),
@@ -298,6 +304,7 @@ impl ArtifactStore {
         plan: &Plan,
         before: &Plan,
     ) -> Result<Vec<TaggedArtifact>, Error> {
+        request.check_left_out(plan, before)?;
         let annotations = request.origin.to_annotations(&previous::write_plan(plan));
         let clusters = request.select_clusters(tree, plan, before);
         let plan_at = plan_address(request.address)?;
@@ -424,6 +431,17 @@ impl ArtifactStore {
 }
 
 impl PushRequest<'_> {
+    /// Refuses a plan without a cluster whose artifact would stay as it is: no later push would know of it.
+    fn check_left_out(&self, plan: &Plan, before: &Plan) -> Result<(), Error> {
+        let receiving = plan.affected_clusters();
+        let mut left_out = before.affected_clusters().into_iter().filter(|&name| {
+            !receiving.contains(name)
+                && !self.clusters.is_empty()
+                && !self.clusters.iter().any(|one| **one == **name)
+        });
+        left_out.next().map_or(Ok(()), |name| Err(Error::LeftOut(name.to_string())))
+    }
+
     /// The clusters that receive objects now or did before, and the hub, if it receives some.
     fn select_clusters(&self, tree: &OutputTree, plan: &Plan, before: &Plan) -> Vec<String> {
         let mut names: BTreeSet<&str> = plan.affected_clusters().into_iter().map(AsRef::as_ref).collect();
