@@ -58,7 +58,7 @@ const HUB_KINDS: [(&str, &str, &str, bool); 16] = [
 
 /// `kubectl` without validation: the API server for tests describes no kinds.
 const KUBECTL: &str = "kubectl() {
-  case \"$*\" in *' apply '*) set -- \"$@\" --validate=false;; esac
+  case \"$*\" in *' apply '* | *' create '*) set -- \"$@\" --validate=false;; esac
   command kubectl \"$@\"
 }";
 
