@@ -439,7 +439,7 @@ impl Runbook<'_> {
             if !labels.is_empty() {
                 metadata["labels"] = json!(labels);
             }
-            let annotations = self.namespace_annotations(plane, known.contains_key(name));
+            let annotations = namespace_annotations(plane, known.contains_key(name));
             if !annotations.is_empty() {
                 metadata["annotations"] = json!(annotations);
             }
@@ -447,18 +447,6 @@ impl Runbook<'_> {
             format!("echo {} | kubectl --context \"$NEW\" apply -f -", quote_word(&namespace.to_string()))
         });
         lines.collect()
-    }
-
-    /// The annotations with which a namespace is created: those that pause one that is sent to members, and those that keep another
-    /// one from them.
-    fn namespace_annotations(&self, plane: NewPlane, is_sent: bool) -> BTreeMap<&'static str, &'static str> {
-        match plane.pause {
-            Pause::Annotations { pause, .. } if is_sent => {
-                pause.iter().filter_map(|pair| pair.split_once('=')).collect()
-            }
-            _ if is_sent => BTreeMap::new(),
-            _ => plane.unpropagated_annotation.into_iter().collect(),
-        }
     }
 
     /// Creates policies as they are while they are paused.
@@ -731,6 +719,18 @@ fn scale_line(context: &str, controller: Controller, replicas: u8) -> String {
 fn name_kind(object: &ObjectRef) -> String {
     let (kind, group) = (object.kind.to_lowercase(), object.group());
     if group.is_empty() { kind } else { format!("{kind}.{group}") }
+}
+
+/// The annotations with which a namespace is created: those that pause one that is sent to members, and those that keep another
+/// one from them.
+fn namespace_annotations(plane: NewPlane, is_sent: bool) -> BTreeMap<&'static str, &'static str> {
+    match plane.pause {
+        Pause::Annotations { pause, .. } if is_sent => {
+            pause.iter().filter_map(|pair| pair.split_once('=')).collect()
+        }
+        _ if is_sent => BTreeMap::new(),
+        _ => plane.unpropagated_annotation.into_iter().collect(),
+    }
 }
 
 /// A kind as kubectl takes it, with its version: not every version has the same fields.
