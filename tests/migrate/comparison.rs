@@ -45,6 +45,12 @@ impl Sent {
                 object.insert(cluster.to_string(), body.clone());
             }
         }
+        // What an override deletes is in no cluster, whatever the plan says.
+        for held in rendering.withheld.iter().filter(|held| held.status == "Deleted") {
+            if let Some(object) = sent.get_mut(&held.object) {
+                object.retain(|cluster, _| !held.clusters.iter().any(|name| **name == **cluster));
+            }
+        }
         sent.retain(|_, clusters| !clusters.is_empty());
         Self(sent)
     }

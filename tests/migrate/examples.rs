@@ -95,6 +95,48 @@ fn overlays_build_what_a_control_plane_has_sent() {
 }
 
 #[test]
+fn an_override_that_deletes_leaves_its_clusters_out() {
+    let mut files = Files::of_example("kubefleet");
+    let overrides = files.0.get_mut("overrides.yaml").unwrap();
+    let patches = overrides.find("      jsonPatchOverrides:").unwrap();
+    let rest =
+        overrides[patches..].find("\n---").map_or(String::new(), |at| overrides[patches + at..].to_owned());
+    *overrides = format!("{}      overrideType: Delete\n{rest}", &overrides[..patches]);
+    for mode in [Mode::Idiomatic, Mode::Freeze] {
+        let migration = migrate_repo(&files.open(), Target::Karmada, mode).unwrap();
+        let new = files.migrated(&migration).open();
+        let row = new.plan().placements.iter().find(|row| row.object.to_string() == "Deployment spread/web");
+        let clusters: Vec<&str> = row.unwrap().clusters.iter().map(|placed| placed.name.as_ref()).collect();
+        assert!(!clusters.is_empty() && !clusters.contains(&"cluster2"), "{clusters:?}");
+        assert!(mode == Mode::Freeze || !clusters.contains(&"cluster3"), "{clusters:?}");
+        migrate(&files, Target::Karmada, mode);
+    }
+}
+
+#[test]
+fn more_rules_than_an_override_may_have_are_an_error() {
+    let mut files = Files::default();
+    let names: Vec<String> = (0..21).map(|number| format!("m{number:02}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        let cluster =
+            format!("apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}}}\n");
+        files.0.insert(format!("{name}.yaml"), cluster);
+        let rule = format!(
+            "apiVersion: policy.karmada.io/v1alpha1\nkind: OverridePolicy\nmetadata: {{name: {name}, namespace: shop}}\nspec:\n  \
+             resourceSelectors: [{{apiVersion: v1, kind: ConfigMap, name: web}}]\n  overrideRules:\n  - targetCluster: {{clusterNames: \
+             [{name}]}}\n    overriders: {{plaintext: [{{path: /data/a, operator: replace, value: \"{number}\"}}]}}\n"
+        );
+        files.0.insert(format!("rule-{name}.yaml"), rule);
+    }
+    let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: shop}\ndata: {a: x}\n---\n\
+               apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: web, namespace: shop}\n\
+               spec: {resourceSelectors: [{apiVersion: v1, kind: ConfigMap}], placement: {}}\n";
+    files.0.insert("web.yaml".to_owned(), web.to_owned());
+    let refused = migrate_repo(&files.open(), Target::KubeFleet, Mode::Idiomatic).unwrap_err().to_string();
+    assert!(refused.contains("needs 21 override rules, and KubeFleet allows 20"), "{refused}");
+}
+
+#[test]
 fn directions_that_are_not_known_say_which_are() {
     let session = Files::of_example("kubefed").open();
     let error = migrate_repo(&session, Target::KubeAdmiral, Mode::Idiomatic).unwrap_err();

@@ -98,6 +98,10 @@ impl RepoConversion<'_> {
         }
         intent.placements = self.share_placements(std::mem::take(&mut intent.placements), &intent.overrides);
         let drafts = write::write_policies(self.target, &intent, &taken);
+        let problems = write::find_problems(self.target, &drafts);
+        if !problems.is_empty() {
+            return Err(MigrationError::Problems(problems));
+        }
         add_labels(&mut intent, &drafts);
         self.write_templates(&intent, &mut text);
         self.write_policies(&intent, &drafts, &mut text);

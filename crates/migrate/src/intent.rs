@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use federate_dialect::import::ImportEdit;
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
-use federate_kubernetes::{Cluster, ClusterName, Labels, ObjectRef, Origin};
+use federate_kubernetes::{Cluster, ClusterName, Labels, Object, ObjectRef, Origin};
 use serde_json::Value;
 
 use crate::{Reason, UnequalRule};
@@ -36,6 +36,27 @@ impl RepoIntent {
             rules.push(rule);
         }
     }
+}
+
+/// What overrides of a policy do is written only for the clusters of today.
+pub(crate) fn unread_rules(policy: &Object) -> UnequalRule {
+    unequal_rule(
+        Reason::Overrides,
+        "its rules are written for the clusters of today",
+        Some(&policy.origin),
+        "",
+    )
+}
+
+/// The override rules about an object, as far as they were read.
+#[derive(Default)]
+pub(crate) struct ReadOverrides<'s> {
+    /// Those that were read.
+    pub intent: Option<OverrideIntent>,
+    /// The policies with others, whose effect is found by comparing manifests.
+    pub unread: Vec<&'s Object>,
+    /// The clusters in which rules delete the object.
+    pub deleted: Vec<ClusterRule>,
 }
 
 /// Makes a rule that the new control plane does not have.

@@ -42,8 +42,12 @@ pub(crate) fn find_placed<'s>(
         object.rows.push(row);
     }
     for held in &session.rendering().withheld {
-        if let Some(object) = placed.get_mut(&held.object).filter(|_| held.status != "ClusterNotReady") {
-            object.unsent.extend(held.clusters.iter().cloned());
+        let Some(object) = placed.get_mut(&held.object) else { continue };
+        match held.status {
+            "ClusterNotReady" => {}
+            // An override deletes it there.
+            "Deleted" => object.clusters.retain(|name| !held.clusters.contains(name)),
+            _ => object.unsent.extend(held.clusters.iter().cloned()),
         }
     }
     placed

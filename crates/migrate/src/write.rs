@@ -7,10 +7,13 @@ use federate_dialect::import::ImportEdit;
 use federate_kubernetes::ObjectRef;
 use serde_json::{Value, json};
 
-use crate::Target;
-use crate::intent::{ManifestOperation, OverrideIntent, OverrideRuleIntent, OwnOverrideRule, RepoIntent};
+use crate::intent::{
+    ManifestOperation, OverrideIntent, OverrideRuleIntent, OwnOverrideRule, PlacementIntent, RepoIntent,
+    unequal_rule,
+};
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
+use crate::{MigrationProblem, Reason, Target};
 
 pub(crate) mod karmada;
 pub(crate) mod kubeadmiral;
@@ -32,6 +35,14 @@ pub(crate) fn write_policies(
     }
 }
 
+/// The policies that a control plane would refuse.
+pub(crate) fn find_problems(target: Target, drafts: &[PolicyDraft]) -> Vec<MigrationProblem> {
+    match target {
+        Target::KubeFleet => kubefleet::find_problems(drafts),
+        Target::Karmada | Target::KubeAdmiral | Target::Plain => Vec::new(),
+    }
+}
+
 /// Replaces the rules that a control plane does not have by what they lead to now, and notes why.
 pub(crate) fn fit_intent(target: Target, intent: &mut RepoIntent, present: &PresentState<'_>) {
     match target {
@@ -41,6 +52,24 @@ pub(crate) fn fit_intent(target: Target, intent: &mut RepoIntent, present: &Pres
         Target::Plain => {}
     }
 }
+
+/// Notes why a placement is written otherwise, for each of its objects.
+fn add_fitted_rules(
+    intent: &mut RepoIntent,
+    present: &PresentState<'_>,
+    placement: &PlacementIntent,
+    rules: FittedRules,
+) {
+    for (reason, detail) in rules {
+        for object in &placement.objects {
+            let rule = unequal_rule(reason, detail.clone(), placement.origin.as_ref(), "");
+            intent.add_unequal(present.old_name(object), rule);
+        }
+    }
+}
+
+/// Why a placement is written otherwise: reasons, with what is unequal.
+type FittedRules = Vec<(Reason, String)>;
 
 /// The objects of an intent that name their policies, and must be edited for that.
 pub(crate) fn find_edited(target: Target, intent: &RepoIntent) -> BTreeSet<&ObjectRef> {
@@ -120,6 +149,15 @@ pub(crate) struct PolicyNames {
     taken: BTreeSet<ObjectRef>,
     /// The number behind the next policy that should have a name which is taken.
     numbers: BTreeMap<ObjectRef, usize>,
+}
+
+/// The length of the longest label value, and so of the name of a policy that labels name, or that a webhook limits to it.
+const MAX_NAME_LENGTH: usize = 63;
+
+/// A name that a label can have, also with a number.
+fn shorten_name(name: &str) -> String {
+    let short: String = name.chars().take(MAX_NAME_LENGTH - 4).collect();
+    short.trim_matches(['-', '.']).to_owned()
 }
 
 impl PolicyNames {

@@ -336,6 +336,23 @@ fn files_in_the_folder_of_a_cluster_are_not_replaced() {
     assert!(said.contains("hydrator.metadata"), "{said}");
 }
 
+/// Without the paths, it is not known which objects a stream has, so that none of them would count as deleted.
+#[test]
+fn a_stream_without_paths_is_not_replaced() {
+    let sandbox = hydrated();
+    sandbox.run(HYDRATE).code(0);
+    sandbox.git("clone -q -b env/prod-next .remote.git .other");
+    let stream = sandbox.read(".other/m1/manifest.yaml");
+    let without: Vec<&str> = stream.lines().filter(|line| !line.starts_with("# ")).collect();
+    sandbox.write(".other/m1/manifest.yaml", without.join("\n") + "\n");
+    sandbox.git("-C .other commit -qam formatted");
+    sandbox.git("-C .other push -q origin env/prod-next");
+    replicas(&sandbox, 6);
+    commit(&sandbox, "six");
+    let said = sandbox.run(HYDRATE).code(2).err;
+    assert!(said.contains("contains m1/manifest.yaml"), "{said}");
+}
+
 #[test]
 fn a_cluster_that_receives_nothing_loses_its_folder() {
     let sandbox = hydrated();

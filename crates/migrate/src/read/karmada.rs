@@ -1,6 +1,6 @@
-//! Reads policies of Karmada. What overrides do is found by comparing manifests.
+//! Reads policies of Karmada. Those of overrides are only noted: what they do is found by comparing manifests.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use federate_dialect::{Dialect, Placement};
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
@@ -14,7 +14,7 @@ use super::claimed::{add_joins, find_policies};
 use crate::Reason;
 use crate::intent::{
     Adoption, ClusterRule, ClusterWeight, PlacementIntent, ReplicaRule, RepoIntent, Suspended, TaintRule,
-    TemplateIntent, TemplateSource, unequal_rule,
+    TemplateIntent, TemplateSource, unequal_rule, unread_rules,
 };
 use crate::placed::{PlacedObject, find_placed};
 use crate::write::karmada::{RETAIN_LABEL, goes_everywhere};
@@ -34,6 +34,8 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     add_other_objects(session, intent);
     let policies = find_policies(session, NAME);
+    let unnamed: BTreeMap<&ObjectRef, usize> =
+        policies.iter().filter_map(|(id, policy)| Some((*id, find_unnamed(policy)?))).collect();
     let overrides = overrides::OverrideSelectors::new(session);
     for (object, placed) in find_placed(session, &[NAME].into_iter().collect()) {
         let Some(own) = session.repo().find_template(object) else { continue };
@@ -41,8 +43,7 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         let retains_replicas = own.object.label(RETAIN_LABEL) == Some("true");
         intent.templates.push(TemplateIntent { retains_replicas, ..template });
         if let Some(policy) = overrides.find_policy(&own.object) {
-            let detail = "its rules are written for the clusters of today";
-            intent.add_unequal(object, unequal_rule(Reason::Overrides, detail, Some(&policy.origin), ""));
+            intent.add_unequal(object, unread_rules(policy));
         }
         if goes_everywhere(&own.object) {
             intent.placements.push(PlacementIntent::of_object(object.clone(), ClusterRule::every_cluster()));
@@ -51,7 +52,8 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         let policy = placed.rows.iter().find_map(|row| Some((*row, *policies.get(row.policy.as_ref()?)?)));
         match policy {
             Some((row, policy)) => {
-                let reader = PolicyReader { row, policy, template: &own.object };
+                let unnamed = unnamed.get(&policy.id).copied();
+                let reader = PolicyReader { row, policy, template: &own.object, unnamed };
                 reader.read_placement(&placed, intent);
             }
             None => read_unclaimed(object, &placed, intent),
@@ -96,6 +98,14 @@ struct PolicyReader<'r> {
     row: &'r Placement,
     policy: &'r Object,
     template: &'r Object,
+    /// The position of the first selector of the policy without a name.
+    unnamed: Option<usize>,
+}
+
+/// The position of the first selector of a policy without a name.
+fn find_unnamed(policy: &Object) -> Option<usize> {
+    let selectors = policy.value_at(&["spec", "resourceSelectors"])?.as_array()?;
+    selectors.iter().position(|selector| selector["name"].as_str().is_none_or(str::is_empty))
 }
 
 /// Some clusters of a policy.
@@ -301,9 +311,7 @@ impl PolicyReader<'_> {
             let detail = "changes of the policy wait for one of the object";
             self.add(intent, Reason::Sticky, detail, "/spec/activationPreference");
         }
-        let selectors = self.spec("/resourceSelectors").and_then(Value::as_array).into_iter().flatten();
-        let has_name = |selector: &Value| selector["name"].as_str().is_some_and(|name| !name.is_empty());
-        if let Some(at) = selectors.into_iter().position(|selector| !has_name(selector)) {
+        if let Some(at) = self.unnamed {
             let detail = "objects that are added later are not selected";
             self.add(intent, Reason::NewObjects, detail, &format!("/spec/resourceSelectors/{at}"));
         }

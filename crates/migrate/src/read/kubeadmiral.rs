@@ -1,5 +1,5 @@
 //! Reads policies of `KubeAdmiral`, which templates name by labels, with the annotations of templates that replace values
-//! of their policy. What override policies do is found by comparing manifests.
+//! of their policy, and override policies as far as they can be written as rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::claimed::{add_joins, find_policies};
 use crate::Reason;
 use crate::intent::{
     Adoption, ClusterRule, ClusterWeight, PlacementIntent, ReplicaRule, RepoIntent, TaintRule,
-    TemplateIntent, TemplateSource, unequal_rule,
+    TemplateIntent, TemplateSource, unequal_rule, unread_rules,
 };
 
 mod overrides;
@@ -29,7 +29,11 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     let overrides = overrides::NamedOverrides::new(session);
     for row in session.plan().placements.iter().filter(|row| row.dialect == NAME) {
         let Some(template) = session.repo().find_template(&row.object) else { continue };
-        intent.overrides.extend(overrides.read_rules(&template.object));
+        let rules = overrides.read_rules(&template.object);
+        intent.overrides.extend(rules.intent);
+        for policy in rules.unread {
+            intent.add_unequal(&row.object, unread_rules(policy));
+        }
         let (old, id) = (row.object.clone(), row.object.clone());
         intent.templates.push(TemplateIntent::unchanged(old, id, TemplateSource::Own));
         match row.policy.as_ref().and_then(|policy| policies.get(policy)) {

@@ -1,8 +1,10 @@
-//! Reads placements of `KubeFleet`. What overrides do is found by comparing manifests.
+//! Reads placements of `KubeFleet`, and its overrides as far as they can be written as rules.
+
+use std::collections::BTreeSet;
 
 use federate_dialect::Placement;
 use federate_kubernetes::selector::LabelSelector;
-use federate_kubernetes::{Object, ObjectRef};
+use federate_kubernetes::{Cluster, Object, ObjectRef};
 use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +14,7 @@ use crate::Reason;
 use crate::freeze::EmbeddedObjects;
 use crate::intent::{
     Adoption, ClusterRule, PlacementIntent, RepoIntent, TaintRule, TemplateIntent, TemplateSource,
-    unequal_rule,
+    unequal_rule, unread_rules,
 };
 use crate::placed::{PlacedObject, find_placed};
 
@@ -42,16 +44,22 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         };
         let id = source.identity_of(object);
         intent.templates.push(TemplateIntent::unchanged(object.clone(), id.clone(), source));
-        intent.overrides.extend(overrides.read_rules(&id, &placed));
+        let rules = overrides.read_rules(&id, &placed);
+        intent.overrides.extend(rules.intent);
+        for policy in rules.unread {
+            intent.add_unequal(object, unread_rules(policy));
+        }
+        let is_deleted = |cluster: &&Cluster| rules.deleted.iter().any(|rule| rule.matches_cluster(cluster));
+        let clusters = session.clusters().iter().filter(|_| !rules.deleted.is_empty());
+        let deleted: BTreeSet<String> =
+            clusters.filter(is_deleted).map(|cluster| cluster.name.to_string()).collect();
         if placed.clusters.is_empty() {
             continue;
         }
         let placement = match placed.rows.as_slice() {
-            [row] => row
-                .policy
-                .as_ref()
-                .and_then(|policy| policies.get(policy))
-                .map(|policy| PlacementReader { row, policy, id: &id }.read_placement(intent)),
+            [row] => row.policy.as_ref().and_then(|policy| policies.get(policy)).map(|policy| {
+                PlacementReader { row, policy, id: &id, deleted: &deleted }.read_placement(intent)
+            }),
             _ => None,
         };
         let placement = match placement {
@@ -80,6 +88,8 @@ struct PlacementReader<'r> {
     row: &'r Placement,
     policy: &'r Object,
     id: &'r ObjectRef,
+    /// The clusters in which overrides delete it.
+    deleted: &'r BTreeSet<String>,
 }
 
 /// A term of an affinity.
@@ -99,12 +109,17 @@ impl PlacementReader<'_> {
         if policy.pointer(REQUIRED_TERMS).is_some() {
             self.add(intent, Reason::Sticky, "clusters that no longer match keep the object", "/spec/policy");
         }
-        let clusters = if kind == "PickFixed" {
+        let mut clusters = if kind == "PickFixed" {
             let names = policy.get("clusterNames").and_then(Value::as_array).into_iter().flatten();
             ClusterRule::of_names(names.filter_map(Value::as_str))
         } else {
             self.read_affinity(&policy, intent)
         };
+        if !self.deleted.is_empty() {
+            let detail = "an override deletes it in the clusters that are left out";
+            self.add(intent, Reason::FrozenSelector, detail, "");
+            clusters.excluded.extend(self.deleted.iter().cloned());
+        }
         let number = policy.get("numberOfClusters").and_then(Value::as_i64).filter(|_| kind == "PickN");
         if let Some(number) = number {
             let detail = format!("PickN of {number}: clusters are ranked by scores");

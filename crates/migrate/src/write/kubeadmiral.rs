@@ -11,11 +11,14 @@ use federate_kubernetes::pointer::escape;
 use federate_kubernetes::{ObjectRef, Origin};
 use serde_json::{Value, json};
 
-use super::{PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, share_overrides};
+use super::{
+    FittedRules, PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, add_fitted_rules,
+    share_overrides, shorten_name,
+};
 use crate::Reason;
 use crate::intent::{
     Adoption, ClusterRule, ClusterWeight, ManifestOperation, OverrideRuleIntent, PlacementIntent,
-    ReplicaRule, RepoIntent, Suspended, TaintRule, labels_to_json, unequal_rule,
+    ReplicaRule, RepoIntent, Suspended, TaintRule, labels_to_json,
 };
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
@@ -34,9 +37,6 @@ const OVERRIDE: PolicyKind = PolicyKind {
     cluster_wide: "ClusterOverridePolicy",
 };
 
-/// The length of the longest label value, and so of the name of a policy.
-const MAX_NAME_LENGTH: usize = 63;
-
 /// Replaces the rules that `KubeAdmiral` does not have by what they lead to now, and notes why. Adds the annotations that
 /// say more about objects.
 pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
@@ -44,13 +44,8 @@ pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
     let mut annotations: BTreeMap<ObjectRef, Vec<ImportEdit>> = BTreeMap::new();
     let mut weighed = WeighedClusters::new();
     for placement in &mut placements {
-        let origin = placement.origin.clone();
-        for (reason, detail) in fit_placement(placement, present, &mut weighed) {
-            for object in &placement.objects {
-                let rule = unequal_rule(reason, detail.clone(), origin.as_ref(), "");
-                intent.add_unequal(present.old_name(object), rule);
-            }
-        }
+        let rules = fit_placement(placement, present, &mut weighed);
+        add_fitted_rules(intent, present, placement, rules);
         for object in &placement.objects {
             annotations.entry(object.clone()).or_default().extend(annotate_object(placement));
         }
@@ -81,9 +76,6 @@ fn annotate_object(placement: &PlacementIntent) -> Vec<ImportEdit> {
     }
     edits
 }
-
-/// Why a placement is written otherwise.
-type FittedRules = Vec<(Reason, String)>;
 
 /// The weights of clusters by name, by the policy and the clusters that it selects: objects of a policy share them.
 type WeighedClusters = BTreeMap<Option<Origin>, (ClusterRule, Vec<(String, i64)>)>;
@@ -200,12 +192,6 @@ pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec
         drafts.push(write_override(&shared, &mut names));
     }
     drafts
-}
-
-/// A name that a label can have.
-fn shorten_name(name: &str) -> String {
-    let short: String = name.chars().take(MAX_NAME_LENGTH - 4).collect();
-    short.trim_matches(['-', '.']).to_owned()
 }
 
 /// The label by which objects name a policy.

@@ -10,14 +10,17 @@ use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
 use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
 use serde_json::{Value, json};
 
-use super::{PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, share_overrides};
-use crate::Reason;
+use super::{
+    FittedRules, PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, add_fitted_rules,
+    share_overrides, shorten_name,
+};
 use crate::intent::{
     Adoption, ClusterRule, ManifestOperation, OverrideRuleIntent, PatchAction, PlacementIntent, ReplicaRule,
     RepoIntent, Suspended, TaintRule, unequal_rule,
 };
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
+use crate::{MigrationProblem, Reason};
 
 const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
 
@@ -52,13 +55,8 @@ const DEFAULT_UPDATES: &str = "25 %";
 pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
     let mut placements = std::mem::take(&mut intent.placements);
     for placement in &mut placements {
-        let origin = placement.origin.clone();
-        for (reason, detail) in fit_placement(placement, present) {
-            for object in &placement.objects {
-                let rule = unequal_rule(reason, detail.clone(), origin.as_ref(), "");
-                intent.add_unequal(present.old_name(object), rule);
-            }
-        }
+        let rules = fit_placement(placement, present);
+        add_fitted_rules(intent, present, placement, rules);
     }
     for template in intent.templates.iter().filter(|template| template.retains_replicas) {
         let rule = unequal_rule(Reason::RetainedReplicas, "members decide about replicas", None, "");
@@ -70,9 +68,6 @@ pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
     }
     intent.placements = placements;
 }
-
-/// Why a placement is written otherwise.
-type FittedRules = Vec<(Reason, String)>;
 
 fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) -> FittedRules {
     let mut rules = FittedRules::new();
@@ -174,6 +169,25 @@ pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec
     drafts
 }
 
+/// The overrides that have more rules than one may have. Two of one object are refused, so that they cannot be divided.
+pub(super) fn find_problems(drafts: &[PolicyDraft]) -> Vec<MigrationProblem> {
+    let overrides = drafts.iter().filter(|draft| draft.role == PolicyRole::Override);
+    let problems = overrides.filter_map(|draft| {
+        let rules = draft.value.pointer("/spec/policy/overrideRules")?.as_array()?.len();
+        let object = draft.objects.first().filter(|_| rules > MAX_OVERRIDE_ITEMS)?;
+        Some(MigrationProblem {
+            object: Some(object.clone()),
+            origin: None,
+            message: format!(
+                "{object} needs {rules} override rules, and KubeFleet allows {MAX_OVERRIDE_ITEMS}"
+            ),
+            help: "give more of its clusters the same replicas and values, so that they share a rule"
+                .to_owned(),
+        })
+    });
+    problems.collect()
+}
+
 fn is_namespace(object: &ObjectRef) -> bool {
     object.kind == "Namespace" && object.api_version == "v1"
 }
@@ -204,7 +218,7 @@ fn write_placement(
     names: &mut PolicyNames,
 ) -> NamedPlacement {
     let namespace = objects.first().and_then(|object| object.namespace.clone());
-    let identity = names.name_policy(PLACEMENT, &intent.name, namespace);
+    let identity = names.name_policy(PLACEMENT, &shorten_name(&intent.name), namespace);
     let name = identity.name.clone();
     let value = identity.build_policy(build_mapping([
         ("resourceSelectors", write_selectors(objects, true)),

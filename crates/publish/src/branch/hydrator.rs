@@ -89,6 +89,9 @@ pub fn write_hydrated_tree(
     let mut summary = Summary::default();
     for ((folder, files), id) in clusters.iter().zip(ids) {
         let there = writer.list_cluster(folder, old.get(&***folder).copied())?;
+        if there.get(MANIFEST) != Some(&id) {
+            writer.check_stream(folder);
+        }
         let mut changes = ClusterSummary { cluster: folder.to_string(), ..ClusterSummary::default() };
         if there.get(MANIFEST) == Some(&id) {
             changes.unchanged = files.values().map(Vec::len).sum();
@@ -107,6 +110,7 @@ pub fn write_hydrated_tree(
     for folder in owned.iter().filter(|folder| !tree.files().contains_key(folder.as_str())) {
         let Some(entry) = old.get(folder).copied() else { continue };
         writer.list_cluster(folder, Some(entry))?;
+        writer.check_stream(folder);
         let mut changes = ClusterSummary { cluster: folder.clone(), ..ClusterSummary::default() };
         let stream = base.read_text(repository, &format!("{folder}/{MANIFEST}")).unwrap_or_default();
         documents::compare_streams(&stream, "", &mut changes);
@@ -168,6 +172,15 @@ impl TreeWriter<'_> {
             }
         }
         Ok(entries.into_iter().map(|(name, entry)| (name, entry.id)).collect())
+    }
+
+    /// Refuses a stream with documents that are not known: what they hold would neither count as deleted nor be kept.
+    fn check_stream(&mut self, folder: &str) {
+        let path = format!("{folder}/{MANIFEST}");
+        let stream = self.base.read_text(self.repository, &path).unwrap_or_default();
+        if self.owned.contains(folder) && documents::has_unknown_documents(&stream) {
+            self.foreign.push(path);
+        }
     }
 
     /// Refuses what would be replaced at the root: the metadata of another hydrator, which would go on writing it.

@@ -20,7 +20,8 @@ type ObjectKind = (String, String);
 /// The selectors of objects of one kind.
 #[derive(Default)]
 struct KindSelectors<'s> {
-    by_name: BTreeMap<String, &'s Object>,
+    /// Those that name an object, by its namespace, which is empty for any, and its name.
+    by_name: BTreeMap<(String, String), &'s Object>,
     others: Vec<(ObjectSelector, &'s Object)>,
 }
 
@@ -55,10 +56,12 @@ impl<'s> OverrideSelectors<'s> {
             for selector in selectors {
                 let kind = (selector.api_version.clone(), selector.kind.clone());
                 let known = all.entry((namespace, Some(kind))).or_default();
-                if selector.name.is_empty() || namespace.is_none() && !selector.namespace.is_empty() {
+                if selector.name.is_empty() {
                     known.others.push((selector, policy));
                 } else {
-                    known.by_name.entry(selector.name).or_insert(policy);
+                    // A policy of a namespace is about the objects there.
+                    let named = if namespace.is_none() { selector.namespace } else { String::new() };
+                    known.by_name.entry((named, selector.name)).or_insert(policy);
                 }
             }
         }
@@ -80,12 +83,13 @@ impl<'s> KindSelectors<'s> {
         let namespace = object.id.namespace.as_deref().unwrap_or_default();
         let labels = object.labels();
         let selects = |selector: &ObjectSelector| {
-            (selector.name.is_empty() || selector.name == object.id.name)
-                && (selector.namespace.is_empty() || selector.namespace == namespace)
+            (selector.namespace.is_empty() || selector.namespace == namespace)
                 && selector.label_selector.as_ref().is_none_or(|selector| selector.matches(&labels))
         };
-        let by_name = self.by_name.get(&object.id.name).copied();
-        by_name
+        let named =
+            |namespace: &str| self.by_name.get(&(namespace.to_owned(), object.id.name.clone())).copied();
+        named("")
+            .or_else(|| named(namespace))
             .or_else(|| self.others.iter().find(|(selector, _)| selects(selector)).map(|(_, policy)| *policy))
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{KubeAdmiralTerm, NAME, can_select};
 use crate::intent::{
     ClusterRule, EntriesAction, EntriesChange, ImageChange, ImageComponent, ManifestChange,
-    ManifestOperation, OverrideIntent, OwnOverrideRule, WordsChange,
+    ManifestOperation, OverrideIntent, OwnOverrideRule, ReadOverrides, WordsChange,
 };
 
 /// The override policies of a repo, by namespace and name.
@@ -45,6 +45,7 @@ struct Overriders {
     image: Option<Vec<ImageOverrider>>,
     command: Option<Vec<WordsOverrider>>,
     args: Option<Vec<WordsOverrider>>,
+    envs: Option<Vec<Value>>,
     annotations: Option<Vec<EntriesOverrider>>,
     labels: Option<Vec<EntriesOverrider>>,
     jsonpatch: Option<Vec<PatchOverrider>>,
@@ -106,7 +107,7 @@ impl<'s> NamedOverrides<'s> {
     }
 
     /// The rules of the policies that a template names.
-    pub(super) fn read_rules(&self, template: &Object) -> Option<OverrideIntent> {
+    pub(super) fn read_rules(&self, template: &Object) -> ReadOverrides<'s> {
         let namespace = template.id.namespace.as_deref();
         let named = [
             (None, template.label("kubeadmiral.io/cluster-override-policy-name")),
@@ -116,13 +117,40 @@ impl<'s> NamedOverrides<'s> {
             ),
         ];
         let policies = named.into_iter().filter_map(|(namespace, name)| self.0.get(&(namespace, name?)));
-        let rules = policies.flat_map(|policy| {
+        let (mut own, mut unread) = (Vec::new(), Vec::new());
+        for policy in policies {
             let rules = policy.value_at(&["spec", "overrideRules"]);
-            rules.and_then(|rules| Vec::<OverrideRule>::deserialize(rules).ok()).unwrap_or_default()
-        });
-        let own: Vec<OwnOverrideRule> = rules.filter_map(|rule| read_rule(rule, template)).collect();
+            let rules = rules.and_then(|rules| Vec::<OverrideRule>::deserialize(rules).ok());
+            let rules = rules.unwrap_or_default();
+            unread.extend(rules.iter().any(|rule| !rule.is_simple()).then_some(*policy));
+            own.extend(rules.into_iter().filter_map(|rule| read_rule(rule, template)));
+        }
         let object = template.id.clone();
-        (!own.is_empty()).then(|| OverrideIntent { object, own, rules: Vec::new() })
+        let intent = (!own.is_empty()).then(|| OverrideIntent { object, own, rules: Vec::new() });
+        ReadOverrides { intent, unread, deleted: Vec::new() }
+    }
+}
+
+impl OverrideRule {
+    /// Whether everything in it is read, whatever the template.
+    fn is_simple(&self) -> bool {
+        let terms = self.target_clusters.as_ref().and_then(|targets| targets.cluster_affinity.as_deref());
+        let has_simple_clusters = match terms.unwrap_or_default() {
+            [] => true,
+            [term] => can_select(term),
+            _ => false,
+        };
+        has_simple_clusters && self.overriders.as_ref().is_none_or(Overriders::is_simple)
+    }
+}
+
+impl Overriders {
+    fn is_simple(&self) -> bool {
+        let words = [&self.command, &self.args].into_iter().flatten().flatten();
+        let operations = self.image.iter().flatten().flat_map(|one| one.operations.iter().flatten());
+        self.envs.as_ref().is_none_or(Vec::is_empty)
+            && words.into_iter().all(|one| matches!(one.operator.as_str(), "append" | "delete"))
+            && operations.into_iter().all(|one| one.image_component != "Digest")
     }
 }
 

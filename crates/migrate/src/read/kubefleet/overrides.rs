@@ -2,7 +2,7 @@
 //!
 //! Facts: cluster-wide overrides come first, each sort in the order of names. One of a Namespace is about everything in it.
 //! Terms of clusters are alternatives. What is not read here is found by comparing manifests: rules with several terms, with
-//! values that depend on the cluster, and those that delete.
+//! values that depend on the cluster.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::NAME;
-use crate::intent::{ClusterRule, ManifestChange, ManifestOperation, OverrideIntent, OwnOverrideRule};
+use crate::intent::{
+    ClusterRule, ManifestChange, ManifestOperation, OverrideIntent, OwnOverrideRule, ReadOverrides,
+};
 use crate::placed::PlacedObject;
 
 /// The overrides of a repo, by what they select.
@@ -90,9 +92,9 @@ impl<'s> SelectedOverrides<'s> {
     }
 
     /// The rules about an object that one placement places.
-    pub(super) fn read_rules(&self, object: &ObjectRef, placed: &PlacedObject<'_>) -> Option<OverrideIntent> {
-        let [row] = placed.rows.as_slice() else { return None };
-        let policy = row.policy.as_ref()?;
+    pub(super) fn read_rules(&self, object: &ObjectRef, placed: &PlacedObject<'_>) -> ReadOverrides<'s> {
+        let [row] = placed.rows.as_slice() else { return ReadOverrides::default() };
+        let Some(policy) = row.policy.as_ref() else { return ReadOverrides::default() };
         let named = |api_version: &str, kind: &str, name: &str, namespace: Option<&String>| SelectedObject {
             namespace: namespace.cloned(),
             api_version: api_version.to_owned(),
@@ -102,13 +104,20 @@ impl<'s> SelectedOverrides<'s> {
         let own = named(&object.api_version, &object.kind, &object.name, object.namespace.as_ref());
         let around = object.namespace.as_ref().map(|namespace| named("v1", "Namespace", namespace, None));
         let found = around.iter().chain([&own]).filter_map(|target| self.0.get(target));
-        let overrides = found.flatten().filter(|one| is_about(one, policy));
-        let rules = overrides.flat_map(|one| {
+        let (mut own, mut unread, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+        for one in found.flatten().filter(|one| is_about(one, policy)) {
             let rules = one.value_at(&["spec", "policy", "overrideRules"]);
-            rules.and_then(|rules| Vec::<OverrideRule>::deserialize(rules).ok()).unwrap_or_default()
-        });
-        let own: Vec<OwnOverrideRule> = rules.filter_map(read_rule).collect();
-        (!own.is_empty()).then(|| OverrideIntent { object: object.clone(), own, rules: Vec::new() })
+            let rules = rules.and_then(|rules| Vec::<OverrideRule>::deserialize(rules).ok());
+            let (deletions, rules): (Vec<_>, Vec<_>) =
+                rules.unwrap_or_default().into_iter().partition(|rule| rule.override_type == "Delete");
+            deleted.extend(deletions.into_iter().flat_map(read_alternatives));
+            let read: Vec<Option<OwnOverrideRule>> = rules.into_iter().map(read_rule).collect();
+            unread.extend(read.iter().any(Option::is_none).then_some(*one));
+            own.extend(read.into_iter().flatten());
+        }
+        let intent =
+            (!own.is_empty()).then(|| OverrideIntent { object: object.clone(), own, rules: Vec::new() });
+        ReadOverrides { intent, unread, deleted }
     }
 }
 
@@ -122,6 +131,17 @@ fn is_about(one: &Object, policy: &ObjectRef) -> bool {
     text("name") == policy.name && namespace == policy.namespace.as_deref()
 }
 
+/// The clusters of a rule, as alternatives.
+fn read_alternatives(rule: OverrideRule) -> Vec<ClusterRule> {
+    let Some(selector) = rule.cluster_selector else { return Vec::new() };
+    let terms = selector.cluster_selector_terms.unwrap_or_default();
+    if terms.is_empty() {
+        return vec![ClusterRule::every_cluster()];
+    }
+    terms.into_iter().map(|term| ClusterRule::of_labels(term.label_selector.unwrap_or_default())).collect()
+}
+
+/// Reads a rule; `None` if a part of it is not read.
 fn read_rule(rule: OverrideRule) -> Option<OwnOverrideRule> {
     if !matches!(rule.override_type.as_str(), "" | "JSONPatch") {
         return None;
@@ -137,9 +157,8 @@ fn read_rule(rule: OverrideRule) -> Option<OwnOverrideRule> {
     if patches.iter().any(depends) {
         return None;
     }
-    let operations = patches
-        .iter()
-        .filter_map(|one| ManifestOperation::from_parts(&one.op, &one.path, one.value.as_ref()));
-    let changes: Vec<ManifestChange> = operations.map(ManifestChange::Operation).collect();
+    let operations =
+        patches.iter().map(|one| ManifestOperation::from_parts(&one.op, &one.path, one.value.as_ref()));
+    let changes = operations.map(|one| one.map(ManifestChange::Operation)).collect::<Option<Vec<_>>>()?;
     (!changes.is_empty()).then_some(OwnOverrideRule { clusters, changes })
 }

@@ -30,14 +30,29 @@ pub(super) fn stream_parts(files: &NamespaceFolders<OutputFile>) -> impl Iterato
 /// The documents of a stream with the paths of their objects. What does not begin with a path was not written by federate, and
 /// is left out.
 pub(in crate::branch) fn split_documents(stream: &str) -> impl Iterator<Item = (&str, &str)> {
+    split_texts(stream).filter_map(split_path)
+}
+
+/// Whether a stream has documents without a path, such as those of a file that was edited or formatted: it is not known which
+/// objects they are.
+pub(super) fn has_unknown_documents(stream: &str) -> bool {
+    split_texts(stream).any(|text| !text.trim().is_empty() && split_path(text).is_none())
+}
+
+/// The texts between separators.
+fn split_texts(stream: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(stream);
-    let texts = std::iter::from_fn(move || {
+    std::iter::from_fn(move || {
         let text = rest?;
         let end = if text.starts_with(SEPARATOR) { Some(0) } else { text.find("\n---\n").map(|at| at + 1) };
         rest = end.and_then(|end| text.get(end + SEPARATOR.len()..));
         text.get(..end.unwrap_or(text.len()))
-    });
-    texts.filter_map(|text| text.strip_prefix("# ")?.split_once('\n'))
+    })
+}
+
+/// The path at the beginning of a document, and the rest.
+fn split_path(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix("# ")?.split_once('\n')
 }
 
 /// Sorts the objects of two streams into created, updated, removed and unchanged ones.
@@ -67,6 +82,7 @@ mod tests {
             found,
             [("a/x.yaml", "k: |\n  ---\n  # b\n"), ("a/y.yaml", "k: 1\n"), ("b/z.yaml", "k: 2\n")]
         );
+        assert!(has_unknown_documents(stream) && !has_unknown_documents("# a/y.yaml\nk: 1\n"));
         assert_eq!(split_documents("").count(), 0);
         assert_eq!(split_documents("---\n---\n# a\n").collect::<Vec<_>>(), [("a", "")]);
     }
