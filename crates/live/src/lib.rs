@@ -292,7 +292,7 @@ async fn reconcile_cluster(
                     let action = outcome.actions.iter_mut().find(|action| action.object == found.object);
                     if let Some(action) = action.filter(|action| action.outcome == ActionOutcome::Done) {
                         (action.outcome, action.error) = (ActionOutcome::Failed, Some(found.why));
-                        action.unhealthy = found.may_recover;
+                        action.unhealthy = found.state;
                     }
                 }
             }

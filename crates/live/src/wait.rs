@@ -38,10 +38,10 @@ impl AppliedObjects {
 pub(super) struct UnhealthyObject {
     /// The object.
     pub(super) object: ObjectRef,
-    /// Why.
+    /// Why, with the time that was waited.
     pub(super) why: String,
-    /// Whether more time may help.
-    pub(super) may_recover: bool,
+    /// How it is, if more time may help.
+    pub(super) state: Option<String>,
 }
 
 /// Waits until everything is healthy, something has failed for good, the time is over, or something newer is to be done.
@@ -106,8 +106,8 @@ pub(super) async fn wait_until_healthy(
     let late = open.into_iter().map(|(object, why)| UnhealthyObject {
         object: object.clone(),
         why: format!("not healthy after {waited} s{ended}: {why}"),
-        may_recover: true,
+        state: Some(why),
     });
-    let failed = failed.into_iter().map(|(object, why)| UnhealthyObject { object, why, may_recover: false });
+    let failed = failed.into_iter().map(|(object, why)| UnhealthyObject { object, why, state: None });
     Ok(failed.chain(late).collect())
 }

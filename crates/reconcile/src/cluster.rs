@@ -498,9 +498,6 @@ impl DecisionContext<'_> {
     }
 }
 
-/// Why nothing is done about an object that is on its way out.
-pub const BEING_DELETED: &str = "it is being deleted already";
-
 /// The group of a CRD's custom resources, and their kind.
 fn defined_kind(definition: &Object) -> (&str, &str) {
     (definition.text_at(&["spec", "group"]), definition.text_at(&["spec", "names", "kind"]))
@@ -528,7 +525,9 @@ fn keep_object(cluster: &Cluster, object: &Object, reason: String) -> ObjectDeci
 
 fn delete_object(cluster: &Cluster, object: &Object) -> ObjectDecision {
     if object.is_deleting() {
-        return keep_object(cluster, object, BEING_DELETED.to_owned());
+        let mut kept = keep_object(cluster, object, "it is being deleted already".to_owned());
+        kept.action.is_terminating = true;
+        return kept;
     }
     let send = WriteRequest::Delete {
         uid: object.text_at(&["metadata", "uid"]).to_owned(),

@@ -14,7 +14,7 @@ use super::live_object::{complete_live, is_deleting};
 use super::object_decision::{HandoverWrite, ObjectDecision, WriteRequest, describe_refusal};
 use super::overlay::overlay_values;
 use super::owned_fields::{is_applied, is_unchanged};
-use super::ownership::{Owner, find_owner, managed_field_entries};
+use super::ownership::{Owner, apply_set_label, find_owner, managed_field_entries};
 use super::replacement::{ReplacementDecision, decide_replacement};
 use super::settings::DecisionSettings;
 use super::{Action, ActionKind, ActionOutcome, all_diffs, diff_fields, without_label};
@@ -65,7 +65,9 @@ pub fn decide_object(
         Owner::Other(who) if !rules.force => {
             let why =
                 format!("it belongs to {who}; remove it there first, or adopt it all the same with --force");
-            report_conflict(target, live, why, rules)
+            let mut conflict = report_conflict(target, live, why, rules);
+            conflict.action.other_apply_set = apply_set_label(live).map(str::to_owned);
+            conflict
         }
         _ => adopt_object(target, live, rules),
     }

@@ -22,6 +22,7 @@ mod autoscaled_fields;
 pub mod blame;
 mod cached_create;
 pub mod cluster;
+pub mod cluster_errors;
 pub mod comparison;
 mod correction;
 mod decision;
@@ -112,9 +113,15 @@ pub struct Action {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Whether it failed only because the object was not healthy in time, and may become so.
+    /// How the object was, if the action failed only because it was not healthy in time, and it may become so.
     #[serde(skip)]
-    pub unhealthy: bool,
+    pub unhealthy: Option<String>,
+    /// Whether nothing is done because the object is on its way out.
+    #[serde(skip)]
+    pub is_terminating: bool,
+    /// The id of the other `ApplySet` that the object belongs to, if that is why it is a conflict.
+    #[serde(skip)]
+    pub other_apply_set: Option<String>,
     /// The resulting object; absent where the object is deleted, or where results are not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Arc<Value>>,
@@ -132,7 +139,9 @@ impl Action {
             reason: None,
             outcome: ActionOutcome::Planned,
             error: None,
-            unhealthy: false,
+            unhealthy: None,
+            is_terminating: false,
+            other_apply_set: None,
             result: None,
         }
     }

@@ -83,7 +83,7 @@ pub(super) fn managed_field_entries(live: &Value) -> impl Iterator<Item = &Value
 }
 
 /// The id of the `ApplySet` that an object says to be a member of.
-fn apply_set_label(live: &Value) -> Option<&str> {
+pub(super) fn apply_set_label(live: &Value) -> Option<&str> {
     value_at(live, &["metadata", "labels", PART_OF_LABEL])?.as_str()
 }
 

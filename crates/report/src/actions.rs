@@ -6,16 +6,13 @@ use std::fmt::Write as _;
 use anstyle::AnsiColor;
 
 use super::table::{TextStyle, format_count};
+use federate_kubernetes::ClusterName;
 use federate_kubernetes::finding::join_names;
-use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_reconcile::cluster_errors::{MAX_SINGLE_OBJECTS, summarize_objects};
 use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, FieldDiff};
 
-/// The largest number of similar actions that get a row each.
-const MAX_SINGLE_ROWS: usize = 3;
 /// Marks actions that were not dry-run on an API server.
 pub(super) const PREDICTED_NOTE: &str = "; predicted without the API server";
-/// How many objects a combined row names.
-const MAX_NAMES: usize = 2;
 
 /// The actions as a table: one row per object, with the fields that change below it. Similar actions share
 /// one row, unless every object is to be shown.
@@ -89,7 +86,7 @@ fn build_rows<'a>(actions: &[&'a Action], all: bool) -> Vec<ActionRow<'a>> {
     let mut rows = Vec::new();
     for action in actions {
         let name = match folding_key(action).and_then(|key| alike.get(&key)) {
-            Some(same) if same.len() > MAX_SINGLE_ROWS => {
+            Some(same) if same.len() > MAX_SINGLE_OBJECTS => {
                 if !same.first().is_some_and(|first| std::ptr::eq(*first, *action)) {
                     continue;
                 }
@@ -115,13 +112,6 @@ fn folding_key(action: &Action) -> Option<(&ClusterName, ActionKind, String)> {
     Some((&action.cluster, action.action, describe_outcome(action)?))
 }
 
-/// Several objects, as their number and the first names.
-fn summarize_objects<'o>(objects: impl ExactSizeIterator<Item = &'o ObjectRef>) -> String {
-    let count = objects.len();
-    let names: Vec<String> = objects.take(MAX_NAMES).map(ToString::to_string).collect();
-    format!("{count} objects ({}, …)", names.join(", "))
-}
-
 /// The reason, the error, or the outcome of an action.
 pub(super) fn describe_outcome(action: &Action) -> Option<String> {
     match action.outcome {
@@ -141,32 +131,8 @@ pub(super) fn failed_clusters(actions: &Actions) -> impl Iterator<Item = (&Clust
 /// One line per error; one line covers several objects that failed in the same way. Actions that were not
 /// tried are errors only if `everything` was to be done.
 pub fn format_errors(actions: &Actions, everything: bool) -> Vec<String> {
-    let mut lines: Vec<String> =
-        failed_clusters(actions).map(|(name, error)| format!("{name}: {error}")).collect();
-    let whole: BTreeMap<&ClusterName, &str> = failed_clusters(actions).collect();
-    let mut alike: BTreeMap<(&ClusterName, &str), Vec<&ObjectRef>> = BTreeMap::new();
-    for action in &actions.actions {
-        let why = match action.outcome {
-            ActionOutcome::Failed => action.error.as_deref(),
-            // An object that was not adopted, but is as rendered, is not an error.
-            ActionOutcome::NotTried if action.action == ActionKind::Conflict && action.diffs.is_empty() => {
-                None
-            }
-            ActionOutcome::NotTried if everything => action.reason.as_deref(),
-            _ => None,
-        };
-        if let Some(why) = why.filter(|why| whole.get(&action.cluster) != Some(why)) {
-            alike.entry((&action.cluster, why)).or_default().push(&action.object);
-        }
-    }
-    for ((cluster, why), objects) in alike {
-        if objects.len() > MAX_SINGLE_ROWS {
-            lines.push(format!("{cluster}: {}: {why}", summarize_objects(objects.into_iter())));
-        } else {
-            lines.extend(objects.into_iter().map(|object| format!("{cluster}: {object}: {why}")));
-        }
-    }
-    lines
+    let errors = actions.list_errors(everything).into_iter();
+    errors.map(|error| format!("{}: {}", error.cluster, error.message)).collect()
 }
 
 /// Warnings about clusters; one line covers all clusters with the same warning.
@@ -179,7 +145,7 @@ pub fn format_notes(actions: &Actions) -> Vec<String> {
     }
     alike
         .into_iter()
-        .map(|(note, clusters)| format!("{}: {note}", join_names(&clusters, MAX_SINGLE_ROWS)))
+        .map(|(note, clusters)| format!("{}: {note}", join_names(&clusters, MAX_SINGLE_OBJECTS)))
         .collect()
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use federate_dialect::rollout::stage::{ActiveStage, TasksAfterStage};
 use federate_dialect::rollout::{ClusterUpdate, UpdateState};
 use federate_dialect::stages::UpdateStage as Clusters;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,11 @@ pub struct ClusterRevision {
 }
 
 impl ClusterRevision {
+    /// How long it has been updated by now.
+    pub fn time_updating(&self, now: Timestamp) -> SignedDuration {
+        self.updating.map_or(SignedDuration::ZERO, |since| now.duration_since(since))
+    }
+
     /// How far the update to a revision is.
     fn update_state(&self, target: &str) -> UpdateState {
         match (self.updating, &self.failed) {

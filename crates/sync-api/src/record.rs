@@ -42,6 +42,9 @@ pub struct SyncRecord {
     /// What clusters have of policies that limit how they are updated.
     #[serde(default, skip_serializing_if = "PolicyRollouts::is_empty")]
     pub policies: PolicyRollouts,
+    /// The message of the last round that succeeded. A round in which nothing has changed repeats it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<String>,
     /// The spec that was carried out last. A Sync whose spec has become invalid is deleted by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
@@ -61,6 +64,8 @@ struct StoredRecord {
     clusters: ClusterRevisions,
     #[serde(default)]
     policies: PolicyRollouts,
+    #[serde(default)]
+    success: Option<String>,
     #[serde(default)]
     valid_spec: Option<Box<SyncSpec>>,
 }
@@ -129,6 +134,7 @@ impl SyncRecord {
             rollout: None,
             clusters: ClusterRevisions::new(),
             policies: PolicyRollouts::new(),
+            success: None,
             valid_spec: None,
         }
     }
@@ -146,6 +152,7 @@ impl SyncRecord {
             rollout: None,
             clusters: ClusterRevisions::new(),
             policies: PolicyRollouts::new(),
+            success: None,
             valid_spec: None,
         }
     }
@@ -202,6 +209,7 @@ impl SyncRecord {
             rollout: self.rollout.clone(),
             clusters: self.clusters.clone(),
             policies: self.policies.clone(),
+            success: self.success.clone(),
             valid_spec: self.valid_spec.clone(),
         };
         serde_json::to_string(&stored).unwrap_or_default()
@@ -210,10 +218,12 @@ impl SyncRecord {
     /// Restores what `to_stored` has returned, unless it is damaged.
     pub fn restore_stored(&mut self, stored: &str) {
         if let Ok(stored) = serde_json::from_str::<StoredRecord>(stored) {
-            let StoredRecord { spec, stage, accepted, rollout, clusters, policies, valid_spec } = stored;
+            let StoredRecord { spec, stage, accepted, rollout, clusters, policies, success, valid_spec } =
+                stored;
             let own = self.clone();
-            *self =
-                Self { spec, stage, accepted, rollout, clusters, policies, valid_spec, ..own }.with_stage();
+            let restored =
+                Self { spec, stage, accepted, rollout, clusters, policies, success, valid_spec, ..own };
+            *self = restored.with_stage();
         }
     }
 

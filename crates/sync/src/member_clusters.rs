@@ -22,9 +22,9 @@ use federate_live::{
     ClusterHealth, ClusterOutcome, ClusterProgress, DryRun, Interrupt, ProgressReporter, find_unreachable,
 };
 use federate_reconcile::apply_set::ApplySetContents;
-use federate_reconcile::cluster::{BEING_DELETED, PruneOptions};
+use federate_reconcile::cluster::PruneOptions;
+use federate_reconcile::cluster_errors::ClusterError;
 use federate_reconcile::{Action, ActionKind, ActionOutcome, Actions, AdoptionMode, ApplySet, RepoRef};
-use federate_report::actions::format_errors;
 use federate_session::{AwaitingObjects, Purpose, ReconcileOptions, Reconciler, ServerOptions, Session};
 use federate_sync_api::status::{ClusterCounts, FailingCluster, MAX_FAILING_CLUSTERS, SyncStatus};
 use federate_sync_api::{AdoptionRule, ApplySpec};
@@ -42,8 +42,8 @@ const MAX_OBJECTS_IN_MEMORY: usize = 3000;
 
 /// How long a cluster may take to answer for the first time. The round of the others does not end before.
 pub(crate) const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one look at the health of clusters takes at most.
-pub(crate) const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one check of the health of clusters takes at most.
+const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a round says which clusters are still under way.
 const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(3);
 
@@ -79,7 +79,23 @@ struct MemberOperation<'r> {
     /// What is known to be in it, besides what its parent says.
     contents: Option<&'r ApplySetContents>,
     dry_run: Option<DryRun>,
-    wait: Option<Duration>,
+    wait: HealthWait,
+}
+
+impl<'r> MemberOperation<'r> {
+    /// An operation that waits for nothing.
+    fn new(verb: &'static str, set: &'r ApplySet, dry_run: Option<DryRun>) -> Self {
+        Self { verb, set, contents: None, dry_run, wait: HealthWait::UntilTimeout(None) }
+    }
+}
+
+/// How long an update waits for the health of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HealthWait {
+    /// Until a time limit, if there is one; what is not healthy then has failed.
+    UntilTimeout(Option<Duration>),
+    /// Only for a moment: what is not healthy then is looked at again soon.
+    Check,
 }
 
 /// What became of a deletion.
@@ -103,8 +119,8 @@ impl MemberClusters<'_> {
         tracker: &mut ClusterTracker,
         status: &mut SyncStatus,
     ) -> Result<String, ReconcileError> {
-        let wait = self.loaded.sync.spec.health_timeout(apply);
         let spec = &self.loaded.sync.spec;
+        let wait = HealthWait::UntilTimeout(spec.health_timeout(apply));
         let all = selected_names(spec, self.session).map(str::to_owned).collect();
         self.update_clusters(apply, only.unwrap_or(&all), wait, tracker);
         self.update_status(tracker, status)?;
@@ -116,14 +132,14 @@ impl MemberClusters<'_> {
         &self,
         apply: &ApplySpec,
         only: &BTreeSet<String>,
-        wait: Option<Duration>,
+        wait: HealthWait,
         tracker: &mut ClusterTracker,
     ) -> Actions {
         let purpose =
             Purpose::Apply { adopt: apply.adopt.map(adoption_rule), force: apply.force, replace: false };
         let clusters = self.due_clusters(tracker, |name| only.contains(name));
-        let what =
-            MemberOperation { verb: "applied", set: &self.apply_set(), contents: None, dry_run: None, wait };
+        let set = self.apply_set();
+        let what = MemberOperation { wait, ..MemberOperation::new("applied", &set, None) };
         let actions = self.run_tracked_operation(purpose, &clusters, &what, tracker);
         self.note_failures(&actions, tracker, true);
         for cluster in clusters.iter().filter(|name| self.only_objects.is_none() && was_read(&actions, name))
@@ -145,7 +161,8 @@ impl MemberClusters<'_> {
         let purpose = Purpose::Drift { full: false, correct };
         let clusters = self.due_clusters(tracker, |name| only.is_none_or(|only| only.contains(name)));
         let verb = if correct { "put back" } else { "drifted" };
-        let what = MemberOperation { verb, set: &self.apply_set(), contents: None, dry_run, wait: None };
+        let set = self.apply_set();
+        let what = MemberOperation::new(verb, &set, dry_run);
         let actions = self.run_tracked_operation(purpose, &clusters, &what, tracker);
         self.note_failures(&actions, tracker, false);
         if correct {
@@ -188,13 +205,8 @@ impl MemberClusters<'_> {
     pub(crate) fn diff_clusters(&self) -> Result<Actions, ReconcileError> {
         let clusters: Vec<String> =
             selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned).collect();
-        let what = MemberOperation {
-            verb: "differs",
-            set: &self.apply_set(),
-            contents: None,
-            dry_run: Some(DryRun::Client),
-            wait: None,
-        };
+        let set = self.apply_set();
+        let what = MemberOperation::new("differs", &set, Some(DryRun::Client));
         let purpose = Purpose::Drift { full: false, correct: false };
         self.run_operation(purpose, &clusters, &what, &ClusterTracker::default())
     }
@@ -269,28 +281,17 @@ impl MemberClusters<'_> {
         contents: &ApplySetContents,
         clusters: &[String],
     ) -> Result<DeletionResult, ReconcileError> {
-        let what =
-            MemberOperation { verb: "deleted", set, contents: Some(contents), dry_run: None, wait: None };
+        let what = MemberOperation { contents: Some(contents), ..MemberOperation::new("deleted", set, None) };
         let actions = self.run_operation(Purpose::Remove, clusters, &what, &ClusterTracker::default())?;
-        let mut result = DeletionResult {
-            terminating: actions
-                .actions
-                .iter()
-                .filter(|action| {
-                    (action.action == ActionKind::Delete && action.outcome == ActionOutcome::Done)
-                        || action.reason.as_deref() == Some(BEING_DELETED)
-                })
-                .count(),
-            failed: Vec::new(),
-        };
-        let lines = format_errors(&actions, false);
-        for name in clusters {
-            let prefix = format!("{name}: ");
-            if let Some(why) = lines.iter().find_map(|line| line.strip_prefix(&prefix)) {
-                result.failed.push((name.clone(), self.with_other_sync(why.to_owned())));
-            }
-        }
-        Ok(result)
+        let terminating = actions.actions.iter().filter(|action| {
+            let was_asked = action.action == ActionKind::Delete && action.outcome == ActionOutcome::Done;
+            was_asked || action.is_terminating
+        });
+        let failed = actions.cluster_errors(false).into_iter();
+        Ok(DeletionResult {
+            terminating: terminating.count(),
+            failed: failed.map(|(cluster, error)| (cluster.to_string(), error.message)).collect(),
+        })
     }
 
     /// The `ApplySet` of the Sync.
@@ -340,11 +341,18 @@ impl MemberClusters<'_> {
             return Ok(Actions::new(Vec::new(), Vec::new()));
         }
         let sync = self.loaded.sync.metadata.full_name();
-        let is_look = what.wait == Some(HEALTH_CHECK_TIMEOUT);
-        let under_way = MemberProgress { sync: &sync, verb: what.verb, is_look, clusters: Mutex::default() };
+        let under_way = MemberProgress {
+            sync: &sync,
+            verb: what.verb,
+            is_health_check: what.wait == HealthWait::Check,
+            clusters: Mutex::default(),
+        };
         let options = ServerOptions::new(&under_way)
             .with_dry_run(what.dry_run)
-            .with_wait(what.wait)
+            .with_wait(match what.wait {
+                HealthWait::UntilTimeout(timeout) => timeout,
+                HealthWait::Check => Some(HEALTH_CHECK_TIMEOUT),
+            })
             .with_interrupt(self.interrupt.clone())
             .with_fence(self.env.services.write_fence())
             .with_contents(what.contents);
@@ -402,22 +410,21 @@ impl MemberClusters<'_> {
 
     /// Notes which clusters fail. Where `everything` was to be done, a cluster in which something was skipped fails.
     fn note_failures(&self, actions: &Actions, tracker: &mut ClusterTracker, everything: bool) {
-        let lines = format_errors(actions, everything);
+        let mut messages = self.describe_errors(actions, everything);
+        let mut failed: BTreeMap<&ClusterName, FailureKind> = BTreeMap::new();
+        for action in actions.actions.iter().filter(|action| action.outcome == ActionOutcome::Failed) {
+            let kind = failed.entry(&action.cluster).or_insert(FailureKind::Unhealthy);
+            if action.unhealthy.is_none() {
+                *kind = FailureKind::Failed;
+            }
+        }
         let spec = &self.loaded.sync.spec;
         for cluster in &actions.clusters {
-            let prefix = format!("{}: ", cluster.name);
-            let message = lines.iter().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned);
-            let failed = cluster.outcome == ActionOutcome::Failed;
-            let mut wrong = actions
-                .actions
-                .iter()
-                .filter(|a| a.cluster == cluster.name && a.outcome == ActionOutcome::Failed);
-            let unhealthy =
-                cluster.error.is_none() && wrong.clone().count() > 0 && wrong.all(|a| a.unhealthy);
-            let kind = match failed {
-                true if unhealthy => FailureKind::Unhealthy,
-                true => FailureKind::Failed,
-                false => FailureKind::Skipped,
+            let message = messages.remove(&cluster.name);
+            let kind = match cluster.outcome {
+                ActionOutcome::Failed if cluster.error.is_some() => FailureKind::Failed,
+                ActionOutcome::Failed => failed.get(&cluster.name).copied().unwrap_or(FailureKind::Failed),
+                _ => FailureKind::Skipped,
             };
             if let (Some(orphans), false) = (cluster.orphans, self.partial) {
                 tracker.note_orphans(&cluster.name, orphans);
@@ -427,20 +434,28 @@ impl MemberClusters<'_> {
             }
             tracker.record_attempt(
                 &cluster.name,
-                message.map(|message| FailureCause { kind, message: self.with_other_sync(message) }),
+                message.map(|message| FailureCause { kind, message }),
                 RetryPauses::from_spec(spec),
             );
         }
     }
 
-    /// A message with the Sync whose `ApplySet` it names, if another one has it.
-    fn with_other_sync(&self, message: String) -> String {
-        let mut words = message.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
-        let set = words.find(|word| word.starts_with("applyset-"));
-        match set.and_then(|set| self.env.services.find_sync_of_set(set)) {
-            Some(other) => format!("{message} (the ApplySet of the Sync {other})"),
-            None => message,
-        }
+    /// The first error of each cluster that has one, with the Sync that objects belong to if that is why.
+    pub(crate) fn describe_errors(
+        &self,
+        actions: &Actions,
+        everything: bool,
+    ) -> BTreeMap<ClusterName, String> {
+        let errors = actions.cluster_errors(everything).into_iter();
+        let described = errors.map(|(cluster, ClusterError { message, other_apply_set, .. })| {
+            let set = other_apply_set.and_then(|set| self.env.services.find_sync_of_set(&set));
+            let message = match set {
+                Some(other) => format!("{message} (the ApplySet of the Sync {other})"),
+                None => message,
+            };
+            (cluster, message)
+        });
+        described.collect()
     }
 
     /// Counts the clusters by state. Returns an error if a cluster fails.
@@ -509,7 +524,7 @@ struct MemberProgress<'p> {
     /// What is done.
     verb: &'static str,
     /// Whether objects that are not healthy are looked at again soon, and are no failures yet.
-    is_look: bool,
+    is_health_check: bool,
     clusters: Mutex<BTreeMap<ClusterName, ClusterProgress>>,
 }
 
@@ -539,7 +554,7 @@ impl MemberProgress<'_> {
         let Action { cluster, object, .. } = action;
         let (sync, kind) = (self.sync, format!("{:?}", action.action).to_lowercase());
         let why = action.error.as_deref().or(action.reason.as_deref());
-        if action.outcome == ActionOutcome::Failed && action.unhealthy && self.is_look {
+        if action.outcome == ActionOutcome::Failed && action.unhealthy.is_some() && self.is_health_check {
             tracing::debug!(sync, %cluster, %object, action = kind, why, "not healthy yet");
         } else if action.outcome == ActionOutcome::Failed {
             tracing::error!(sync, %cluster, %object, action = kind, why, "failed");

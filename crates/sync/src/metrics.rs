@@ -355,7 +355,9 @@ mod tests {
             reason: None,
             outcome: federate_reconcile::ActionOutcome::Planned,
             error: None,
-            unhealthy: false,
+            unhealthy: None,
+            is_terminating: false,
+            other_apply_set: None,
             result: None,
         }
     }

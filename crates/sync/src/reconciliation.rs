@@ -20,13 +20,16 @@ use federate_sync_api::progress::short_revision;
 use federate_sync_api::record::AcceptedRevision;
 use federate_sync_api::record::SyncRecord;
 use federate_sync_api::rollout::RolloutSpec;
-use federate_sync_api::stage::{Delivery, RoundEffect, RoundEvent, StageInputs, SyncStage, advance_stage};
+use federate_sync_api::stage::{
+    Delivery, DeliveryStep, RoundEffect, RoundEvent, RoundStart, StageInputs, StartInputs, SyncStage,
+    advance_stage, start_round,
+};
 use federate_sync_api::status::{BranchStatus, SyncReason, find_commit};
 use federate_sync_api::{ApplySpec, DriftMode, SyncSpec, WindowState};
 
 use crate::environment::Environment;
-use crate::member_clusters::MemberClusters;
 use crate::member_clusters::selection::selected_names;
+use crate::member_clusters::{HealthWait, MemberClusters};
 pub use crate::outcome::SyncOutcome;
 pub(crate) use crate::outcome::{ReconcileError, single_line};
 use crate::page::count_clusters;
@@ -35,9 +38,6 @@ use crate::plan::sessions::{Checkout, RevisionSession, SessionCache, SourceState
 use crate::rollout::policies::awaiting_objects;
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
-
-/// What separates the message of an outcome from why clusters that have left are not cleaned.
-const PRUNE_REFUSAL: &str = "; not cleaned: ";
 
 /// Does one round, and writes its outcome to the state.
 pub fn reconcile_sync(
@@ -62,7 +62,10 @@ pub fn reconcile_sync(
         (Err(stop), _) => stop.into_outcome(),
     };
     outcome.drift = round.describe_drift(state, cache);
-    outcome.message.extend(refused.map(|refused| format!("{PRUNE_REFUSAL}{refused}")));
+    if outcome.is_ready() {
+        state.record.success = Some(outcome.message.clone());
+    }
+    outcome.message.extend(refused.map(|refused| format!("; not cleaned: {refused}")));
     if loaded.rolls_back && outcome.is_ready() {
         let name = &loaded.sync.metadata.name;
         outcome.message = format!(
@@ -97,26 +100,20 @@ pub(crate) fn delete_managed(
     }
 }
 
-/// What a round begins with; `is_blocked` says whether a Sync that it depends on is not ready.
-pub(crate) fn begin(
+/// What a round begins with, if this is the first Sync that it depends on and that is not ready.
+pub(crate) fn choose_start<'o>(
     loaded: &ValidSync,
-    state: &SyncState<'_>,
-    env: &Environment<'_>,
-    is_blocked: bool,
-) -> RoundEffect {
-    let inputs = Reconciliation::new(loaded, env, None).inputs(&state.record, RoundEvent::Begun, "");
-    advance_stage(state.record.stage, &StageInputs { is_blocked, ..inputs }).1
-}
-
-/// What follows an event of a deletion.
-pub(crate) fn choose_deletion_effect(
-    loaded: &ValidSync,
-    state: &SyncState<'_>,
-    env: &Environment<'_>,
-    event: RoundEvent,
-) -> RoundEffect {
-    let inputs = Reconciliation::new(loaded, env, None).inputs(&state.record, event, "");
-    advance_stage(SyncStage::Deleting, &inputs).1
+    record: &SyncRecord,
+    unready_dependency: Option<&'o str>,
+) -> RoundStart<'o> {
+    let sync = &loaded.sync;
+    let inputs = StartInputs {
+        is_deleting: sync.is_deleting(),
+        leaves_objects: !sync.deletes_objects() || sync.spec.suspend,
+        is_rolled_back: loaded.rolls_back && record.is_at_named_commit(sync),
+        unready_dependency,
+    };
+    start_round(&inputs, record.stage)
 }
 
 /// Puts a round off until another Sync is ready. Clusters are looked at meanwhile.
@@ -183,18 +180,18 @@ impl<'r> Reconciliation<'r> {
 
 impl Reconciliation<'_> {
     /// What the next step of the round depends on.
-    pub(crate) fn inputs(&self, record: &SyncRecord, event: RoundEvent, revision: &str) -> StageInputs {
-        let sync = &self.loaded.sync;
-        let meta = sync.meta.as_ref();
+    pub(crate) fn build_stage_inputs(
+        &self,
+        record: &SyncRecord,
+        event: RoundEvent,
+        revision: &str,
+    ) -> StageInputs {
+        let meta = self.loaded.sync.meta.as_ref();
         let ignored = meta.and_then(|meta| meta.ignore_windows.as_deref());
         let aborted = meta.and_then(|meta| meta.abort.as_deref());
         StageInputs {
             event,
-            is_deleting: sync.is_deleting(),
-            leaves_objects: !sync.deletes_objects() || sync.spec.suspend,
             rolls_back: self.loaded.rolls_back,
-            is_at_rollback: record.is_at_named_commit(sync),
-            is_blocked: false,
             window_is_open: self.window.is_none_or(|window| window.is_open),
             ignores_windows: ignored == Some(short_revision(find_commit(revision))),
             is_aborted: record.rollout.as_ref().is_some_and(|progress| {
@@ -219,7 +216,8 @@ impl Reconciliation<'_> {
         loop {
             let before = stage;
             let effect;
-            (stage, effect) = advance_stage(before, &self.inputs(&state.record, event, &polled.name));
+            (stage, effect) =
+                advance_stage(before, &self.build_stage_inputs(&state.record, event, &polled.name));
             if stage.is_accepted() && stage != before {
                 state.record.enter_stage(stage);
                 if before == SyncStage::Planned {
@@ -228,8 +226,8 @@ impl Reconciliation<'_> {
                 }
             }
             match effect {
-                RoundEffect::Render => {
-                    rendered = Some(self.render(state, sessions, &polled)?);
+                RoundEffect::RenderAndCommit => {
+                    rendered = Some(self.render_and_commit(state, sessions, &polled)?);
                     event = RoundEvent::Rendered;
                 }
                 RoundEffect::Accept => {
@@ -240,14 +238,12 @@ impl Reconciliation<'_> {
                         rendered.as_ref(),
                     )?);
                 }
-                RoundEffect::Apply
-                | RoundEffect::Retry
-                | RoundEffect::RollOut
-                | RoundEffect::RollOutPolicies => {
-                    (event, ended) = self.deliver(effect, state, sessions, &polled, rendered.take())?;
+                RoundEffect::Deliver(step) => {
+                    (event, ended) =
+                        self.deliver_revision(step, state, sessions, &polled, rendered.take())?;
                 }
                 RoundEffect::Finish => {
-                    self.finish(state, sessions, &polled)?;
+                    self.record_delivery(state, sessions, &polled)?;
                     return ended;
                 }
                 RoundEffect::Compare => return self.compare_all_clusters(state, sessions, &polled.checkout),
@@ -256,8 +252,7 @@ impl Reconciliation<'_> {
                 RoundEffect::ReturnClusters => {
                     return self.return_clusters(state, sessions, &polled, rendered);
                 }
-                // The others are what a round begins or ends with.
-                _ => return ended,
+                RoundEffect::EndRound => return ended,
             }
         }
     }
@@ -370,7 +365,7 @@ impl Reconciliation<'_> {
     }
 
     /// Renders a revision, checks it and commits it. No cluster is touched.
-    fn render(
+    fn render_and_commit(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
@@ -454,16 +449,16 @@ impl Reconciliation<'_> {
 
     /// Brings clusters to the revision, as far as that is possible now: to one that was just accepted, or to the one that
     /// was accepted before. Returns what came of it, and how the round ends if nothing follows.
-    fn deliver(
+    fn deliver_revision(
         &self,
-        effect: RoundEffect,
+        step: DeliveryStep,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
         polled: &SourceState,
         rendered: Option<RenderedRevision>,
     ) -> Result<(RoundEvent, Result<SyncOutcome, ReconcileError>), ReconcileError> {
         let SourceState { checkout: opened, tip, name, .. } = polled;
-        if effect == RoundEffect::Retry {
+        if step == DeliveryStep::Retry {
             self.must_lead()?;
         }
         let repo = self.find_repo(opened);
@@ -473,55 +468,53 @@ impl Reconciliation<'_> {
             None => (self.accepted_session(state, sessions, opened)?, None),
         };
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
-        let rolled_out = match effect {
-            RoundEffect::RollOut => self.roll_out(state, sessions, revision, name),
-            RoundEffect::RollOutPolicies => {
+        let delivered = match step {
+            DeliveryStep::RollOut => self.roll_out(state, sessions, revision, name),
+            DeliveryStep::RollOutPolicies => {
                 if !is_new {
                     self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 }
                 self.roll_out_policies(state, sessions, revision, changed.as_ref(), polled)
             }
-            _ => {
-                let members = MemberClusters {
-                    only_objects: changed.as_ref(),
-                    ..self.member_clusters(&session, repo.clone(), state)
-                };
-                let applied = match effect {
-                    RoundEffect::Retry => self.retry_clusters(state, sessions, &members, name),
-                    _ => self.apply(state, sessions, members, polled),
-                };
-                sessions.put_accepted(opened, session, repo);
-                let event = match &applied {
-                    Ok(_) => RoundEvent::Delivered,
-                    Err(_) => Self::note_failing(state, sessions),
-                };
-                return Ok((event, applied));
-            }
+            DeliveryStep::Retry => self.retry_clusters(state, sessions, revision, name),
+            DeliveryStep::Apply => self.apply_revision(state, sessions, revision, changed.as_ref(), polled),
         };
         sessions.put_accepted(opened, session, repo);
-        let is_over = rolled_out.as_ref().is_ok_and(|outcome| !outcome.is_progressing());
-        Ok((if is_over { RoundEvent::Delivered } else { RoundEvent::Waiting }, rolled_out))
+        let event = match (step, &delivered) {
+            (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Ok(outcome))
+                if outcome.is_progressing() =>
+            {
+                RoundEvent::Waiting
+            }
+            (_, Ok(_)) => RoundEvent::Delivered,
+            (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Err(_)) => RoundEvent::Waiting,
+            (DeliveryStep::Apply | DeliveryStep::Retry, Err(_)) => Self::note_failing(state, sessions),
+        };
+        Ok((event, delivered))
     }
 
     /// Applies a new revision to all clusters.
-    fn apply(
+    fn apply_revision(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        members: MemberClusters<'_>,
+        RevisionSession { session, repo }: RevisionSession<'_>,
+        changed: Option<&BTreeSet<ObjectRef>>,
         SourceState { tip, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         let committed =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
-        if members.only_objects.is_none() {
+        if changed.is_none() {
             // All clusters are read, and brought to the revision.
             sessions.clusters.take_comparison_due(Duration::ZERO);
         }
         let applied = self.spec.apply.as_ref().map(|apply| {
             let cache = state.cache();
+            let members = self.member_clusters(session, repo.cloned(), state);
             let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
             self.interrupt_when_revised(&cache, tip, &mut sessions.resume, |interrupt| {
-                MemberClusters { interrupt, ..members }.apply_all(apply, None, tracker, status)
+                let members = MemberClusters { interrupt, only_objects: changed, ..members };
+                members.apply_all(apply, None, tracker, status)
             })
         });
         let message = match (committed, applied.transpose()?) {
@@ -538,14 +531,16 @@ impl Reconciliation<'_> {
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
-        members: &MemberClusters<'_>,
+        RevisionSession { session, repo }: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
-        self.note_inventory(state, members.session);
+        let members = self.member_clusters(session, repo.cloned(), state);
+        self.note_inventory(state, session);
         let accepted = state.record.accepted.clone().unwrap_or_default();
         let (cache, pending) = (state.cache(), accepted.pending.unwrap_or_default());
         if let Some(apply) = &self.spec.apply {
-            let (tracker, wait) = (&mut sessions.clusters, self.spec.health_timeout(apply));
+            let wait = HealthWait::UntilTimeout(self.spec.health_timeout(apply));
+            let tracker = &mut sessions.clusters;
             self.interrupt_when_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
                 let members = MemberClusters { interrupt, ..members.clone() };
                 members.update_clusters(apply, &pending, wait, tracker);
@@ -567,7 +562,7 @@ impl Reconciliation<'_> {
     }
 
     /// Notes that all clusters are at the revision. Former revisions are forgotten when that is recorded.
-    fn finish(
+    fn record_delivery(
         &self,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
@@ -617,7 +612,6 @@ pub(crate) fn cluster_names(session: &Session) -> impl Iterator<Item = &str> {
 /// The outcome of a round in which nothing has changed.
 pub(crate) fn unchanged_outcome(state: &SyncState<'_>) -> SyncOutcome {
     let at = state.record.status.last_applied_revision.as_deref().unwrap_or("the source");
-    let ready = state.record.status.find_condition("Ready").filter(|ready| ready.status == "True");
-    let message = ready.and_then(|ready| ready.message.split(PRUNE_REFUSAL).next());
+    let message = state.record.success.as_deref().filter(|_| state.record.status.is_ready());
     SyncOutcome::for_success(message.unwrap_or(&format!("everything is at {at}")))
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::stage::RoundEffect;
+use federate_sync_api::stage::RoundStart;
 use federate_sync_api::status::{SyncReason, SyncStatus};
 use jiff::Timestamp;
 
@@ -70,21 +70,21 @@ pub(crate) fn reconcile_in_order(
             .sync
             .dependency_full_names()
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
-        let outcome = match (reconciliation::begin(next, &own, env, unready.is_some()), unready) {
+        let outcome = match reconciliation::choose_start(next, &own.record, unready.as_deref()) {
             _ if next.sync.spec.suspend => None,
-            (RoundEffect::AwaitDependency, Some(on)) => {
+            RoundStart::EndRound => None,
+            RoundStart::AwaitDependency(on) => {
                 let mut sessions = SessionCache::new(env);
-                Some(reconciliation::await_dependency(next, &mut own, &mut sessions, env, &on))
+                Some(reconciliation::await_dependency(next, &mut own, &mut sessions, env, on))
             }
-            (RoundEffect::Poll, _) => Some(reconcile_to_the_end(next, &mut own, env)),
-            (RoundEffect::DeleteObjects | RoundEffect::Release, _) => Some(SyncOutcome {
+            RoundStart::Poll => Some(reconcile_to_the_end(next, &mut own, env)),
+            RoundStart::DeleteObjects | RoundStart::Release => Some(SyncOutcome {
                 reason: SyncReason::Progressing,
                 message:
                     "the Sync is being deleted, which only the loop does: run `federate sync` without --once"
                         .to_owned(),
                 drift: None,
             }),
-            _ => None,
         };
         log_outcome(&next.sync.metadata.full_name(), outcome.as_ref());
         done.push(SyncResult { name: next.sync.metadata.full_name(), outcome, record: own.record });

@@ -43,7 +43,7 @@ impl Reconciliation<'_> {
     /// Whether drift from the revision that was carried out last may be put back now.
     pub(crate) fn may_correct(&self, state: &SyncState<'_>) -> bool {
         let revision = state.record.status.last_applied_revision.as_deref().unwrap_or_default();
-        self.inputs(&state.record, RoundEvent::Begun, revision).may_change()
+        self.build_stage_inputs(&state.record, RoundEvent::Waiting, revision).may_change()
     }
 
     /// Whether drift would be put back if a window were open.

@@ -11,7 +11,7 @@ use federate_repo::EmptySource;
 use federate_session::{Session, SessionOptions};
 use federate_sync_api::SyncSpec;
 use federate_sync_api::record::SyncRecord;
-use federate_sync_api::stage::{RoundEffect, RoundEvent};
+use federate_sync_api::stage::{DeletionEvent, RoundStart, SyncStage, finish_deletion};
 use federate_sync_api::status::SyncReason;
 
 use crate::SessionCache;
@@ -324,59 +324,55 @@ impl SyncWorker<'_> {
         }
         let mut state = self.shared.states.open_state(loaded)?;
         let unready = if deleting { None } else { self.find_unready(loaded)? };
-        let outcome = match (reconciliation::begin(loaded, &state, env, unready.is_some()), unready) {
-            (RoundEffect::AwaitDependency, Some(on)) => {
-                Some(reconciliation::await_dependency(loaded, &mut state, sessions, env, &on))
+        let outcome = match reconciliation::choose_start(loaded, &state.record, unready.as_deref()) {
+            RoundStart::EndRound => None,
+            RoundStart::AwaitDependency(on) => {
+                Some(reconciliation::await_dependency(loaded, &mut state, sessions, env, on))
             }
-            (RoundEffect::Poll, _) => {
+            RoundStart::Poll => {
                 Some(reconciliation::reconcile_sync(loaded, &mut state, sessions, env, Some(interrupt)))
             }
-            (effect @ (RoundEffect::DeleteObjects | RoundEffect::Release), _) => {
-                Some(self.delete_objects(effect, loaded, &mut state, sessions)?)
-            }
-            _ => None,
+            RoundStart::DeleteObjects => Some(self.delete_objects(loaded, &mut state, sessions)?),
+            RoundStart::Release => Some(self.release_sync(loaded)?),
         };
         if !deleting {
             self.report_left(loaded, &mut state)?;
         }
         Ok((outcome, state.record))
     }
-}
 
-impl SyncWorker<'_> {
-    /// Deletes the objects of a Sync that is being deleted, if it asks for that, and lets it go.
+    /// Lets a Sync go that is being deleted and leaves its objects.
+    fn release_sync(&self, loaded: &ValidSync) -> Result<SyncOutcome, crate::state::Error> {
+        let why = if loaded.sync.deletes_objects() { "the Sync is suspended: " } else { "" };
+        if let Some(hub) = self.shared.hub {
+            hub::remove_finalizer(hub, &loaded.sync.metadata)?;
+        }
+        Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
+    }
+
+    /// Deletes the objects of a Sync that is being deleted, and lets it go when they are gone.
     fn delete_objects(
         &self,
-        first: RoundEffect,
         loaded: &ValidSync,
         state: &mut SyncState<'_>,
         sessions: &mut SessionCache,
     ) -> Result<SyncOutcome, crate::state::Error> {
-        let sync = &loaded.sync;
-        let mut outcome = match first {
-            RoundEffect::DeleteObjects => reconciliation::delete_managed(loaded, state, self.shared.env),
-            _ if sync.deletes_objects() => SyncOutcome::for_success(
-                "the Sync is suspended: the objects in member clusters stay where they are",
-            ),
-            _ => SyncOutcome::for_success("the objects in member clusters stay where they are"),
-        };
+        let mut outcome = reconciliation::delete_managed(loaded, state, self.shared.env);
         let Some(hub) = self.shared.hub else { return Ok(outcome) };
         let event = match outcome.reason {
-            SyncReason::ReconciliationSucceeded => RoundEvent::Deleted,
-            SyncReason::Progressing => RoundEvent::Terminating,
-            _ if self.lost_credentials(hub, loaded)? => RoundEvent::CredentialsLost,
-            _ => RoundEvent::NotDeleted,
+            SyncReason::ReconciliationSucceeded => DeletionEvent::Deleted,
+            SyncReason::Progressing => DeletionEvent::Terminating,
+            _ if self.lost_credentials(hub, loaded)? => DeletionEvent::CredentialsLost,
+            _ => DeletionEvent::NotDeleted,
         };
         match event {
-            RoundEvent::Terminating => sessions.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
+            DeletionEvent::Terminating => sessions.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
             // They went with the namespace, and do not come back.
-            RoundEvent::CredentialsLost => outcome = self.leave_objects(hub, loaded, state),
-            _ => {}
+            DeletionEvent::CredentialsLost => outcome = self.leave_objects(hub, loaded, state),
+            DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}
         }
-        if reconciliation::choose_deletion_effect(loaded, state, self.shared.env, event)
-            == RoundEffect::Release
-        {
-            hub::remove_finalizer(hub, &sync.metadata)?;
+        if finish_deletion(event) == SyncStage::Released {
+            hub::remove_finalizer(hub, &loaded.sync.metadata)?;
         }
         Ok(outcome)
     }

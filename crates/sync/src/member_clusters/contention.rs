@@ -149,7 +149,9 @@ mod tests {
             reason: None,
             outcome: ActionOutcome::Done,
             error: None,
-            unhealthy: false,
+            unhealthy: None,
+            is_terminating: false,
+            other_apply_set: None,
             result: None,
         }
     }

@@ -95,9 +95,9 @@ pub(crate) fn note_results(
                 };
                 is_wrong && objects.contains(&action.object)
             });
-            let unhealthy = wrong.clone().all(|action| action.unhealthy);
+            let unhealthy = wrong.clone().all(|action| action.unhealthy.is_some());
             let failed = report.error.clone().or_else(|| {
-                wrong.clone().find(|action| !action.unhealthy).map(|action| {
+                wrong.clone().find(|action| action.unhealthy.is_none()).map(|action| {
                     let why = action.error.as_ref().or(action.reason.as_ref());
                     format!("{}: {}", action.object, why.map_or("not tried", String::as_str))
                 })

@@ -27,7 +27,7 @@ use super::policies::{
 use super::staged_rollout::HEALTH_CHECK_PAUSE;
 use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{ClusterTracker, format_count};
-use crate::member_clusters::{HEALTH_CHECK_TIMEOUT, MemberClusters};
+use crate::member_clusters::{HealthWait, MemberClusters};
 use crate::outcome::SyncOutcome;
 use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
@@ -260,8 +260,11 @@ impl Reconciliation<'_> {
     ) -> Result<bool, ReconcileError> {
         let mut changed = self.send_formers(state, sessions, target)?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
-        let wait =
-            if open.is_empty() { self.spec.health_timeout(target.apply) } else { Some(HEALTH_CHECK_TIMEOUT) };
+        let wait = if open.is_empty() {
+            HealthWait::UntilTimeout(self.spec.health_timeout(target.apply))
+        } else {
+            HealthWait::Check
+        };
         let (whole, settled): (BTreeSet<String>, BTreeSet<String>) =
             clusters.iter().cloned().partition(|name| target.changed.is_none() || open.contains(name));
         if !settled.is_empty() {
@@ -304,7 +307,7 @@ impl Reconciliation<'_> {
             let actions = members.update_clusters(
                 target.apply,
                 &group.clusters,
-                Some(HEALTH_CHECK_TIMEOUT),
+                HealthWait::Check,
                 &mut sessions.clusters,
             );
             changed |= note_results(&mut state.record.policies, &actions, |key, cluster, _| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use federate_dialect::stages::UpdateStage;
-use federate_kubernetes::Cluster;
+use federate_kubernetes::{Cluster, ClusterName};
 use federate_reconcile::RepoRef;
 use federate_session::Session;
 use federate_sync_api::ApplySpec;
@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::member_clusters::comparison::ComparisonScope;
 use crate::member_clusters::selection::{selected_clusters, selected_names};
 use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count};
-use crate::member_clusters::{ComparedClusters, HEALTH_CHECK_TIMEOUT, MemberClusters};
+use crate::member_clusters::{ComparedClusters, HealthWait, MemberClusters};
 use crate::outcome::SyncOutcome;
 use crate::page::count_clusters;
 use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
@@ -145,7 +145,7 @@ impl Reconciliation<'_> {
         let window = self.find_window(Timestamp::now());
         let inputs = StageInputs {
             window_is_open: window.is_none_or(|window| window.is_open),
-            ..self.inputs(&state.record, RoundEvent::Waiting, revision)
+            ..self.build_stage_inputs(&state.record, RoundEvent::Waiting, revision)
         };
         let is_interrupted = self.interrupt.is_some_and(|is_interrupted| is_interrupted());
         inputs.may_change() && !is_interrupted && begun.elapsed() < self.spec.interval.0
@@ -189,12 +189,19 @@ impl Reconciliation<'_> {
     ) -> Result<bool, ReconcileError> {
         self.must_lead()?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
-        members.update_clusters(target.apply, clusters, Some(HEALTH_CHECK_TIMEOUT), tracker);
+        let mut actions = members.update_clusters(target.apply, clusters, HealthWait::Check, tracker);
         let timeout = SignedDuration::try_from(self.spec.timeout()).unwrap_or(SignedDuration::MAX);
         let revision = state.record.rollout.as_ref().map(|progress| progress.target.clone());
         let (now, mut healthy) = (Timestamp::now(), false);
+        // Waiting takes several checks: what counts is the time since the cluster was updated.
+        for action in &mut actions.actions {
+            let cluster = state.record.clusters.get(&*action.cluster);
+            if let (Some(cluster), Some(why)) = (cluster, &action.unhealthy) {
+                action.error = Some(describe_health(cluster.time_updating(now), timeout, why));
+            }
+        }
+        let mut messages = members.describe_errors(&actions, true);
         for (name, cluster) in state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name)) {
-            let took = cluster.updating.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
             match tracker.find_cause(name).cloned() {
                 None => {
                     (cluster.revision, cluster.stale) = (revision.clone(), false);
@@ -202,12 +209,16 @@ impl Reconciliation<'_> {
                     (cluster.failed, cluster.unhealthy) = (None, None);
                     healthy = true;
                 }
-                Some(cause) if cause.kind == FailureKind::Unhealthy && took < timeout => {
-                    (cluster.applied, cluster.failed) = (true, None);
-                    cluster.unhealthy = Some(without_time(&cause.message));
-                    tracker.clear_failure(name);
+                Some(cause) => {
+                    let message = messages.remove(&ClusterName::from(&**name)).unwrap_or(cause.message);
+                    if cause.kind == FailureKind::Unhealthy && cluster.time_updating(now) < timeout {
+                        (cluster.applied, cluster.failed) = (true, None);
+                        cluster.unhealthy = Some(message);
+                        tracker.clear_failure(name);
+                    } else {
+                        cluster.failed = Some(message);
+                    }
                 }
-                Some(cause) => cluster.failed = Some(with_time_waited(&cause.message, took)),
             }
         }
         // Clusters that fail are reported by the rollout.
@@ -299,7 +310,7 @@ impl Reconciliation<'_> {
             let Some((session, repo)) = sessions.formers.get(&former) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
             let tracker = &mut sessions.clusters;
-            members.update_clusters(target.apply, &clusters, None, tracker);
+            members.update_clusters(target.apply, &clusters, HealthWait::UntilTimeout(None), tracker);
             for (name, cluster) in
                 state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
             {
@@ -376,9 +387,12 @@ fn invalid_rollout(why: &str) -> ReconcileError {
     ReconcileError::new(SyncReason::BuildFailed, format!("rollout: {why}"))
 }
 
-/// A message about health of which one look says how long it took. The same state has the same message.
-fn without_time(message: &str) -> String {
-    message.replacen(&format!("not healthy after {} s", HEALTH_CHECK_TIMEOUT.as_secs()), "not healthy yet", 1)
+/// What is said about an object that is not healthy. Until the time is over, the same state has the same message.
+fn describe_health(took: SignedDuration, timeout: SignedDuration, why: &str) -> String {
+    if took < timeout {
+        return format!("not healthy yet: {why}");
+    }
+    format!("not healthy after {} s: {why}", took.as_secs())
 }
 
 /// What the clusters of a stage that are being updated wait for, as the end of a sentence.
@@ -390,12 +404,6 @@ fn describe_unhealthy(clusters: &ClusterRevisions) -> String {
         more => format!(" (and {} more)", format_count(more, "cluster")),
     };
     format!(" waits for {cluster}: {why}{more}")
-}
-
-/// A message about health with the time since the cluster was updated, which took several looks.
-fn with_time_waited(message: &str, took: SignedDuration) -> String {
-    let look = format!("not healthy after {} s", HEALTH_CHECK_TIMEOUT.as_secs());
-    message.replacen(&look, &format!("not healthy after {} s", took.as_secs()), 1)
 }
 
 /// Returns an error if a cluster of a stage has failed.
