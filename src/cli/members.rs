@@ -235,7 +235,7 @@ impl MemberRun<'_> {
             .with_clusters(&self.args.clusters)
             .with_no_take_over(self.no_take_over);
         let reconciler =
-            Reconciler::new(&session, &options).of_repo(repo).with_moved_apply_set(self.moved.cloned());
+            Reconciler::new(&session, &options).with_repo(repo).with_moved_from(self.moved.cloned());
         // Like the session, it is freed by the end of the process.
         let reconciler = ManuallyDrop::new(reconciler);
         let (actions, dry_run) =

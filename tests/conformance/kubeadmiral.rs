@@ -213,7 +213,7 @@ fn row(placement: &Placement, before: Option<&Placement>, want: &Value) -> Value
 fn actions(ran: &Ran) -> Value {
     let row = |placement: &Placement| {
         let held = |status: &str| PER_CLUSTER.contains(&status);
-        let none = ran.withheld.iter().filter(|(id, _, status)| *id == placement.object && held(status));
+        let none = ran.not_sent.iter().filter(|(id, _, status)| *id == placement.object && held(status));
         let mut clusters: Map<String, Value> = none
             .map(|(_, cluster, status)| (cluster.clone(), json!({"op": "none", "status": status})))
             .collect();

@@ -116,7 +116,7 @@ fn placement(row: &Placement, ran: &Ran) -> Value {
     if let Some(unschedulable) = &row.unschedulable {
         value["unschedulable"] = json!(unschedulable.reason);
     }
-    let held = ran.withheld.iter().filter(|(object, ..)| *object == row.object);
+    let held = ran.not_sent.iter().filter(|(object, ..)| *object == row.object);
     let statuses: Map<String, Value> =
         held.map(|(_, cluster, status)| (cluster.clone(), json!(status))).collect();
     if !statuses.is_empty() {

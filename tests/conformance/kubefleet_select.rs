@@ -53,7 +53,7 @@ pub(crate) fn selection(case: &Value) -> Result<(), String> {
     want["selected"] = unordered(want["selected"].take());
     if want.get("manifests").is_some() {
         got["manifests"] = manifests(&ran, &case["files"]);
-        for (_, cluster, status) in &ran.withheld {
+        for (_, cluster, status) in &ran.not_sent {
             got["manifests"][cluster] = json!({"error": status});
         }
         want["manifests"] = each_unordered(want["manifests"].take());
@@ -80,7 +80,7 @@ pub(crate) fn overrides(case: &Value) -> Result<(), String> {
     config.dialects.insert("kubefleet".to_owned(), settings);
     let (ran, ()) = run_with(&case["files"], &EngineSettings::default(), config, |_, _| ());
     // An override that deletes an object is not an error.
-    let failed = ran.withheld.iter().filter(|(_, _, status)| *status != "Deleted");
+    let failed = ran.not_sent.iter().filter(|(_, _, status)| *status != "Deleted");
     let errors: BTreeMap<&str, &str> =
         failed.map(|(_, cluster, status)| (cluster.as_str(), *status)).collect();
     let mut manifests = manifests(&ran, &case["files"]);

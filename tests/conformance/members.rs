@@ -106,7 +106,7 @@ fn held_after(ran: &Ran, before: &Members) -> Members {
         let objects = objects.iter().map(|object| (key(object), object.clone()));
         members.entry(cluster.clone()).or_default().extend(objects);
     }
-    for (object, cluster, _) in &ran.withheld {
+    for (object, cluster, _) in &ran.not_sent {
         let name =
             json!({"kind": object.kind, "metadata": {"namespace": object.namespace, "name": object.name}});
         let earlier = before.get(cluster).and_then(|objects| objects.get(&key(&name)));

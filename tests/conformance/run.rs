@@ -16,7 +16,7 @@ pub(crate) struct Ran {
     /// The same one by one: object, cluster, manifest.
     pub(crate) sent: Vec<(ObjectRef, String, Value)>,
     /// What is not sent: object, cluster, status.
-    pub(crate) withheld: Vec<(ObjectRef, String, &'static str)>,
+    pub(crate) not_sent: Vec<(ObjectRef, String, &'static str)>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -55,13 +55,13 @@ pub(crate) fn run_with<T>(
             sent.push((manifest.object.clone(), cluster.to_string(), body.clone()));
         }
     }
-    let held = rendered.withheld.iter().flat_map(|held| {
+    let held = rendered.not_sent.iter().flat_map(|held| {
         held.clusters.iter().map(|cluster| (held.object.clone(), cluster.to_string(), held.status))
     });
-    let withheld = held.collect();
+    let not_sent = held.collect();
     findings.extend(rendered.findings);
     let seen = look(&engine, &rendered.plan);
-    (Ran { plan: rendered.plan, manifests, sent, withheld, findings }, seen)
+    (Ran { plan: rendered.plan, manifests, sent, not_sent, findings }, seen)
 }
 
 fn plan_of(objects: &Value, settings: &EngineSettings, config: Config) -> Plan {

@@ -46,7 +46,7 @@ impl Sent {
             }
         }
         // What an override deletes is in no cluster, whatever the plan says.
-        for held in rendering.withheld.iter().filter(|held| held.status == "Deleted") {
+        for held in rendering.not_sent.iter().filter(|held| held.status == "Deleted") {
             if let Some(object) = sent.get_mut(&held.object) {
                 object.retain(|cluster, _| !held.clusters.iter().any(|name| **name == **cluster));
             }

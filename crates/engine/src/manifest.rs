@@ -48,14 +48,14 @@ pub struct Rendering {
     /// The manifests, sorted by object.
     pub manifests: Vec<Manifest>,
     /// The objects that are not sent to some of their clusters, sorted by object.
-    pub withheld: Vec<WithheldObject>,
+    pub not_sent: Vec<UnsentObject>,
     /// Errors and warnings about policies, placements and manifests, without those from reading the repo.
     pub findings: Vec<Finding>,
 }
 
 /// An object that is not sent, or not updated, in some of its clusters.
 #[derive(Clone, Debug)]
-pub struct WithheldObject {
+pub struct UnsentObject {
     /// The identity of the object in the plan.
     pub object: ObjectRef,
     /// The affected clusters, sorted by name.
@@ -71,7 +71,7 @@ impl Rendering {
     /// that are held back, the retained earlier ones, because control planes leave these unchanged. `earlier`
     /// returns the earlier text of an object in a cluster.
     pub fn with_retained(&self, earlier: impl Fn(&ObjectRef, &str) -> Option<Arc<str>>) -> Vec<Manifest> {
-        let held = self.withheld.iter().flat_map(|held| held.clusters.iter().map(|c| (&held.object, c)));
+        let held = self.not_sent.iter().flat_map(|held| held.clusters.iter().map(|c| (&held.object, c)));
         let retained = held.filter_map(|(object, cluster)| {
             let text = earlier(object, cluster)?;
             Some(Manifest {
@@ -131,7 +131,7 @@ impl Engine<'_> {
         all.findings.extend(exceeded);
         for part in parts {
             all.manifests.extend(part.manifests);
-            all.withheld.extend(part.withheld);
+            all.not_sent.extend(part.not_sent);
             all.findings.extend(part.findings);
         }
         all
@@ -232,7 +232,7 @@ pub fn write_variants(
             }
             Err(NotSent { status, finding }) => {
                 let failed = finding.is_some();
-                all.withheld.push(WithheldObject { object: object.clone(), clusters, status, failed });
+                all.not_sent.push(UnsentObject { object: object.clone(), clusters, status, failed });
                 all.findings.extend(finding);
             }
         }

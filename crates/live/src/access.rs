@@ -38,13 +38,13 @@ type AccessScope = (String, String, Option<String>);
 pub fn check_access(
     access: &Access,
     desired_states: &[DesiredState<'_>],
-    inventory: &ApplySet,
+    apply_set: &ApplySet,
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<MissingAccess>, Error> {
     for_each_cluster(access, desired_states, |runtime, connections, desired| {
         let rights = runtime.block_on(limit_time(access.timeout.or(Some(CLUSTER_TIMEOUT)), async {
             let client = target::connect_member(connections, &desired.cluster).await?;
-            find_missing_rights(&client, desired, inventory, deletes).await
+            find_missing_rights(&client, desired, apply_set, deletes).await
         }));
         MissingAccess { cluster: desired.cluster.clone(), rights }
     })
@@ -53,10 +53,10 @@ pub fn check_access(
 async fn find_missing_rights(
     client: &Client,
     desired: &DesiredState<'_>,
-    inventory: &ApplySet,
+    apply_set: &ApplySet,
     deletes: &(dyn Fn(&str) -> bool + Sync),
 ) -> Result<Vec<String>, Error> {
-    let members = match client.request_optional(&RepeatableRequest::get(parent_path(inventory))).await {
+    let members = match client.request_optional(&RepeatableRequest::get(parent_path(apply_set))).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => ApplySetContents::default(),
         parent => parent?.as_ref().map(ApplySetContents::from_parent).unwrap_or_default(),
     };
@@ -70,7 +70,7 @@ async fn find_missing_rights(
             verbs.insert("delete");
         }
     }
-    let parent = (String::new(), "configmaps".to_owned(), Some(inventory.namespace.clone()));
+    let parent = (String::new(), "configmaps".to_owned(), Some(apply_set.namespace.clone()));
     needed.entry(parent).or_default().extend(["get", "create", "patch"]);
 
     let mut rules: BTreeMap<String, AccessRules> = BTreeMap::new();

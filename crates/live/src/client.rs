@@ -82,16 +82,16 @@ struct Server {
     /// The current client, and how often it was renewed.
     inner: Mutex<(kube::Client, u32)>,
     renewing: tokio::sync::Mutex<()>,
-    slots: Semaphore,
+    request_slots: Semaphore,
     /// The time until which the server refuses further requests.
     quiet: Mutex<Instant>,
-    /// The places of clusters that are worked on at the same time, and the place of this one, if it has one.
-    places: Arc<Semaphore>,
-    place: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
+    /// The slots of clusters that are worked on at the same time, and the slot of this one, if it has one.
+    cluster_slots: Arc<Semaphore>,
+    cluster_slot: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
     /// When it has answered last.
     answered: Mutex<Option<Instant>>,
-    /// Whether it has the place.
-    placed: watch::Sender<bool>,
+    /// Whether it has a slot.
+    has_slot: watch::Sender<bool>,
 }
 
 /// Why an attempt failed.
@@ -107,23 +107,23 @@ enum AttemptError {
 }
 
 impl Client {
-    /// Connects. A cluster takes one of the `places` when it answers, and keeps it while it answers, until it is released:
+    /// Connects. A cluster takes one of the `cluster_slots` when it answers, and keeps it while it answers, until it is released:
     /// clusters that cannot be reached, hang or are only waited for do not delay others.
     pub(super) async fn new(
         factory: impl ClientFactory + 'static,
-        places: Arc<Semaphore>,
+        cluster_slots: Arc<Semaphore>,
     ) -> Result<Self, Error> {
         let inner = factory.make_client().await?;
         let server = Arc::new(Server {
             factory: Box::new(factory),
             inner: Mutex::new((inner, 0)),
             renewing: tokio::sync::Mutex::new(()),
-            slots: Semaphore::new(MAX_CONCURRENT_REQUESTS),
+            request_slots: Semaphore::new(MAX_CONCURRENT_REQUESTS),
             quiet: Mutex::new(Instant::now()),
-            places,
-            place: tokio::sync::Mutex::default(),
+            cluster_slots,
+            cluster_slot: tokio::sync::Mutex::default(),
             answered: Mutex::new(None),
-            placed: watch::Sender::new(false),
+            has_slot: watch::Sender::new(false),
         });
         Ok(Self { server, dry_run: false, fence: None, answers: None, first_answer: None, interrupt: None })
     }
@@ -179,13 +179,13 @@ impl Client {
             let sent = *sent.lock().unwrap_or_else(PoisonError::into_inner);
             let (since, limit) = match (answered, sent) {
                 (None, _) => (begun, first_answer),
-                // It was slow, asks to be left alone for a while, or waits for its place.
+                // It was slow, asks to be left alone for a while, or waits for its slot.
                 (Some(_), None) => continue,
                 (Some(answered), Some(sent)) if self.is_interrupted() => (answered.max(sent), first_answer),
                 (Some(answered), Some(sent)) => (answered.max(sent), MAX_SILENCE),
             };
             if since.elapsed() >= first_answer {
-                self.release_place();
+                self.release_slot();
             }
             if since.elapsed() >= limit {
                 return Err(Error::Unreachable(format!("no answer within {} s", limit.as_secs())));
@@ -193,17 +193,17 @@ impl Client {
         }
     }
 
-    /// Limits the time of some work with the cluster, which begins when it takes a place of those that are worked on at the
+    /// Limits the time of some work with the cluster, which begins when it takes a slot of those that are worked on at the
     /// same time. Until then, each request has its own limits.
-    pub(super) async fn limit_time<T>(
+    pub(super) async fn limit_work_time<T>(
         &self,
         time: Duration,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let mut placed = self.server.placed.subscribe();
+        let mut has_slot = self.server.has_slot.subscribe();
         let expired = async {
             // The sender is as old as the server.
-            let _ = placed.wait_for(|placed| *placed).await;
+            let _ = has_slot.wait_for(|has_slot| *has_slot).await;
             sleep(time).await;
         };
         tokio::select! {
@@ -212,21 +212,21 @@ impl Client {
         }
     }
 
-    /// Lets another cluster have the place of this one, which takes one again with its next answer.
-    pub(super) fn release_place(&self) {
-        // A request that holds the lock is about to take a place.
-        if let Ok(mut place) = self.server.place.try_lock() {
-            *place = None;
+    /// Lets another cluster have the slot of this one, which takes one again with its next answer.
+    pub(super) fn release_slot(&self) {
+        // A request that holds the lock is about to take a slot.
+        if let Ok(mut cluster_slot) = self.server.cluster_slot.try_lock() {
+            *cluster_slot = None;
         }
     }
 
-    /// Takes a place, unless this cluster has one.
-    async fn take_place(&self) -> Result<(), AttemptError> {
-        let mut place = self.server.place.lock().await;
-        if place.is_none() {
-            *place = Some(self.server.places.clone().acquire_owned().await.map_err(closed)?);
+    /// Takes a slot, unless this cluster has one.
+    async fn acquire_slot(&self) -> Result<(), AttemptError> {
+        let mut cluster_slot = self.server.cluster_slot.lock().await;
+        if cluster_slot.is_none() {
+            *cluster_slot = Some(self.server.cluster_slots.clone().acquire_owned().await.map_err(closed)?);
         }
-        self.server.placed.send_replace(true);
+        self.server.has_slot.send_replace(true);
         Ok(())
     }
 
@@ -328,7 +328,7 @@ impl Client {
         call: &RepeatableRequest,
         sent: &Mutex<Option<Instant>>,
     ) -> Result<Bytes, AttemptError> {
-        let _slot = self.server.slots.acquire().await.map_err(closed)?;
+        let _slot = self.server.request_slots.acquire().await.map_err(closed)?;
         let quiet = *self.server.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         sleep_until(quiet).await;
         if self.fence.as_ref().is_some_and(|may_write| call.is_write() && !may_write()) {
@@ -346,7 +346,7 @@ impl Client {
         let refused = if code.is_success() { None } else { serde_json::from_slice(&bytes).ok() };
         let status: Value = refused.unwrap_or_default();
         if code != StatusCode::UNAUTHORIZED && !is_repeatable(code, &status, call) {
-            self.take_place().await?;
+            self.acquire_slot().await?;
         }
         if code.is_success() {
             return Ok(bytes);

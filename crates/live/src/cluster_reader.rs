@@ -1,7 +1,7 @@
 //! Reads the objects of a cluster that a run is about, in few requests: one list per kind, by the label of the
 //! ApplySet, and one list per kind and namespace for desired objects that are not among them.
 //!
-//! Where it is known which objects differ, only these are read ([`ApplyOptions::narrow`]).
+//! Where it is known which objects differ, only these are read ([`ApplyOptions::only_objects`]).
 //!
 //! A user who may not list a kind in all namespaces lists it in each namespace of the run, and one who may not list at
 //! all gets each object. An object that may not be read even so is named, and nothing is decided about it.
@@ -49,7 +49,7 @@ pub(super) async fn read_cluster_state(
     early: Option<EarlyLists>,
 ) -> Result<ClusterState, Error> {
     let sets =
-        options.moved.into_iter().filter(|moved| *moved != options.inventory).chain([options.inventory]);
+        options.moved_from.into_iter().filter(|moved| *moved != options.apply_set).chain([options.apply_set]);
     let sets: Vec<&ApplySet> = sets.collect();
     // Reads begin early only where nothing moves.
     let mut early = early.filter(|_| sets.len() == 1);
@@ -64,7 +64,7 @@ pub(super) async fn read_cluster_state(
         .fold(ApplySetContents::default(), |all, one| all.merged_with(&one));
     let members = options.contents.map_or_else(|| members.clone(), |more| members.merged_with(more));
     let parent = parents.pop().flatten();
-    if options.narrow {
+    if options.only_objects {
         return read_desired(client, desired, options, parent).await;
     }
     let others = if parent.is_none() { other_sets(client).await? } else { Vec::new() };
@@ -79,7 +79,7 @@ pub(super) async fn read_cluster_state(
         .map(|kind| ListRequest { kind: kind.clone(), namespace: None, selector: Some(selector.clone()) })
         .collect();
     let digests = early.as_ref().and_then(|early| early.digests_of(&lists));
-    let places = collect_namespaces(desired, options.inventory, &members);
+    let places = collect_namespaces(desired, options.apply_set, &members);
     let ListedItems { items, partial } = list_all(client, lists, &places, early).await?;
     let (mut objects, unread) = match context {
         Some(context) => compare_objects(items, &desired.cluster, context)?,
@@ -112,9 +112,9 @@ async fn read_desired(
     options: &ApplyOptions<'_>,
     parent: Option<Value>,
 ) -> Result<ClusterState, Error> {
-    if !parent.as_ref().is_some_and(|parent| options.inventory.is_parent(parent)) {
+    if !parent.as_ref().is_some_and(|parent| options.apply_set.is_parent(parent)) {
         // Someone has deleted it: everything must be applied again.
-        return Err(Error::Access(format!("the parent of the ApplySet {} is gone", options.inventory)));
+        return Err(Error::Access(format!("the parent of the ApplySet {} is gone", options.apply_set)));
     }
     let kinds = kinds::find_kinds(client, desired, &ApplySetContents::default()).await?;
     let (objects, unreadable) = read_missing(client, desired, &kinds, &[]).await?;
@@ -152,11 +152,11 @@ async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
 /// The namespaces that a run is about.
 fn collect_namespaces(
     desired: &DesiredState<'_>,
-    inventory: &ApplySet,
+    apply_set: &ApplySet,
     members: &ApplySetContents,
 ) -> BTreeSet<String> {
     let wanted = desired.objects.iter().filter_map(|(object, _)| object.namespace.clone());
-    wanted.chain(members.namespaces.iter().cloned()).chain([inventory.namespace.clone()]).collect()
+    wanted.chain(members.namespaces.iter().cloned()).chain([apply_set.namespace.clone()]).collect()
 }
 
 /// The desired objects that the lists did not have, `found` being sorted: a single object of a kind and namespace is read by its name,

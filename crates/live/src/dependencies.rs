@@ -20,7 +20,7 @@ pub(super) fn find_blocking<'d>(
 ) -> BTreeMap<&'d ObjectRef, &'d ObjectRef> {
     let mut wanted = BTreeMap::new();
     for decision in decisions {
-        if let Some(WriteRequest::Apply { body, .. }) = &decision.send {
+        if let Some(WriteRequest::Apply { body, .. }) = &decision.request {
             let object = &decision.action.object;
             wanted.extend(find_claims(object, body).into_iter().map(|claim| (claim, object)));
         }
@@ -29,7 +29,7 @@ pub(super) fn find_blocking<'d>(
         .iter()
         .filter_map(|decision| {
             let object = &decision.action.object;
-            let deleted = matches!(decision.send, Some(WriteRequest::Delete { .. }));
+            let deleted = matches!(decision.request, Some(WriteRequest::Delete { .. }));
             let live = find_live(state, cluster, object).filter(|_| deleted)?;
             let waiting = find_claims(object, live).iter().find_map(|claim| wanted.get(claim).copied())?;
             Some((object, waiting))

@@ -23,7 +23,7 @@ use federate_reconcile::{ActionKind, FIELD_MANAGER, ObjectDecision, WriteRequest
 
 /// Sends the dry runs, and has the objects decided about again by the answers. Returns the objects of which the API
 /// server accepts the request that would be sent.
-pub(super) async fn dry_run(
+pub(super) async fn send_dry_runs(
     client: &Client,
     desired: &DesiredState<'_>,
     state: &ClusterState,
@@ -77,7 +77,9 @@ fn build_dry_runs(
     let redefined = redefined_kinds(decisions);
     let calls = decisions.iter().enumerate().filter_map(|(at, decision)| {
         let object = &decision.action.object;
-        let Some(WriteRequest::Apply { body, handed, replaces: None }) = &decision.send else { return None };
+        let Some(WriteRequest::Apply { body, handover, replaces: None }) = &decision.request else {
+            return None;
+        };
         let asked = match decision.action.action {
             ActionKind::Create => creates && state.find_obstacle(desired, object).is_none(),
             ActionKind::Update | ActionKind::Adopt => true,
@@ -88,9 +90,9 @@ fn build_dry_runs(
             state.kinds.find_kind(object).filter(|_| asked && !waiting.contains(object) && !is_redefined)?;
         let call = RepeatableRequest::new(Method::PATCH, object_path(kind, object))
             .with_query("fieldManager", FIELD_MANAGER);
-        let call = match handed {
+        let call = match handover {
             // An apply alone would fail, or keep what it is to remove: its result is patched in.
-            Some(handed) => call.with_body(JSON_PATCH, &handed.preview).with_dry_run(),
+            Some(handover) => call.with_body(JSON_PATCH, &handover.preview).with_dry_run(),
             None => {
                 call.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)).with_dry_run()
             }
@@ -105,7 +107,7 @@ fn build_dry_runs(
 fn redefined_kinds(decisions: &[ObjectDecision]) -> BTreeSet<(&str, &str)> {
     let changed = decisions.iter().filter(|d| d.action.object.kind == "CustomResourceDefinition");
     let names = changed.filter_map(|decision| {
-        let Some(WriteRequest::Apply { body, .. }) = &decision.send else { return None };
+        let Some(WriteRequest::Apply { body, .. }) = &decision.request else { return None };
         Some((body.pointer("/spec/group")?.as_str()?, body.pointer("/spec/names/kind")?.as_str()?))
     });
     names.collect()

@@ -16,7 +16,10 @@ pub enum Error {
     Unreachable(String),
     /// A time limit has passed.
     #[error("{0}")]
-    Late(String),
+    TimedOut(String),
+    /// The API server has accepted a request, and its effect does not show.
+    #[error("{0}")]
+    NoEffect(String),
     /// The API server refuses the request.
     #[error("{}", .0.message)]
     Refused(StatusError),
@@ -26,7 +29,7 @@ impl Error {
     /// Adds the number of attempts.
     pub(super) fn with_attempts(self, attempts: u32) -> Self {
         match self {
-            Self::Access(_) | Self::Late(_) => self,
+            Self::Access(_) | Self::TimedOut(_) | Self::NoEffect(_) => self,
             Self::Unreachable(why) => Self::Unreachable(format!("{why} ({attempts} attempts)")),
             Self::Refused(refusal) => Self::Refused(StatusError {
                 message: format!("{} ({attempts} attempts)", refusal.message),
@@ -37,7 +40,7 @@ impl Error {
 
     /// The error about a time limit for what is done in a cluster.
     pub(super) fn timed_out(time: Duration) -> Self {
-        Self::Late(format!("gave up after {} s (--timeout)", time.as_secs()))
+        Self::TimedOut(format!("gave up after {} s (--timeout)", time.as_secs()))
     }
 
     pub(super) fn is_conflict(&self) -> bool {

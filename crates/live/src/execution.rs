@@ -39,32 +39,37 @@ pub(super) struct ApplyExecution<'r> {
 }
 
 impl ApplyExecution<'_> {
-    /// Carries out the decisions. `carried` has the results also where this ends with an error.
-    pub(super) async fn carry_out(&self, carried: &mut SendResults) -> Result<(), Error> {
-        *carried = SendResults::from_decisions(self.decisions);
-        let (applied, deleted) = self.separate_requests(carried);
+    /// Carries out the decisions. `results` has the results also where this ends with an error.
+    pub(super) async fn carry_out(&self, results: &mut SendResults) -> Result<(), Error> {
+        *results = SendResults::from_decisions(self.decisions);
+        let (applied, deleted) = self.separate_requests(results);
         let of = applied.len() + deleted.len();
-        let mut tally = ProgressCounter::new(&self.desired.cluster, self.options.progress, of);
+        let mut counter = ProgressCounter::new(&self.desired.cluster, self.options.progress, of);
         if of > 0 {
-            tally.report_progress();
+            counter.report_progress();
         }
         if self.options.dry_run == Some(DryRun::Server) {
-            return self.dry_run(applied, deleted, carried, &mut tally).await;
+            return self.dry_run_rest(applied, deleted, results, &mut counter).await;
         }
         let mut parent = ApplySetParent::new(self.state, self.decisions, self.options);
-        let mut waves = group_by_phase(applied.into_iter());
-        send_all(self.client, self.take_parent_namespace(&mut waves), carried, &mut tally).await?;
+        let mut phases = group_by_phase(applied.into_iter());
+        send_all(self.client, self.take_parent_namespace(&mut phases), results, &mut counter).await?;
         parent.announce_members(self.client).await?;
-        carried.parent.clone_from(&parent.uid);
-        if let (Some(plan), Some(uid)) = (self.options.remember, &parent.uid) {
-            stored_plan::write_plan(self.client, self.options.inventory, uid, plan).await?;
+        results.parent.clone_from(&parent.uid);
+        if let (Some(plan), Some(uid)) = (self.options.plan_to_keep, &parent.uid) {
+            stored_plan::write_plan(self.client, self.options.apply_set, uid, plan).await?;
         }
         let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
         let (blocking, deleted): (Phased, Phased) =
-            deleted.into_iter().partition(|(_, steps)| first.contains_key(&steps.object));
-        send_all(self.client, blocking.into_iter().map(|(_, steps)| steps).collect(), carried, &mut tally)
-            .await?;
-        let gates = AdmissionWebhooks {
+            deleted.into_iter().partition(|(_, requests)| first.contains_key(&requests.object));
+        send_all(
+            self.client,
+            blocking.into_iter().map(|(_, requests)| requests).collect(),
+            results,
+            &mut counter,
+        )
+        .await?;
+        let webhooks = AdmissionWebhooks {
             client: self.client,
             desired: self.desired,
             state: self.state,
@@ -72,25 +77,24 @@ impl ApplyExecution<'_> {
             options: self.options,
         };
         let mut failed_hook: Option<String> = None;
-        for (phase, steps) in waves {
+        for (phase, all) in phases {
             if let Some(why) = &failed_hook {
-                for steps in steps {
-                    carried.set_result(steps.object, SendResult::Held(why.clone()));
+                for requests in all {
+                    results.set_result(requests.object, SendResult::NotSent(why.clone()));
                 }
                 continue;
             }
-            let steps =
-                if phase == Phase::Webhooks { gates.select_ready(steps, carried).await? } else { steps };
+            let all = if phase == Phase::Webhooks { webhooks.select_ready(all, results).await? } else { all };
             let hooks: Vec<ObjectRef> = match phase {
-                Phase::EarlyHooks(..) => steps.iter().map(|steps| steps.object.clone()).collect(),
+                Phase::EarlyHooks(..) => all.iter().map(|requests| requests.object.clone()).collect(),
                 _ => Vec::new(),
             };
-            send_all(self.client, steps, carried, &mut tally).await?;
-            failed_hook = self.await_hooks(hooks, carried).await?;
+            send_all(self.client, all, results, &mut counter).await?;
+            failed_hook = self.await_hooks(hooks, results).await?;
         }
-        let deleted = gates.retry_blocked(deleted, carried, &mut tally).await?;
-        self.delete_objects(deleted, carried, &mut tally).await?;
-        if carried.is_clean() {
+        let deleted = webhooks.retry_blocked(deleted, results, &mut counter).await?;
+        self.delete_objects(deleted, results, &mut counter).await?;
+        if results.is_clean() {
             parent.record_remaining_members(self.client).await?;
         }
         Ok(())
@@ -101,9 +105,9 @@ impl ApplyExecution<'_> {
     async fn await_hooks(
         &self,
         hooks: Vec<ObjectRef>,
-        carried: &mut SendResults,
+        results: &mut SendResults,
     ) -> Result<Option<String>, Error> {
-        let undone = hooks.iter().find(|hook| carried.undone_objects().any(|undone| undone == *hook));
+        let undone = hooks.iter().find(|hook| results.undone_objects().any(|undone| undone == *hook));
         if let Some(hook) = undone {
             return Ok(Some(format!(
                 "not applied, because the hook {hook}, which runs before it, could not be applied"
@@ -111,27 +115,27 @@ impl ApplyExecution<'_> {
         }
         let ended = wait_for_hooks(self.client, self.state, self.placed, self.options, hooks).await?;
         Ok(ended.map(|(hook, why)| {
-            carried.set_result(hook.clone(), SendResult::Failed(why.clone()));
+            results.set_result(hook.clone(), SendResult::Failed(why.clone()));
             format!("not applied, because the hook {hook}, which runs before it, did not succeed: {why}")
         }))
     }
 
     /// The requests that apply, and those that delete.
-    fn separate_requests(&self, carried: &mut SendResults) -> (Phased, Phased) {
+    fn separate_requests(&self, results: &mut SendResults) -> (Phased, Phased) {
         let (mut applied, mut deleted) = (Vec::new(), Vec::new());
         for decision in self.decisions {
-            let Some(send) = &decision.send else { continue };
+            let Some(request) = &decision.request else { continue };
             let object = &decision.action.object;
-            let hook = match send {
+            let hook = match request {
                 WriteRequest::Apply { body, .. } => Hook::from_body(body).map(|hook| hook.time),
                 WriteRequest::Delete { .. } => None,
             };
-            let place = assign_phase(object, self.placed.find_wave(object), hook);
-            match (build_requests(self.state, object, send, self.options), send) {
-                (Some(steps), WriteRequest::Apply { .. }) => applied.push((place, steps)),
-                (Some(steps), WriteRequest::Delete { .. }) => deleted.push((place, steps)),
+            let phase = assign_phase(object, self.placed.find_wave(object), hook);
+            match (build_requests(self.state, object, request, self.options), request) {
+                (Some(requests), WriteRequest::Apply { .. }) => applied.push((phase, requests)),
+                (Some(requests), WriteRequest::Delete { .. }) => deleted.push((phase, requests)),
                 (None, _) => {
-                    carried.set_result(object.clone(), SendResult::Failed(describe_unknown_kind(object)));
+                    results.set_result(object.clone(), SendResult::Failed(describe_unknown_kind(object)));
                 }
             }
         }
@@ -139,64 +143,64 @@ impl ApplyExecution<'_> {
     }
 
     /// The namespace of the parent, which is applied before the parent.
-    fn take_parent_namespace(&self, waves: &mut [(Phase, Vec<ObjectRequests>)]) -> Vec<ObjectRequests> {
-        let Some((Phase::Prerequisites, ground)) = waves.first_mut() else { return Vec::new() };
-        let (first, rest) = std::mem::take(ground).into_iter().partition(|steps| {
-            steps.object.kind == "Namespace" && steps.object.name == self.options.inventory.namespace
+    fn take_parent_namespace(&self, phases: &mut [(Phase, Vec<ObjectRequests>)]) -> Vec<ObjectRequests> {
+        let Some((Phase::Prerequisites, ground)) = phases.first_mut() else { return Vec::new() };
+        let (first, rest) = std::mem::take(ground).into_iter().partition(|requests| {
+            requests.object.kind == "Namespace" && requests.object.name == self.options.apply_set.namespace
         });
         *ground = rest;
         first
     }
 
-    /// Dry-runs everything on the API server.
-    async fn dry_run(
+    /// Dry-runs on the API server what it has not accepted yet.
+    async fn dry_run_rest(
         &self,
         applied: Phased,
         deleted: Phased,
-        carried: &mut SendResults,
-        tally: &mut ProgressCounter<'_>,
+        results: &mut SendResults,
+        counter: &mut ProgressCounter<'_>,
     ) -> Result<(), Error> {
         let first = find_blocking(self.state, &self.desired.cluster, self.decisions);
         let mut all = Vec::new();
-        for (_, steps) in applied.into_iter().chain(deleted) {
-            let blocked = first.iter().find(|(_, waiting)| ***waiting == steps.object);
+        for (_, requests) in applied.into_iter().chain(deleted) {
+            let blocked = first.iter().find(|(_, waiting)| ***waiting == requests.object);
             let blocked = blocked.map(|(held, _)| {
                 format!("{held}, which holds a port or an address that it asks for, is deleted first")
             });
-            match self.state.find_obstacle(self.desired, &steps.object).or(blocked) {
-                Some(why) => carried.set_result(steps.object, SendResult::Held(why)),
-                None if self.accepted.contains(&steps.object) => {
-                    carried.set_result(steps.object, SendResult::Done);
+            match self.state.find_obstacle(self.desired, &requests.object).or(blocked) {
+                Some(why) => results.set_result(requests.object, SendResult::NotSent(why)),
+                None if self.accepted.contains(&requests.object) => {
+                    results.set_result(requests.object, SendResult::Done);
                 }
-                None => all.push(steps),
+                None => all.push(requests),
             }
         }
-        send_all(self.client, all, carried, tally).await
+        send_all(self.client, all, results, counter).await
     }
 
     /// Deletes the objects that nothing that failed may need.
     async fn delete_objects(
         &self,
         deleted: Phased,
-        carried: &mut SendResults,
-        tally: &mut ProgressCounter<'_>,
+        results: &mut SendResults,
+        counter: &mut ProgressCounter<'_>,
     ) -> Result<(), Error> {
-        let failed = FailedObjects::from_results(carried.undone_objects(), self.decisions, |object| {
+        let failed = FailedObjects::from_results(results.undone_objects(), self.decisions, |object| {
             find_live(self.state, &self.desired.cluster, object)
         });
         let mut gone = Vec::new();
-        for (phase, steps) in deleted {
-            match failed.find_dependent(&steps.object) {
-                None => gone.push((phase, steps)),
+        for (phase, requests) in deleted {
+            match failed.find_dependent(&requests.object) {
+                None => gone.push((phase, requests)),
                 Some(other) => {
                     let why =
                         format!("not deleted, because {other}, which may need it, could not be applied");
-                    carried.set_result(steps.object, SendResult::Held(why));
+                    results.set_result(requests.object, SendResult::NotSent(why));
                 }
             }
         }
-        for (_, steps) in group_by_phase(gone.into_iter()).into_iter().rev() {
-            send_all(self.client, steps, carried, tally).await?;
+        for (_, all) in group_by_phase(gone.into_iter()).into_iter().rev() {
+            send_all(self.client, all, results, counter).await?;
         }
         Ok(())
     }

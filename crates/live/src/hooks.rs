@@ -47,7 +47,7 @@ pub(super) async fn wait_for_hooks(
                 let waited = timeout.saturating_sub(end.saturating_duration_since(Instant::now())).as_secs();
                 return Ok(Some((hook, format!("has not ended after {waited} s: {why}"))));
             }
-            client.release_place();
+            client.release_slot();
             sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now()))).await;
         }
     }

@@ -128,7 +128,7 @@ fn apply_to_cluster(
         orphans: None,
         digest: None,
     };
-    let mut carried = SendResults::default();
+    let mut results = SendResults::default();
     let worked = runtime.block_on(limit_time(connections.timeout(), async {
         let early = options.early.and_then(|early| early.take_cluster(&desired.cluster));
         let (client, early) = match early {
@@ -140,15 +140,15 @@ fn apply_to_cluster(
         };
         let client = client.with_dry_run(options.dry_run.is_some());
         let client = client.with_fence(options.fence.as_ref()).with_interrupt(options.interrupt.as_ref());
-        let work = reconcile_cluster(&client, desired, context, options, early, &mut outcome, &mut carried);
+        let work = reconcile_cluster(&client, desired, context, options, early, &mut outcome, &mut results);
         match connections.timeout() {
             Some(_) => work.await,
-            None => client.limit_time(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
+            None => client.limit_work_time(CLUSTER_TIMEOUT + options.wait.unwrap_or_default(), work).await,
         }
     }));
     if let Err(error) = worked {
         let why = error.to_string();
-        carried.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &why, &why);
+        results.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &why, &why);
         outcome.error = Some(why);
     }
     outcome.actions.sort_by(|a, b| a.object.cmp(&b.object));
@@ -166,7 +166,7 @@ fn apply_to_cluster(
 async fn record_event(
     client: &Client,
     options: &ApplyOptions<'_>,
-    carried: &SendResults,
+    results: &SendResults,
     actions: &[Action],
 ) {
     let mut counts: BTreeMap<ActionKind, usize> = BTreeMap::new();
@@ -186,7 +186,7 @@ async fn record_event(
         }
     }
     let (true, Some(uid)) =
-        (options.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &carried.parent)
+        (options.dry_run.is_none() && (failed > 0 || !counts.is_empty()), &results.parent)
     else {
         return;
     };
@@ -213,7 +213,7 @@ async fn reconcile_cluster(
     options: &ApplyOptions<'_>,
     mut early: Option<EarlyLists>,
     outcome: &mut ClusterOutcome,
-    carried: &mut SendResults,
+    results: &mut SendResults,
 ) -> Result<(), Error> {
     let Some(cluster) = context.find_cluster(&desired.cluster) else {
         return Err(Error::Access(format!("the inventory has no cluster {}", desired.cluster)));
@@ -239,13 +239,14 @@ async fn reconcile_cluster(
                 decision.mark_refused(why);
             }
         }
-        let idle = options.wait.is_none() && decided.decisions.iter().all(|decision| decision.send.is_none());
+        let idle =
+            options.wait.is_none() && decided.decisions.iter().all(|decision| decision.request.is_none());
         outcome.digest = state.digest.take().filter(|_| idle && !stored_plan::is_kept_in(&state));
         if !idle {
             state.read_compared(&desired.cluster)?;
         }
-        let accepted = if options.dry_run_first {
-            dry_run::dry_run(client, desired, &state, &mut decided.decisions, context, options).await?
+        let accepted = if options.asks_server {
+            dry_run::send_dry_runs(client, desired, &state, &mut decided.decisions, context, options).await?
         } else {
             BTreeSet::new()
         };
@@ -273,17 +274,17 @@ async fn reconcile_cluster(
             options,
             accepted: &accepted,
         };
-        run.carry_out(carried).await?;
-        let again = carried.any_late() && attempt < MAX_ATTEMPTS;
-        let late = format!("gave up after {attempt} conflicts: another client keeps modifying it");
-        carried.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &late, "");
+        run.carry_out(results).await?;
+        let again = results.any_conflict() && attempt < MAX_ATTEMPTS;
+        let conflicted = format!("gave up after {attempt} conflicts: another client keeps modifying it");
+        results.mark_actions(&mut outcome.actions, options.dry_run.is_some(), &conflicted, "");
         if !again {
-            record_event(client, options, carried, &outcome.actions).await;
+            record_event(client, options, results, &outcome.actions).await;
             if let (Some(timeout), None) = (options.wait, options.dry_run) {
                 // The objects are not needed any more, and another cluster may have some in memory.
                 let applied = AppliedObjects::new(&decisions, state.kinds);
                 drop((decisions, state.live));
-                client.release_place();
+                client.release_slot();
                 let cluster = &desired.cluster;
                 let placed = &context.placed;
                 let waited =
@@ -298,7 +299,7 @@ async fn reconcile_cluster(
             }
             return Ok(());
         }
-        open = Some(carried.retry_objects());
+        open = Some(results.retry_objects());
         // A client that keeps changing an object may be done with it a moment later.
         tokio::time::sleep(FIRST_BACKOFF * 2_u32.pow(attempt - 1)).await;
     }

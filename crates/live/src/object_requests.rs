@@ -41,7 +41,7 @@ pub(super) struct ObjectRequests {
 pub(super) fn build_requests(
     state: &ClusterState,
     object: &ObjectRef,
-    send: &WriteRequest,
+    request: &WriteRequest,
     options: &ApplyOptions<'_>,
 ) -> Option<ObjectRequests> {
     let kind = state.kinds.find_kind(object)?;
@@ -52,42 +52,44 @@ pub(super) fn build_requests(
         patch = patch.until_served();
     }
     let is_definition = object.kind == "CustomResourceDefinition" && options.dry_run.is_none();
-    let mut steps = ObjectRequests {
+    let mut requests = ObjectRequests {
         object: object.clone(),
         calls: Vec::new(),
         replaces: None,
         establishes: None,
         needs: None,
-        may_be_gone: matches!(send, WriteRequest::Delete { .. }),
+        may_be_gone: matches!(request, WriteRequest::Delete { .. }),
     };
-    match send {
-        WriteRequest::Apply { body, handed, replaces } => {
+    match request {
+        WriteRequest::Apply { body, handover, replaces } => {
             if let Some(ReplacedObject { uid, resource_version, orphans }) = replaces {
                 let policy = if *orphans { "Orphan" } else { "Background" };
                 let delete = delete_request(&path, policy, uid, resource_version);
                 // A dry run of the new object could only fail, because the old one exists.
                 if options.dry_run.is_some() {
-                    steps.calls.push(delete);
-                    return Some(steps);
+                    requests.calls.push(delete);
+                    return Some(requests);
                 }
-                steps.replaces = Some((delete, RepeatableRequest::get(path.clone())));
+                requests.replaces = Some((delete, RepeatableRequest::get(path.clone())));
             }
-            if let Some(HandoverWrite { entries, resource_version, .. }) = handed {
+            if let Some(HandoverWrite { entries, resource_version, .. }) = handover {
                 let operations = json!([
                     {"op": "replace", "path": "/metadata/managedFields", "value": entries},
                     {"op": "replace", "path": "/metadata/resourceVersion", "value": resource_version},
                 ]);
-                steps.calls.push(patch.clone().with_body(JSON_PATCH, &operations));
+                requests.calls.push(patch.clone().with_body(JSON_PATCH, &operations));
             }
-            steps.calls.push(patch.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)));
-            steps.establishes = is_definition.then(|| RepeatableRequest::get(path));
-            steps.needs = token_account(object, body).filter(|_| options.dry_run.is_none());
+            requests
+                .calls
+                .push(patch.with_query("force", "true").with_body(APPLY, &manifest_for(kind, body)));
+            requests.establishes = is_definition.then(|| RepeatableRequest::get(path));
+            requests.needs = token_account(object, body).filter(|_| options.dry_run.is_none());
         }
         WriteRequest::Delete { uid, resource_version } => {
-            steps.calls.push(delete_request(&path, "Background", uid, resource_version));
+            requests.calls.push(delete_request(&path, "Background", uid, resource_version));
         }
     }
-    Some(steps)
+    Some(requests)
 }
 
 /// Deletes an object unless it has changed since it was read.
@@ -115,21 +117,21 @@ fn token_account(object: &ObjectRef, body: &Value) -> Option<(RepeatableRequest,
 }
 
 /// Sends the requests about an object, with the waits between them.
-pub(super) async fn send_requests(client: &Client, steps: &ObjectRequests) -> Result<(), Error> {
-    if let Some((delete, get)) = &steps.replaces {
+pub(super) async fn send_requests(client: &Client, requests: &ObjectRequests) -> Result<(), Error> {
+    if let Some((delete, get)) = &requests.replaces {
         client.request_optional(delete).await?;
         until_gone(client, get).await?;
     }
-    for call in &steps.calls {
+    for call in &requests.calls {
         match client.request_json(call).await {
-            Err(error) if steps.may_be_gone && error.is_absent() => {}
+            Err(error) if requests.may_be_gone && error.is_absent() => {}
             result => drop(result?),
         }
     }
-    if let Some((call, name)) = &steps.needs {
+    if let Some((call, name)) = &requests.needs {
         account_exists(client, call, name).await?;
     }
-    match &steps.establishes {
+    match &requests.establishes {
         Some(call) => until_established(client, call).await,
         None => Ok(()),
     }
@@ -141,7 +143,7 @@ async fn until_gone(client: &Client, call: &RepeatableRequest) -> Result<(), Err
     while client.request_optional(call).await?.is_some() {
         if Instant::now() >= end {
             let seconds = ESTABLISH_TIMEOUT.as_secs();
-            return Err(Error::Late(format!(
+            return Err(Error::TimedOut(format!(
                 "it was deleted to be created again, and still exists after {seconds} s; apply again when it is gone"
             )));
         }
@@ -156,7 +158,7 @@ async fn account_exists(client: &Client, call: &RepeatableRequest, name: &str) -
         Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(()),
         found => match found? {
             Some(_) => Ok(()),
-            None => Err(Error::Late(format!(
+            None => Err(Error::NoEffect(format!(
                 "the token controller deletes it, because ServiceAccount {name} does not exist"
             ))),
         },
@@ -181,10 +183,10 @@ async fn until_established(client: &Client, call: &RepeatableRequest) -> Result<
         // Its names stay in use.
         if let Some(refused) = find_condition(&definition, "NamesAccepted", "False") {
             let why = field_text(refused, "message");
-            return Err(Error::Late(format!("it is not established: {why}")));
+            return Err(Error::NoEffect(format!("it is not established: {why}")));
         }
         if Instant::now() >= end {
-            return Err(Error::Late(format!(
+            return Err(Error::TimedOut(format!(
                 "it was not established within {} s",
                 ESTABLISH_TIMEOUT.as_secs()
             )));

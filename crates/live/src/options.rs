@@ -45,22 +45,22 @@ pub enum ClusterProgress {
 #[derive(Clone)]
 pub struct ApplyOptions<'h> {
     /// The `ApplySet` of the managed objects.
-    pub inventory: &'h ApplySet,
+    pub apply_set: &'h ApplySet,
     /// The repo that the objects come from, where it is known.
     pub repo: Option<&'h RepoRef>,
-    /// The `ApplySet` whose members are adopted. Where it is the same as `inventory`, the set itself moves to this
+    /// The `ApplySet` whose members are adopted. Where it is the same as `apply_set`, the set itself moves to this
     /// repo.
-    pub moved: Option<&'h ApplySet>,
+    pub moved_from: Option<&'h ApplySet>,
     /// How far a dry run goes; `None` where changes are made.
     pub dry_run: Option<DryRun>,
     /// The plan that the clusters are to remember; `None` where they are to remember none.
-    pub remember: Option<&'h RememberedPlan>,
+    pub plan_to_keep: Option<&'h RememberedPlan>,
     /// Whether the plan was decided without the memory of an earlier run.
     pub without_memory: bool,
     /// Whether applies are dry-run on the API servers before anything is written.
-    pub dry_run_first: bool,
+    pub asks_server: bool,
     /// Whether only the desired objects are read, although the `ApplySet` has other members.
-    pub narrow: bool,
+    pub only_objects: bool,
     /// How long to wait until everything is healthy; `None` to not wait.
     pub wait: Option<Duration>,
     /// What ends the wait for health, and for a server that has stopped answering, early; `None` if nothing does.

@@ -61,11 +61,11 @@ pub(super) fn check_ownership(
     state: &ClusterState,
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<String>, Error> {
-    let set = options.inventory;
+    let set = options.apply_set;
     let recorded = state.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::of_parent);
     if let Some(recorded) = recorded
         && !options.repo.is_some_and(|repo| repo.is_same(&recorded))
-        && options.moved != Some(set)
+        && options.moved_from != Some(set)
     {
         let named = options
             .repo
@@ -80,7 +80,7 @@ pub(super) fn check_ownership(
         let namespace = metadata.get("namespace")?.as_str()?.to_owned();
         let other = ApplySet { namespace, name: metadata.get("name")?.as_str()?.to_owned() };
         let is_own = options.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
-        (is_own && other != *set && options.moved != Some(&other)).then(|| {
+        (is_own && other != *set && options.moved_from != Some(&other)).then(|| {
             format!(
                 "the ApplySet {other} belongs to this repo, too, and is no longer applied: `federate apply --move-from {other}` \
                  takes over its objects"
@@ -102,24 +102,24 @@ impl<'p> ApplySetParent<'p> {
         decisions: &[ObjectDecision],
         options: &ApplyOptions<'p>,
     ) -> Self {
-        let inventory = options.inventory;
+        let apply_set = options.apply_set;
         let gone: BTreeSet<&ObjectRef> = decisions
             .iter()
-            .filter(|decision| matches!(decision.send, Some(WriteRequest::Delete { .. })))
+            .filter(|decision| matches!(decision.request, Some(WriteRequest::Delete { .. })))
             .map(|d| &d.action.object)
             .collect();
         let applied = decisions
             .iter()
-            .filter(|decision| matches!(decision.send, Some(WriteRequest::Apply { .. })))
+            .filter(|decision| matches!(decision.request, Some(WriteRequest::Apply { .. })))
             .map(|d| &d.action.object);
         let kept = state.members.iter().filter(|object| !gone.contains(object));
-        let mut members = inventory.collect_contents(applied.chain(kept));
+        let mut members = apply_set.collect_contents(applied.chain(kept));
         // Objects that may not be read may still exist.
         if let (true, Some(parent)) = (state.partial || !state.unreadable.is_empty(), &state.parent) {
             members = members.merged_with(&ApplySetContents::from_parent(parent));
         }
         // Without the label it is not the parent of an ApplySet.
-        let parent = state.parent.as_ref().filter(|parent| inventory.is_parent(parent));
+        let parent = state.parent.as_ref().filter(|parent| apply_set.is_parent(parent));
         let there = parent.map(ParentRecord::from_parent);
         let before = there.as_ref().and_then(|record| record.repo.clone());
         let repo = options.repo.cloned().map(|repo| {
@@ -127,7 +127,7 @@ impl<'p> ApplySetParent<'p> {
             let revision = repo.revision.or_else(|| before.as_ref().and_then(|o| o.revision.clone()));
             RepoRef { revision, ..repo }
         });
-        let moved = options.moved.filter(|moved| *moved != inventory).zip(state.moved.as_ref());
+        let moved = options.moved_from.filter(|moved| *moved != apply_set).zip(state.moved.as_ref());
         let moved = moved.filter(|(moved, parent)| moved.is_parent(parent)).map(|(moved, parent)| {
             let (uid, version) = uid_and_version(parent);
             (parent_path(moved), uid, version)
@@ -135,7 +135,7 @@ impl<'p> ApplySetParent<'p> {
         let uid = parent.map(|parent| uid_and_version(parent).0);
         let is_last = options.ends && gone.is_empty() && members == ApplySetContents::default();
         let ends = parent.filter(|_| is_last).map(uid_and_version);
-        let plan = options.remember.is_some() || there.as_ref().is_some_and(|record| record.plan);
+        let plan = options.plan_to_keep.is_some() || there.as_ref().is_some_and(|record| record.plan);
         Self { options: options.clone(), there, then: ParentRecord { members, repo, plan }, moved, uid, ends }
     }
 
@@ -157,7 +157,7 @@ impl<'p> ApplySetParent<'p> {
         if let Some((uid, version)) = self.ends.take() {
             client
                 .request_optional(&delete_request(
-                    &parent_path(self.options.inventory),
+                    &parent_path(self.options.apply_set),
                     "Background",
                     &uid,
                     &version,
@@ -178,15 +178,15 @@ impl<'p> ApplySetParent<'p> {
         if nothing || self.there.as_ref() == Some(&record) {
             return Ok(());
         }
-        let inventory = self.options.inventory;
-        let call = RepeatableRequest::new(Method::PATCH, parent_path(inventory))
+        let apply_set = self.options.apply_set;
+        let call = RepeatableRequest::new(Method::PATCH, parent_path(apply_set))
             .with_query("fieldManager", FIELD_MANAGER);
-        let mut body = inventory.build_parent(&record.members, record.repo.as_ref());
+        let mut body = apply_set.build_parent(&record.members, record.repo.as_ref());
         let annotations = body.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
         if let Some(annotations) = annotations.filter(|_| record.plan) {
             annotations.insert(
                 stored_plan::PLAN_ANNOTATION.to_owned(),
-                stored_plan::config_map_name(inventory, "").into(),
+                stored_plan::config_map_name(apply_set, "").into(),
             );
         }
         let stored: Value =
@@ -205,7 +205,7 @@ pub(super) async fn write_event(
     failed: bool,
     message: &str,
 ) {
-    let set = options.inventory;
+    let set = options.apply_set;
     let now = jiff::Timestamp::now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let from = options.repo.map(|repo| match &repo.revision {

@@ -129,8 +129,8 @@ pub fn percent_encoded(text: &str) -> String {
 }
 
 /// The path of the parent of an `ApplySet`.
-pub(super) fn parent_path(inventory: &ApplySet) -> ApiPath {
-    ApiPath::of_version("v1").in_namespace(&inventory.namespace).join("configmaps").join(&inventory.name)
+pub(super) fn parent_path(apply_set: &ApplySet) -> ApiPath {
+    ApiPath::of_version("v1").in_namespace(&apply_set.namespace).join("configmaps").join(&apply_set.name)
 }
 
 /// The selector of the members of `ApplySet`s.

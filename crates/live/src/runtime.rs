@@ -56,7 +56,7 @@ pub(super) fn for_each_bounded<'j, T: Send>(
             })
             .collect();
         let joined =
-            workers.into_iter().map(|lane| lane.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
         joined.flatten().collect::<Vec<_>>()
     });
     all.sort_by_key(|(at, _)| *at);

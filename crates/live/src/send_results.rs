@@ -16,9 +16,9 @@ pub(super) enum SendResult {
     /// The API server refused it.
     Failed(String),
     /// It was not sent, and why.
-    Held(String),
+    NotSent(String),
     /// Another client changed the object after it was decided about.
-    Late,
+    Conflicted,
 }
 
 /// The results by object.
@@ -32,19 +32,20 @@ pub(super) struct SendResults {
 impl SendResults {
     /// The requests of a run before any of them is sent.
     pub(super) fn from_decisions(decisions: &[ObjectDecision]) -> Self {
-        let sent = decisions.iter().filter_map(|decision| match (&decision.send, &decision.action.error) {
-            (Some(_), _) => Some((decision.action.object.clone(), SendResult::Open)),
-            // Objects that it may need must not be deleted.
-            (None, Some(why)) => Some((decision.action.object.clone(), SendResult::Failed(why.clone()))),
-            (None, None) => None,
-        });
+        let sent =
+            decisions.iter().filter_map(|decision| match (&decision.request, &decision.action.error) {
+                (Some(_), _) => Some((decision.action.object.clone(), SendResult::Open)),
+                // Objects that it may need must not be deleted.
+                (None, Some(why)) => Some((decision.action.object.clone(), SendResult::Failed(why.clone()))),
+                (None, None) => None,
+            });
         Self { sent: sent.collect(), parent: None }
     }
 
     /// The objects that could not be changed, or were not, because others could not.
     pub(super) fn undone_objects(&self) -> impl Iterator<Item = &ObjectRef> {
         let undone = self.sent.iter().filter(|(_, sent)| {
-            matches!(sent, SendResult::Failed(_) | SendResult::Held(_) | SendResult::Late)
+            matches!(sent, SendResult::Failed(_) | SendResult::NotSent(_) | SendResult::Conflicted)
         });
         undone.map(|(object, _)| object)
     }
@@ -63,19 +64,25 @@ impl SendResults {
         again.map(|(object, _)| object.clone()).collect()
     }
 
-    pub(super) fn any_late(&self) -> bool {
-        self.sent.values().any(|sent| *sent == SendResult::Late)
+    pub(super) fn any_conflict(&self) -> bool {
+        self.sent.values().any(|sent| *sent == SendResult::Conflicted)
     }
 
     /// Writes the results into the outcomes of actions.
-    pub(super) fn mark_actions(&self, actions: &mut [Action], tried_only: bool, late: &str, ended: &str) {
+    pub(super) fn mark_actions(
+        &self,
+        actions: &mut [Action],
+        tried_only: bool,
+        conflicted: &str,
+        ended: &str,
+    ) {
         for action in actions {
             let (outcome, why) = match self.sent.get(&action.object) {
                 Some(SendResult::Done) if tried_only => continue,
                 Some(SendResult::Done) => (ActionOutcome::Done, None),
                 Some(SendResult::Failed(why)) => (ActionOutcome::Failed, Some(why.as_str())),
-                Some(SendResult::Late) => (ActionOutcome::Failed, Some(late)),
-                Some(SendResult::Held(why)) => (ActionOutcome::NotTried, Some(why.as_str())),
+                Some(SendResult::Conflicted) => (ActionOutcome::Failed, Some(conflicted)),
+                Some(SendResult::NotSent(why)) => (ActionOutcome::NotTried, Some(why.as_str())),
                 Some(SendResult::Open) => (ActionOutcome::NotTried, Some(ended)),
                 None if tried_only || action.outcome != ActionOutcome::Planned => continue,
                 None => (ActionOutcome::Done, None),
@@ -94,7 +101,7 @@ impl From<Result<(), Error>> for SendResult {
     fn from(result: Result<(), Error>) -> Self {
         match result {
             Ok(()) => Self::Done,
-            Err(error) if error.is_conflict() => Self::Late,
+            Err(error) if error.is_conflict() => Self::Conflicted,
             Err(error) => Self::Failed(error.to_string()),
         }
     }

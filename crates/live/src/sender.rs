@@ -43,26 +43,26 @@ impl<'t> ProgressCounter<'t> {
 pub(super) async fn send_all(
     client: &Client,
     all: Vec<ObjectRequests>,
-    carried: &mut SendResults,
-    tally: &mut ProgressCounter<'_>,
+    results: &mut SendResults,
+    counter: &mut ProgressCounter<'_>,
 ) -> Result<(), Error> {
     // Dropping the set aborts the requests.
     let mut under_way = JoinSet::new();
-    for steps in all {
+    for requests in all {
         let client = client.clone();
         under_way.spawn(async move {
-            let result = send_requests(&client, &steps).await;
-            (steps.object, result)
+            let result = send_requests(&client, &requests).await;
+            (requests.object, result)
         });
     }
     while let Some(task) = under_way.join_next().await {
-        tally.count_one();
+        counter.count_one();
         match join_result(task)? {
             (_, Err(Error::Access(why))) => return Err(Error::Access(why)),
             (object, Err(Error::Unreachable(why))) => {
                 return Err(Error::Unreachable(format!("{why}; gave up at {object}")));
             }
-            (object, result) => carried.set_result(object, result.into()),
+            (object, result) => results.set_result(object, result.into()),
         }
     }
     Ok(())

@@ -130,14 +130,14 @@ async fn read_member(
         });
     }
     let read_options = ApplyOptions {
-        inventory: options.set,
+        apply_set: options.set,
         repo: None,
-        moved: None,
+        moved_from: None,
         dry_run: Some(DryRun::Client),
-        remember: None,
+        plan_to_keep: None,
         without_memory: false,
-        dry_run_first: false,
-        narrow: false,
+        asks_server: false,
+        only_objects: false,
         wait: None,
         interrupt: None,
         fence: None,

@@ -127,7 +127,7 @@ pub(super) async fn warn_if_unused(
     state: &ClusterState,
     options: &ApplyOptions<'_>,
 ) -> Result<Option<String>, Error> {
-    let set = options.inventory;
+    let set = options.apply_set;
     if !options.without_memory || !is_kept_in(state) {
         return Ok(None);
     }

@@ -65,7 +65,7 @@ pub(super) struct Connections {
     source: Arc<KubeconfigSource>,
     /// The hub, or why it cannot be reached; connected to once for all clusters.
     hub: OnceCell<Result<Client, Error>>,
-    places: Arc<Semaphore>,
+    cluster_slots: Arc<Semaphore>,
 }
 
 pub(super) enum KubeconfigSource {
@@ -116,7 +116,7 @@ impl Access {
             access: self.clone(),
             source: Arc::new(source),
             hub: OnceCell::new(),
-            places: Arc::new(Semaphore::new(self.clusters_at_once())),
+            cluster_slots: Arc::new(Semaphore::new(self.clusters_at_once())),
         }))
     }
 }
@@ -207,7 +207,7 @@ impl ClientFactory for HubFactory {
 /// The API server of a cluster.
 pub(super) async fn connect_member(connections: &Arc<Connections>, cluster: &str) -> Result<Client, Error> {
     let factory = MemberFactory { connections: connections.clone(), cluster: cluster.to_owned() };
-    let client = Client::new(factory, connections.places.clone()).await?;
+    let client = Client::new(factory, connections.cluster_slots.clone()).await?;
     let client = client.with_first_answer(connections.access.first_answer);
     Ok(client.with_answer_counts(connections.access.answers.clone(), ServerRole::Member))
 }
@@ -287,7 +287,7 @@ impl Connections {
     async fn connect_hub(&self, hub: &HubAccess) -> Result<Client, Error> {
         let (source, context, user) = (self.source.clone(), hub.context.clone(), hub.user.clone());
         let factory = HubFactory { source, context, user };
-        // It does not take the place of a cluster.
+        // It does not take the slot of a cluster.
         let connected = match Client::new(factory, Arc::new(Semaphore::new(1))).await {
             Ok(client) => {
                 let client = client.with_answer_counts(self.access.answers.clone(), ServerRole::Hub);

@@ -58,7 +58,7 @@ pub(super) async fn wait_until_healthy(
     let end = begun + timeout;
     let mut open: BTreeMap<&ObjectRef, String> =
         objects.iter().map(|object| (object, "it does not exist".to_owned())).collect();
-    let selector = format!("{PART_OF_LABEL}={}", options.inventory.compute_id());
+    let selector = format!("{PART_OF_LABEL}={}", options.apply_set.compute_id());
     let mut failed: BTreeMap<ObjectRef, String> = BTreeMap::new();
     let mut interrupted = false;
     while !open.is_empty() {
@@ -96,7 +96,7 @@ pub(super) async fn wait_until_healthy(
         if Instant::now() >= end || !failed.is_empty() || interrupted {
             break;
         }
-        client.release_place();
+        client.release_slot();
         if !open.is_empty() {
             sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now()))).await;
         }

@@ -77,7 +77,7 @@ impl MemberWatch {
     /// when its watches begin: what changed before that is not known.
     pub fn start(
         access: &Access,
-        inventory: &ApplySet,
+        apply_set: &ApplySet,
         watched: Vec<WatchedObjects>,
         changed: Arc<ChangeListener>,
     ) -> Result<Self, Error> {
@@ -86,7 +86,7 @@ impl MemberWatch {
             .enable_all()
             .build()
             .map_err(|error| Error::Access(error.to_string()))?;
-        let selector = format!("{PART_OF_LABEL}={}", inventory.compute_id());
+        let selector = format!("{PART_OF_LABEL}={}", apply_set.compute_id());
         let (end, ended) = oneshot::channel::<()>();
         let (lists, list) = watch::channel(0);
         std::thread::spawn(move || {

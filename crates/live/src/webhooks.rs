@@ -50,22 +50,22 @@ impl<'r> AdmissionWebhooks<'r> {
     pub(super) async fn select_ready(
         &self,
         all: Vec<ObjectRequests>,
-        carried: &mut SendResults,
+        results: &mut SendResults,
     ) -> Result<Vec<ObjectRequests>, Error> {
-        let blocked = carried.unanswered_webhooks();
-        let failed = FailedObjects::from_results(carried.undone_objects(), self.decisions, |object| {
+        let blocked = results.unanswered_webhooks();
+        let failed = FailedObjects::from_results(results.undone_objects(), self.decisions, |object| {
             self.find_live(object)
         });
         let timeout = self.options.wait.unwrap_or(SERVICE_TIMEOUT);
         let mut open = Vec::new();
-        for steps in all {
-            let services = self.applied_body(&steps.object).map(needed_services).unwrap_or_default();
+        for requests in all {
+            let services = self.applied_body(&requests.object).map(needed_services).unwrap_or_default();
             let broken = services.iter().find_map(|(namespace, _)| failed.find_breaking(namespace));
             let held = match broken {
-                _ if self.is_blocking(&steps.object, &blocked) => None,
+                _ if self.is_blocking(&requests.object, &blocked) => None,
                 Some(other) => Some(format!("not applied, because {other}, which may serve it, could not be applied")),
                 // One that exists already blocks no more than before.
-                None if self.find_live(&steps.object).is_some() || !is_webhook(&steps.object) => None,
+                None if self.find_live(&requests.object).is_some() || !is_webhook(&requests.object) => None,
                 None => wait_for_services(self.client, &services, timeout).await?.map(|(namespace, name)| {
                     format!(
                         "not applied, because Service {namespace}/{name} has no ready endpoint after {} s, and the API server \
@@ -75,8 +75,8 @@ impl<'r> AdmissionWebhooks<'r> {
                 }),
             };
             match held {
-                Some(why) => carried.set_result(steps.object, SendResult::Held(why)),
-                None => open.push(steps),
+                Some(why) => results.set_result(requests.object, SendResult::NotSent(why)),
+                None => open.push(requests),
             }
         }
         Ok(open)
@@ -87,37 +87,38 @@ impl<'r> AdmissionWebhooks<'r> {
     pub(super) async fn retry_blocked(
         &self,
         deleted: Vec<(Phase, ObjectRequests)>,
-        carried: &mut SendResults,
-        tally: &mut ProgressCounter<'_>,
+        results: &mut SendResults,
+        counter: &mut ProgressCounter<'_>,
     ) -> Result<Vec<(Phase, ObjectRequests)>, Error> {
-        let blocked = carried.unanswered_webhooks();
+        let blocked = results.unanswered_webhooks();
         if blocked.is_empty() {
             return Ok(deleted);
         }
         let (blocking, deleted): (Vec<_>, Vec<_>) =
-            deleted.into_iter().partition(|(_, steps)| self.is_blocking(&steps.object, &blocked));
+            deleted.into_iter().partition(|(_, requests)| self.is_blocking(&requests.object, &blocked));
         let repaired = !blocking.is_empty()
             || self.decisions.iter().any(|decision| {
-                matches!(decision.send, Some(WriteRequest::Apply { .. }))
+                matches!(decision.request, Some(WriteRequest::Apply { .. }))
                     && self.is_blocking(&decision.action.object, &blocked)
             });
-        send_all(self.client, blocking.into_iter().map(|(_, steps)| steps).collect(), carried, tally).await?;
+        send_all(self.client, blocking.into_iter().map(|(_, requests)| requests).collect(), results, counter)
+            .await?;
         let end = Instant::now() + CONFIGURATION_DELAY;
-        while repaired && !carried.unanswered_webhooks().is_empty() && Instant::now() < end {
+        while repaired && !results.unanswered_webhooks().is_empty() && Instant::now() < end {
             sleep(POLL_INTERVAL).await;
             let again = self.decisions.iter().filter_map(|decision| {
                 let object = &decision.action.object;
-                carried.find_unanswered(object)?;
-                build_requests(self.state, object, decision.send.as_ref()?, self.options)
+                results.find_unanswered(object)?;
+                build_requests(self.state, object, decision.request.as_ref()?, self.options)
             });
             let again = again.collect();
-            send_all(self.client, again, carried, &mut tally.start_again()).await?;
+            send_all(self.client, again, results, &mut counter.start_again()).await?;
         }
         for decision in self.decisions {
             let object = &decision.action.object;
-            let Some(name) = carried.find_unanswered(object).map(str::to_owned) else { continue };
+            let Some(name) = results.find_unanswered(object).map(str::to_owned) else { continue };
             if let Some(why) = explain_blocker(self.client, &name, self.desired).await? {
-                carried.set_result(
+                results.set_result(
                     object.clone(),
                     SendResult::Failed(format!("webhook {name} blocks it: {why}")),
                 );
@@ -133,7 +134,7 @@ impl<'r> AdmissionWebhooks<'r> {
     /// The body that is applied of an object.
     fn applied_body(&self, object: &ObjectRef) -> Option<&'r Value> {
         let decision = self.decisions.iter().find(|decision| decision.action.object == *object)?;
-        match &decision.send {
+        match &decision.request {
             Some(WriteRequest::Apply { body, .. }) => Some(body),
             _ => None,
         }

@@ -379,7 +379,7 @@ impl RepoConversion<'_> {
             return false;
         }
         let dialects = self.session.dialects();
-        let failed = simulated.rendering.withheld.iter().filter(|held| held.failed);
+        let failed = simulated.rendering.not_sent.iter().filter(|held| held.failed);
         let mut dropped: BTreeSet<ObjectRef> = failed.map(|held| held.object.clone()).collect();
         let drafts = write::write_policies(self.target, intent, taken);
         for draft in drafts.iter().filter(|draft| draft.role == PolicyRole::Override) {

@@ -41,7 +41,7 @@ pub(crate) fn find_placed<'s>(
         object.unsent.extend(row.suspended.iter().cloned());
         object.rows.push(row);
     }
-    for held in &session.rendering().withheld {
+    for held in &session.rendering().not_sent {
         let Some(object) = placed.get_mut(&held.object) else { continue };
         match held.status {
             "ClusterNotReady" => {}

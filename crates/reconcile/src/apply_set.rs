@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn members_are_read_back() {
-        let inventory = ApplySet { namespace: "default".into(), name: "federate".into() };
+        let apply_set = ApplySet { namespace: "default".into(), name: "federate".into() };
         let object = |api_version: &str, kind: &str, namespace: Option<&str>| ObjectRef {
             api_version: api_version.into(),
             kind: kind.into(),
@@ -182,8 +182,8 @@ mod tests {
             object("v1", "Namespace", None),
             object("v1", "ConfigMap", Some("default")),
         ];
-        let members = inventory.collect_contents(objects.iter());
-        let parent = inventory.build_parent(&members, None);
+        let members = apply_set.collect_contents(objects.iter());
+        let parent = apply_set.build_parent(&members, None);
         let annotations = &parent["metadata"]["annotations"];
         assert_eq!(
             annotations["applyset.kubernetes.io/contains-group-kinds"],
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(annotations["applyset.kubernetes.io/additional-namespaces"], "shop");
         assert_eq!(ApplySetContents::from_parent(&parent), members);
         assert_eq!(
-            inventory.with_label(&json!({"metadata": {"labels": null}}))["metadata"]["labels"][PART_OF_LABEL],
-            inventory.compute_id()
+            apply_set.with_label(&json!({"metadata": {"labels": null}}))["metadata"]["labels"][PART_OF_LABEL],
+            apply_set.compute_id()
         );
     }
 }

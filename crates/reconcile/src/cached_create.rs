@@ -35,16 +35,16 @@ pub(super) type CreateResult = Result<Option<Arc<Value>>, ApiError>;
 
 impl CachedCreate {
     /// The body with the label of the `ApplySet`.
-    pub(super) fn labelled_body(&self, body: &Value, rules: &DecisionSettings<'_>) -> &Arc<Value> {
-        self.body.get_or_init(|| Arc::new(rules.apply_set.with_label(body)))
+    pub(super) fn labelled_body(&self, body: &Value, settings: &DecisionSettings<'_>) -> &Arc<Value> {
+        self.body.get_or_init(|| Arc::new(settings.apply_set.with_label(body)))
     }
 
     /// The metadata of that body.
-    pub(super) fn labelled_metadata(&self, body: &Value, rules: &DecisionSettings<'_>) -> &Value {
+    pub(super) fn labelled_metadata(&self, body: &Value, settings: &DecisionSettings<'_>) -> &Value {
         self.metadata.get_or_init(|| {
             let metadata = body.get("metadata").cloned().unwrap_or_else(|| json!({}));
             let mut labelled = Value::Object(Map::from_iter([("metadata".to_owned(), metadata)]));
-            rules.apply_set.add_label(&mut labelled);
+            settings.apply_set.add_label(&mut labelled);
             labelled.get_mut("metadata").map(Value::take).unwrap_or_default()
         })
     }
@@ -53,18 +53,23 @@ impl CachedCreate {
         &self,
         body: &Value,
         kind: &ResourceKind,
-        rules: &DecisionSettings<'_>,
+        settings: &DecisionSettings<'_>,
     ) -> CreateResult {
         // The CRD of a custom resource, and so its schema, may differ between clusters.
         if kind.custom.is_some() {
-            return self.create_object(body, kind, rules);
+            return self.create_object(body, kind, settings);
         }
-        self.result.get_or_init(|| self.create_object(body, kind, rules)).clone()
+        self.result.get_or_init(|| self.create_object(body, kind, settings)).clone()
     }
 
-    fn create_object(&self, body: &Value, kind: &ResourceKind, rules: &DecisionSettings<'_>) -> CreateResult {
-        let body = self.labelled_body(body, rules);
-        let result = apply_object(None, body, &rules.write_options(kind));
-        result.map(|result| rules.readable_result(result))
+    fn create_object(
+        &self,
+        body: &Value,
+        kind: &ResourceKind,
+        settings: &DecisionSettings<'_>,
+    ) -> CreateResult {
+        let body = self.labelled_body(body, settings);
+        let result = apply_object(None, body, &settings.write_options(kind));
+        result.map(|result| settings.readable_result(result))
     }
 }

@@ -147,7 +147,7 @@ pub struct DecisionContext<'d> {
     /// The rendered objects.
     pub desired: &'d [DesiredObject],
     /// The rules.
-    pub rules: DecisionSettings<'d>,
+    pub settings: DecisionSettings<'d>,
     /// The limits of pruning; `None` where nothing is pruned.
     pub prune: Option<&'d PruneOptions>,
     /// Whether the rendering is incomplete, because of errors or because only some objects are decided about: nothing is
@@ -156,7 +156,7 @@ pub struct DecisionContext<'d> {
     /// Decides about drift only, in place of all differences.
     pub drift: Option<DriftRules<'d>>,
     /// Objects that stay as they are in a cluster, with the reason.
-    pub held: &'d BTreeMap<(ClusterName, ObjectRef), String>,
+    pub frozen_objects: &'d BTreeMap<(ClusterName, ObjectRef), String>,
     /// Who places the objects.
     pub placed: PlacedObjects<'d>,
 }
@@ -225,7 +225,7 @@ impl DecisionContext<'_> {
                 let id = &desired.object;
                 if compared(id) {
                     let action = Action::new(&cluster.name, id, ActionKind::Unchanged);
-                    return ObjectDecision { action, send: None, refused: false };
+                    return ObjectDecision { action, request: None, refused: false };
                 }
                 let there = live.get(&cluster.name, id.group(), &id.kind, id.namespace.as_deref(), &id.name);
                 let placement = placements.get(id).copied();
@@ -250,12 +250,12 @@ impl DecisionContext<'_> {
     ) {
         let live = live.map(with_fields);
         match answer {
-            Ok(answer) => decision.decide_by_response(live.as_ref(), answer, kind, &self.rules),
-            Err(why) => decision.decide_by_refusal(live.as_ref(), why, kind, &self.rules),
+            Ok(answer) => decision.decide_by_response(live.as_ref(), answer, kind, &self.settings),
+            Err(why) => decision.decide_by_refusal(live.as_ref(), why, kind, &self.settings),
         }
     }
 
-    /// Completes the decisions: where only drift is asked for, removes everything else; holds back what is held.
+    /// Completes the decisions: where only drift is asked for, removes everything else; leaves frozen objects unchanged.
     pub fn finish_decisions(
         &self,
         cluster: &Cluster,
@@ -267,9 +267,9 @@ impl DecisionContext<'_> {
             Some(drift) => self.find_drift(drift, cluster, live, kind, decided),
             None => decided,
         };
-        for decision in decided.decisions.iter_mut().filter(|_| !self.held.is_empty()) {
+        for decision in decided.decisions.iter_mut().filter(|_| !self.frozen_objects.is_empty()) {
             let object = (cluster.name.clone(), decision.action.object.clone());
-            if let Some(why) = self.held.get(&object) {
+            if let Some(why) = self.frozen_objects.get(&object) {
                 decision.withhold_request(why);
             }
         }
@@ -286,10 +286,10 @@ impl DecisionContext<'_> {
         mut decided: ClusterDecisions,
     ) -> ClusterDecisions {
         // A dump may have been made before the first apply.
-        let is_member = self.rules.is_member();
-        let has_apply_set = self.rules.server
+        let is_member = self.settings.is_member();
+        let has_apply_set = self.settings.asks_server
             || live.cluster_objects(&cluster.name).iter().any(|object| is_member(&object.body));
-        let known = ClusterView { cluster, live, kind, rules: &self.rules, has_apply_set };
+        let known = ClusterView { cluster, live, kind, settings: &self.settings, has_apply_set };
         decided.decisions = std::mem::take(&mut decided.decisions)
             .into_par_iter()
             .filter_map(|decision| drift.decide_rendered(decision, &known))
@@ -301,14 +301,14 @@ impl DecisionContext<'_> {
     /// Adds the decisions about managed objects that are no longer rendered, where the rendering is complete.
     fn decide_pruning_of_rest(&self, cluster: &Cluster, live: &LiveObjects, decided: &mut ClusterDecisions) {
         if !self.incomplete {
-            let held = self.rendering.withheld.iter().filter(|held| held.clusters.contains(&cluster.name));
+            let held = self.rendering.not_sent.iter().filter(|held| held.clusters.contains(&cluster.name));
             let held = held.map(|held| object_key(&held.object));
             let wanted = self.rendered_objects(cluster);
             let keep = wanted.iter().map(|desired| object_key(&desired.object)).chain(held).collect();
             let surplus = PruneCandidates { keep, placements: self.placements_by_object() };
             let (more, too_many) = self.surplus_decisions(cluster, live, &surplus);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
-            let sent = more.iter().filter_map(|decision| decision.send.as_ref());
+            let sent = more.iter().filter_map(|decision| decision.request.as_ref());
             let gone = sent.filter(|send| matches!(send, WriteRequest::Delete { .. })).count();
             decided.orphans = Some(self.prune_candidates(cluster, live, &surplus).count() - gone);
             decided.decisions.extend(more);
@@ -362,21 +362,21 @@ impl DecisionContext<'_> {
         kind: &ResourceKind,
         autoscalers: &Autoscalers,
     ) -> ObjectDecision {
-        let target = DecisionInput {
+        let input = DecisionInput {
             cluster: &cluster.name,
             object: &desired.object,
             body: &desired.body,
             kind,
             cached_create: &desired.cached_create,
             autoscalers,
-            read: there.map(|object| &object.body),
+            live: there.map(|object| &object.body),
             reconcile: &|managed| {
                 let action = self.reconcile_object(cluster, placement?, there, managed)?;
                 Some(desired.reveal_action(action))
             },
             keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
         };
-        decide_object(&target, there.map(|object| &object.body), &self.rules)
+        decide_object(&input, &self.settings)
     }
 
     /// What the control plane does about an object. A managed object is marked as its own.
@@ -403,7 +403,7 @@ impl DecisionContext<'_> {
         cluster: &Cluster,
         live: &'l LiveObjects,
     ) -> impl Iterator<Item = &'l Object> {
-        let is_member = self.rules.is_member();
+        let is_member = self.settings.is_member();
         live.cluster_objects(&cluster.name).iter().filter(move |object| is_member(&object.body))
     }
 
@@ -414,7 +414,7 @@ impl DecisionContext<'_> {
         live: &'l LiveObjects,
         surplus: &PruneCandidates<'_>,
     ) -> impl Iterator<Item = &'l Object> {
-        let is_member = self.rules.is_member();
+        let is_member = self.settings.is_member();
         // Most objects are rendered.
         let others =
             live.cluster_objects(&cluster.name).iter().filter(|o| !surplus.keep.contains(&object_key(&o.id)));
@@ -429,7 +429,7 @@ impl DecisionContext<'_> {
         surplus: &PruneCandidates<'_>,
         decisions: &mut [ObjectDecision],
     ) {
-        let mut sent = decisions.iter().filter(|decision| decision.send.is_some());
+        let mut sent = decisions.iter().filter(|decision| decision.request.is_some());
         if !sent.any(|decision| {
             matches!(decision.action.object.kind.as_str(), "Namespace" | "CustomResourceDefinition")
         }) {
@@ -453,7 +453,7 @@ impl DecisionContext<'_> {
                 ("apiextensions.k8s.io", "CustomResourceDefinition") => kinds.get(&defined_kind(object)),
                 _ => None,
             };
-            if let Some(kept) = kept.filter(|_| decision.send.is_some()) {
+            if let Some(kept) = kept.filter(|_| decision.request.is_some()) {
                 let reason = format!("deleting it would delete {kept}, which its annotation keeps");
                 *decision = keep_object(cluster, object, reason);
             }
@@ -487,7 +487,7 @@ impl DecisionContext<'_> {
             })
             .collect();
         self.keep_namespaces(cluster, live, surplus, &mut decisions);
-        let deleted = decisions.iter().filter(|decision| decision.send.is_some()).count();
+        let deleted = decisions.iter().filter(|decision| decision.request.is_some()).count();
         let too_many = prune.check_limit(deleted, || self.managed_objects(cluster, live).count());
         if let Some(why) = &too_many {
             for decision in &mut decisions {
@@ -518,7 +518,7 @@ fn reason_to_keep(object: &Object, prune: &PruneOptions) -> Option<String> {
 fn keep_object(cluster: &Cluster, object: &Object, reason: String) -> ObjectDecision {
     ObjectDecision {
         action: build_action(cluster, object, ActionKind::Skip, Some(reason)),
-        send: None,
+        request: None,
         refused: false,
     }
 }
@@ -529,13 +529,13 @@ fn delete_object(cluster: &Cluster, object: &Object) -> ObjectDecision {
         kept.action.is_terminating = true;
         return kept;
     }
-    let send = WriteRequest::Delete {
+    let request = WriteRequest::Delete {
         uid: object.text_at(&["metadata", "uid"]).to_owned(),
         resource_version: object.text_at(&["metadata", "resourceVersion"]).to_owned(),
     };
     ObjectDecision {
         action: build_action(cluster, object, ActionKind::Delete, None),
-        send: Some(send),
+        request: Some(request),
         refused: false,
     }
 }

@@ -44,7 +44,7 @@ impl DecisionContext<'_> {
         first: &[Object],
     ) -> Option<ListedObjectComparison<'c>> {
         // Reports of all fields, and of resulting objects, show what is live.
-        if self.rules.full || self.rules.results {
+        if self.settings.full || self.settings.results {
             return None;
         }
         let rendered = self.rendered_objects(cluster);
@@ -53,7 +53,7 @@ impl DecisionContext<'_> {
             Autoscalers::from_objects(first.iter().map(|object| (&object.id, &object.body)).chain(bodies));
         let desired = rendered.iter().map(|desired| (&desired.object, *desired)).collect();
         // Without managers, the label alone makes a member.
-        let head = self.rules.apply_set.with_label(&json!({}));
+        let head = self.settings.apply_set.with_label(&json!({}));
         Some(ListedObjectComparison {
             context: self,
             cluster,
@@ -79,7 +79,7 @@ impl ListedObjectComparison<'_> {
             && !self.autoscalers.has_target(id)
             && metadata.managed_fields.iter().all(|entry| entry.subresource != SCALE_SUBRESOURCE)
             && self.placements.get(id).is_some_and(|row| self.context.engine.keeps_applied(row, self.cluster))
-            && is_applied(listed, desired, &self.context.rules)
+            && is_applied(listed, desired, &self.context.settings)
     }
 }
 
@@ -87,11 +87,11 @@ impl ListedObjectComparison<'_> {
 pub(super) fn is_applied(
     listed: &ListedObject<'_>,
     desired: &DesiredObject,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> bool {
     // What people have added to it is not in the fields that federate owns.
     let entries = &listed.metadata.managed_fields;
-    if entries.iter().any(|entry| rules.managers.takes_from(&entry.manager, &entry.subresource)) {
+    if entries.iter().any(|entry| settings.managers.takes_from(&entry.manager, &entry.subresource)) {
         return false;
     }
     let version = desired.body.get("apiVersion").and_then(Value::as_str);
@@ -99,7 +99,7 @@ pub(super) fn is_applied(
     let own = own.filter(|own| version == Some(&own.api_version)).and_then(|own| own.fields);
     let own = own.map(RawValue::get);
     let (Some(own), Some(body)) = (own, desired.body.as_object()) else { return false };
-    let metadata = desired.cached_create.labelled_metadata(&desired.body, rules);
+    let metadata = desired.cached_create.labelled_metadata(&desired.body, settings);
     if let Some(seen) = desired.cached_create.unchanged.get()
         && seen.fields == own
         && seen.owned.iter().all(|(key, text)| listed.field_text(key) == Some(text))

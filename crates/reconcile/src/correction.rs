@@ -60,31 +60,32 @@ pub(super) fn restrict_to_drift(
     live: &Value,
     kind: &ResourceKind,
     whole: bool,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    let Some(WriteRequest::Apply { body, .. }) = &decision.send else { return decision };
-    let write = rules.write_options(kind);
+    let Some(WriteRequest::Apply { body, .. }) = &decision.request else { return decision };
+    let write = settings.write_options(kind);
     let drifted: BTreeSet<&str> = decision.action.diffs.iter().map(|diff| diff.path.as_str()).collect();
     let separate = apply_separately(
         live,
         body,
         &|path| is_at_or_below(path, &drifted),
-        &|target| rules.managers.hand_over(Handover::FromPeople, live, body, target, &write),
+        &|target| settings.managers.hand_over(Handover::FromPeople, live, body, target, &write),
         &write,
     );
     match separate {
         // The schema is not known here, and an apply of the whole object changes nothing else.
-        Err(_) if rules.server && whole => decision,
+        Err(_) if settings.asks_server && whole => decision,
         Err(failure) => refuse_correction(decision, &failure),
         Ok(SeparateApply { body, handed, result }) => {
-            let changed = diff_fields(live, &result, rules);
+            let changed = diff_fields(live, &result, settings);
             if let Some(other) = find_unexpected_change(&drifted, &changed) {
                 return refuse_inseparable(decision, &other);
             }
-            decision.action.restarts_pods = restarts_pods(live, &result, rules.rolling);
+            decision.action.restarts_pods = restarts_pods(live, &result, settings.rolling);
             let handed = handed.map(|handed| HandoverWrite::new(live, &handed, &result));
-            decision.action.result = rules.readable_result(result);
-            decision.send = Some(WriteRequest::Apply { body: body.into(), handed, replaces: None });
+            decision.action.result = settings.readable_result(result);
+            decision.request =
+                Some(WriteRequest::Apply { body: body.into(), handover: handed, replaces: None });
             decision
         }
     }
@@ -131,5 +132,5 @@ fn leave_unchanged(mut decision: ObjectDecision) -> ObjectDecision {
     (decision.action.restarts_pods, decision.action.result) = (false, None);
     decision.action.outcome = ActionOutcome::Failed;
     decision.action.error.clone_from(&decision.action.reason);
-    ObjectDecision { send: None, refused: true, ..decision }
+    ObjectDecision { request: None, refused: true, ..decision }
 }

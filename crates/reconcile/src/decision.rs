@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::autoscaled_fields::keep_scaled;
 use super::correction::{SeparateApply, apply_separately};
-use super::decision_input::{DecisionInput, held_back, retain_live_values};
+use super::decision_input::{DecisionInput, control_plane_hold, retain_live_values};
 use super::drift_ignore::{is_below, is_ignored, split_maps};
 use super::field_managers::Handover;
 use super::live_object::{complete_live, is_deleting};
@@ -30,46 +30,44 @@ const DELETING: &str = "it is being deleted; apply again when it is gone";
 const WITHOUT_MANAGERS: &str = "the dump does not say who owns which field, so that nothing is taken over in this prediction: \
      dump it with `kubectl get --show-managed-fields -o yaml`";
 
-/// Decides about a rendered object, given the live one.
-pub fn decide_object(
-    target: &DecisionInput<'_>,
-    live: Option<&Value>,
-    rules: &DecisionSettings<'_>,
-) -> ObjectDecision {
-    let Some(live) = live else { return create_object(target, rules) };
-    if let Some(why) = other_version(target.body, live, target.kind) {
-        return refused_for(target, why);
+/// Decides about a rendered object, given the live one in its input.
+pub fn decide_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> ObjectDecision {
+    let Some(live) = input.live else { return create_object(input, settings) };
+    if let Some(why) = other_version(input.body, live, input.kind) {
+        return refused_for(input, why);
     }
-    if is_unchanged(target, live, rules) {
+    if is_unchanged(input, live, settings) {
         return ObjectDecision {
-            action: bare_action(target, ActionKind::Unchanged),
-            send: None,
+            action: bare_action(input, ActionKind::Unchanged),
+            request: None,
             refused: false,
         };
     }
     // A dump may lack defaults; answers of API servers never do.
-    let live = &complete_live(target.kind, live);
-    if is_deleting(live) {
-        let mut deleting = decide_nothing(target, ActionKind::Skip, DELETING.to_owned());
+    let completed = &complete_live(input.kind, live);
+    if is_deleting(completed) {
+        let mut deleting = decide_nothing(input, ActionKind::Skip, DELETING.to_owned());
         deleting.action.outcome = ActionOutcome::NotTried;
         return deleting;
     }
-    let owner = find_owner(live, &rules.apply_set.compute_id());
+    let owner = find_owner(completed, &settings.apply_set.compute_id());
     let is_managed = match owner {
         Owner::Managed => true,
-        Owner::Other(_) => rules.is_member()(live) || rules.managers.is_relabelled(live),
+        Owner::Other(_) => settings.is_member()(completed) || settings.managers.is_relabelled(completed),
         Owner::Unmanaged => false,
     };
     match owner {
-        _ if is_managed => update_object(target, live, Handover::FromPeople, ActionKind::Update, rules),
-        Owner::Other(who) if !rules.force => {
+        _ if is_managed => {
+            update_object(input, completed, Handover::FromPeople, ActionKind::Update, settings)
+        }
+        Owner::Other(who) if !settings.force => {
             let why =
                 format!("it belongs to {who}; remove it there first, or adopt it all the same with --force");
-            let mut conflict = report_conflict(target, live, why, rules);
-            conflict.action.other_apply_set = apply_set_label(live).map(str::to_owned);
+            let mut conflict = report_conflict(input, completed, why, settings);
+            conflict.action.other_apply_set = apply_set_label(completed).map(str::to_owned);
             conflict
         }
-        _ => adopt_object(target, live, rules),
+        _ => adopt_object(input, completed, settings),
     }
 }
 
@@ -86,120 +84,134 @@ fn other_version(body: &Value, live: &Value, kind: &ResourceKind) -> Option<Stri
     })
 }
 
-fn create_object(target: &DecisionInput<'_>, rules: &DecisionSettings<'_>) -> ObjectDecision {
-    if let Some(reason) = held_back((target.reconcile)(false).as_ref()) {
-        return decide_nothing(target, ActionKind::Skip, reason);
+fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> ObjectDecision {
+    if let Some(reason) = control_plane_hold((input.reconcile)(false).as_ref()) {
+        return decide_nothing(input, ActionKind::Skip, reason);
     }
-    let body = target.cached_create.labelled_body(target.body, rules).clone();
-    match target.cached_create.compute_result(target.body, target.kind, rules) {
+    let body = input.cached_create.labelled_body(input.body, settings).clone();
+    match input.cached_create.compute_result(input.body, input.kind, settings) {
         Ok(result) => {
-            let send = Some(WriteRequest::Apply { body, handed: None, replaces: None });
+            let request = Some(WriteRequest::Apply { body, handover: None, replaces: None });
             ObjectDecision {
-                action: Action { result, ..bare_action(target, ActionKind::Create) },
-                send,
+                action: Action { result, ..bare_action(input, ActionKind::Create) },
+                request,
                 refused: false,
             }
         }
         // The API server says what it becomes.
-        Err(_) if rules.server => {
-            let send = Some(WriteRequest::Apply { body, handed: None, replaces: None });
-            ObjectDecision { action: bare_action(target, ActionKind::Create), send, refused: false }
+        Err(_) if settings.asks_server => {
+            let request = Some(WriteRequest::Apply { body, handover: None, replaces: None });
+            ObjectDecision { action: bare_action(input, ActionKind::Create), request, refused: false }
         }
-        Err(failure) => refuse_by_failure(target, &failure),
+        Err(failure) => refuse_by_failure(input, &failure),
     }
 }
 
 /// Decides about an object that is managed by federate, or is adopted.
 fn update_object(
-    target: &DecisionInput<'_>,
-    live: &Value,
+    input: &DecisionInput<'_>,
+    completed: &Value,
     handover: Handover,
     kind: ActionKind,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    let action = (target.reconcile)(true);
-    if let Some(reason) = held_back(action.as_ref()) {
-        return decide_nothing(target, ActionKind::Skip, reason);
+    let action = (input.reconcile)(true);
+    if let Some(reason) = control_plane_hold(action.as_ref()) {
+        return decide_nothing(input, ActionKind::Skip, reason);
     }
-    let mut body = retain_live_values(target, action.as_ref(), live);
-    remove_controlled_of(live, &mut body);
+    let mut body = retain_live_values(input, action.as_ref(), completed);
+    remove_controlled_of(completed, &mut body);
     // A full report also shows fields that autoscalers have changed, and sends nothing.
     let note =
-        if rules.full { None } else { keep_scaled(target.autoscalers, target.object, live, &mut body) };
-    let body = rules.apply_set.with_label(&body);
-    let write = rules.write_options(target.kind);
-    let handed = rules.managers.hand_over(handover, live, &body, None, &write);
-    let before = handed.as_ref().unwrap_or(live);
+        if settings.full { None } else { keep_scaled(input.autoscalers, input.object, completed, &mut body) };
+    let body = settings.apply_set.with_label(&body);
+    let write = settings.write_options(input.kind);
+    let handed = settings.managers.hand_over(handover, completed, &body, None, &write);
+    let before = handed.as_ref().unwrap_or(completed);
     let result = match apply_object(Some(before), &body, &write) {
         Ok(result) => result,
         Err(_)
-            if rules.server
+            if settings.asks_server
                 && kind == ActionKind::Update
-                && is_applied(target.read.unwrap_or(live), &body, None) =>
+                && is_applied(input.live.unwrap_or(completed), &body, None) =>
         {
-            live.clone()
+            completed.clone()
         }
         // An estimate, until the API server says what it becomes: with defaults, and with fields that are not known.
-        Err(_) if rules.server => {
+        Err(_) if settings.asks_server => {
             let estimate = overlay_values(before, &body);
-            overlay_values(&complete_object(target.kind, estimate.clone()), &estimate)
+            overlay_values(&complete_object(input.kind, estimate.clone()), &estimate)
         }
         Err(failure) if kind == ActionKind::Update => {
-            return replace_or_refuse(target, live, body, &failure, rules);
+            return replace_or_refuse(input, completed, body, &failure, settings);
         }
-        Err(failure) => return refuse_by_failure(target, &failure),
+        Err(failure) => return refuse_by_failure(input, &failure),
     };
-    let note = note.or_else(|| note_kept_address(target, live));
+    let note = note.or_else(|| note_kept_address(input, completed));
     let whole = SeparateApply { body, handed, result };
-    let SeparateApply { body, handed, result } = match separate_ignored(target, live, handover, whole, rules)
-    {
-        Ok(separate) => separate,
-        Err(reason) => return refused_for(target, reason),
-    };
-    if kind == ActionKind::Update && result == *live {
-        return with_note(build_decision(target, ActionKind::Unchanged, live, result, None, rules), note);
+    let SeparateApply { body, handed, result } =
+        match separate_ignored(input, completed, handover, whole, settings) {
+            Ok(separate) => separate,
+            Err(reason) => return refused_for(input, reason),
+        };
+    if kind == ActionKind::Update && result == *completed {
+        return with_note(
+            build_decision(input, ActionKind::Unchanged, completed, result, None, settings),
+            note,
+        );
     }
-    let handed = handed.map(|handed| HandoverWrite::new(live, &handed, &result));
-    let send = Some(WriteRequest::Apply { body: Arc::new(body), handed, replaces: None });
-    with_note(build_decision(target, kind, live, result, send, rules), note)
+    let handed = handed.map(|handed| HandoverWrite::new(completed, &handed, &result));
+    let request = Some(WriteRequest::Apply { body: Arc::new(body), handover: handed, replaces: None });
+    with_note(build_decision(input, kind, completed, result, request, settings), note)
 }
 
 /// An apply without the fields that it is to leave as they are. Of what people have changed on a managed object, only what
 /// is removed is handed over.
 fn separate_ignored(
-    target: &DecisionInput<'_>,
-    live: &Value,
+    input: &DecisionInput<'_>,
+    completed: &Value,
     handover: Handover,
     whole: SeparateApply,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> Result<SeparateApply, String> {
-    let write = rules.write_options(target.kind);
-    let left: BTreeSet<String> = if rules.ignored.is_empty() {
+    let write = settings.write_options(input.kind);
+    let left: BTreeSet<String> = if settings.ignored.is_empty() {
         BTreeSet::new()
     } else {
-        let all = split_maps(diff_fields(live, &whole.result, rules), &rules.ignored, live, rules);
-        let read = target.read.unwrap_or(live);
-        let left = all.into_iter().filter(|diff| is_ignored(&rules.ignored, target.object, read, diff));
+        let all = split_maps(
+            diff_fields(completed, &whole.result, settings),
+            &settings.ignored,
+            completed,
+            settings,
+        );
+        let read = input.live.unwrap_or(completed);
+        let left = all.into_iter().filter(|diff| is_ignored(&settings.ignored, input.object, read, diff));
         left.map(|diff| diff.path).collect()
     };
     if left.is_empty() {
         if handover != Handover::FromPeople || whole.handed.is_none() {
             return Ok(whole);
         }
-        let handed = rules.managers.hand_over(handover, live, &whole.body, Some(&whole.result), &write);
-        let result = apply_object(Some(handed.as_ref().unwrap_or(live)), &whole.body, &write);
+        let handed =
+            settings.managers.hand_over(handover, completed, &whole.body, Some(&whole.result), &write);
+        let result = apply_object(Some(handed.as_ref().unwrap_or(completed)), &whole.body, &write);
         let result = result.unwrap_or(whole.result);
         return Ok(SeparateApply { handed, result, body: whole.body });
     }
     let separate = apply_separately(
-        live,
+        completed,
         &whole.body,
         &|path| !left.iter().any(|left| is_below(path, left)),
-        &|target| rules.managers.hand_over(handover, live, &whole.body, target, &write),
+        &|target| settings.managers.hand_over(handover, completed, &whole.body, target, &write),
         &write,
     )
-    .map_err(|failure| describe_refusal(target.object, &failure))?;
-    let changed = split_maps(diff_fields(live, &separate.result, rules), &rules.ignored, live, rules);
+    .map_err(|failure| describe_refusal(input.object, &failure))?;
+    let changed = split_maps(
+        diff_fields(completed, &separate.result, settings),
+        &settings.ignored,
+        completed,
+        settings,
+    );
     match changed.iter().find(|diff| left.contains(&diff.path)) {
         Some(diff) => Err(format!(
             "`drift.ignore` names {}, which would change with other fields; remove the rule, or set \
@@ -212,35 +224,39 @@ fn separate_ignored(
 
 /// Decides about an update of a managed object that an API server would refuse.
 fn replace_or_refuse(
-    target: &DecisionInput<'_>,
-    live: &Value,
+    input: &DecisionInput<'_>,
+    completed: &Value,
     body: Value,
     failure: &ApiError,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    match decide_replacement(target.object, target.kind, live, &body, rules) {
+    match decide_replacement(input.object, input.kind, completed, &body, settings) {
         ReplacementDecision::Done { old, created, effect } => {
-            let note = format!("{effect}: {}", describe_refusal(target.object, failure));
-            let send = Some(WriteRequest::Apply { body: Arc::new(body), handed: None, replaces: Some(old) });
-            with_note(build_decision(target, ActionKind::Update, live, created, send, rules), Some(note))
+            let note = format!("{effect}: {}", describe_refusal(input.object, failure));
+            let request =
+                Some(WriteRequest::Apply { body: Arc::new(body), handover: None, replaces: Some(old) });
+            with_note(
+                build_decision(input, ActionKind::Update, completed, created, request, settings),
+                Some(note),
+            )
         }
         ReplacementDecision::Possible(how) => {
-            let unknown = managed_field_entries(live).next().is_none() && !rules.server;
+            let unknown = managed_field_entries(completed).next().is_none() && !settings.asks_server;
             let hints = [how.as_str(), if unknown { WITHOUT_MANAGERS } else { "" }];
-            let reason = std::iter::once(describe_refusal(target.object, failure))
+            let reason = std::iter::once(describe_refusal(input.object, failure))
                 .chain(hints.into_iter().filter(|hint| !hint.is_empty()).map(str::to_owned));
-            refused_for(target, reason.collect::<Vec<_>>().join("; "))
+            refused_for(input, reason.collect::<Vec<_>>().join("; "))
         }
     }
 }
 
 /// Notes that a Service keeps its address where another one is rendered.
-fn note_kept_address(target: &DecisionInput<'_>, live: &Value) -> Option<String> {
-    if !target.kind.is_builtin("Service") {
+fn note_kept_address(input: &DecisionInput<'_>, completed: &Value) -> Option<String> {
+    if !input.kind.is_builtin("Service") {
         return None;
     }
-    let rendered = text_at(target.body, "/spec/clusterIP");
-    let keeps = live.pointer("/spec/clusterIP")?.as_str()?;
+    let rendered = text_at(input.body, "/spec/clusterIP");
+    let keeps = completed.pointer("/spec/clusterIP")?.as_str()?;
     (!rendered.is_empty() && keeps != rendered).then(|| {
         format!(
             "/spec/clusterIP stays {keeps}, though {rendered} is rendered: a Service keeps its address; delete it to \
@@ -256,35 +272,39 @@ fn with_note(mut decision: ObjectDecision, note: Option<String>) -> ObjectDecisi
 }
 
 /// Decides about an object that is not managed by federate.
-fn adopt_object(target: &DecisionInput<'_>, live: &Value, rules: &DecisionSettings<'_>) -> ObjectDecision {
-    let taken = update_object(target, live, Handover::FromFormerOwners, ActionKind::Adopt, rules);
-    if taken.send.is_none() {
+fn adopt_object(
+    input: &DecisionInput<'_>,
+    completed: &Value,
+    settings: &DecisionSettings<'_>,
+) -> ObjectDecision {
+    let taken = update_object(input, completed, Handover::FromFormerOwners, ActionKind::Adopt, settings);
+    if taken.request.is_none() {
         return taken;
     }
-    let refused = match rules.adopt {
-        Some(adopt) => adopt.refusal_to_adopt(&taken.action, &rules.managers),
-        None => match (target.reconcile)(false) {
+    let refused = match settings.adopt {
+        Some(adopt) => adopt.refusal_to_adopt(&taken.action, &settings.managers),
+        None => match (input.reconcile)(false) {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),
             None => Some("it exists already; --adopt if-no-restart would adopt it".to_owned()),
         },
     };
     match refused {
-        Some(reason) => report_conflict(target, live, reason, rules),
+        Some(reason) => report_conflict(input, completed, reason, settings),
         None => taken,
     }
 }
 
 /// Leaves the object to its owner, and reports how it differs from what is rendered.
 fn report_conflict(
-    target: &DecisionInput<'_>,
-    live: &Value,
+    input: &DecisionInput<'_>,
+    completed: &Value,
     reason: String,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    let mut decision = decide_nothing(target, ActionKind::Conflict, reason);
+    let mut decision = decide_nothing(input, ActionKind::Conflict, reason);
     decision.action.outcome = ActionOutcome::NotTried;
-    let taken = update_object(target, live, Handover::None, ActionKind::Adopt, rules);
+    let taken = update_object(input, completed, Handover::None, ActionKind::Adopt, settings);
     decision.action.diffs = taken.action.diffs.into_iter().filter_map(without_label).collect();
     decision
 }
@@ -300,50 +320,50 @@ fn not_adopted(action: &federate_dialect::ControlPlaneAction) -> String {
 }
 
 fn build_decision(
-    target: &DecisionInput<'_>,
+    input: &DecisionInput<'_>,
     kind: ActionKind,
-    live: &Value,
+    completed: &Value,
     result: Value,
-    send: Option<WriteRequest>,
-    rules: &DecisionSettings<'_>,
+    request: Option<WriteRequest>,
+    settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
     let diffs = match kind {
-        _ if rules.full => all_diffs(live, &rendered_fields(target, &result, rules), rules),
+        _ if settings.full => all_diffs(completed, &rendered_fields(input, &result, settings), settings),
         ActionKind::Unchanged => Vec::new(),
-        _ => diff_fields(live, &result, rules),
+        _ => diff_fields(completed, &result, settings),
     };
-    let restarts_pods = kind != ActionKind::Unchanged && restarts_pods(live, &result, rules.rolling);
+    let restarts_pods = kind != ActionKind::Unchanged && restarts_pods(completed, &result, settings.rolling);
     let action =
-        Action { restarts_pods, diffs, result: rules.readable_result(result), ..bare_action(target, kind) };
-    ObjectDecision { action, send, refused: false }
+        Action { restarts_pods, diffs, result: settings.readable_result(result), ..bare_action(input, kind) };
+    ObjectDecision { action, request, refused: false }
 }
 
 /// The fields of the result that are rendered.
-fn rendered_fields(target: &DecisionInput<'_>, result: &Value, rules: &DecisionSettings<'_>) -> Value {
-    applied_fields(result, &rules.write_options(target.kind))
+fn rendered_fields(input: &DecisionInput<'_>, result: &Value, settings: &DecisionSettings<'_>) -> Value {
+    applied_fields(result, &settings.write_options(input.kind))
 }
 
 /// Decides about an object that an API server would refuse.
-fn refuse_by_failure(target: &DecisionInput<'_>, failure: &ApiError) -> ObjectDecision {
-    refused_for(target, describe_refusal(target.object, failure))
+fn refuse_by_failure(input: &DecisionInput<'_>, failure: &ApiError) -> ObjectDecision {
+    refused_for(input, describe_refusal(input.object, failure))
 }
 
 /// Decides about an object that cannot be applied, for this reason.
-fn refused_for(target: &DecisionInput<'_>, reason: String) -> ObjectDecision {
-    let mut decision = decide_nothing(target, ActionKind::Skip, reason);
+fn refused_for(input: &DecisionInput<'_>, reason: String) -> ObjectDecision {
+    let mut decision = decide_nothing(input, ActionKind::Skip, reason);
     decision.action.outcome = ActionOutcome::Failed;
     decision.action.error.clone_from(&decision.action.reason);
     ObjectDecision { refused: true, ..decision }
 }
 
-fn decide_nothing(target: &DecisionInput<'_>, kind: ActionKind, reason: String) -> ObjectDecision {
-    let action = Action { reason: Some(reason), ..bare_action(target, kind) };
-    ObjectDecision { action, send: None, refused: false }
+fn decide_nothing(input: &DecisionInput<'_>, kind: ActionKind, reason: String) -> ObjectDecision {
+    let action = Action { reason: Some(reason), ..bare_action(input, kind) };
+    ObjectDecision { action, request: None, refused: false }
 }
 
 /// An action without details.
-fn bare_action(target: &DecisionInput<'_>, kind: ActionKind) -> Action {
-    Action::new(target.cluster, target.object, kind)
+fn bare_action(input: &DecisionInput<'_>, kind: ActionKind) -> Action {
+    Action::new(input.cluster, input.object, kind)
 }
 
 #[cfg(test)]
@@ -366,18 +386,18 @@ mod tests {
             name: "s".to_owned(),
         };
         let note = |rendered: &str, live: &str| {
-            let target = DecisionInput {
+            let input = DecisionInput {
                 cluster: &ClusterName::from("m1"),
                 object: &id,
                 body: &service(rendered),
                 kind: ResourceKind::find_builtin("v1", "Service").unwrap(),
                 cached_create: &CachedCreate::default(),
                 autoscalers: &Autoscalers::default(),
-                read: None,
+                live: None,
                 reconcile: &|_| None,
                 keeps_applied: false,
             };
-            note_kept_address(&target, &service(live))
+            note_kept_address(&input, &service(live))
         };
         let changed = note("10.0.0.2", "10.0.0.1").unwrap();
         assert!(

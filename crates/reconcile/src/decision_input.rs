@@ -34,7 +34,7 @@ pub struct DecisionInput<'w> {
     /// The autoscalers of the cluster.
     pub(super) autoscalers: &'w Autoscalers,
     /// The live object as it was read, with fields that are not in the schema.
-    pub read: Option<&'w Value>,
+    pub live: Option<&'w Value>,
     /// What its control plane does about it, given whether the live object is managed by it.
     pub reconcile: &'w dyn Fn(bool) -> Option<ControlPlaneAction>,
     /// Whether its control plane surely leaves a managed object alone that is as it was applied.
@@ -42,7 +42,7 @@ pub struct DecisionInput<'w> {
 }
 
 /// Why the control plane sends nothing now.
-pub(super) fn held_back(action: Option<&ControlPlaneAction>) -> Option<String> {
+pub(super) fn control_plane_hold(action: Option<&ControlPlaneAction>) -> Option<String> {
     let action = action?;
     let holds = matches!(action.op, SyncOp::Nothing) && action.status != UP_TO_DATE;
     let hint = action.hint.as_ref().map(|hint| format!(": {hint}")).unwrap_or_default();
@@ -52,19 +52,19 @@ pub(super) fn held_back(action: Option<&ControlPlaneAction>) -> Option<String> {
 /// The rendered object with the values that the control plane retains from the member: where it would send another
 /// value of a field, that one is sent.
 pub(super) fn retain_live_values(
-    target: &DecisionInput<'_>,
+    input: &DecisionInput<'_>,
     action: Option<&ControlPlaneAction>,
     live: &Value,
 ) -> Value {
-    let Some(action) = action else { return target.body.clone() };
+    let Some(action) = action else { return input.body.clone() };
     match &action.op {
         SyncOp::Update(sent) | SyncOp::Create(sent) => {
             let mut sent = strip_unapplied_fields(sent);
             prepare_body(&mut sent);
-            project_values(target.body, &sent)
+            project_values(input.body, &sent)
         }
         // It would send the live object.
-        SyncOp::Nothing => project_values(target.body, &strip_unapplied_fields(live)),
-        _ => target.body.clone(),
+        SyncOp::Nothing => project_values(input.body, &strip_unapplied_fields(live)),
+        _ => input.body.clone(),
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct ClusterView<'a, 'k> {
     pub(super) cluster: &'a Cluster,
     pub(super) live: &'a LiveObjects,
     pub(super) kind: &'a KindLookup<'k>,
-    pub(super) rules: &'a DecisionSettings<'a>,
+    pub(super) settings: &'a DecisionSettings<'a>,
     /// Whether the cluster has the `ApplySet`, so that a managed object without its label has lost it.
     pub(super) has_apply_set: bool,
 }
@@ -74,13 +74,13 @@ impl DriftRules<'_> {
         let mut decision = self.decide_whole(decision, "it is no longer rendered")?;
         match may {
             _ if !self.correct => Some(decision),
-            Some(may) if may.send.is_some() => Some(decision),
+            Some(may) if may.request.is_some() => Some(decision),
             Some(may) => Some(may),
             None => {
                 decision.action.action = ActionKind::Skip;
                 let why = "it is no longer rendered, and --no-prune keeps it";
                 decision.action.reason = Some(why.to_owned());
-                Some(ObjectDecision { send: None, ..decision })
+                Some(ObjectDecision { request: None, ..decision })
             }
         }
     }
@@ -93,7 +93,7 @@ impl DriftRules<'_> {
             return None;
         }
         decision.action.reason = Some(reason.to_owned());
-        decision.send = decision.send.filter(|_| self.correct);
+        decision.request = decision.request.filter(|_| self.correct);
         Some(decision)
     }
 
@@ -107,13 +107,13 @@ impl DriftRules<'_> {
         let kind = (known.kind)(&id);
         let managed = decision.action.action != ActionKind::Adopt;
         let diffs =
-            split_maps(std::mem::take(&mut decision.action.diffs), self.ignore, &there.body, known.rules);
+            split_maps(std::mem::take(&mut decision.action.diffs), self.ignore, &there.body, known.settings);
         // Only an object that federate has applied can have lost the label of the ApplySet.
         let diffs: Vec<FieldDiff> = diffs
             .into_iter()
             .filter_map(|diff| {
                 if !managed {
-                    return without_label(diff).and_then(|diff| known.rules.managers.without_marks(diff));
+                    return without_label(diff).and_then(|diff| known.settings.managers.without_marks(diff));
                 }
                 if known.has_apply_set { Some(diff) } else { without_label(diff) }
             })
@@ -131,7 +131,7 @@ impl DriftRules<'_> {
         }
         decision.action.action = ActionKind::Update;
         if !self.correct {
-            decision.send = None;
+            decision.request = None;
             return Some(decision);
         }
         if !managed {
@@ -142,9 +142,9 @@ impl DriftRules<'_> {
                     .to_owned(),
             );
             (decision.action.restarts_pods, decision.action.result) = (false, None);
-            return Some(ObjectDecision { send: None, ..decision });
+            return Some(ObjectDecision { request: None, ..decision });
         }
-        Some(restrict_to_drift(decision, &complete_live(&kind, &there.body), &kind, whole, known.rules))
+        Some(restrict_to_drift(decision, &complete_live(&kind, &there.body), &kind, whole, known.settings))
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn split_maps(
     diffs: Vec<FieldDiff>,
     ignore: &[DriftIgnoreRule],
     live: &Value,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> Vec<FieldDiff> {
     let paths: Vec<&str> = ignore.iter().flat_map(|rule| &rule.paths).map(String::as_str).collect();
     if paths.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn split_maps(
                     split.push(FieldDiff {
                         desired: (!is_live).then(|| value.clone()),
                         live: is_live.then(|| value.clone()),
-                        writer: rules.managers.classify_writer(manager.as_deref(), is_live),
+                        writer: settings.managers.classify_writer(manager.as_deref(), is_live),
                         time: time.flatten(),
                         manager,
                         path,

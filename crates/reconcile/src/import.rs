@@ -114,11 +114,11 @@ mod tests {
         body["apiVersion"] = json!(api_version);
         body["kind"] = json!(kind);
         let object = Object::from_manifest(body, "m1");
-        let inventory = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
+        let apply_set = ApplySet { namespace: "default".to_owned(), name: "federate".to_owned() };
         match check_import(
             &object,
             named,
-            ImportSettings { force, apply_set: &inventory, dialects: federate_dialects::DIALECTS },
+            ImportSettings { force, apply_set: &apply_set, dialects: federate_dialects::DIALECTS },
         ) {
             Ok(None) => "taken".to_owned(),
             Ok(Some(finding)) => format!("taken, {:?}: {}", finding.severity, finding.message),

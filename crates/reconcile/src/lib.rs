@@ -257,22 +257,22 @@ fn strip_controlled_fields(object: &Value) -> Value {
 
 /// The fields in which the live object differs from the result, with who wrote them last. Values of Secrets, and those that
 /// are named like credentials, are digests.
-pub fn diff_fields(live: &Value, result: &Value, rules: &DecisionSettings<'_>) -> Vec<FieldDiff> {
-    compare_fields(live, strip_unapplied_fields(live), strip_unapplied_fields(result), rules)
+pub fn diff_fields(live: &Value, result: &Value, settings: &DecisionSettings<'_>) -> Vec<FieldDiff> {
+    compare_fields(live, strip_unapplied_fields(live), strip_unapplied_fields(result), settings)
 }
 
 /// The fields in which the live object differs from `rendered`, including the status and fields that are not rendered.
-pub fn all_diffs(live: &Value, rendered: &Value, rules: &DecisionSettings<'_>) -> Vec<FieldDiff> {
-    compare_fields(live, strip_controlled_fields(live), strip_controlled_fields(rendered), rules)
+pub fn all_diffs(live: &Value, rendered: &Value, settings: &DecisionSettings<'_>) -> Vec<FieldDiff> {
+    compare_fields(live, strip_controlled_fields(live), strip_controlled_fields(rendered), settings)
 }
 
 fn compare_fields(
     live: &Value,
     mut from: Value,
     mut to: Value,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> Vec<FieldDiff> {
-    hide_secret_values(&mut [&mut from, &mut to], rules.key);
+    hide_secret_values(&mut [&mut from, &mut to], settings.key);
     let blame = blame::Blame::from_live(live);
     diff_paths(&from, &to)
         .into_iter()
@@ -280,7 +280,7 @@ fn compare_fields(
             // `managedFields` does not say who removed a field.
             let last = change.from.as_ref().and_then(|_| blame.last_writer(&change.path));
             let (manager, time) = last.unzip();
-            let writer = rules.managers.classify_writer(manager.as_deref(), change.from.is_some());
+            let writer = settings.managers.classify_writer(manager.as_deref(), change.from.is_some());
             let time = time.flatten();
             FieldDiff { path: change.path, desired: change.to, live: change.from, manager, time, writer }
         })

@@ -17,7 +17,7 @@ pub struct ObjectDecision {
     /// The action, as it is shown.
     pub action: Action,
     /// The request; `None` where nothing is sent.
-    pub send: Option<WriteRequest>,
+    pub request: Option<WriteRequest>,
     /// Whether nothing is sent because an API server would refuse it: the object must be corrected.
     pub refused: bool,
 }
@@ -30,7 +30,7 @@ pub enum WriteRequest {
         /// The body.
         body: Arc<Value>,
         /// What is written first, so that the apply removes fields of other managers.
-        handed: Option<HandoverWrite>,
+        handover: Option<HandoverWrite>,
         /// The object that is deleted first.
         replaces: Option<ReplacedObject>,
     },

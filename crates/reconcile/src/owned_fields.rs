@@ -8,7 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::autoscaled_fields::may_be_scaled;
-use super::decision_input::{DecisionInput, held_back, retain_live_values};
+use super::decision_input::{DecisionInput, control_plane_hold, retain_live_values};
 use super::live_object::is_deleting;
 use super::ownership::{is_own, managed_field_entries};
 use super::settings::DecisionSettings;
@@ -18,26 +18,26 @@ pub(super) type FieldsV1 = Map<String, Value>;
 
 /// Whether a managed object is as federate applied it last, by what was read alone. Most objects of most runs are;
 /// `false` where an apply must be computed to know it.
-pub(super) fn is_unchanged(target: &DecisionInput<'_>, live: &Value, rules: &DecisionSettings<'_>) -> bool {
+pub(super) fn is_unchanged(input: &DecisionInput<'_>, live: &Value, settings: &DecisionSettings<'_>) -> bool {
     // Reports of all fields, and of resulting objects, need the defaults that a dump may lack.
-    if rules.full
-        || rules.results
+    if settings.full
+        || settings.results
         || is_deleting(live)
-        || may_be_scaled(target.autoscalers, target.object, live)
+        || may_be_scaled(input.autoscalers, input.object, live)
     {
         return false;
     }
     // What people have added to it is not in the fields that federate owns.
-    if rules.managers.may_have_changed(live) {
+    if settings.managers.may_have_changed(live) {
         return false;
     }
-    if !is_applied(live, target.body, Some(target.cached_create.labelled_metadata(target.body, rules))) {
+    if !is_applied(live, input.body, Some(input.cached_create.labelled_metadata(input.body, settings))) {
         return false;
     }
-    target.keeps_applied || {
-        let action = (target.reconcile)(true);
-        held_back(action.as_ref()).is_none()
-            && retain_live_values(target, action.as_ref(), live) == *target.body
+    input.keeps_applied || {
+        let action = (input.reconcile)(true);
+        control_plane_hold(action.as_ref()).is_none()
+            && retain_live_values(input, action.as_ref(), live) == *input.body
     }
 }
 
@@ -230,27 +230,27 @@ mod tests {
     /// Whether an object is unchanged by what was read alone, and the decision about it by a computed apply.
     fn decided(body: &Value, live: &Value) -> (bool, ActionKind) {
         let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let target = DecisionInput {
+        let input = DecisionInput {
             cluster: &ClusterName::from("m1"),
             object: &Object::from_manifest(body.clone(), "a.yaml").id,
             body,
             kind: ResourceKind::find_builtin(text("/apiVersion"), text("/kind")).unwrap(),
             cached_create: &CachedCreate::default(),
             autoscalers: &Autoscalers::default(),
-            read: None,
+            live: None,
             reconcile: &|_| None,
             keeps_applied: true,
         };
         let key = DigestKey::new(b"k");
         let decided = |live: &Value| {
-            let target = DecisionInput { read: Some(live), ..target };
-            let computed = decide_object(&target, Some(live), &rules(&key, true)).action.action;
-            (is_unchanged(&target, live, &rules(&key, false)), computed)
+            let input = DecisionInput { live: Some(live), ..input };
+            let computed = decide_object(&input, &rules(&key, true)).action.action;
+            (is_unchanged(&input, live, &rules(&key, false)), computed)
         };
         let unread = decided(&unread(live));
         assert_eq!(decided(live), unread, "with field sets as text");
         let write = WriteOptions {
-            kind: target.kind,
+            kind: input.kind,
             manager: FIELD_MANAGER,
             subresource: None,
             force: true,
@@ -259,7 +259,7 @@ mod tests {
         let created = apply_object(None, &set().with_label(body), &write).ok();
         for seen in [None, created.as_ref(), Some(live)] {
             let desired = DesiredObject {
-                object: target.object.clone(),
+                object: input.object.clone(),
                 clusters: ["m1", "m2"].map(ClusterName::from).to_vec().into(),
                 body: body.clone().into(),
                 text: "".into(),
@@ -274,11 +274,11 @@ mod tests {
     }
 
     /// Whether an object is unchanged by its text; `None` where the text is not as an API server returns it.
-    fn is_same_text(desired: &DesiredObject, live: &Value, rules: &DecisionSettings<'_>) -> Option<bool> {
+    fn is_same_text(desired: &DesiredObject, live: &Value, settings: &DecisionSettings<'_>) -> Option<bool> {
         let text = live.to_string();
         let listed = ListedObject::from_json(text.as_bytes()).ok()?;
         let is_deleting = listed.metadata.deletion_timestamp.is_some();
-        Some(!is_deleting && comparison::is_applied(&listed, desired, rules))
+        Some(!is_deleting && comparison::is_applied(&listed, desired, settings))
     }
 
     /// The object as it is read from a list: field sets are text.
@@ -307,8 +307,8 @@ mod tests {
             rolling: &[],
             key,
             now: "2026-01-02T00:00:00Z",
-            server: true,
-            former_apply_set: None,
+            asks_server: true,
+            moved_from: None,
             managers: FieldManagers::new(None, true, Dialects::default()),
             ignored: Vec::new(),
         }

@@ -55,12 +55,12 @@ pub(super) fn decide_replacement(
     known: &ResourceKind,
     live: &Value,
     body: &Value,
-    rules: &DecisionSettings<'_>,
+    settings: &DecisionSettings<'_>,
 ) -> ReplacementDecision {
     let kind = object.kind.as_str();
-    let created: Result<Value, ApiError> = match apply_object(None, body, &rules.write_options(known)) {
+    let created: Result<Value, ApiError> = match apply_object(None, body, &settings.write_options(known)) {
         // The API server says whether it can be created.
-        Err(_) if rules.server => Ok(body.clone()),
+        Err(_) if settings.asks_server => Ok(body.clone()),
         created => created,
     };
     // An object that cannot be created either is invalid.
@@ -74,7 +74,7 @@ pub(super) fn decide_replacement(
     let by_kind = REPLACED_KINDS.contains(&kind) && known.custom.is_none();
     // A hook runs again from the start.
     let is_hook = Hook::from_body(body).is_some_and(|hook| hook.is_replaced);
-    if (rules.replace && by_kind) || is_annotated || is_hook {
+    if (settings.replace && by_kind) || is_annotated || is_hook {
         let replaced = ReplacedObject {
             uid: text_at(live, "/metadata/uid").to_owned(),
             resource_version: text_at(live, "/metadata/resourceVersion").to_owned(),

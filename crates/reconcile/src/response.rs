@@ -17,30 +17,30 @@ impl ObjectDecision {
         live: Option<&Value>,
         answer: Value,
         kind: &ResourceKind,
-        rules: &DecisionSettings<'_>,
+        settings: &DecisionSettings<'_>,
     ) {
         let Some(live) = live else {
-            self.action.result = rules.readable_result(answer);
+            self.action.result = settings.readable_result(answer);
             return;
         };
         if self.action.action == ActionKind::Update && *live == answer {
-            (self.send, self.action.action) = (None, ActionKind::Unchanged);
+            (self.request, self.action.action) = (None, ActionKind::Unchanged);
         }
-        self.action.diffs = if rules.full {
-            let write = rules.write_options(kind);
-            let rendered = match &self.send {
+        self.action.diffs = if settings.full {
+            let write = settings.write_options(kind);
+            let rendered = match &self.request {
                 Some(WriteRequest::Apply { body, .. }) => previewed_fields(&answer, body, &write),
                 _ => applied_fields(&answer, &write),
             };
-            all_diffs(live, &rendered, rules)
+            all_diffs(live, &rendered, settings)
         } else {
-            diff_fields(live, &answer, rules)
+            diff_fields(live, &answer, settings)
         };
-        self.action.restarts_pods = restarts_pods(live, &answer, rules.rolling);
-        self.action.result = rules.readable_result(answer);
+        self.action.restarts_pods = restarts_pods(live, &answer, settings.rolling);
+        self.action.result = settings.readable_result(answer);
         if self.action.action == ActionKind::Adopt
             && let Some(reason) =
-                rules.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action, &rules.managers))
+                settings.adopt.and_then(|adopt| adopt.refusal_to_adopt(&self.action, &settings.managers))
         {
             self.leave_to_owner(reason);
         }
@@ -53,19 +53,19 @@ impl ObjectDecision {
         live: Option<&Value>,
         why: String,
         kind: &ResourceKind,
-        rules: &DecisionSettings<'_>,
+        settings: &DecisionSettings<'_>,
     ) {
         let update = self.action.action == ActionKind::Update;
-        let (Some(live), Some(WriteRequest::Apply { body, .. }), true) = (live, &self.send, update) else {
+        let (Some(live), Some(WriteRequest::Apply { body, .. }), true) = (live, &self.request, update) else {
             return self.mark_failed(why);
         };
-        match decide_replacement(&self.action.object, kind, live, body, rules) {
+        match decide_replacement(&self.action.object, kind, live, body, settings) {
             ReplacementDecision::Done { old, created, effect } => {
-                self.send =
-                    Some(WriteRequest::Apply { body: body.clone(), handed: None, replaces: Some(old) });
-                self.action.diffs = diff_fields(live, &created, rules);
-                self.action.restarts_pods = restarts_pods(live, &created, rules.rolling);
-                self.action.result = rules.readable_result(created);
+                self.request =
+                    Some(WriteRequest::Apply { body: body.clone(), handover: None, replaces: Some(old) });
+                self.action.diffs = diff_fields(live, &created, settings);
+                self.action.restarts_pods = restarts_pods(live, &created, settings.rolling);
+                self.action.result = settings.readable_result(created);
                 self.action.reason = Some(format!("{effect}: {why}"));
             }
             ReplacementDecision::Possible(how) if how.is_empty() => self.mark_failed(why),
@@ -75,14 +75,14 @@ impl ObjectDecision {
 
     /// Marks the action as failed.
     fn mark_failed(&mut self, why: String) {
-        (self.send, self.refused) = (None, true);
+        (self.request, self.refused) = (None, true);
         (self.action.restarts_pods, self.action.result) = (false, None);
         (self.action.outcome, self.action.error) = (ActionOutcome::Failed, Some(why));
     }
 
     /// Leaves the object to its owner.
     fn leave_to_owner(&mut self, reason: String) {
-        self.send = None;
+        self.request = None;
         let action = &mut self.action;
         (action.action, action.outcome) = (ActionKind::Conflict, ActionOutcome::NotTried);
         action.diffs = std::mem::take(&mut action.diffs).into_iter().filter_map(without_label).collect();
@@ -92,7 +92,7 @@ impl ObjectDecision {
 
     /// Sends nothing and marks the action as failed, because the object cannot be read or applied.
     pub fn mark_refused(&mut self, why: &str) {
-        (self.send, self.refused) = (None, true);
+        (self.request, self.refused) = (None, true);
         let action = &mut self.action;
         action.action = ActionKind::Skip;
         action.outcome = ActionOutcome::Failed;
@@ -105,7 +105,7 @@ impl ObjectDecision {
 
     /// Sends nothing, although something should be done.
     pub fn withhold_request(&mut self, why: &str) {
-        if self.send.take().is_some() {
+        if self.request.take().is_some() {
             self.action.action = ActionKind::Skip;
             self.action.outcome = ActionOutcome::NotTried;
             self.action.restarts_pods = false;

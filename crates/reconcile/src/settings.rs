@@ -66,9 +66,9 @@ pub struct DecisionSettings<'r> {
     /// The time, in RFC 3339 notation with seconds.
     pub now: &'r str,
     /// Whether an API server is asked: then what it would refuse is not refused here.
-    pub server: bool,
+    pub asks_server: bool,
     /// The `ApplySet` whose members are taken over.
-    pub former_apply_set: Option<&'r ApplySet>,
+    pub moved_from: Option<&'r ApplySet>,
     /// The managers whose fields are taken over.
     pub managers: FieldManagers,
     /// Differences that an apply leaves as they are.
@@ -83,11 +83,8 @@ impl DecisionSettings<'_> {
 
     /// Whether an object is a member of the `ApplySet`, or of the one whose members are taken over.
     pub(super) fn is_member(&self) -> impl Fn(&Value) -> bool + use<> {
-        let sets: Vec<String> = [Some(self.apply_set), self.former_apply_set]
-            .into_iter()
-            .flatten()
-            .map(ApplySet::compute_id)
-            .collect();
+        let sets: Vec<String> =
+            [Some(self.apply_set), self.moved_from].into_iter().flatten().map(ApplySet::compute_id).collect();
         move |live| sets.iter().any(|set| is_member(live, set))
     }
 

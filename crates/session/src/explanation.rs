@@ -263,8 +263,8 @@ impl Session {
                         failed: None,
                     }
                 }
-                Err(withheld) => {
-                    let failed = withheld.finding.map_or_else(|| withheld.status.to_owned(), |f| f.message);
+                Err(not_sent) => {
+                    let failed = not_sent.finding.map_or_else(|| not_sent.status.to_owned(), |f| f.message);
                     ManifestOverrides {
                         clusters: variant.clusters.to_vec(),
                         overrides: Vec::new(),

@@ -61,7 +61,7 @@ impl Session {
             match found {
                 Ok(observation) => drop(seen.insert(cluster.to_string(), observation)),
                 Err(why) => {
-                    if matches!(why, Error::Unreachable(_) | Error::Late(_)) {
+                    if matches!(why, Error::Unreachable(_) | Error::TimedOut(_)) {
                         captured.unreachable.insert(cluster.to_string());
                     }
                     captured.failed.insert(cluster.to_string(), why.to_string());

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use federate_apiserver_model::{Conversion, ResourceKind, convert_object};
 use federate_engine::change::{DigestKey, is_hidden, reveal_values};
-use federate_engine::{Engine, Rendering, WithheldObject};
+use federate_engine::{Engine, Rendering, UnsentObject};
 use federate_kubernetes::{Cluster, ClusterName, LiveObjects, Object, ObjectRef, kinds};
 use federate_reconcile::cluster::{
     ClusterDecisions, DecisionContext, DesiredObject, PruneOptions, read_desired,
@@ -62,7 +62,7 @@ pub struct ReconcileOptions<'r> {
     /// What the run is for.
     pub purpose: Purpose,
     /// The parent of the `ApplySet` in each cluster.
-    pub inventory: &'r ApplySet,
+    pub apply_set: &'r ApplySet,
     /// What may be pruned; by default, nothing.
     pub prune: Option<PruneOptions>,
     /// Whether actions include the resulting objects.
@@ -70,7 +70,7 @@ pub struct ReconcileOptions<'r> {
     /// The clusters; empty for all.
     pub clusters: &'r [String],
     /// The objects, where it is known that no other one differs; `None` for all. Others are neither read nor pruned.
-    pub only: Option<&'r BTreeSet<ObjectRef>>,
+    pub only_objects: Option<&'r BTreeSet<ObjectRef>>,
     /// Whether fields that people have changed and that are not rendered stay as they are.
     pub no_take_over: bool,
     /// The key for digests of Secret values.
@@ -79,14 +79,14 @@ pub struct ReconcileOptions<'r> {
 
 impl<'r> ReconcileOptions<'r> {
     /// A run over all clusters and objects that prunes nothing.
-    pub fn new(purpose: Purpose, inventory: &'r ApplySet, key: &'r DigestKey) -> Self {
+    pub fn new(purpose: Purpose, apply_set: &'r ApplySet, key: &'r DigestKey) -> Self {
         Self {
             purpose,
-            inventory,
+            apply_set,
             prune: None,
             results: false,
             clusters: &[],
-            only: None,
+            only_objects: None,
             no_take_over: false,
             key,
         }
@@ -110,10 +110,10 @@ impl<'r> ReconcileOptions<'r> {
         Self { clusters, ..self }
     }
 
-    /// With other objects in [`only`](Self::only).
+    /// With other objects in [`only_objects`](Self::only_objects).
     #[must_use]
-    pub fn with_only(self, only: Option<&'r BTreeSet<ObjectRef>>) -> Self {
-        Self { only, ..self }
+    pub fn with_only_objects(self, only_objects: Option<&'r BTreeSet<ObjectRef>>) -> Self {
+        Self { only_objects, ..self }
     }
 
     /// With another [`no_take_over`](Self::no_take_over).
@@ -154,8 +154,8 @@ pub struct Reconciler<'r> {
     now: String,
     #[cfg_attr(not(feature = "live"), expect(dead_code, reason = "only actions in servers name it"))]
     repo: Option<RepoRef>,
-    moved: Option<ApplySet>,
-    held: BTreeMap<(ClusterName, ObjectRef), String>,
+    moved_from: Option<ApplySet>,
+    frozen_objects: BTreeMap<(ClusterName, ObjectRef), String>,
     /// Differences that are not drift.
     ignored: Vec<DriftIgnoreRule>,
 }
@@ -167,7 +167,8 @@ impl<'r> Reconciler<'r> {
         let now = session.now().map_or_else(|| PREDICTED_CREATION_TIME.to_owned(), |now| now.to_string());
         let instead = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
         let manifests = &instead.as_ref().unwrap_or_else(|| session.rendering()).manifests;
-        let desired = session.decrypted_objects().reveal_desired(read_desired(manifests, options.only));
+        let desired =
+            session.decrypted_objects().reveal_desired(read_desired(manifests, options.only_objects));
         Self {
             session,
             options,
@@ -176,22 +177,22 @@ impl<'r> Reconciler<'r> {
             instead,
             now,
             repo: None,
-            moved: None,
-            held: BTreeMap::new(),
+            moved_from: None,
+            frozen_objects: BTreeMap::new(),
             ignored: session.repo().config.drift.ignore.clone(),
         }
     }
 
     /// For a known repo: parents of `ApplySets` record it, and those of another repo are refused.
     #[must_use]
-    pub fn of_repo(self, repo: Option<RepoRef>) -> Self {
+    pub fn with_repo(self, repo: Option<RepoRef>) -> Self {
         Self { repo, ..self }
     }
 
     /// Also takes over the members of another `ApplySet`.
     #[must_use]
-    pub fn with_moved_apply_set(self, moved: Option<ApplySet>) -> Self {
-        Self { moved, ..self }
+    pub fn with_moved_from(self, moved_from: Option<ApplySet>) -> Self {
+        Self { moved_from, ..self }
     }
 
     /// With more differences that are not drift than those that the repo names.
@@ -203,8 +204,8 @@ impl<'r> Reconciler<'r> {
 
     /// Leaves some objects of some clusters unchanged, with the reason.
     #[must_use]
-    pub fn with_held_objects(self, held: BTreeMap<(ClusterName, ObjectRef), String>) -> Self {
-        Self { held, ..self }
+    pub fn with_frozen_objects(self, frozen_objects: BTreeMap<(ClusterName, ObjectRef), String>) -> Self {
+        Self { frozen_objects, ..self }
     }
 
     /// Leaves some objects of some clusters unchanged, whether they are rendered or not, and says nothing
@@ -222,14 +223,14 @@ impl<'r> Reconciler<'r> {
                 manifest.retain_clusters(|cluster| !waiting.contains(cluster));
             }
         }
-        less.withheld.clone_from(&rendering.withheld);
-        less.withheld.extend(awaiting.iter().map(|(object, clusters)| WithheldObject {
+        less.not_sent.clone_from(&rendering.not_sent);
+        less.not_sent.extend(awaiting.iter().map(|(object, clusters)| UnsentObject {
             object: object.clone(),
             clusters: clusters.iter().cloned().collect(),
             status: "Awaiting",
             failed: false,
         }));
-        let desired = read_desired(&less.manifests, self.options.only);
+        let desired = read_desired(&less.manifests, self.options.only_objects);
         let desired = self.session.decrypted_objects().reveal_desired(desired);
         Self { desired, instead: Some(less), ..self }
     }
@@ -375,8 +376,8 @@ impl<'r> Reconciler<'r> {
             .collect()
     }
 
-    /// What decisions about clusters need. `server`: whether API servers decide what is unknown here.
-    fn build_decision_context(&self, server: bool) -> DecisionContext<'_> {
+    /// What decisions about clusters need. `asks_server`: whether API servers decide what is unknown here.
+    fn build_decision_context(&self, asks_server: bool) -> DecisionContext<'_> {
         let (adopt, force, replace, full) = match self.options.purpose {
             Purpose::Apply { adopt, force, replace } => (adopt, force, replace, false),
             Purpose::Remove => (Some(AdoptionMode::Never), false, false, false),
@@ -402,18 +403,18 @@ impl<'r> Reconciler<'r> {
             .filter(|_| applies)
             .cloned()
             .collect();
-        let rules = DecisionSettings {
+        let settings = DecisionSettings {
             adopt,
             force,
             replace,
             full,
             results: self.options.results,
-            apply_set: self.options.inventory,
+            apply_set: self.options.apply_set,
             rolling: &config.apply.rolling,
             key: self.options.key,
             now: &self.now,
-            server,
-            former_apply_set: self.moved.as_ref(),
+            asks_server,
+            moved_from: self.moved_from.as_ref(),
             managers,
             ignored,
         };
@@ -425,14 +426,14 @@ impl<'r> Reconciler<'r> {
             engine: &self.engine,
             rendering: self.rendering(),
             desired: &self.desired,
-            rules,
+            settings,
             prune: self.options.prune.as_ref(),
             // Where everything goes, it does not matter what is rendered.
-            incomplete: self.options.only.is_some()
+            incomplete: self.options.only_objects.is_some()
                 || (!matches!(self.options.purpose, Purpose::Remove)
                     && federate_engine::any_error(&self.session.findings_for(Destination::Clusters))),
             drift,
-            held: &self.held,
+            frozen_objects: &self.frozen_objects,
             placed: PlacedObjects::new(&self.engine, &self.rendering().plan, self.session.health_checks()),
         }
     }

@@ -367,19 +367,19 @@ impl MemberClusters<'_> {
         let reconcile = ReconcileOptions::new(purpose, &inventory, &self.env.digest_key)
             .with_prune((prune && !self.partial).then(|| PruneOptions { kinds: Vec::new(), limit }))
             .with_clusters(clusters)
-            .with_only(self.only_objects);
+            .with_only_objects(self.only_objects);
         let access = self.env.services.member_access(self.loaded, self.session);
         let mut reached = access.map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
         reached.access.at_once = Some(self.at_once());
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let held = match purpose {
-            Purpose::Drift { correct: true, .. } => tracker.contentions.held_objects(Instant::now()),
+            Purpose::Drift { correct: true, .. } => tracker.contentions.frozen_objects(Instant::now()),
             _ => BTreeMap::new(),
         };
-        let reconciler = Reconciler::new(self.session, &reconcile).of_repo(self.repo.clone());
+        let reconciler = Reconciler::new(self.session, &reconcile).with_repo(self.repo.clone());
         let mut reconciler =
-            reconciler.with_moved_apply_set(self.moved.then(|| inventory.clone())).with_held_objects(held);
+            reconciler.with_moved_from(self.moved.then(|| inventory.clone())).with_frozen_objects(held);
         reconciler = reconciler.with_ignore_rules(&self.loaded.sync.spec.drift.ignore);
         if let Some(awaiting) = &self.awaiting {
             reconciler = reconciler.with_awaiting_objects(awaiting);

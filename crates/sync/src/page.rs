@@ -102,7 +102,7 @@ impl StatusPage {
     ) {
         let sync = &loaded.sync;
         let name = sync.metadata.full_name();
-        let fights = tracker.contentions.held_objects(Instant::now()).into_values().collect();
+        let fights = tracker.contentions.frozen_objects(Instant::now()).into_values().collect();
         self.with_syncs(|syncs| {
             let before = syncs.remove(&name);
             let (status, clusters) = match (record, before) {

@@ -65,7 +65,7 @@ impl ServerAccess<'_> {
                 DryRunMode::Server => federate_live::DryRun::Server,
             }))
             .with_wait(self.wait)
-            .with_remember(remember)
+            .with_plan_to_keep(remember)
             .with_without_memory(without_memory)
             .with_check_access(self.check_access)
             .with_early(early);

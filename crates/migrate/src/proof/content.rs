@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use federate_dialect::{ClusterNames, Dialects, HUB};
 use federate_engine::replicas::{is_workload, replicas_field};
-use federate_engine::{Manifest, Rendering, WithheldObject};
+use federate_engine::{Manifest, Rendering, UnsentObject};
 use federate_kubernetes::object::field_text;
 use federate_kubernetes::{ObjectRef, work};
 
@@ -20,19 +20,19 @@ const ABSENT_STATUSES: [&str; 2] = ["Deleted", "Evicting"];
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RenderedObject<'r> {
     pub(crate) manifests: &'r [Manifest],
-    pub(crate) withheld: &'r [WithheldObject],
+    pub(crate) not_sent: &'r [UnsentObject],
 }
 
 impl<'r> RenderedObject<'r> {
     /// All that a rendering of one object has.
     pub(crate) fn new(rendering: &'r Rendering) -> Self {
-        Self { manifests: &rendering.manifests, withheld: &rendering.withheld }
+        Self { manifests: &rendering.manifests, not_sent: &rendering.not_sent }
     }
 
     /// Whether no member receives or keeps it.
     pub(crate) fn is_empty(&self) -> bool {
         let lists = self.manifests.iter().map(|manifest| &manifest.clusters);
-        let mut lists = lists.chain(self.withheld.iter().map(|held| &held.clusters));
+        let mut lists = lists.chain(self.not_sent.iter().map(|held| &held.clusters));
         lists.all(|clusters| clusters.iter().all(|name| name.as_ref() == HUB))
     }
 
@@ -43,7 +43,7 @@ impl<'r> RenderedObject<'r> {
             let content = ObjectContent::new(&manifest.object, &value, dialects);
             (Arc::clone(&manifest.clusters), ObjectState::Sent(content))
         });
-        let held = self.withheld.iter().filter(|held| !ABSENT_STATUSES.contains(&held.status));
+        let held = self.not_sent.iter().filter(|held| !ABSENT_STATUSES.contains(&held.status));
         let held = held.map(|held| {
             let state = if held.failed { ObjectState::Failed(held.status) } else { ObjectState::Held };
             (Arc::clone(&held.clusters), state)
@@ -64,14 +64,14 @@ impl<'r> RenderingIndex<'r> {
 
     /// What clusters receive of an object.
     pub(super) fn find_object(&self, object: &ObjectRef) -> RenderedObject<'r> {
-        let Rendering { manifests, withheld, .. } = self.rendering;
+        let Rendering { manifests, not_sent, .. } = self.rendering;
         let start = manifests.partition_point(|manifest| manifest.object < *object);
         let end = manifests.partition_point(|manifest| manifest.object <= *object);
-        let from = withheld.partition_point(|held| held.object < *object);
-        let to = withheld.partition_point(|held| held.object <= *object);
+        let from = not_sent.partition_point(|held| held.object < *object);
+        let to = not_sent.partition_point(|held| held.object <= *object);
         RenderedObject {
             manifests: manifests.get(start..end).unwrap_or_default(),
-            withheld: withheld.get(from..to).unwrap_or_default(),
+            not_sent: not_sent.get(from..to).unwrap_or_default(),
         }
     }
 }

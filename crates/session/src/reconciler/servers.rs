@@ -38,7 +38,7 @@ pub struct ServerOptions<'s> {
     /// What ends the wait early; `None` if nothing does.
     pub interrupt: Option<Interrupt>,
     /// Whether the clusters keep the plan, and what they keep now.
-    pub remember: Option<&'s Surveyed>,
+    pub plan_to_keep: Option<&'s Surveyed>,
     /// Whether the plan was decided without the memory of an earlier run.
     pub without_memory: bool,
     /// Whether only permissions are checked.
@@ -60,7 +60,7 @@ impl<'s> ServerOptions<'s> {
             dry_run: None,
             wait: None,
             interrupt: None,
-            remember: None,
+            plan_to_keep: None,
             without_memory: false,
             check_access: false,
             fence: None,
@@ -88,10 +88,10 @@ impl<'s> ServerOptions<'s> {
         Self { interrupt, ..self }
     }
 
-    /// With another [`remember`](Self::remember).
+    /// With another [`plan_to_keep`](Self::plan_to_keep).
     #[must_use]
-    pub fn with_remember(self, remember: Option<&'s Surveyed>) -> Self {
-        Self { remember, ..self }
+    pub fn with_plan_to_keep(self, plan_to_keep: Option<&'s Surveyed>) -> Self {
+        Self { plan_to_keep, ..self }
     }
 
     /// With another [`without_memory`](Self::without_memory).
@@ -154,22 +154,22 @@ impl Reconciler<'_> {
         // A local dry run predicts the server's answers. Drift does not, because a correction would get those
         // answers.
         let drift = matches!(self.options.purpose, Purpose::Drift { .. });
-        let dry_run_first = drift || options.dry_run != Some(DryRun::Client);
-        let context = self.build_decision_context(dry_run_first);
+        let asks_server = drift || options.dry_run != Some(DryRun::Client);
+        let context = self.build_decision_context(asks_server);
         // Correcting drift does not deploy the commit.
         let repo =
             self.repo.clone().map(|repo| if drift { RepoRef { revision: None, ..repo } } else { repo });
-        let remember = options.remember.filter(|_| !drift);
-        let remember = remember.map(|surveyed| next_plan(self.session, surveyed.newest.as_ref()));
+        let plan_to_keep = options.plan_to_keep.filter(|_| !drift);
+        let plan_to_keep = plan_to_keep.map(|surveyed| next_plan(self.session, surveyed.newest.as_ref()));
         let apply_options = ApplyOptions {
-            inventory: context.rules.apply_set,
+            apply_set: context.settings.apply_set,
             repo: repo.as_ref(),
-            moved: self.moved.as_ref(),
+            moved_from: self.moved_from.as_ref(),
             dry_run: options.dry_run,
-            remember: remember.as_ref(),
+            plan_to_keep: plan_to_keep.as_ref(),
             without_memory: options.without_memory,
-            dry_run_first,
-            narrow: self.options.only.is_some(),
+            asks_server,
+            only_objects: self.options.only_objects.is_some(),
             wait: options.wait,
             interrupt: options.interrupt.clone(),
             fence: options.fence.clone(),
@@ -178,7 +178,7 @@ impl Reconciler<'_> {
             ends: matches!(self.options.purpose, Purpose::Remove),
             progress: options.progress,
         };
-        let mut all = Reconciled { predicted: !dry_run_first, ..Reconciled::default() };
+        let mut all = Reconciled { predicted: !asks_server, ..Reconciled::default() };
         let mut unread = BTreeSet::new();
         for outcome in federate_live::apply_desired_states(access, &desired_states, &context, &apply_options)?
         {
@@ -205,7 +205,7 @@ impl Reconciler<'_> {
     /// What keeps every cluster from being reached.
     pub fn read_health(&self, access: &Access) -> Result<Vec<ClusterHealth>, Error> {
         let context = self.build_decision_context(true);
-        federate_live::read_health(access, &self.desired_states(), &context.placed, self.options.inventory)
+        federate_live::read_health(access, &self.desired_states(), &context.placed, self.options.apply_set)
     }
 
     /// Adds what a dry run predicts for clusters that could not be read. They failed all the same.
@@ -228,7 +228,7 @@ impl Reconciler<'_> {
     /// The missing permissions, as the error of each cluster.
     fn check_access(&self, access: &Access, desired_states: &[DesiredState<'_>]) -> Result<Actions, Error> {
         let mut all = Reconciled::default();
-        let missing = federate_live::check_access(access, desired_states, self.options.inventory, &|kind| {
+        let missing = federate_live::check_access(access, desired_states, self.options.apply_set, &|kind| {
             self.options.prune.as_ref().is_some_and(|prune| prune.prunes_kind(kind))
         })?;
         for missing in missing {

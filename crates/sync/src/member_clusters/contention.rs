@@ -91,7 +91,7 @@ impl ContentionTracker {
     }
 
     /// The objects that are left alone now, and why.
-    pub(crate) fn held_objects(&self, now: Instant) -> BTreeMap<ClusterObject, String> {
+    pub(crate) fn frozen_objects(&self, now: Instant) -> BTreeMap<ClusterObject, String> {
         let held = self.objects.iter().filter_map(|(key, object)| {
             let (until, message) = object.hold.as_ref()?;
             (*until > now).then(|| (key.clone(), message.clone()))
@@ -163,14 +163,14 @@ mod tests {
         let most = Duration::from_mins(5);
         for second in 0..2 {
             fights.note_corrections(&[put_back("/spec/replicas")], most, at(second));
-            assert!(fights.held_objects(at(second)).is_empty() && fights.take_reports().is_empty());
+            assert!(fights.frozen_objects(at(second)).is_empty() && fights.take_reports().is_empty());
         }
         fights.note_corrections(&[put_back("/spec/replicas")], most, at(2));
         let reports = fights.take_reports();
         assert!(reports[0].message.contains("autoscaler changes /spec/replicas"), "{reports:?}");
-        assert_eq!((fights.held_objects(at(31)).len(), fights.held_objects(at(33)).len()), (1, 0));
+        assert_eq!((fights.frozen_objects(at(31)).len(), fights.frozen_objects(at(33)).len()), (1, 0));
         fights.note_corrections(&[put_back("/spec/replicas")], most, at(40));
-        assert_eq!((fights.held_objects(at(99)).len(), fights.held_objects(at(101)).len()), (1, 0));
+        assert_eq!((fights.frozen_objects(at(99)).len(), fights.frozen_objects(at(101)).len()), (1, 0));
     }
 
     #[test]

@@ -26,7 +26,7 @@ type Variants = Vec<(ClusterNames, Arc<str>)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RenderedObjects {
     objects: BTreeMap<ObjectRef, Variants>,
-    withheld: Vec<(ObjectRef, ClusterNames)>,
+    not_sent: Vec<(ObjectRef, ClusterNames)>,
 }
 
 impl RenderedObjects {
@@ -38,15 +38,15 @@ impl RenderedObjects {
             let variants = objects.entry(manifest.object.clone()).or_default();
             variants.push((manifest.clusters.clone(), manifest.text.clone()));
         }
-        let withheld = rendering.withheld.iter().map(|held| (held.object.clone(), held.clusters.clone()));
-        Self { objects, withheld: withheld.collect() }
+        let not_sent = rendering.not_sent.iter().map(|held| (held.object.clone(), held.clusters.clone()));
+        Self { objects, not_sent: not_sent.collect() }
     }
 
     /// The objects that clusters with this rendering need for another one; `None` if that is to be found out by reading
     /// them.
     pub(crate) fn changed_objects(&self, now: &Self) -> Option<BTreeSet<ObjectRef>> {
         let gone = self.objects.keys().any(|object| !now.objects.contains_key(object));
-        if gone || self.withheld != now.withheld {
+        if gone || self.not_sent != now.not_sent {
             return None;
         }
         let mut changed = BTreeSet::new();
@@ -103,7 +103,7 @@ mod tests {
             let clusters = clusters.iter().map(|name| (*name).into()).collect();
             (object, vec![(clusters, Arc::from(*text))])
         };
-        RenderedObjects { objects: objects.iter().map(one).collect(), withheld: Vec::new() }
+        RenderedObjects { objects: objects.iter().map(one).collect(), not_sent: Vec::new() }
     }
 
     fn names(changed: Option<BTreeSet<ObjectRef>>) -> Option<Vec<String>> {
