@@ -101,7 +101,7 @@ fn open(source: &dyn Source) -> Session {
 fn render_both(files: &Files, migrated: &dyn Source) -> Duration {
     let started = Instant::now();
     for source in [files as &dyn Source, migrated] {
-        assert!(open(source).rendering().manifests.len() >= WORKLOADS);
+        assert!(open(source).render().manifests.len() >= WORKLOADS);
     }
     started.elapsed()
 }
@@ -114,7 +114,7 @@ fn migrate_and_prove(files: &Files) -> Duration {
     let source = MigratedSource::new(files, &migration.edits);
     let mut new = open(&source);
     new.share_cluster_states(old.clusters());
-    assert!(new.rendering().manifests.len() >= WORKLOADS);
+    assert!(new.render().manifests.len() >= WORKLOADS);
     println!("read and migrated {migrated:?}, rendered {:?}", started.elapsed().saturating_sub(migrated));
     let key = DigestKey::new(b"the key of a benchmark");
     let proof = prove_migration(ProofSides { old: &old, new: &new, migration: &migration, key: &key })

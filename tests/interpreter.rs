@@ -92,7 +92,7 @@ fn a_kind_is_divided_revised_and_followed() {
     let session = session(&[customization("c", &[REPLICAS, REVISION, dependencies])], Vec::new());
     assert_eq!(replicas(&session, "s"), [Some(2), Some(2)]);
     assert_eq!(replicas(&session, "c"), [None, None]);
-    let manifests = &session.rendering().manifests;
+    let manifests = &session.render().manifests;
     let set = manifests.iter().find(|manifest| manifest.object.name == "s").unwrap();
     assert!(set.text.contains("size: 2"), "{}", set.text);
     assert_eq!(session.findings(), []);

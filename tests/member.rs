@@ -198,7 +198,7 @@ fn kubefleets_clusters_are_labelled_with_their_names_since_0_3_1() {
         let settings = [("version".to_owned(), json!(release))].into_iter().collect();
         config.dialects.insert("kubefleet".to_owned(), settings);
         let session = Session::from_files(vec![file], config, SessionOptions::new(DIALECTS));
-        let manifests = &session.rendering().manifests;
+        let manifests = &session.render().manifests;
         let of = manifests.iter().find(|manifest| manifest.object.kind == "Secret")?;
         Some((of.clusters.iter().map(ToString::to_string).collect::<Vec<_>>(), of.text.to_string()))
     };

@@ -120,7 +120,7 @@ fn a_dialect_is_one_file() {
     let names: Vec<&str> = row.clusters.iter().map(|placed| placed.name.as_ref()).collect();
     assert_eq!((row.dialect.as_str(), names), ("toy", vec!["eu-1", "eu-2"]));
 
-    let [manifest] = session.rendering().manifests.as_slice() else { panic!("one manifest") };
+    let [manifest] = session.render().manifests.as_slice() else { panic!("one manifest") };
     assert!(manifest.clusters.len() == 2 && manifest.text.contains("k: v"), "{manifest:?}");
 
     let Ok(NamedObject::Object(object)) = session.find_object("configmap", "web", None) else {

@@ -141,7 +141,7 @@ impl ApplyCommand {
             },
             no_take_over: self.no_take_over,
             results: self.output != OutputFormat::Table,
-            reader: self.choose_source()?,
+            source: self.choose_source()?,
         };
         let done = match members.run()? {
             ControlFlow::Break(exit) => return Ok(exit),

@@ -39,8 +39,8 @@ pub(super) fn complete_codes(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// The branches and tags.
 pub(super) fn complete_revisions(current: &OsStr) -> Vec<CompletionCandidate> {
-    let place = GitLocation::discover_around(Path::new(&find_folder())).ok();
-    let repository = place.and_then(|place| place.open_repository().ok());
+    let location = GitLocation::discover_around(Path::new(&find_folder())).ok();
+    let repository = location.and_then(|location| location.open_repository().ok());
     filter_candidates(current, repository.iter().flat_map(git::names_of_revisions))
 }
 

@@ -133,7 +133,7 @@ impl DiffCommand {
         let range = self.parse_range()?;
         let ComparedSides { from, to, base } =
             ComparedSides::open(&self.args, &range, [&self.from_version, &self.to_version])?;
-        self.args.known_clusters(from.clusters().iter().chain(to.clusters()))?;
+        self.args.check_cluster_names(from.clusters().iter().chain(to.clusters()))?;
         let names = self.side_names(&range, base.as_ref());
         self.args.say_cluster_notices(&to)?;
         self.report_errors(&names.0, &from, &to);
@@ -254,7 +254,7 @@ impl DiffCommand {
     /// Where the Markdown report finds the files that it names.
     fn file_links(&self) -> markdown::CommentOptions {
         let prefix =
-            GitLocation::discover_around(&self.args.repo).map(|place| place.prefix).unwrap_or_default();
+            GitLocation::discover_around(&self.args.repo).map(|location| location.prefix).unwrap_or_default();
         markdown::CommentOptions { prefix, url: self.link.clone(), prune_label: self.prune_label.clone() }
     }
 
@@ -305,7 +305,7 @@ impl ComparedSides {
         let from = args.open_session_for_releases(earlier, memory, releases[0])?;
         // Two releases that decide from scratch have no memory.
         let forgets = args.fresh && base.is_none();
-        let memory = if forgets { Plan::default() } else { from.rendering().plan.clone() };
+        let memory = if forgets { Plan::default() } else { from.render().plan.clone() };
         let to = args.open_session_for_releases(later, memory, releases[1])?;
         Ok(Self { from, to, base })
     }
@@ -329,8 +329,8 @@ pub(super) fn build_report<'a>(
 /// Says which repository does not have the folder, which may be one that was found above it.
 fn missing_folder(args: &RepoArgs, base: &str) -> String {
     match GitLocation::discover_around(&args.repo) {
-        Ok(place) => {
-            format!("{base} has no folder `{}` in {}\n", place.prefix, place.display_folder().display())
+        Ok(location) => {
+            format!("{base} has no folder `{}` in {}\n", location.prefix, location.display_folder().display())
         }
         Err(_) => String::new(),
     }

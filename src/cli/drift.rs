@@ -106,7 +106,7 @@ impl DriftCommand {
             purpose: Purpose::Drift { full: self.full, correct: self.correct },
             no_take_over: self.no_take_over,
             results: matches!(self.output, Output::Json | Output::Yaml),
-            reader: self.choose_source()?,
+            source: self.choose_source()?,
         };
         if self.filter.is_given() && self.correct {
             let why =

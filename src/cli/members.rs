@@ -106,7 +106,7 @@ pub(super) struct MemberRun<'m> {
     pub(super) no_take_over: bool,
     /// Whether actions include the resulting objects.
     pub(super) results: bool,
-    pub(super) reader: LiveSource<'m>,
+    pub(super) source: LiveSource<'m>,
 }
 
 /// Where live objects are read from.
@@ -205,7 +205,7 @@ impl MemberRun<'_> {
             session.decrypt_with(decryptor);
         }
         let inventory = self.inventory.choose_applyset(repo.as_ref(), &self.args.selected_paths());
-        let surveyed = match &self.reader {
+        let surveyed = match &self.source {
             LiveSource::Dump if self.remember => {
                 return Err(CommandError::Failed(DUMPS_REMEMBER_NOTHING.to_owned()));
             }
@@ -213,7 +213,7 @@ impl MemberRun<'_> {
             LiveSource::Servers(servers) => Some(self.survey_clusters(servers, &mut session, &inventory)?),
         };
         // The API servers list while this plans.
-        let early = early.or_else(|| match &self.reader {
+        let early = early.or_else(|| match &self.source {
             LiveSource::Dump => None,
             LiveSource::Servers(servers) => self.read_early(servers, &session, &inventory),
         });
@@ -261,7 +261,7 @@ impl MemberRun<'_> {
         surveyed: Option<&Surveyed>,
         early: Option<&EarlyReads>,
     ) -> Result<(Actions, bool), CommandError> {
-        Ok(match &self.reader {
+        Ok(match &self.source {
             LiveSource::Dump => {
                 // Drift names them with the results.
                 if !matches!(self.purpose, Purpose::Drift { .. }) {

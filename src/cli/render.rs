@@ -125,6 +125,8 @@ impl RenderCommand {
         };
         let session = kept.insert(session);
         self.check_other_clusters(session.clusters())?;
+        // Everything below is about the rendering, and so are its findings.
+        session.render();
         let findings = session.findings_for(Destination::Files);
         self.args.say_cluster_notices(session)?;
         self.args.report_findings(session, &findings);
@@ -134,7 +136,7 @@ impl RenderCommand {
             );
             return Ok((Exit::Error, None));
         }
-        let manifests = self.select_manifests(session.rendering(), &folder);
+        let manifests = self.select_manifests(session.render(), &folder);
         let state = self.watch.then(|| RenderedState::with_manifests(session, manifests.clone()));
         let tree = OutputTree::new(previous::write_plan(session.plan()), manifests)
             .map_err(|e| CommandError::Failed(e.to_string()))?;
@@ -167,7 +169,7 @@ impl RenderCommand {
     fn read_inputs(&self, folder: LockedOutputFolder) -> Result<(OutputFolder, Session), CommandError> {
         let (folder, session) = rayon::join(
             || folder.read_plan(cache_folder("index")),
-            || self.args.without_memory(Some(&self.out)),
+            || self.args.open_session_without_plan(Some(&self.out)),
         );
         let (folder, mut session) = (folder?, session?);
         session.remember_plan(self.args.read_memory(folder.previous_plan())?);

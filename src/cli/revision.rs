@@ -75,23 +75,23 @@ impl RevisionArgs {
     /// The contents of `REV:PATH`, verified like any other revision; `None` if `spec` is a file path.
     pub(super) fn read_file(&self, repo: &Path, spec: &str) -> Result<Option<Vec<u8>>, CommandError> {
         let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
-        let (place, resolved) = self.resolve_revision(repo, rev)?;
-        git::read_blob(&place, &resolved, path).map(Some).map_err(|e| to_command_error(&e))
+        let (location, resolved) = self.resolve_revision(repo, rev)?;
+        git::read_blob(&location, &resolved, path).map(Some).map_err(|e| to_command_error(&e))
     }
 
     /// The folder `REV:PATH`, verified like any other revision; `None` if `spec` is a file path.
     pub(super) fn open_folder(&self, repo: &Path, spec: &str) -> Result<Option<RepoSource>, CommandError> {
         let Some((rev, path)) = git::rev_and_path(spec).filter(|_| !is_path(spec)) else { return Ok(None) };
-        let (mut place, resolved) = self.resolve_revision(repo, rev)?;
-        path.trim_matches('/').trim_start_matches("./").clone_into(&mut place.prefix);
-        let opened = GitRevision::open_folder(place, &resolved).map_err(|e| to_command_error(&e))?;
+        let (mut location, resolved) = self.resolve_revision(repo, rev)?;
+        path.trim_matches('/').trim_start_matches("./").clone_into(&mut location.prefix);
+        let opened = GitRevision::open_folder(location, &resolved).map_err(|e| to_command_error(&e))?;
         Ok(Some(RepoSource::Revision(Box::new(opened))))
     }
 
     fn open_revision(&self, repo: &Path, rev: &str) -> Result<Result<RepoSource, git::Error>, CommandError> {
-        let (place, resolved) = self.resolve_revision(repo, rev)?;
+        let (location, resolved) = self.resolve_revision(repo, rev)?;
         let revision =
-            GitRevision::open_folder(place, &resolved).and_then(GitRevision::with_local_submodules);
+            GitRevision::open_folder(location, &resolved).and_then(GitRevision::with_local_submodules);
         Ok(revision.map(|revision| RepoSource::Revision(Box::new(revision))))
     }
 
@@ -101,14 +101,14 @@ impl RevisionArgs {
         repo: &Path,
         rev: &str,
     ) -> Result<(GitLocation, ResolvedRevision), CommandError> {
-        let place = GitLocation::discover_around(repo).map_err(|e| to_command_error(&e))?;
-        let repository = place.open_repository().map_err(|e| to_command_error(&e))?;
-        let resolved = place.resolve_revision(&repository, rev).map_err(|e| to_command_error(&e))?;
+        let location = GitLocation::discover_around(repo).map_err(|e| to_command_error(&e))?;
+        let repository = location.open_repository().map_err(|e| to_command_error(&e))?;
+        let resolved = location.resolve_revision(&repository, rev).map_err(|e| to_command_error(&e))?;
         if self.verify_signatures {
-            verify::verify_revision(&place, &resolved, self.allowed_signers.as_deref().into())
+            verify::verify_revision(&location, &resolved, self.allowed_signers.as_deref().into())
                 .map_err(|e| to_command_error(&e))?;
         }
-        Ok((place, resolved))
+        Ok((location, resolved))
     }
 }
 
@@ -124,10 +124,10 @@ fn to_command_error(error: &dyn std::fmt::Display) -> CommandError {
 
 impl RepoSource {
     /// Where the source comes from: the commit, or the state of the work tree.
-    pub(super) fn find_provenance(&self, place: &GitLocation) -> Provenance {
+    pub(super) fn find_provenance(&self, location: &GitLocation) -> Provenance {
         match self {
-            Self::WorkTree(_) => Provenance::of_work_tree(place),
-            Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),
+            Self::WorkTree(_) => Provenance::from_work_tree(location),
+            Self::Revision(revision) => Provenance::from_commit(location, revision.commit()),
         }
     }
 
@@ -144,8 +144,8 @@ impl RepoSource {
         match self {
             Self::WorkTree(tree) => tree.relative_path(path),
             Self::Revision(revision) => {
-                let place = revision.location();
-                let root = place.work_tree.as_ref()?.join(&place.prefix);
+                let location = revision.location();
+                let root = location.work_tree.as_ref()?.join(&location.prefix);
                 // If the work tree does not have the folder, the output folder cannot be inside it.
                 WorkTree::open(&root).ok()?.relative_path(path)
             }

@@ -175,13 +175,13 @@ impl RepoArgs {
         out: Option<&Path>,
         kept: Option<&Plan>,
     ) -> Result<Session, CommandError> {
-        let mut session = self.without_memory(out)?;
+        let mut session = self.open_session_without_plan(out)?;
         session.remember_plan(self.read_memory(kept)?);
         Ok(session)
     }
 
-    /// The same without the scheduler's memory.
-    pub(super) fn without_memory(&self, out: Option<&Path>) -> Result<Session, CommandError> {
+    /// Reads the repo as `open_session` does, without the scheduler's memory.
+    pub(super) fn open_session_without_plan(&self, out: Option<&Path>) -> Result<Session, CommandError> {
         let opened = self.open_repo()?;
         let output = out.and_then(|out| opened.relative_path(out));
         self.open_session_over(opened.source(), output, Plan::default())
@@ -193,7 +193,7 @@ impl RepoArgs {
         self.open_leaked_session_over(self.open_repo()?.source())
     }
 
-    /// The same for the files of `source`.
+    /// As `open_leaked_session`, over the files of `source`.
     pub(super) fn open_leaked_session_over(
         &self,
         source: &dyn Source,
@@ -206,8 +206,8 @@ impl RepoArgs {
     /// The repo's identity, which all its clones share, with the revision that is read; `None` outside of git
     /// and without a remote.
     pub(super) fn repo_ref(&self) -> Option<RepoRef> {
-        let place = GitLocation::discover_around(&self.repo).ok()?;
-        let repo = self.open_repo().ok()?.find_provenance(&place).find_repo(&place)?;
+        let location = GitLocation::discover_around(&self.repo).ok()?;
+        let repo = self.open_repo().ok()?.find_provenance(&location).find_repo(&location)?;
         Some(repo.narrowed_to(&self.selected_paths()))
     }
 
@@ -300,7 +300,7 @@ impl RepoArgs {
         previous: Plan,
     ) -> Result<Session, CommandError> {
         let session = self.open_session_with_any_clusters(source, output, previous)?;
-        self.known_clusters(session.clusters().iter())?;
+        self.check_cluster_names(session.clusters().iter())?;
         Ok(session)
     }
 
@@ -431,7 +431,7 @@ impl RepoArgs {
     }
 
     /// Refuses names in `--cluster` that no cluster has.
-    pub(super) fn known_clusters<'c>(
+    pub(super) fn check_cluster_names<'c>(
         &self,
         clusters: impl Iterator<Item = &'c Cluster>,
     ) -> Result<(), CommandError> {

@@ -284,8 +284,8 @@ pub(crate) fn sync(bytes: &[u8]) {
     let strict = Tenancy { within_namespaces: true, ..Tenancy::default() };
     for document in federate_yaml::read_stream(bytes).documents {
         let Ok(loaded) = read_sync(&document.value, &strict) else { continue };
-        let Sync { metadata, spec, .. } = &loaded.sync;
-        for (pointer, name) in loaded.sync.object_names() {
+        let Sync { name: metadata, spec, .. } = &loaded.object;
+        for (pointer, name) in loaded.object.object_names() {
             assert!(is_name(name), "{pointer}: {name}");
         }
         let url = &spec.source.url;
@@ -301,9 +301,9 @@ pub(crate) fn sync(bytes: &[u8]) {
         assert!(spec.hub.is_none() || spec.service_account_name.is_some() && spec.kube_config.is_none());
         assert!(spec.apply.is_none() || spec.service_account_name.is_some() || spec.kube_config.is_some());
         assert!(!spec.without_impersonation);
-        let (namespace, name) = loaded.sync.apply_set();
+        let (namespace, name) = loaded.object.apply_set();
         assert!(is_name(&namespace) && is_name(&name), "{namespace}/{name}");
-        let again = Sync::parse(serde_json::to_value(&loaded.sync).unwrap())
+        let again = Sync::parse(serde_json::to_value(&loaded.object).unwrap())
             .unwrap_or_else(|error| panic!("{error:?}"));
         assert_eq!(again.spec, *spec);
     }

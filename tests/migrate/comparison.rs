@@ -27,7 +27,7 @@ struct Sent(BTreeMap<ObjectRef, BTreeMap<String, Value>>);
 
 impl Sent {
     fn of(session: &Session) -> Self {
-        let rendering = session.rendering();
+        let rendering = session.render();
         let mut sent: BTreeMap<ObjectRef, BTreeMap<String, Value>> = BTreeMap::new();
         for row in &rendering.plan.placements {
             if session.dialects().is_of_control_plane(row.object.group()) {

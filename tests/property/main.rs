@@ -47,7 +47,7 @@ fn session(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Session 
 fn answer(files: Vec<SourceFile>, previous: federate_dialect::Plan) -> Answer {
     let session = session(files, previous);
     let mut text = federate_engine::previous::write_plan(session.plan());
-    for manifest in &session.rendering().manifests {
+    for manifest in &session.render().manifests {
         text.push_str(&format!("# {} {:?}\n{}", manifest.object, manifest.clusters, manifest.text));
     }
     let findings = session.findings();
@@ -121,7 +121,7 @@ proptest! {
             let scheduled = next.placements.iter().filter(|row| row.unschedulable.is_none());
             let stays = scheduled.flat_map(|row| &row.clusters).find(|placed| left(&placed.name));
             prop_assert!(stays.is_none(), "{:?} on a cluster that has left after {:?}", stays, change);
-            let sent = session.rendering().manifests.iter().flat_map(|manifest| manifest.clusters.iter());
+            let sent = session.render().manifests.iter().flat_map(|manifest| manifest.clusters.iter());
             prop_assert!(!sent.into_iter().any(|name| left(name)), "rendered for a cluster that has left");
             if change == Change::StateDefaults {
                 prop_assert_eq!(clusters(&plan), clusters(&next));
@@ -153,7 +153,7 @@ proptest! {
     #[test]
     fn every_placed_cluster_receives_exactly_one_manifest(fleet in fleet()) {
         let session = session(fleet.files(), Default::default());
-        let (clusters, federate_engine::Rendering { plan, manifests, .. }) = (session.clusters(), session.rendering());
+        let (clusters, federate_engine::Rendering { plan, manifests, .. }) = (session.clusters(), session.render());
         // Placements of KubeFleet and Open Cluster Management have rows of their own, and send only what is in other rows.
         let is_sent = |row: &&federate_dialect::Placement| {
             !["ClusterResourcePlacement", "Placement"].contains(&row.object.kind.as_str())

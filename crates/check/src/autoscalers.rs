@@ -11,7 +11,7 @@ pub(super) fn find_fixed_replicas(repo: &Repo) -> Vec<Finding> {
     if repo.config.autoscaled_replicas == AutoscaledReplicas::Omit {
         return Vec::new();
     }
-    let autoscalers = Autoscalers::of_repo(repo);
+    let autoscalers = Autoscalers::from_repo(repo);
     let objects = repo.templates.iter().map(|template| &template.object);
     let fixed = objects.filter_map(|object| {
         let replicas = object.body.pointer("/spec/replicas").filter(|replicas| !replicas.is_null())?;

@@ -32,7 +32,7 @@ type Target = (String, String, Option<String>, String);
 
 impl Autoscalers {
     /// The autoscalers that members receive. Those of a control plane change its templates, before it divides replicas.
-    pub fn of_repo(repo: &Repo) -> Self {
+    pub fn from_repo(repo: &Repo) -> Self {
         Self::from_objects(repo.templates.iter().map(|template| (&template.object.id, &template.object.body)))
     }
 

@@ -210,7 +210,7 @@ impl<'a> Engine<'a> {
         let planners = Arc::new(planners);
         let EngineSettings { previous, lists, values, .. } = settings;
         let omits = repo.config.autoscaled_replicas == AutoscaledReplicas::Omit;
-        let autoscalers = omits.then(|| Arc::new(Autoscalers::of_repo(repo)));
+        let autoscalers = omits.then(|| Arc::new(Autoscalers::from_repo(repo)));
         Self {
             dialects,
             repo,

@@ -152,7 +152,7 @@ impl Engine<'_> {
             "the earlier placements were decided by {dialect} {before}, and this run uses the rules of {now}: \
              placements stay until an object is rescheduled; {differ}"
         );
-        let mut finding = Finding::of_run(Severity::Warning, "other-release", message);
+        let mut finding = Finding::about_run(Severity::Warning, "other-release", message);
         finding.help = Some(format!(
             "if the control plane runs {before}, write `dialects: {{{dialect}: {{version: \"{before}\"}}}}` into \
              federate.yaml; if it is upgraded, `federate diff --from-version {dialect}={before} --to-version \

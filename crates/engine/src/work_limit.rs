@@ -139,7 +139,7 @@ impl WorkLimit {
 impl TooMuchWork {
     /// The error as a finding.
     pub fn into_finding(self) -> Finding {
-        let mut finding = Finding::of_run(Severity::Error, TOO_MUCH_WORK, self.message);
+        let mut finding = Finding::about_run(Severity::Error, TOO_MUCH_WORK, self.message);
         finding.help = Some(ADVICE.to_owned());
         finding
     }

@@ -79,7 +79,7 @@ impl Finding {
     }
 
     /// A finding about the run, without a file.
-    pub fn of_run(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
+    pub fn about_run(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity,
             origin: None,

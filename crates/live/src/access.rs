@@ -165,7 +165,7 @@ async fn is_allowed(client: &Client, verb: &str, group: &str, plural: &str) -> R
 
 async fn send_review(client: &Client, plural: &str, review: &Value) -> Result<Value, Error> {
     let call =
-        RepeatableRequest::new(Method::POST, ApiPath::of_version("authorization.k8s.io/v1").join(plural));
+        RepeatableRequest::new(Method::POST, ApiPath::from_version("authorization.k8s.io/v1").join(plural));
     client.request_json(&call.with_body("application/json", review)).await
 }
 

@@ -516,8 +516,9 @@ mod tests {
         let again = |code: u16, status: Value, call: &RepeatableRequest| {
             is_repeatable(StatusCode::from_u16(code).unwrap(), &status, call)
         };
-        let call =
-            RepeatableRequest::get(ApiPath::of_version("v1").in_namespace("a").join("configmaps").join("b"));
+        let call = RepeatableRequest::get(
+            ApiPath::from_version("v1").in_namespace("a").join("configmaps").join("b"),
+        );
         for (code, expected) in
             [(429, true), (503, true), (504, true), (500, false), (409, false), (404, false)]
         {

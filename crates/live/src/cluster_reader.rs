@@ -45,7 +45,7 @@ pub(super) async fn read_cluster_state(
     client: &Client,
     desired: &DesiredState<'_>,
     options: &ApplyOptions<'_>,
-    context: Option<&DecisionContext<'_>>,
+    comparison: Option<&DecisionContext<'_>>,
     early: Option<EarlyLists>,
 ) -> Result<ClusterState, Error> {
     let sets =
@@ -79,9 +79,9 @@ pub(super) async fn read_cluster_state(
         .map(|kind| ListRequest { kind: kind.clone(), namespace: None, selector: Some(selector.clone()) })
         .collect();
     let digests = early.as_ref().and_then(|early| early.digests_of(&lists));
-    let places = collect_namespaces(desired, options.apply_set, &members);
-    let ListedItems { items, partial } = list_all(client, lists, &places, early).await?;
-    let (mut objects, unread) = match context {
+    let namespaces = collect_namespaces(desired, options.apply_set, &members);
+    let ListedItems { items, partial } = list_all(client, lists, &namespaces, early).await?;
+    let (mut objects, compared) = match comparison {
         Some(context) => compare_objects(items, &desired.cluster, context)?,
         None => (read_objects(&items, &desired.cluster)?, ComparedObjects::default()),
     };
@@ -102,7 +102,7 @@ pub(super) async fn read_cluster_state(
     let mut live = LiveObjects::default();
     live.insert(desired.cluster.clone(), objects);
     let moved = parents.pop().flatten();
-    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, unread, digest })
+    Ok(ClusterState { live, kinds, parent, moved, others, members, partial, unreadable, compared, digest })
 }
 
 /// Reads only the desired objects. Which other members there are is unknown.
@@ -129,14 +129,14 @@ async fn read_desired(
         members: Vec::new(),
         partial: true,
         unreadable,
-        unread: ComparedObjects::default(),
+        compared: ComparedObjects::default(),
         digest: None,
     })
 }
 
 /// The parents of all `ApplySet`s of a cluster; none where they may not be listed.
 async fn other_sets(client: &Client) -> Result<Vec<Value>, Error> {
-    let call = RepeatableRequest::get(ApiPath::of_version("v1").join("configmaps"))
+    let call = RepeatableRequest::get(ApiPath::from_version("v1").join("configmaps"))
         .with_query("labelSelector", "applyset.kubernetes.io/id");
     let list = match client.request_optional(&call).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => None,
@@ -167,16 +167,16 @@ async fn read_missing(
     kinds: &ClusterKinds,
     found: &[Object],
 ) -> Result<(Vec<Object>, BTreeMap<ObjectRef, String>), Error> {
-    let mut places: BTreeMap<(&str, &str, Option<&str>), Vec<&ObjectRef>> = BTreeMap::new();
+    let mut namespaces: BTreeMap<(&str, &str, Option<&str>), Vec<&ObjectRef>> = BTreeMap::new();
     for (object, _) in &desired.objects {
         let is_found = found.binary_search_by(|other| object_key(&other.id).cmp(&object_key(object))).is_ok();
         if !is_found && kinds.is_served(object) {
             let place = (object.api_version.as_str(), object.kind.as_str(), object.namespace.as_deref());
-            places.entry(place).or_default().push(object);
+            namespaces.entry(place).or_default().push(object);
         }
     }
     let (mut lists, mut gets) = (Vec::new(), Vec::new());
-    for wanted in places.into_values() {
+    for wanted in namespaces.into_values() {
         let Some(kind) = wanted.first().and_then(|first| kinds.find_kind(first)) else { continue };
         match wanted.as_slice() {
             [one] => gets.push((kind.clone(), *one)),
@@ -258,7 +258,7 @@ async fn try_lists(
     lists: impl Iterator<Item = &ListRequest>,
     mut early: Option<EarlyLists>,
 ) -> Result<Vec<Option<Vec<ListItem>>>, Error> {
-    let budget = ListBudget::of_cluster();
+    let budget = ListBudget::for_cluster();
     let under_way = lists.map(|list| {
         let begun = early.as_mut().and_then(|early| early.take_list(list));
         let (client, list, budget) = (client.clone(), list.clone(), budget.clone());
@@ -298,7 +298,7 @@ fn compare_objects(
         objects.extend(read_objects(&rest, cluster)?);
         return Ok((objects, ComparedObjects::default()));
     };
-    let compared = rest.into_par_iter().map(|(kind, text)| {
+    let read = rest.into_par_iter().map(|(kind, text)| {
         let head = ListedObject::from_json(&text).ok().and_then(|listed| {
             let id = listed.object_ref(kind.api_version(), kind.kind.clone());
             comparison.membership_stub(&id, &listed).map(|head| (head, id))
@@ -308,11 +308,11 @@ fn compare_objects(
             None => Ok((build_object(&kind, read_item(&text)?, cluster), None)),
         }
     });
-    let compared: serde_json::Result<Vec<(Object, Option<Bytes>)>> = compared.collect();
-    let mut unread = ComparedObjects::default();
-    for (object, text) in compared.map_err(|_| not_json())? {
-        unread.0.extend(text.map(|text| (object.id.clone(), text)));
+    let read: serde_json::Result<Vec<(Object, Option<Bytes>)>> = read.collect();
+    let mut compared = ComparedObjects::default();
+    for (object, text) in read.map_err(|_| not_json())? {
+        compared.0.extend(text.map(|text| (object.id.clone(), text)));
         objects.push(object);
     }
-    Ok((objects, unread))
+    Ok((objects, compared))
 }

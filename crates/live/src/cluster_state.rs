@@ -32,7 +32,7 @@ pub struct ClusterState {
     /// The desired objects that may not be read, and why.
     pub unreadable: BTreeMap<ObjectRef, String>,
     /// The objects that are unchanged by their text; only their metadata is live.
-    pub(super) unread: ComparedObjects,
+    pub(super) compared: ComparedObjects,
     /// A digest of everything that was read, if reads that began early cover it.
     pub(super) digest: Option<String>,
 }
@@ -40,7 +40,7 @@ pub struct ClusterState {
 impl ClusterState {
     /// Whether an object is unchanged by its text. Only its metadata is live.
     pub fn is_compared(&self, object: &ObjectRef) -> bool {
-        self.unread.contains(object)
+        self.compared.contains(object)
     }
 
     /// What the cluster's discovery says about a kind. A kind that is not served is unknown until the object is sent.
@@ -54,7 +54,7 @@ impl ClusterState {
 
     /// Reads the objects of which only the metadata is live.
     pub(super) fn read_compared(&mut self, cluster: &ClusterName) -> Result<(), Error> {
-        self.unread.read_into(&mut self.live, cluster)
+        self.compared.read_into(&mut self.live, cluster)
     }
 
     /// Why an object cannot be dry-run before others exist, if it cannot.

@@ -85,10 +85,10 @@ async fn list_served_kinds(client: &Client) -> Result<(Vec<ResourceKind>, Vec<St
 /// What a server says about each API version, or why it says nothing. All answers together are as large as lists may be.
 pub(super) async fn request_versions(client: &Client) -> Result<Vec<(String, Result<Value, Error>)>, Error> {
     let versions = list_versions(client, true).await?;
-    let budget = ListBudget::of_cluster();
+    let budget = ListBudget::for_cluster();
     let ask = |version: &String| {
         let (client, budget) = (client.clone(), budget.clone());
-        let call = RepeatableRequest::get(ApiPath::of_version(version));
+        let call = RepeatableRequest::get(ApiPath::from_version(version));
         tokio::spawn(async move { request_version(&client, &call, &budget).await })
     };
     let under_way: Vec<_> = versions.iter().map(ask).collect();

@@ -140,7 +140,7 @@ impl EarlyLists {
         if let Some(parent) = &parent {
             digests.note_answer(&parent_path(set), [parent.to_string().as_bytes()].into_iter());
         }
-        let budget = ListBudget::of_cluster();
+        let budget = ListBudget::for_cluster();
         let lists = lists
             .into_iter()
             .map(|list| {

@@ -39,7 +39,7 @@ fn unreadable_on_hub(id: &ObjectRef, error: &Error) -> Error {
 /// The connection of a cluster, by its inventory object on the hub.
 pub(super) async fn read_connection(hub: &Client, listed: &InventoryObject) -> Result<Connection, Error> {
     let id = &listed.object;
-    let version = ApiPath::of_version(&id.api_version);
+    let version = ApiPath::from_version(&id.api_version);
     let served = hub
         .request_optional(&RepeatableRequest::get(version))
         .await
@@ -143,7 +143,7 @@ fn server_url(connection: &Connection) -> Result<String, Error> {
 }
 
 async fn read_secret(hub: &Client, name: &SecretName) -> Result<Value, Error> {
-    let path = ApiPath::of_version("v1").in_namespace(&name.namespace).join("secrets").join(&name.name);
+    let path = ApiPath::from_version("v1").in_namespace(&name.namespace).join("secrets").join(&name.name);
     match hub.request_optional(&RepeatableRequest::get(path)).await {
         Ok(Some(secret)) => Ok(secret),
         Ok(None) => Err(secret_error(name, "it does not exist")),

@@ -83,7 +83,7 @@ impl ClusterKinds {
 
 /// The path of a kind's objects in a namespace, or in all.
 pub(super) fn list_path(kind: &ResourceKind, namespace: Option<&str>) -> ApiPath {
-    let version = ApiPath::of_version(&kind.api_version());
+    let version = ApiPath::from_version(&kind.api_version());
     match namespace.filter(|_| kind.namespaced) {
         Some(namespace) => version.in_namespace(namespace).join(&kind.plural),
         None => version.join(&kind.plural),
@@ -204,7 +204,7 @@ async fn look_up_kinds(
     kinds: &mut ClusterKinds,
 ) -> Result<(), Error> {
     let discovered = client
-        .request_optional(&RepeatableRequest::get(ApiPath::of_version(api_version)))
+        .request_optional(&RepeatableRequest::get(ApiPath::from_version(api_version)))
         .await?
         .unwrap_or_default();
     let resources = discovered.get("resources").and_then(Value::as_array);
@@ -234,7 +234,7 @@ async fn look_up_kinds(
 
 /// The `CustomResourceDefinition` of a kind, where there is one that may be read.
 pub(super) async fn find_definition(client: &Client, kind: &ResourceKind) -> Result<Option<Value>, Error> {
-    let definitions = ApiPath::of_version("apiextensions.k8s.io/v1").join("customresourcedefinitions");
+    let definitions = ApiPath::from_version("apiextensions.k8s.io/v1").join("customresourcedefinitions");
     match client.request_optional(&RepeatableRequest::get(definitions.join(&kind.resource_name()))).await {
         Err(Error::Refused(refusal)) if refusal.code == 403 => Ok(None),
         found => found,

@@ -7,6 +7,9 @@
 //!                 └──────────────────────────────────────────┘
 //! ```
 //!
+//! Of objects that are unchanged by their text (`federate_reconcile::comparison`), only the membership is read; the others
+//! are read whole.
+//!
 //! Clusters are independent: each has its own connection, time limits, attempts and outcome. A run that is
 //! killed leaves nothing that the next run does not find: the parent of the ApplySet names objects before they
 //! are created, and stops naming them after they are deleted.

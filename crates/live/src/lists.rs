@@ -40,12 +40,12 @@ pub(super) struct ListBudget {
 
 impl ListBudget {
     /// The budget of the lists of a cluster.
-    pub(super) fn of_cluster() -> Self {
+    pub(super) fn for_cluster() -> Self {
         Self::new(MAX_LISTED_BYTES)
     }
 
     /// The budget of the lists of a cluster whose objects are reduced as they arrive.
-    pub(super) fn of_reduced_lists() -> Self {
+    pub(super) fn for_reduced_lists() -> Self {
         Self::new(MAX_REDUCED_BYTES)
     }
 
@@ -89,7 +89,7 @@ pub(super) async fn list_objects(
     lists: impl Iterator<Item = ListRequest>,
     cluster: &ClusterName,
 ) -> Result<Vec<Object>, Error> {
-    let budget = ListBudget::of_reduced_lists();
+    let budget = ListBudget::for_reduced_lists();
     let under_way = lists.map(|list| {
         let (client, cluster, budget) = (client.clone(), cluster.clone(), budget.clone());
         tokio::spawn(async move { list_reduced(&client, &list, &cluster, &budget, read_fields).await })
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn lists_of_a_cluster_have_a_size_together() {
-        let budget = ListBudget::of_cluster();
+        let budget = ListBudget::for_cluster();
         assert!(budget.take_bytes(100 << 20).is_ok() && budget.clone().take_bytes(20 << 20).is_ok());
         let error = budget.take_bytes(20 << 20).unwrap_err().to_string();
         assert!(error.contains("more than 128 MiB, the limit"), "{error}");

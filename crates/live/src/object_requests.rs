@@ -112,7 +112,7 @@ fn token_account(object: &ObjectRef, body: &Value) -> Option<(RepeatableRequest,
         && body.get("type").is_some_and(|kind| kind == "kubernetes.io/service-account-token");
     let name = body.pointer("/metadata/annotations/kubernetes.io~1service-account.name")?.as_str()?;
     let namespace = object.namespace.as_deref().filter(|_| is_token)?;
-    let path = ApiPath::of_version("v1").in_namespace(namespace).join("serviceaccounts").join(name);
+    let path = ApiPath::from_version("v1").in_namespace(namespace).join("serviceaccounts").join(name);
     Some((RepeatableRequest::get(path), format!("{namespace}/{name}")))
 }
 

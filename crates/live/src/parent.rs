@@ -34,7 +34,7 @@ impl ParentRecord {
     fn from_parent(parent: &Value) -> Self {
         Self {
             members: ApplySetContents::from_parent(parent),
-            repo: RepoRef::of_parent(parent),
+            repo: RepoRef::from_parent(parent),
             plan: stored_plan::is_kept(parent),
         }
     }
@@ -62,7 +62,8 @@ pub(super) fn check_ownership(
     options: &ApplyOptions<'_>,
 ) -> Result<Vec<String>, Error> {
     let set = options.apply_set;
-    let recorded = state.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::of_parent);
+    let recorded =
+        state.parent.as_ref().filter(|parent| set.is_parent(parent)).and_then(RepoRef::from_parent);
     if let Some(recorded) = recorded
         && !options.repo.is_some_and(|repo| repo.is_same(&recorded))
         && options.moved_from != Some(set)
@@ -79,7 +80,7 @@ pub(super) fn check_ownership(
         let metadata = parent.get("metadata")?;
         let namespace = metadata.get("namespace")?.as_str()?.to_owned();
         let other = ApplySet { namespace, name: metadata.get("name")?.as_str()?.to_owned() };
-        let is_own = options.repo.zip(RepoRef::of_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
+        let is_own = options.repo.zip(RepoRef::from_parent(parent)).is_some_and(|(a, b)| a.is_same(&b));
         (is_own && other != *set && options.moved_from != Some(&other)).then(|| {
             format!(
                 "the ApplySet {other} belongs to this repo, too, and is no longer applied: `federate apply --move-from {other}` \
@@ -224,7 +225,7 @@ pub(super) async fn write_event(
         "source": {"component": FIELD_MANAGER}, "reportingComponent": FIELD_MANAGER,
         "firstTimestamp": time, "lastTimestamp": time, "count": 1,
     });
-    let path = ApiPath::of_version("v1").in_namespace(&set.namespace).join("events");
+    let path = ApiPath::from_version("v1").in_namespace(&set.namespace).join("events");
     let call = RepeatableRequest::new(Method::POST, path).with_body("application/json", &event);
     // Without the right to create Events the objects are applied all the same.
     let _ = tokio::time::timeout(EVENT_TIMEOUT, client.request_json(&call)).await;

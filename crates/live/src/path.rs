@@ -30,7 +30,7 @@ impl ApiPath {
     }
 
     /// The path of an API version: `/api/v1`, or `/apis/GROUP/VERSION`.
-    pub fn of_version(api_version: &str) -> Self {
+    pub fn from_version(api_version: &str) -> Self {
         Self::default().join_version(api_version)
     }
 
@@ -130,7 +130,7 @@ pub fn percent_encoded(text: &str) -> String {
 
 /// The path of the parent of an `ApplySet`.
 pub(super) fn parent_path(apply_set: &ApplySet) -> ApiPath {
-    ApiPath::of_version("v1").in_namespace(&apply_set.namespace).join("configmaps").join(&apply_set.name)
+    ApiPath::from_version("v1").in_namespace(&apply_set.namespace).join("configmaps").join(&apply_set.name)
 }
 
 /// The selector of the members of `ApplySet`s.
@@ -147,9 +147,10 @@ mod tests {
 
     #[test]
     fn segments_and_queries_are_encoded() {
-        let path = ApiPath::of_version("rbac.authorization.k8s.io/v1").join("clusterroles").join("system:é");
+        let path =
+            ApiPath::from_version("rbac.authorization.k8s.io/v1").join("clusterroles").join("system:é");
         assert_eq!(path.to_uri().unwrap(), "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3A%C3%A9");
-        let path = ApiPath::of_version("v1")
+        let path = ApiPath::from_version("v1")
             .in_namespace("a")
             .join("configmaps")
             .with_query("labelSelector", "a/b=c");
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
-        let secret = |name: &str| ApiPath::of_version("v1").in_namespace("a").join("secrets").join(name);
+        let secret = |name: &str| ApiPath::from_version("v1").in_namespace("a").join("secrets").join(name);
         for name in [
             "",
             ".",
@@ -185,14 +186,14 @@ mod tests {
             let refused = secret(name).to_uri().unwrap_err().to_string();
             assert!(refused.contains("cannot be part of the path"), "{name:?}: {refused}");
             assert!(
-                ApiPath::of_version("v1").in_namespace(name).join("secrets").to_uri().is_err(),
+                ApiPath::from_version("v1").in_namespace(name).join("secrets").to_uri().is_err(),
                 "{name:?}"
             );
         }
         for version in ["v1/..", "../v1", "a/b/c", "", "apps/", "/v1"] {
-            assert!(ApiPath::of_version(version).join("pods").to_uri().is_err(), "{version:?}");
+            assert!(ApiPath::from_version(version).join("pods").to_uri().is_err(), "{version:?}");
         }
         assert!(secret("git").to_uri().is_ok() && secret("git").is_secret());
-        assert!(!ApiPath::of_version("v1").join("configmaps").join("secrets.s").is_secret());
+        assert!(!ApiPath::from_version("v1").join("configmaps").join("secrets.s").is_secret());
     }
 }

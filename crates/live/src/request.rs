@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn namespace() -> ApiPath {
-        ApiPath::of_version("v1").in_namespace("a")
+        ApiPath::from_version("v1").in_namespace("a")
     }
 
     #[test]

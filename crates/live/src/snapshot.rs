@@ -173,7 +173,7 @@ async fn observe_cluster(
     cluster: &ClusterName,
     now: Timestamp,
 ) -> Result<ClusterObservation, Error> {
-    let budget = ListBudget::of_reduced_lists();
+    let budget = ListBudget::for_reduced_lists();
     let nodes = tokio::spawn(list_kind(client.clone(), cluster.clone(), "Node", budget.clone(), keep_node));
     let pods = tokio::spawn(list_kind(client.clone(), cluster.clone(), "Pod", budget, keep_pod));
     let readyz = client.probe_health("readyz").await;
@@ -302,7 +302,7 @@ fn read_kinds(access: &Access, context: &str, wanted: Wanted<'_>) -> Result<Vec<
                 continue;
             };
             let served = client
-                .request_optional(&RepeatableRequest::get(ApiPath::of_version(&version)))
+                .request_optional(&RepeatableRequest::get(ApiPath::from_version(&version)))
                 .await?
                 .unwrap_or_default();
             let found = lists_of_version(&version, &served, &|kind| wanted(group, Some(kind)));

@@ -66,7 +66,7 @@ const MAX_PARTS: usize = 256;
 
 /// Where the plan of an `ApplySet` is kept in a cluster.
 fn config_map_path(set: &ApplySet, suffix: &str) -> ApiPath {
-    ApiPath::of_version("v1")
+    ApiPath::from_version("v1")
         .in_namespace(&set.namespace)
         .join("configmaps")
         .join(&config_map_name(set, suffix))

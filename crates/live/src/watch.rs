@@ -345,7 +345,7 @@ impl ClusterWatch {
         let mut versions = Versions::new();
         let mut token = String::new();
         let mut pages = PageLimit::default();
-        let budget = ListBudget::of_cluster();
+        let budget = ListBudget::for_cluster();
         loop {
             let mut call = self
                 .list_request(place)

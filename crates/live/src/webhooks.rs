@@ -207,7 +207,7 @@ async fn wait_for_services(
 
 /// Whether a Service has a ready endpoint; `true` where the endpoints may not be read.
 async fn is_served(client: &Client, (namespace, name): &ServiceName) -> Result<bool, Error> {
-    let path = ApiPath::of_version("discovery.k8s.io/v1").in_namespace(namespace).join("endpointslices");
+    let path = ApiPath::from_version("discovery.k8s.io/v1").in_namespace(namespace).join("endpointslices");
     let call = RepeatableRequest::get(path)
         .with_query("labelSelector", &format!("kubernetes.io/service-name={name}"));
     let slices = match client.request_optional(&call).await {
@@ -229,7 +229,7 @@ async fn explain_blocker(
         ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
         ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
     ] {
-        let path = ApiPath::of_version("admissionregistration.k8s.io/v1").join(plural);
+        let path = ApiPath::from_version("admissionregistration.k8s.io/v1").join(plural);
         let list = client.request_optional(&RepeatableRequest::get(path)).await;
         let list = match list {
             Err(Error::Refused(refusal)) if refusal.code == 403 => return Ok(None),

@@ -473,7 +473,7 @@ impl RepoConversion<'_> {
             let leaders = || placed.rows.iter().flat_map(|row| &row.required_by);
             let is_straggler = reached.get(old) != Some(&clusters);
             if is_straggler {
-                stragglers.push(PlacementIntent::of_object(old.clone(), ClusterRule::of_names(clusters)));
+                stragglers.push(PlacementIntent::from_object(old.clone(), ClusterRule::from_names(clusters)));
             }
             if is_straggler || leaders().any(|leader| intent.unequal.contains_key(leader)) {
                 let leaders: Vec<String> = leaders().take(MAX_LEADERS).map(ToString::to_string).collect();
@@ -557,7 +557,7 @@ impl RepoConversion<'_> {
         text: &mut RepoText<'_>,
     ) -> AlignedManifests {
         let dialects = self.session.dialects();
-        let old = SentVariants::from_rendering(self.session.rendering(), dialects);
+        let old = SentVariants::from_rendering(self.session.render(), dialects);
         let new = SentVariants::from_rendering(&simulated.rendering, dialects);
         let divided = intent.placements.iter().filter(|one| one.replicas != ReplicaRule::Duplicated);
         let divided: BTreeSet<ObjectRef> = divided.flat_map(|one| &one.objects).cloned().collect();

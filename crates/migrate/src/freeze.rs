@@ -40,11 +40,11 @@ pub(crate) fn read_intent(session: &Session, sources: &BTreeSet<&'static str>) -
             all if all == placed.clusters => Suspended::Everywhere,
             some => Suspended::In(some),
         };
-        let clusters = ClusterRule::of_names(placed.clusters.iter().map(ToString::to_string));
+        let clusters = ClusterRule::from_names(placed.clusters.iter().map(ToString::to_string));
         intent.placements.push(PlacementIntent {
             suspension,
             is_preserved: true,
-            ..PlacementIntent::of_object(id, clusters)
+            ..PlacementIntent::from_object(id, clusters)
         });
     }
     intent

@@ -145,7 +145,7 @@ pub(crate) struct PlacementIntent {
 
 impl PlacementIntent {
     /// Where an object goes, without anything else.
-    pub(crate) fn of_object(object: ObjectRef, clusters: ClusterRule) -> Self {
+    pub(crate) fn from_object(object: ObjectRef, clusters: ClusterRule) -> Self {
         Self {
             name: object.name.clone(),
             is_cluster_wide: object.namespace.is_none(),
@@ -220,12 +220,12 @@ impl ClusterRule {
     }
 
     /// Clusters by name.
-    pub(crate) fn of_names(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub(crate) fn from_names(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { names: Some(names.into_iter().map(Into::into).collect()), ..Self::default() }
     }
 
     /// Clusters by their labels.
-    pub(crate) fn of_labels(labels: LabelSelector) -> Self {
+    pub(crate) fn from_labels(labels: LabelSelector) -> Self {
         Self { labels, ..Self::default() }
     }
 

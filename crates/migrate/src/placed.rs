@@ -30,7 +30,7 @@ pub(crate) fn find_placed<'s>(
     sources: &BTreeSet<&'static str>,
 ) -> BTreeMap<&'s ObjectRef, PlacedObject<'s>> {
     let mut placed: BTreeMap<&ObjectRef, PlacedObject<'_>> = BTreeMap::new();
-    for row in &session.rendering().plan.placements {
+    for row in &session.render().plan.placements {
         let is_own = session.dialects().is_of_control_plane(row.object.group());
         let is_on_hub = row.clusters.contains_cluster(HUB);
         if !sources.contains(row.dialect.as_str()) || is_own || is_on_hub {
@@ -41,7 +41,7 @@ pub(crate) fn find_placed<'s>(
         object.unsent.extend(row.suspended.iter().cloned());
         object.rows.push(row);
     }
-    for held in &session.rendering().not_sent {
+    for held in &session.render().not_sent {
         let Some(object) = placed.get_mut(&held.object) else { continue };
         match held.status {
             "ClusterNotReady" => {}

@@ -53,6 +53,6 @@ impl<'s> PresentState<'s> {
     pub(crate) fn name_clusters(&self, objects: &BTreeSet<ObjectRef>) -> ClusterRule {
         let present = objects.iter().filter_map(|object| self.placed.get(object));
         let names = present.flat_map(|present| &present.clusters).map(ToString::to_string);
-        ClusterRule::of_names(names.collect::<BTreeSet<String>>())
+        ClusterRule::from_names(names.collect::<BTreeSet<String>>())
     }
 }

@@ -163,7 +163,7 @@ impl<'s> ProofSides<'s> {
 ///
 /// If that takes more work than a part of a run may.
 pub fn prove_migration(sides: ProofSides<'_>) -> Result<Proof, TooMuchWork> {
-    let renderings = [sides.old.rendering(), sides.new.rendering()];
+    let renderings = [sides.old.render(), sides.new.render()];
     let limit = sides.old.work_limit();
     limit.run_part("comparing the two sides of the migration", || {
         let indexes = renderings.map(RenderingIndex::new);

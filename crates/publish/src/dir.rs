@@ -196,7 +196,7 @@ impl OutputFolder {
         let rows = &self.previous.as_ref()?.placements;
         rows.iter().find(|row| row.object == *object && row.reaches_cluster(cluster))?;
         let root = self.root.as_ref()?.as_fd();
-        previous_output::read_manifest(root, &cluster_folder(cluster), &ObjectPath::of_object(object))
+        previous_output::read_manifest(root, &cluster_folder(cluster), &ObjectPath::from_object(object))
             .map(Into::into)
     }
 

@@ -36,7 +36,7 @@ pub struct ObjectPath {
 
 impl ObjectPath {
     /// The path of an object.
-    pub fn of_object(object: &ObjectRef) -> Self {
+    pub fn from_object(object: &ObjectRef) -> Self {
         let namespace = match &object.namespace {
             Some(namespace) => escape_folder_name(namespace),
             None => CLUSTER_SCOPED.to_owned(),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn path(object: &ObjectRef) -> String {
-        let place = ObjectPath::of_object(object);
+        let place = ObjectPath::from_object(object);
         format!("{}/{}", place.namespace, place.file)
     }
 
@@ -164,15 +164,15 @@ mod tests {
     #[test]
     fn long_names_are_cut_and_stay_apart() {
         let long = |last: &str| {
-            ObjectPath::of_object(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))))
+            ObjectPath::from_object(&object("v1", "Secret", None, &format!("{}{last}", "é".repeat(140))))
         };
         assert!(long("a").file.len() <= 255);
         assert!(long("a").file.ends_with(".yaml"));
         assert_ne!(long("a"), long("b"));
         assert_eq!(long("a"), long("a"));
         let exact = object("v1", "Secret", None, &"x".repeat(255 - "secret_.yaml".len()));
-        assert_eq!(ObjectPath::of_object(&exact).file.len(), 255);
-        assert!(!ObjectPath::of_object(&exact).file.contains('%'));
+        assert_eq!(ObjectPath::from_object(&exact).file.len(), 255);
+        assert!(!ObjectPath::from_object(&exact).file.contains('%'));
     }
 
     proptest! {
@@ -185,8 +185,8 @@ mod tests {
                 object(&format!("{}/v1", group.replace('/', "-")), kind, namespace.as_deref(), name)
             };
             let (a, b) = (of(&a), of(&b));
-            prop_assert_eq!(a == b, ObjectPath::of_object(&a) == ObjectPath::of_object(&b));
-            for part in [ObjectPath::of_object(&a).namespace, ObjectPath::of_object(&a).file] {
+            prop_assert_eq!(a == b, ObjectPath::from_object(&a) == ObjectPath::from_object(&b));
+            for part in [ObjectPath::from_object(&a).namespace, ObjectPath::from_object(&a).file] {
                 prop_assert!(!part.is_empty() && !part.starts_with('.') && part.len() <= 255);
                 prop_assert!(!part.contains(['/', '\0']));
             }

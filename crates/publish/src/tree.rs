@@ -74,7 +74,7 @@ impl OutputTree {
     /// Lays out manifests with `placements`, the text of the plan.
     pub fn new(placements: String, manifests: Vec<Manifest>) -> Result<Self, Box<PathCollision>> {
         let mut placed: Vec<_> =
-            manifests.into_par_iter().map(|m| (ObjectPath::of_object(&m.object), m)).collect();
+            manifests.into_par_iter().map(|m| (ObjectPath::from_object(&m.object), m)).collect();
         placed.par_sort_by(|a, b| a.0.cmp(&b.0));
         let distinct: Vec<OutputFile> = placed
             .into_iter()
@@ -114,7 +114,7 @@ impl OutputTree {
 
 /// The names of all files that a plan accounts for; federate wrote no others.
 pub(super) fn list_plan_files(plan: &Plan) -> ClusterFolders<Arc<str>> {
-    let placed = plan.placements.par_iter().map(|row| (ObjectPath::of_object(&row.object), row));
+    let placed = plan.placements.par_iter().map(|row| (ObjectPath::from_object(&row.object), row));
     let mut placed: Vec<_> = placed.collect();
     placed.par_sort_by(|a, b| a.0.cmp(&b.0));
     lay_out(&placed, |(place, row)| {

@@ -205,14 +205,14 @@ impl DecisionContext<'_> {
     }
 
     /// Decides about everything in a cluster, as a first step: the answers of the API server to dry runs may change the
-    /// decisions. `compared` says which objects were found to be unchanged
-    /// by their text.
+    /// decisions. `is_compared` says which objects were found to be unchanged by their text. Where everything is decided,
+    /// managed objects that are no longer rendered are included; where only drift is asked for, `finish_decisions` adds them.
     pub fn decide_before_dry_run(
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
         kind: &KindLookup<'_>,
-        compared: &(dyn Fn(&ObjectRef) -> bool + Sync),
+        is_compared: &(dyn Fn(&ObjectRef) -> bool + Sync),
     ) -> ClusterDecisions {
         let placements = self.placements_by_object();
         let wanted = self.rendered_objects(cluster);
@@ -223,7 +223,7 @@ impl DecisionContext<'_> {
             .par_iter()
             .map(|desired| {
                 let id = &desired.object;
-                if compared(id) {
+                if is_compared(id) {
                     let action = Action::new(&cluster.name, id, ActionKind::Unchanged);
                     return ObjectDecision { action, request: None, refused: false };
                 }
@@ -305,12 +305,12 @@ impl DecisionContext<'_> {
             let held = held.map(|held| object_key(&held.object));
             let wanted = self.rendered_objects(cluster);
             let keep = wanted.iter().map(|desired| object_key(&desired.object)).chain(held).collect();
-            let surplus = PruneCandidates { keep, placements: self.placements_by_object() };
-            let (more, too_many) = self.surplus_decisions(cluster, live, &surplus);
+            let candidates = PruneCandidates { keep, placements: self.placements_by_object() };
+            let (more, too_many) = self.decide_candidates(cluster, live, &candidates);
             decided.stopped = too_many.filter(|_| self.drift.is_none());
             let sent = more.iter().filter_map(|decision| decision.request.as_ref());
             let gone = sent.filter(|send| matches!(send, WriteRequest::Delete { .. })).count();
-            decided.orphans = Some(self.prune_candidates(cluster, live, &surplus).count() - gone);
+            decided.orphans = Some(self.prune_candidates(cluster, live, &candidates).count() - gone);
             decided.decisions.extend(more);
         }
         // A mistake that removes so much from a repo may have changed the rest, too.
@@ -334,16 +334,16 @@ impl DecisionContext<'_> {
 
     /// Decides about managed objects that are no longer rendered. The second value says why pruning exceeds the
     /// limit, if it does.
-    fn surplus_decisions(
+    fn decide_candidates(
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        surplus: &PruneCandidates<'_>,
+        candidates: &PruneCandidates<'_>,
     ) -> (Vec<ObjectDecision>, Option<String>) {
-        let may = self.prune.map(|prune| self.decide_pruning(cluster, live, surplus, prune));
+        let may = self.prune.map(|prune| self.decide_pruning(cluster, live, candidates, prune));
         let (may, too_many) = may.map_or((None, None), |(may, too_many)| (Some(may), too_many));
         let Some(drift) = &self.drift else { return (may.unwrap_or_default(), too_many) };
-        let (all, _) = self.decide_pruning(cluster, live, surplus, &PruneOptions::without_limits());
+        let (all, _) = self.decide_pruning(cluster, live, candidates, &PruneOptions::without_limits());
         let mut drifted = Vec::new();
         for (at, decision) in all.into_iter().enumerate() {
             // Both lists have the same objects in the same order.
@@ -370,8 +370,8 @@ impl DecisionContext<'_> {
             cached_create: &desired.cached_create,
             autoscalers,
             live: there.map(|object| &object.body),
-            reconcile: &|managed| {
-                let action = self.reconcile_object(cluster, placement?, there, managed)?;
+            control_plane_action: &|managed| {
+                let action = self.ask_control_plane(cluster, placement?, there, managed)?;
                 Some(desired.reveal_action(action))
             },
             keeps_applied: placement.is_some_and(|row| self.engine.keeps_applied(row, cluster)),
@@ -380,7 +380,7 @@ impl DecisionContext<'_> {
     }
 
     /// What the control plane does about an object. A managed object is marked as its own.
-    fn reconcile_object(
+    fn ask_control_plane(
         &self,
         cluster: &Cluster,
         placement: &Placement,
@@ -407,17 +407,19 @@ impl DecisionContext<'_> {
         live.cluster_objects(&cluster.name).iter().filter(move |object| is_member(&object.body))
     }
 
-    /// Those that are surplus.
+    /// The managed objects that are no longer rendered.
     fn prune_candidates<'l>(
         &self,
         cluster: &Cluster,
         live: &'l LiveObjects,
-        surplus: &PruneCandidates<'_>,
+        candidates: &PruneCandidates<'_>,
     ) -> impl Iterator<Item = &'l Object> {
         let is_member = self.settings.is_member();
         // Most objects are rendered.
-        let others =
-            live.cluster_objects(&cluster.name).iter().filter(|o| !surplus.keep.contains(&object_key(&o.id)));
+        let others = live
+            .cluster_objects(&cluster.name)
+            .iter()
+            .filter(|o| !candidates.keep.contains(&object_key(&o.id)));
         others.filter(move |object| is_member(&object.body))
     }
 
@@ -426,7 +428,7 @@ impl DecisionContext<'_> {
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        surplus: &PruneCandidates<'_>,
+        candidates: &PruneCandidates<'_>,
         decisions: &mut [ObjectDecision],
     ) {
         let mut sent = decisions.iter().filter(|decision| decision.request.is_some());
@@ -445,7 +447,7 @@ impl DecisionContext<'_> {
             }
             kinds.entry((object.id.group(), &object.id.kind)).or_insert(&object.id);
         }
-        let mut objects = self.prune_candidates(cluster, live, surplus);
+        let mut objects = self.prune_candidates(cluster, live, candidates);
         for decision in decisions {
             let Some(object) = objects.next() else { return };
             let kept = match (object.id.group(), object.id.kind.as_str()) {
@@ -460,21 +462,21 @@ impl DecisionContext<'_> {
         }
     }
 
-    /// Decides which surplus objects are deleted; none where that exceeds the limit.
+    /// Decides which managed objects that are no longer rendered are deleted; none where that exceeds the limit.
     fn decide_pruning(
         &self,
         cluster: &Cluster,
         live: &LiveObjects,
-        surplus: &PruneCandidates<'_>,
+        candidates: &PruneCandidates<'_>,
         prune: &PruneOptions,
     ) -> (Vec<ObjectDecision>, Option<String>) {
         let mut decisions: Vec<ObjectDecision> = self
-            .prune_candidates(cluster, live, surplus)
+            .prune_candidates(cluster, live, candidates)
             .map(|object| {
-                let preserved = surplus
+                let preserved = candidates
                     .placements
                     .get(&object.id)
-                    .and_then(|row| self.reconcile_object(cluster, row, Some(object), true));
+                    .and_then(|row| self.ask_control_plane(cluster, row, Some(object), true));
                 let released =
                     preserved.is_some_and(|action| matches!(action.op, federate_dialect::SyncOp::Release(_)));
                 match reason_to_keep(object, prune) {
@@ -486,7 +488,7 @@ impl DecisionContext<'_> {
                 }
             })
             .collect();
-        self.keep_namespaces(cluster, live, surplus, &mut decisions);
+        self.keep_namespaces(cluster, live, candidates, &mut decisions);
         let deleted = decisions.iter().filter(|decision| decision.request.is_some()).count();
         let too_many = prune.check_limit(deleted, || self.managed_objects(cluster, live).count());
         if let Some(why) = &too_many {

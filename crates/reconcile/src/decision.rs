@@ -85,7 +85,7 @@ fn other_version(body: &Value, live: &Value, kind: &ResourceKind) -> Option<Stri
 }
 
 fn create_object(input: &DecisionInput<'_>, settings: &DecisionSettings<'_>) -> ObjectDecision {
-    if let Some(reason) = control_plane_hold((input.reconcile)(false).as_ref()) {
+    if let Some(reason) = control_plane_hold((input.control_plane_action)(false).as_ref()) {
         return decide_nothing(input, ActionKind::Skip, reason);
     }
     let body = input.cached_create.labelled_body(input.body, settings).clone();
@@ -115,7 +115,7 @@ fn update_object(
     kind: ActionKind,
     settings: &DecisionSettings<'_>,
 ) -> ObjectDecision {
-    let action = (input.reconcile)(true);
+    let action = (input.control_plane_action)(true);
     if let Some(reason) = control_plane_hold(action.as_ref()) {
         return decide_nothing(input, ActionKind::Skip, reason);
     }
@@ -283,7 +283,7 @@ fn adopt_object(
     }
     let refused = match settings.adopt {
         Some(adopt) => adopt.refusal_to_adopt(&taken.action, &settings.managers),
-        None => match (input.reconcile)(false) {
+        None => match (input.control_plane_action)(false) {
             Some(action) if action.adopts || !matches!(action.op, federate_dialect::SyncOp::Nothing) => None,
             Some(action) => Some(not_adopted(&action)),
             None => Some("it exists already; --adopt if-no-restart would adopt it".to_owned()),
@@ -394,7 +394,7 @@ mod tests {
                 cached_create: &CachedCreate::default(),
                 autoscalers: &Autoscalers::default(),
                 live: None,
-                reconcile: &|_| None,
+                control_plane_action: &|_| None,
                 keeps_applied: false,
             };
             note_kept_address(&input, &service(live))

@@ -36,7 +36,7 @@ pub struct DecisionInput<'w> {
     /// The live object as it was read, with fields that are not in the schema.
     pub live: Option<&'w Value>,
     /// What its control plane does about it, given whether the live object is managed by it.
-    pub reconcile: &'w dyn Fn(bool) -> Option<ControlPlaneAction>,
+    pub control_plane_action: &'w dyn Fn(bool) -> Option<ControlPlaneAction>,
     /// Whether its control plane surely leaves a managed object alone that is as it was applied.
     pub keeps_applied: bool,
 }

@@ -85,7 +85,7 @@ impl DriftRules<'_> {
         }
     }
 
-    /// The decision about an object that is missing or surplus as a whole. Rules that name fields or managers do not
+    /// The decision about an object that is missing, or not rendered, as a whole. Rules that name fields or managers do not
     /// apply.
     fn decide_whole(&self, mut decision: ObjectDecision, reason: &str) -> Option<ObjectDecision> {
         let mut rules = self.ignore.iter().filter(|rule| rule.paths.is_empty() && rule.managers.is_empty());

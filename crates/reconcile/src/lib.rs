@@ -5,7 +5,6 @@
 //! from files: `apply`, its dry runs and `drift` decide by the same code. The result of an apply is computed by the
 //! rules of the API server ([`federate_apiserver_model`]).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -88,6 +87,24 @@ pub enum ActionOutcome {
     Failed,
     /// It was not tried; `reason` says why.
     NotTried,
+}
+
+impl ActionOutcome {
+    /// The worst of some outcomes: one that failed, else one that was not tried; [`Done`](Self::Done) if there are none.
+    pub fn find_worst(outcomes: impl Iterator<Item = Self>) -> Self {
+        let severity = |outcome: &Self| match outcome {
+            Self::Planned => 0,
+            Self::Done => 1,
+            Self::NotTried => 2,
+            Self::Failed => 3,
+        };
+        outcomes.max_by_key(severity).unwrap_or(Self::Done)
+    }
+
+    /// Whether the cluster is not as the action says, and nothing is planned that would make it so.
+    pub fn is_problem(self) -> bool {
+        matches!(self, Self::Failed | Self::NotTried)
+    }
 }
 
 /// An action about one object in one cluster, as it is shown.
@@ -222,12 +239,9 @@ pub struct Orphans {
 impl ClusterReport {
     /// The report of a cluster with these actions, and with an error of the cluster as a whole.
     pub fn from_actions(name: ClusterName, actions: &[Action], error: Option<String>) -> Self {
-        let outcomes: BTreeSet<ActionOutcome> = actions.iter().map(|action| action.outcome).collect();
-        let outcome = if error.is_some() || outcomes.contains(&ActionOutcome::Failed) {
-            ActionOutcome::Failed
-        } else {
-            outcomes.last().copied().unwrap_or(ActionOutcome::Done)
-        };
+        let outcomes = actions.iter().map(|action| action.outcome);
+        let outcome =
+            if error.is_some() { ActionOutcome::Failed } else { ActionOutcome::find_worst(outcomes) };
         Self { name, outcome, error, predicted: false, notes: Vec::new(), orphans: None, digest: None }
     }
 }

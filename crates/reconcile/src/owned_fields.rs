@@ -35,7 +35,7 @@ pub(super) fn is_unchanged(input: &DecisionInput<'_>, live: &Value, settings: &D
         return false;
     }
     input.keeps_applied || {
-        let action = (input.reconcile)(true);
+        let action = (input.control_plane_action)(true);
         control_plane_hold(action.as_ref()).is_none()
             && retain_live_values(input, action.as_ref(), live) == *input.body
     }
@@ -238,7 +238,7 @@ mod tests {
             cached_create: &CachedCreate::default(),
             autoscalers: &Autoscalers::default(),
             live: None,
-            reconcile: &|_| None,
+            control_plane_action: &|_| None,
             keeps_applied: true,
         };
         let key = DigestKey::new(b"k");

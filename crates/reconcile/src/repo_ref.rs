@@ -26,7 +26,7 @@ pub struct RepoRef {
 
 impl RepoRef {
     /// The repo at the address of a git remote, in any notation.
-    pub fn of_url(url: &str, path: &str, revision: Option<String>) -> Self {
+    pub fn from_url(url: &str, path: &str, revision: Option<String>) -> Self {
         let (host, rest) = match url.split_once("://") {
             Some((_, address)) => address.split_once('/').unwrap_or((address, "")),
             None if url.starts_with('/') => ("", url),
@@ -55,7 +55,7 @@ impl RepoRef {
     }
 
     /// Reads it from a parent; `None` where the parent names no repo.
-    pub fn of_parent(parent: &Value) -> Option<Self> {
+    pub fn from_parent(parent: &Value) -> Option<Self> {
         let annotations = parent.pointer("/metadata/annotations")?;
         Some(Self {
             repository: annotations.get(REPOSITORY_ANNOTATION)?.as_str()?.to_owned(),
@@ -107,7 +107,7 @@ mod tests {
     fn parts_of_a_repo_differ() {
         let part = |paths: &[&str]| {
             let paths: Vec<String> = paths.iter().map(|path| (*path).to_owned()).collect();
-            RepoRef::of_url("https://example.com/a", "fleet", None).narrowed_to(&paths)
+            RepoRef::from_url("https://example.com/a", "fleet", None).narrowed_to(&paths)
         };
         assert_eq!(part(&["shared", "dev"]).path, "fleet/{dev,shared}");
         assert_eq!(part(&["dev", "shared", "dev"]), part(&["shared", "dev"]));
@@ -124,15 +124,18 @@ mod tests {
             "git@example.com:shop/deploy.git",
             "https://example.com/shop/deploy/",
         ] {
-            assert_eq!(RepoRef::of_url(url, "/prod/", None).repository, "example.com/shop/deploy", "{url}");
+            assert_eq!(RepoRef::from_url(url, "/prod/", None).repository, "example.com/shop/deploy", "{url}");
         }
-        assert_eq!(RepoRef::of_url("/srv/git/deploy.git", "", None).repository, "/srv/git/deploy");
-        assert_eq!(RepoRef::of_url("https://example.com:8443/a", "", None).repository, "example.com:8443/a");
+        assert_eq!(RepoRef::from_url("/srv/git/deploy.git", "", None).repository, "/srv/git/deploy");
+        assert_eq!(
+            RepoRef::from_url("https://example.com:8443/a", "", None).repository,
+            "example.com:8443/a"
+        );
     }
 
     #[test]
     fn each_folder_has_a_set_of_its_own() {
-        let of = |url: &str, path: &str| RepoRef::of_url(url, path, None).set_name();
+        let of = |url: &str, path: &str| RepoRef::from_url(url, path, None).set_name();
         let name = of("https://example.com/shop/Deploy_It", "prod");
         assert!(name.starts_with("federate-deploy-it-") && name.len() == 27, "{name}");
         assert_ne!(name, of("https://example.com/shop/Deploy_It", "test"));

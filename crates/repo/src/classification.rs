@@ -63,7 +63,8 @@ pub(crate) fn classify_objects(objects: Vec<Object>, claims: &ClaimTable<'_>) ->
     let mut objects = objects;
     objects
         .extract_if(.., |object| {
-            let exclusion = Exclusion::of_object(object).filter(|_| claims.role_of_object(object).is_none());
+            let exclusion =
+                Exclusion::from_object(object).filter(|_| claims.role_of_object(object).is_none());
             let Some(exclusion) = exclusion else { return false };
             let never = exclusion.is_never_placed();
             sorted.excluded.push(ExcludedObject::new(object, exclusion));

@@ -28,7 +28,7 @@ pub enum Exclusion {
 
 impl Exclusion {
     /// The exclusion of an object, if there is one.
-    pub(crate) fn of_object(object: &Object) -> Option<Self> {
+    pub(crate) fn from_object(object: &Object) -> Option<Self> {
         if object.annotation(LOCAL_CONFIG).is_some_and(|value| value != "false") {
             return Some(Self::Local);
         }
@@ -121,7 +121,7 @@ mod tests {
     #[allow(clippy::needless_pass_by_value, reason = "callers make it in place")]
     fn exclusion(annotations: serde_json::Value) -> Option<Exclusion> {
         let metadata = json!({"name": "a", "annotations": annotations});
-        Exclusion::of_object(&Object::from_manifest(
+        Exclusion::from_object(&Object::from_manifest(
             json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}),
             "a.yaml",
         ))

@@ -645,7 +645,7 @@ fn separate_owned(
             // Other objects of a dialect that a chart holds belong to what it installs.
             Some((_, Role::Other)) if ownership.chart_name(&object.origin.file).is_some() => {}
             Some(_) => read.push(object),
-            None if Exclusion::of_object(&object).is_some_and(|one| one.is_never_placed()) => {}
+            None if Exclusion::from_object(&object).is_some_and(|one| one.is_never_placed()) => {}
             None => owned.objects.push(object),
         }
     }
@@ -712,7 +712,7 @@ fn is_for_another_program(file: &SourceFile) -> bool {
 impl Repo {
     /// Adds a template, unless it is never placed.
     fn add_template(&mut self, template: Template) {
-        let exclusion = Exclusion::of_object(&template.object);
+        let exclusion = Exclusion::from_object(&template.object);
         let is_placed = !exclusion.as_ref().is_some_and(Exclusion::is_never_placed);
         self.excluded.extend(exclusion.map(|one| ExcludedObject::new(&template.object, one)));
         self.templates.extend(is_placed.then_some(template));

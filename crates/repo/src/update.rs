@@ -185,7 +185,7 @@ impl<'r> Interpretation<'r> {
         if contents.template.is_some() {
             return Err("it is a template of another engine");
         }
-        if contents.objects.iter().any(|object| Exclusion::of_object(object).is_some()) {
+        if contents.objects.iter().any(|object| Exclusion::from_object(object).is_some()) {
             return Err("it contains a hook or a local object");
         }
         if !contents.findings.is_empty() || find_pointer(&file.path, bytes).is_some() {

@@ -24,7 +24,7 @@ pub fn format_table(actions: &Actions, style: TextStyle) -> String {
             style.full
                 || action.action != ActionKind::Unchanged
                 || action.reason.is_some()
-                || action.outcome > ActionOutcome::Done
+                || action.outcome.is_problem()
         })
         .collect();
     let mut out = write_rows(&build_rows(&shown, style.full), actions, style);

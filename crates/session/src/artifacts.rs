@@ -265,7 +265,7 @@ impl ArtifactStore {
         object: &ObjectRef,
         cluster: &str,
     ) -> Result<Option<Arc<str>>, Error> {
-        let place = ObjectPath::of_object(object);
+        let place = ObjectPath::from_object(object);
         let path = format!("{}/{}", place.namespace, place.file);
         if let Some(files) = self.files.borrow().get(cluster) {
             return Ok(files.get(&path).cloned());

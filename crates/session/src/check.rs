@@ -23,7 +23,7 @@ impl Session {
     pub fn check_for(&self, kubernetes: Option<u32>) -> Vec<Finding> {
         let engine = self.build_engine();
         let inspection = federate_check::inspect_manifests(&engine, self.plan(), kubernetes);
-        let mut found = self.read.clone();
+        let mut found = self.loading_findings.clone();
         found.extend(self.compute_plan().findings.iter().chain(&inspection.findings).cloned());
         found.extend(self.source_findings().iter().cloned());
         for finding in found.iter_mut().filter(|finding| finding.code == NOT_BUILT_CODE) {

@@ -251,7 +251,7 @@ impl CommitRequest<'_> {
             self.find_tip(repository, &remote_branches, branch)
         })?;
         let manifests = session
-            .rendering()
+            .render()
             .with_retained(|object, cluster| bases.read_previous_manifest(repository, object, cluster));
         let plan = previous::write_plan(session.plan());
         let trailers = provenance.format_trailers(&plan);

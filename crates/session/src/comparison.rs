@@ -30,9 +30,7 @@ impl RenderedState {
         Self {
             clusters: session.clusters().to_vec(),
             plan: session.plan_with_replicas(),
-            manifests: session
-                .rendering()
-                .with_retained(|object, cluster| earlier?.find_text(object, cluster)),
+            manifests: session.render().with_retained(|object, cluster| earlier?.find_text(object, cluster)),
         }
     }
 

@@ -146,7 +146,7 @@ impl Session {
         let placed = placed.map(|row| row.object.clone()).collect();
         let mut changed: Vec<ChangedManifest> = Vec::new();
         if claimed.role == Role::Override {
-            for manifest in &self.rendering().manifests {
+            for manifest in &self.render().manifests {
                 for change in manifest.changes.iter().filter(|change| change.policy == *policy) {
                     let variants = self.object_variants(&manifest.object);
                     let variant = variants.iter().find(|variant| variant.clusters == manifest.clusters);

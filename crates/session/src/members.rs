@@ -31,7 +31,7 @@ impl Session {
         status: &(dyn Fn(&str) -> bool + Sync),
         now: Timestamp,
     ) -> Result<Vec<MemberSnapshot>, Error> {
-        let rendered: Vec<DesiredObject> = read_desired(&self.rendering().manifests, None);
+        let rendered: Vec<DesiredObject> = read_desired(&self.render().manifests, None);
         // Where an object will be placed may differ from where it is: it is read everywhere.
         let objects: BTreeMap<&ObjectRef, &Value> =
             rendered.iter().map(|desired| (&desired.object, &*desired.body)).collect();

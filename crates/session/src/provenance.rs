@@ -39,23 +39,23 @@ pub enum UnknownCommit {
 
 impl Provenance {
     /// The origin of a work tree: the commit that is checked out, and whether files differ from it.
-    pub fn of_work_tree(place: &GitLocation) -> Self {
-        let head = place
+    pub fn from_work_tree(location: &GitLocation) -> Self {
+        let head = location
             .open_repository()
             .ok()
-            .and_then(|repository| Some(place.resolve_revision(&repository, "HEAD").ok()?.commit));
+            .and_then(|repository| Some(location.resolve_revision(&repository, "HEAD").ok()?.commit));
         // If the state is unknown, it counts as dirty.
         head.map_or_else(Self::default, |id| {
-            Self::from_commit(place, id, git::is_modified(place).unwrap_or(true))
+            Self::from_revision(location, id, git::is_modified(location).unwrap_or(true))
         })
     }
 
     /// The origin of a commit.
-    pub fn of_commit(place: &GitLocation, id: Oid) -> Self {
-        Self::from_commit(place, id, false)
+    pub fn from_commit(location: &GitLocation, id: Oid) -> Self {
+        Self::from_revision(location, id, false)
     }
 
-    fn from_commit(location: &GitLocation, id: Oid, dirty: bool) -> Self {
+    fn from_revision(location: &GitLocation, id: Oid, dirty: bool) -> Self {
         let repository = location.open_repository().ok();
         let commit = repository.as_ref().and_then(|repository| repository.find_commit(id).ok());
         let subject = commit.and_then(|commit| Some(commit.summary().ok()??.to_owned()));
@@ -68,7 +68,7 @@ impl Provenance {
         let repository = location.open_repository().ok()?;
         let remote = repository.find_remote("origin").ok()?;
         let url = remote.url().ok().filter(|url| !url.is_empty())?;
-        Some(RepoRef::of_url(url, &location.prefix, self.commit.clone()))
+        Some(RepoRef::from_url(url, &location.prefix, self.commit.clone()))
     }
 
     /// The commit that was rendered, with what metadata says of it. `address` is that of its repository; by default, that of the

@@ -166,7 +166,7 @@ impl<'r> Reconciler<'r> {
     pub fn new(session: &'r Session, options: &'r ReconcileOptions<'r>) -> Self {
         let now = session.now().map_or_else(|| PREDICTED_CREATION_TIME.to_owned(), |now| now.to_string());
         let instead = matches!(options.purpose, Purpose::Remove).then(Rendering::default);
-        let manifests = &instead.as_ref().unwrap_or_else(|| session.rendering()).manifests;
+        let manifests = &instead.as_ref().unwrap_or_else(|| session.render()).manifests;
         let desired =
             session.decrypted_objects().reveal_desired(read_desired(manifests, options.only_objects));
         Self {
@@ -215,7 +215,7 @@ impl<'r> Reconciler<'r> {
         if awaiting.is_empty() || matches!(self.options.purpose, Purpose::Remove) {
             return self;
         }
-        let rendering = self.session.rendering();
+        let rendering = self.session.render();
         let mut less = Rendering { plan: rendering.plan.clone(), ..Rendering::default() };
         less.manifests.clone_from(&rendering.manifests);
         for manifest in &mut less.manifests {
@@ -439,7 +439,7 @@ impl<'r> Reconciler<'r> {
     }
 
     fn rendering(&self) -> &Rendering {
-        self.instead.as_ref().unwrap_or_else(|| self.session.rendering())
+        self.instead.as_ref().unwrap_or_else(|| self.session.render())
     }
 
     /// The selected clusters.

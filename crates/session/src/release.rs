@@ -42,5 +42,5 @@ fn unknown_release(dialect: &str, unknown: &UnknownRelease) -> Finding {
     );
     let help =
         format!("name the release below `dialects.{dialect}.{}` in federate.yaml", release::VERSION_SETTING);
-    Finding::of_run(Severity::Warning, "unknown-release", message).with_help(help)
+    Finding::about_run(Severity::Warning, "unknown-release", message).with_help(help)
 }

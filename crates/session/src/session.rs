@@ -69,7 +69,7 @@ pub struct SessionOptions {
     /// `previous` and `observed`.
     pub snapshot: Option<Arc<StoredSnapshot>>,
     /// The members that cannot be reached, whose control planes act on it; `None` if they do not.
-    pub lost: Option<UnreachableClusters>,
+    pub unreachable: Option<UnreachableClusters>,
     /// Another folder within the repo that is not read.
     pub excluded: Option<String>,
     /// Findings about these options, which the session includes in its own.
@@ -98,7 +98,7 @@ impl SessionOptions {
             hosts: HostAddresses::default(),
             versions: BTreeMap::new(),
             snapshot: None,
-            lost: None,
+            unreachable: None,
             excluded: None,
             findings: Vec::new(),
             errors: Vec::new(),
@@ -162,10 +162,10 @@ impl SessionOptions {
         Self { snapshot, ..self }
     }
 
-    /// With another [`lost`](Self::lost).
+    /// With another [`unreachable`](Self::unreachable).
     #[must_use]
-    pub fn with_lost(self, lost: Option<UnreachableClusters>) -> Self {
-        Self { lost, ..self }
+    pub fn with_unreachable(self, unreachable: Option<UnreachableClusters>) -> Self {
+        Self { unreachable, ..self }
     }
 
     /// With another [`excluded`](Self::excluded).
@@ -218,22 +218,22 @@ pub struct Session {
     omit_autoscaled_replicas: bool,
     versions: BTreeMap<String, String>,
     snapshot: Option<Arc<StoredSnapshot>>,
-    lost: Option<UnreachableClusters>,
+    unreachable: Option<UnreachableClusters>,
     /// When something happened to the lost members, if their control planes act on it.
     pub(crate) outage_times: Option<OutageTimes>,
     excluded: Option<String>,
     builder: Option<Arc<dyn Builder>>,
     pub(crate) decryptor: Option<Arc<dyn Decryptor>>,
     /// Findings about the options.
-    given: Vec<Finding>,
+    option_findings: Vec<Finding>,
     /// Findings from loading.
-    pub(crate) read: Vec<Finding>,
+    pub(crate) loading_findings: Vec<Finding>,
     /// The decisions to reuse after an [update](Self::update); `None` before the first one.
-    kept: Mutex<Option<DecisionCache>>,
+    decision_cache: Mutex<Option<DecisionCache>>,
     planned: OnceLock<PlanResult>,
     rendering: OnceLock<Rendering>,
     /// The plan with the replicas of its manifests.
-    counted: OnceLock<Result<Plan, TooMuchWork>>,
+    plan_with_counts: OnceLock<Result<Plan, TooMuchWork>>,
     /// When objects are healthy for the repo.
     health_checks: HealthChecks,
     /// What is known about files that are not templates as they are written.
@@ -342,9 +342,9 @@ impl Session {
             hosts,
             versions,
             snapshot,
-            lost,
+            unreachable,
             excluded,
-            findings: given,
+            findings: option_findings,
             errors,
             builder,
             decryptor,
@@ -368,18 +368,21 @@ impl Session {
             values: false,
             allowance,
         };
-        let (mut clusters, inventory) = federate_engine::read_inventory(dialects, &loaded.repo, &settings);
+        let (mut clusters, inventory_findings) =
+            federate_engine::read_inventory(dialects, &loaded.repo, &settings);
         set_versions(&mut clusters, snapshot.as_deref());
-        let outage_times =
-            lost.as_ref().map(|lost| outages::apply_outages(dialects, &loaded.repo, &mut clusters, lost));
+        let outage_times = unreachable
+            .as_ref()
+            .map(|lost| outages::apply_outages(dialects, &loaded.repo, &mut clusters, lost));
         let mut repo = loaded.into_repo(&clusters);
-        let mut read = std::mem::take(&mut repo.findings);
-        read.extend(unseen.into_iter().flatten().chain(inventory).chain(unknown_releases));
-        read.extend(given.iter().cloned());
+        let mut loading_findings = std::mem::take(&mut repo.findings);
+        loading_findings
+            .extend(unseen.into_iter().flatten().chain(inventory_findings).chain(unknown_releases));
+        loading_findings.extend(option_findings.iter().cloned());
         let health_checks =
             HealthChecks::from_config(&repo.config.apply.health_checks).unwrap_or_else(|invalid| {
                 // The file is read again for each.
-                read.extend(invalid.into_iter().take(MAX_INVALID_HEALTH_CHECKS).map(
+                loading_findings.extend(invalid.into_iter().take(MAX_INVALID_HEALTH_CHECKS).map(
                     |InvalidHealthCheck { pointer, message }| {
                         repo.invalid_config(&format!("/apply/healthChecks{pointer}"), message)
                     },
@@ -387,7 +390,7 @@ impl Session {
                 HealthChecks::default()
             });
         let (planned, rendering) = (OnceLock::new(), OnceLock::new());
-        let kept = Mutex::new(None);
+        let decision_cache = Mutex::new(None);
         let mut session = Self {
             dialects,
             known,
@@ -399,18 +402,18 @@ impl Session {
             omit_autoscaled_replicas,
             versions,
             snapshot,
-            lost,
+            unreachable,
             outage_times,
             excluded,
             builder,
             decryptor,
-            given,
-            read,
-            kept,
+            option_findings,
+            loading_findings,
+            decision_cache,
             planned,
             rendering,
             health_checks,
-            counted: OnceLock::new(),
+            plan_with_counts: OnceLock::new(),
             sources: OnceLock::new(),
             decrypted: OnceLock::new(),
         };
@@ -450,8 +453,8 @@ impl Session {
         self.forget_results();
         match update {
             Ok(templates) => {
-                if let Ok(kept) = self.kept.get_mut() {
-                    kept.get_or_insert_default().forget_templates(&templates);
+                if let Ok(cache) = self.decision_cache.get_mut() {
+                    cache.get_or_insert_default().forget_templates(&templates);
                 }
                 UpdateScope::Templates(templates)
             }
@@ -459,7 +462,7 @@ impl Session {
                 let previous = std::mem::take(&mut self.settings.previous);
                 let mut session = Self::open(source, self.to_options());
                 session.settings.previous = previous;
-                session.kept = Mutex::new(Some(DecisionCache::default()));
+                session.decision_cache = Mutex::new(Some(DecisionCache::default()));
                 *self = session;
                 UpdateScope::Everything(reason)
             }
@@ -474,7 +477,8 @@ impl Session {
         }
     }
 
-    /// Keeps the values of manifests when it renders, so that applying them need not read their text.
+    /// Keeps the values of manifests when it renders, so that applying them need not read their text. Call it before anything
+    /// is rendered.
     pub fn keep_values(&mut self) {
         self.settings.values = true;
     }
@@ -483,8 +487,8 @@ impl Session {
     pub fn remember_plan(&mut self, previous: Plan) {
         let previous = PreviousPlan::new(self.evict_placements(self.rescope_plan(previous)));
         let before = std::mem::replace(&mut self.settings.previous, previous);
-        if let Ok(Some(kept)) = self.kept.get_mut() {
-            kept.forget_replanned(&before, &self.settings.previous);
+        if let Ok(Some(cache)) = self.decision_cache.get_mut() {
+            cache.forget_replanned(&before, &self.settings.previous);
         }
         self.forget_results();
     }
@@ -492,7 +496,7 @@ impl Session {
     /// Forgets everything that is derived from the repo and its settings.
     pub(crate) fn forget_results(&mut self) {
         (self.planned, self.rendering) = (OnceLock::new(), OnceLock::new());
-        (self.counted, self.sources) = (OnceLock::new(), OnceLock::new());
+        (self.plan_with_counts, self.sources) = (OnceLock::new(), OnceLock::new());
         self.decrypted = OnceLock::new();
     }
 
@@ -528,13 +532,13 @@ impl Session {
     pub fn observe_objects(&mut self, observed: LiveObjects) {
         self.settings.live = observed;
         (self.clusters, _) = federate_engine::read_inventory(self.dialects, &self.repo, &self.settings);
-        if let Some(lost) = &self.lost {
+        if let Some(lost) = &self.unreachable {
             self.outage_times =
                 Some(outages::apply_outages(self.dialects, &self.repo, &mut self.clusters, lost));
         }
         self.forget_results();
-        if let Ok(Some(kept)) = self.kept.get_mut() {
-            *kept = DecisionCache::default();
+        if let Ok(Some(cache)) = self.decision_cache.get_mut() {
+            *cache = DecisionCache::default();
         }
     }
 
@@ -546,14 +550,14 @@ impl Session {
 
     /// Why findings from loading prevent loading only the changed files.
     fn reload_reason(&self, files: &[ChangedFile]) -> Option<NeedsReload> {
-        let twice = self.read.iter().find(|finding| finding.code == "duplicate-object");
+        let twice = self.loading_findings.iter().find(|finding| finding.code == "duplicate-object");
         if let Some(origin) = twice.and_then(|finding| finding.origin.as_ref()) {
             return Some(NeedsReload {
                 path: origin.file.to_string(),
                 why: "it contains an object of a dialect that is defined twice",
             });
         }
-        let origins = self.read.iter().filter_map(|finding| finding.origin.as_ref());
+        let origins = self.loading_findings.iter().filter_map(|finding| finding.origin.as_ref());
         if let Some(file) = files.iter().find(|file| origins.clone().any(|origin| origin.file == file.path)) {
             return Some(NeedsReload { path: file.path.to_string(), why: "it had errors" });
         }
@@ -583,9 +587,9 @@ impl Session {
             hosts: self.settings.hosts.clone(),
             versions: self.versions.clone(),
             snapshot: self.snapshot.clone(),
-            lost: self.lost.clone(),
+            unreachable: self.unreachable.clone(),
             excluded: self.excluded.clone(),
-            findings: self.given.clone(),
+            findings: self.option_findings.clone(),
             errors: self.errors.clone(),
             builder: self.builder.clone(),
             decryptor: self.decryptor.clone(),
@@ -658,12 +662,12 @@ impl Session {
 
     /// The plan with the replicas that manifests have.
     fn count_replicas(&self) -> &Result<Plan, TooMuchWork> {
-        self.counted.get_or_init(|| self.build_engine().count_replicas(self.plan()))
+        self.plan_with_counts.get_or_init(|| self.build_engine().count_replicas(self.plan()))
     }
 
     /// The plan with the manifests of each cluster. Its findings are all but those from loading;
     /// [`findings`](Self::findings) has both.
-    pub fn rendering(&self) -> &Rendering {
+    pub fn render(&self) -> &Rendering {
         self.rendering.get_or_init(|| self.build_engine().render_plan(self.plan_to_render()))
     }
 
@@ -680,9 +684,9 @@ impl Session {
 
     /// The findings from loading and planning, sorted, and from counting replicas, if that was done.
     pub fn plan_findings(&self) -> Vec<Finding> {
-        let mut found = self.read.clone();
+        let mut found = self.loading_findings.clone();
         found.extend(self.compute_plan().findings.iter().cloned());
-        let uncounted = self.counted.get().and_then(|counted| counted.as_ref().err());
+        let uncounted = self.plan_with_counts.get().and_then(|counted| counted.as_ref().err());
         found.extend(uncounted.cloned().map(TooMuchWork::into_finding));
         found.extend(self.source_findings().iter().cloned());
         self.order_findings(found)
@@ -697,7 +701,7 @@ impl Session {
         let mut found = self.plan_findings();
         let known: BTreeSet<Finding> = found.iter().cloned().collect();
         let failed =
-            self.order_findings(self.rendering().findings.iter().filter(|f| f.is_error()).cloned().collect());
+            self.order_findings(self.render().findings.iter().filter(|f| f.is_error()).cloned().collect());
         found.extend(failed.into_iter().filter(|finding| !known.contains(finding)));
         findings::sort_findings(&mut found);
         found
@@ -705,8 +709,8 @@ impl Session {
 
     /// The findings from loading, planning and rendering, sorted, for a command that only shows the result.
     pub fn findings(&self) -> Vec<Finding> {
-        let mut found = self.read.clone();
-        found.extend(self.rendering().findings.iter().cloned());
+        let mut found = self.loading_findings.clone();
+        found.extend(self.render().findings.iter().cloned());
         found.extend(self.source_findings().iter().cloned());
         self.order_findings(found)
     }
@@ -732,7 +736,9 @@ impl Session {
     /// deleted: nothing tells it from what is no longer rendered.
     pub fn prune_limit(&self, limit: PruneLimit) -> PruneLimit {
         let confirms = limit == PruneLimit::new(100);
-        if !confirms && self.read.iter().any(|finding| finding.is_error() && finding.code == "unreadable") {
+        if !confirms
+            && self.loading_findings.iter().any(|finding| finding.is_error() && finding.code == "unreadable")
+        {
             PruneLimit::new(0)
         } else {
             limit
@@ -741,13 +747,13 @@ impl Session {
 
     pub(crate) fn compute_plan(&self) -> &PlanResult {
         self.planned.get_or_init(|| match self.lock_decisions().as_mut() {
-            Some(kept) => self.build_engine().plan_again(kept),
+            Some(cache) => self.build_engine().plan_again(cache),
             None => self.build_engine().compute_plan(),
         })
     }
 
     fn lock_decisions(&self) -> MutexGuard<'_, Option<DecisionCache>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.decision_cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes findings errors that the options or the configuration count as such, leaves out what only follows from sources that

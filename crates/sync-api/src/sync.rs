@@ -45,7 +45,8 @@ pub struct Sync {
     /// `Sync`
     pub kind: SyncKind,
     /// Name and namespace.
-    pub metadata: NamespacedName,
+    #[serde(rename = "metadata")]
+    pub name: NamespacedName,
     /// The specification.
     pub spec: SyncSpec,
     /// The status; it is not read.
@@ -54,7 +55,7 @@ pub struct Sync {
     pub status: Option<Value>,
     /// Metadata besides name and namespace.
     #[serde(skip)]
-    pub meta: Option<SyncMetadata>,
+    pub server_metadata: SyncMetadata,
 }
 
 /// The metadata of a Sync besides name and namespace. A Sync in a file has only annotations.
@@ -460,16 +461,16 @@ impl NamespacedName {
 }
 
 impl Sync {
-    /// Reads an object, whose `metadata` also becomes [`meta`](Self::meta). An error has the pointer of the field.
+    /// Reads an object, whose `metadata` also becomes [`server_metadata`](Self::server_metadata). An error has the pointer of the field.
     pub fn parse(object: Value) -> Result<Self, (String, String)> {
-        let meta = SyncMetadata::from_value(&object["metadata"]);
+        let server_metadata = SyncMetadata::from_value(&object["metadata"]);
         let sync: Self = config::from_value(object)?;
-        Ok(Self { meta: Some(meta), ..sync })
+        Ok(Self { server_metadata, ..sync })
     }
 
     /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
-        self.meta.as_ref().is_some_and(|meta| meta.deleting)
+        self.server_metadata.deleting
     }
 
     /// Whether objects in member clusters are deleted with the Sync.
@@ -488,7 +489,7 @@ impl Sync {
         if let Some((namespace, name)) = named.and_then(|set| set.split_once('/')) {
             return (namespace.to_owned(), name.to_owned());
         }
-        let name = format!("federate.{}.{}", self.metadata.namespace, self.metadata.name);
+        let name = format!("federate.{}.{}", self.name.namespace, self.name.name);
         ("default".to_owned(), name)
     }
 
@@ -499,8 +500,8 @@ impl Sync {
         let signers = source.verify.as_ref().and_then(|verify| verify.secret_ref.as_ref());
         let kube_config = kube_config.as_ref().map(|kube_config| kube_config.secret_ref.name.as_str());
         let single = [
-            ("/metadata/name", Some(self.metadata.name.as_str())),
-            ("/metadata/namespace", Some(self.metadata.namespace.as_str())),
+            ("/metadata/name", Some(self.name.name.as_str())),
+            ("/metadata/namespace", Some(self.name.namespace.as_str())),
             ("/spec/source/secretRef/name", secret_name(source.secret_ref.as_ref())),
             ("/spec/source/proxySecretRef/name", secret_name(source.proxy_secret_ref.as_ref())),
             ("/spec/source/verify/secretRef/name", secret_name(signers)),
@@ -518,7 +519,7 @@ impl Sync {
     pub fn dependency_names(&self) -> impl Iterator<Item = NamespacedName> {
         self.spec.depends_on.iter().map(|on| NamespacedName {
             name: on.name.clone(),
-            namespace: on.namespace.as_ref().unwrap_or(&self.metadata.namespace).clone(),
+            namespace: on.namespace.as_ref().unwrap_or(&self.name.namespace).clone(),
         })
     }
 

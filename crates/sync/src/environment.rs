@@ -56,7 +56,11 @@ impl From<String> for CredentialsError {
 /// What rounds need of the world.
 pub trait SyncServices: std::marker::Sync {
     /// How a Sync's clusters are reached.
-    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError>;
+    fn member_access(
+        &self,
+        valid_sync: &ValidSync,
+        session: &Session,
+    ) -> Result<MemberAccess, CredentialsError>;
 
     /// The credentials of a Sync's source.
     fn source_credentials(&self, _: &ValidSync) -> Result<GitCredentials, CredentialsError> {
@@ -74,8 +78,8 @@ pub trait SyncServices: std::marker::Sync {
     }
 
     /// A Secret beside a Sync.
-    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
-        Err(CredentialsError::Missing(format!("{}/{name}", loaded.sync.metadata.namespace)))
+    fn read_secret(&self, valid_sync: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
+        Err(CredentialsError::Missing(format!("{}/{name}", valid_sync.object.name.namespace)))
     }
 
     /// Whether no other process can lead at this moment.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::environment::Environment;
 use crate::hub::HubStateStore;
 use crate::member_clusters::selection::selected_names;
-use crate::plan::sessions::SessionCache;
+use crate::plan::sessions::LoopState;
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::state::{StateStore, SyncState};
 use crate::sync_files::ValidSync;
@@ -116,26 +116,26 @@ impl TreeObject {
 
 /// Compares the clusters with a commit, or with the newest revision of the source.
 pub fn diff_sync(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     states: &HubStateStore,
     env: &Environment<'_>,
     commit: Option<&str>,
 ) -> Result<SyncDiff, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(loaded, env, None) };
-    let mut state = states.open_state(loaded)?;
-    let mut sessions = SessionCache::new(env);
-    sessions.select_paths(&loaded.sync.spec.source.paths);
-    let polled = match commit {
+    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env, None) };
+    let mut state = states.open_state(valid_sync)?;
+    let mut loop_state = LoopState::new(env);
+    loop_state.select_paths(&valid_sync.object.spec.source.paths);
+    let source_state = match commit {
         Some(_) => None,
-        None => round.poll_source(&mut state, &mut sessions)?,
+        None => round.poll_source(&mut state, &mut loop_state)?,
     };
-    let (session, repo, revision) = if let Some(polled) = polled {
-        round.observe_clusters(&mut state, &mut sessions, &polled.checkout)?;
-        let session = sessions.take_session(&polled.checkout, state.read_plan()?.as_ref());
-        (session, round.find_repo(&polled.checkout), polled.name)
+    let (session, repo, revision) = if let Some(source_state) = source_state {
+        round.observe_clusters(&mut state, &mut loop_state, &source_state.checkout)?;
+        let session = loop_state.take_session(&source_state.checkout, state.read_plan()?.as_ref());
+        (session, round.find_repo(&source_state.checkout), source_state.name)
     } else {
         let commit = commit.map(str::to_owned).or_else(|| accepted_tip(&state));
-        let commit = commit.ok_or_else(|| nothing_accepted(loaded))?;
+        let commit = commit.ok_or_else(|| nothing_accepted(valid_sync))?;
         let (session, repo) = round.open_planned(&state, &commit, state.read_plan()?.unwrap_or_default())?;
         (session, repo, format!("sha1:{commit}"))
     };
@@ -151,16 +151,16 @@ pub fn diff_sync(
 
 /// Reads the objects of a Sync with their health, in each cluster those of the revision that it has.
 pub fn read_tree(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     states: &HubStateStore,
     env: &Environment<'_>,
 ) -> Result<SyncTree, InspectionError> {
-    let round = Reconciliation { reads_only: true, ..Reconciliation::new(loaded, env, None) };
-    let state = states.open_state(loaded)?;
-    let tip = accepted_tip(&state).ok_or_else(|| nothing_accepted(loaded))?;
+    let round = Reconciliation { reads_only: true, ..Reconciliation::new(valid_sync, env, None) };
+    let state = states.open_state(valid_sync)?;
+    let tip = accepted_tip(&state).ok_or_else(|| nothing_accepted(valid_sync))?;
     let (session, repo) = round.open_planned(&state, &tip, state.read_plan()?.unwrap_or_default())?;
     let mut by_revision: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
-    for name in selected_names(&loaded.sync.spec, &session) {
+    for name in selected_names(&valid_sync.object.spec, &session) {
         // One that is being updated has the newest revision, and is not healthy yet.
         let known = state.record.clusters.get(name).filter(|cluster| !cluster.applied);
         let known = known.and_then(|cluster| cluster.revision.clone());
@@ -189,7 +189,7 @@ pub fn read_tree(
     }
     clusters.sort_by(|a, b| a.name.cmp(&b.name));
     let revision = state.record.status.last_applied_revision;
-    Ok(SyncTree { metadata: loaded.sync.metadata.clone(), revision, clusters })
+    Ok(SyncTree { metadata: valid_sync.object.name.clone(), revision, clusters })
 }
 
 impl SyncTree {
@@ -207,9 +207,9 @@ fn accepted_tip(state: &SyncState<'_>) -> Option<String> {
     state.record.accepted.as_ref().map(|accepted| accepted.tip.clone())
 }
 
-fn nothing_accepted(loaded: &ValidSync) -> InspectionError {
+fn nothing_accepted(valid_sync: &ValidSync) -> InspectionError {
     InspectionError(format!(
         "{} has carried out no revision yet: `federate sync get` shows why",
-        loaded.sync.metadata.full_name()
+        valid_sync.object.name.full_name()
     ))
 }

@@ -33,5 +33,5 @@ mod uri;
 mod window;
 mod worker;
 
-pub use plan::sessions::SessionCache;
+pub use plan::sessions::LoopState;
 pub use source::credentials;

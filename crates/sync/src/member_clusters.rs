@@ -50,7 +50,7 @@ const PROGRESS_LOG_INTERVAL: Duration = Duration::from_secs(3);
 /// The clusters of a session.
 #[derive(Clone)]
 pub(crate) struct MemberClusters<'m> {
-    pub(crate) loaded: &'m ValidSync,
+    pub(crate) valid_sync: &'m ValidSync,
     pub(crate) env: &'m Environment<'m>,
     pub(crate) session: &'m Session,
     /// Where the session was read from, if that is known.
@@ -119,7 +119,7 @@ impl MemberClusters<'_> {
         tracker: &mut ClusterTracker,
         status: &mut SyncStatus,
     ) -> Result<String, ReconcileError> {
-        let spec = &self.loaded.sync.spec;
+        let spec = &self.valid_sync.object.spec;
         let wait = HealthWait::UntilTimeout(spec.health_timeout(apply));
         let all = selected_names(spec, self.session).map(str::to_owned).collect();
         self.update_clusters(apply, only.unwrap_or(&all), wait, tracker);
@@ -166,11 +166,11 @@ impl MemberClusters<'_> {
         let actions = self.run_tracked_operation(purpose, &clusters, &what, tracker);
         self.note_failures(&actions, tracker, false);
         if correct {
-            let interval = self.loaded.sync.spec.interval.0;
+            let interval = self.valid_sync.object.spec.interval.0;
             tracker.contentions.note_corrections(&actions.actions, interval, Instant::now());
         }
         for action in &actions.actions {
-            self.env.counters.count_drift(&self.loaded.sync.metadata.full_name(), action);
+            self.env.counters.count_drift(&self.valid_sync.object.name.full_name(), action);
         }
         let mut compared = ComparedClusters::new();
         for cluster in &clusters {
@@ -204,7 +204,7 @@ impl MemberClusters<'_> {
     /// Compares all clusters, whatever is known of them, and changes nothing.
     pub(crate) fn diff_clusters(&self) -> Result<Actions, ReconcileError> {
         let clusters: Vec<String> =
-            selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned).collect();
+            selected_names(&self.valid_sync.object.spec, self.session).map(str::to_owned).collect();
         let set = self.apply_set();
         let what = MemberOperation::new("differs", &set, Some(DryRun::Client));
         let purpose = Purpose::Drift { full: false, correct: false };
@@ -214,7 +214,7 @@ impl MemberClusters<'_> {
     /// Reads how the objects in some clusters are.
     pub(crate) fn read_health(&self, clusters: &[String]) -> Result<Vec<ClusterHealth>, ReconcileError> {
         let mut reached =
-            self.env.services.member_access(self.loaded, self.session).map_err(ReconcileError::failed)?;
+            self.env.services.member_access(self.valid_sync, self.session).map_err(ReconcileError::failed)?;
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let (purpose, inventory) = (Purpose::Drift { full: false, correct: false }, self.apply_set());
         let options =
@@ -230,7 +230,7 @@ impl MemberClusters<'_> {
         tracker: &mut ClusterTracker,
         status: &mut SyncStatus,
     ) -> (BTreeSet<String>, Result<(), ReconcileError>) {
-        let (open, watched) = tracker.take_open(selected_names(&self.loaded.sync.spec, self.session));
+        let (open, watched) = tracker.take_open(selected_names(&self.valid_sync.object.spec, self.session));
         self.check_reachability(&watched, tracker);
         let compared = self.compare_clusters(Some(&open), tracker, status).map(drop);
         (open, compared)
@@ -265,7 +265,7 @@ impl MemberClusters<'_> {
     ) -> Result<BTreeMap<String, String>, ReconcileError> {
         let clusters: Vec<ClusterName> = clusters.iter().map(|name| ClusterName::from(&**name)).collect();
         let mut reached =
-            self.env.services.member_access(self.loaded, self.session).map_err(ReconcileError::failed)?;
+            self.env.services.member_access(self.valid_sync, self.session).map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
         reached.access.first_answer = Some(FIRST_ANSWER_TIMEOUT);
         let unreachable = find_unreachable(&reached.access, &clusters, &self.apply_set())
@@ -296,14 +296,14 @@ impl MemberClusters<'_> {
 
     /// The `ApplySet` of the Sync.
     fn apply_set(&self) -> ApplySet {
-        let (namespace, name) = self.loaded.sync.apply_set();
+        let (namespace, name) = self.valid_sync.object.apply_set();
         ApplySet { namespace, name }
     }
 
     /// The clusters whose turn it is.
     fn due_clusters(&self, tracker: &ClusterTracker, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
         let now = Instant::now();
-        let names = selected_names(&self.loaded.sync.spec, self.session).map(str::to_owned);
+        let names = selected_names(&self.valid_sync.object.spec, self.session).map(str::to_owned);
         names.filter(|name| is_wanted(name) && tracker.is_due(name, now)).collect()
     }
 
@@ -325,9 +325,9 @@ impl MemberClusters<'_> {
 
     /// Notes that a cluster cannot be reached.
     fn record_unreachable(&self, cluster: &str, why: &str, tracker: &mut ClusterTracker) {
-        tracing::error!(sync = self.loaded.sync.metadata.full_name(), cluster, "{why}");
+        tracing::error!(sync = self.valid_sync.object.name.full_name(), cluster, "{why}");
         let cause = FailureCause { kind: FailureKind::Unreachable, message: why.to_owned() };
-        tracker.record_attempt(cluster, Some(cause), RetryPauses::from_spec(&self.loaded.sync.spec));
+        tracker.record_attempt(cluster, Some(cause), RetryPauses::from_spec(&self.valid_sync.object.spec));
     }
 
     fn run_operation(
@@ -340,7 +340,7 @@ impl MemberClusters<'_> {
         if clusters.is_empty() {
             return Ok(Actions::new(Vec::new(), Vec::new()));
         }
-        let sync = self.loaded.sync.metadata.full_name();
+        let sync = self.valid_sync.object.name.full_name();
         let under_way = MemberProgress {
             sync: &sync,
             verb: what.verb,
@@ -357,7 +357,7 @@ impl MemberClusters<'_> {
             .with_fence(self.env.services.write_fence())
             .with_contents(what.contents);
         let inventory = what.set.clone();
-        let apply = self.loaded.sync.spec.apply.as_ref();
+        let apply = self.valid_sync.object.spec.apply.as_ref();
         let limit =
             apply.and_then(|apply| apply.prune_limit).map_or_else(PruneLimit::default, PruneLimit::new);
         let (limit, prune) = match purpose {
@@ -368,7 +368,7 @@ impl MemberClusters<'_> {
             .with_prune((prune && !self.partial).then(|| PruneOptions { kinds: Vec::new(), limit }))
             .with_clusters(clusters)
             .with_only_objects(self.only_objects);
-        let access = self.env.services.member_access(self.loaded, self.session);
+        let access = self.env.services.member_access(self.valid_sync, self.session);
         let mut reached = access.map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
         reached.access.at_once = Some(self.at_once());
@@ -380,7 +380,7 @@ impl MemberClusters<'_> {
         let reconciler = Reconciler::new(self.session, &reconcile).with_repo(self.repo.clone());
         let mut reconciler =
             reconciler.with_moved_from(self.moved.then(|| inventory.clone())).with_frozen_objects(held);
-        reconciler = reconciler.with_ignore_rules(&self.loaded.sync.spec.drift.ignore);
+        reconciler = reconciler.with_ignore_rules(&self.valid_sync.object.spec.drift.ignore);
         if let Some(awaiting) = &self.awaiting {
             reconciler = reconciler.with_awaiting_objects(awaiting);
         }
@@ -402,7 +402,7 @@ impl MemberClusters<'_> {
 
     /// How many clusters are worked on at a time.
     fn at_once(&self) -> usize {
-        let placed = self.session.rendering().manifests.iter().map(|manifest| manifest.clusters.len());
+        let placed = self.session.render().manifests.iter().map(|manifest| manifest.clusters.len());
         let objects = placed.sum::<usize>() / self.session.clusters().len().max(1);
         let objects = self.only_objects.map_or(objects, BTreeSet::len);
         (MAX_OBJECTS_IN_MEMORY / objects.max(1)).clamp(2, 16)
@@ -418,7 +418,7 @@ impl MemberClusters<'_> {
                 *kind = FailureKind::Failed;
             }
         }
-        let spec = &self.loaded.sync.spec;
+        let spec = &self.valid_sync.object.spec;
         for cluster in &actions.clusters {
             let message = messages.remove(&cluster.name);
             let kind = match cluster.outcome {

@@ -1,4 +1,4 @@
-//! The metrics for Prometheus: how rounds end and how long they take, comparisons and fights, and clusters by state.
+//! The metrics for Prometheus: how rounds end and how long they take, comparisons and contentions, and clusters by state.
 //!
 //! Facts: the naming conventions of Prometheus; its text format is written by `prometheus-client`.
 
@@ -36,7 +36,7 @@ pub(crate) struct Metrics {
     moved: Family<Labels, Gauge>,
     orphans: Family<Labels, Gauge>,
     comparisons: Family<Labels, Counter>,
-    fights: Family<Labels, Counter>,
+    contentions: Family<Labels, Counter>,
     answers: Family<Labels, Counter>,
     git: Family<Labels, Counter>,
     drift: Family<Labels, Counter>,
@@ -77,7 +77,7 @@ impl Default for Metrics {
             moved: Family::default(),
             orphans: Family::default(),
             comparisons: Family::default(),
-            fights: Family::default(),
+            contentions: Family::default(),
             answers: Family::default(),
             git: Family::default(),
             drift: Family::default(),
@@ -125,8 +125,8 @@ impl Metrics {
         registry.register("orphans", orphans, self.orphans.clone());
         let comparisons = "Comparisons of clusters because the watch has seen a change";
         registry.register("comparisons", comparisons, self.comparisons.clone());
-        let fights = "Objects that another client changes again each time that they are put back";
-        registry.register("fights", fights, self.fights.clone());
+        let contentions = "Objects that another client changes again each time that they are put back";
+        registry.register("fights", contentions, self.contentions.clone());
         let answers = "Answers of the hub and of member clusters by status code; 0 where there was none";
         registry.register("api_requests", answers, self.answers.clone());
         registry.register("git_operations", "Git commands that talk to a remote", self.git.clone());
@@ -260,9 +260,9 @@ impl Metrics {
         self.comparisons.get_or_create(&label_sync_with(name, "cluster", cluster)).inc();
     }
 
-    /// A fight about an object of a cluster was noticed.
+    /// A contention about an object of a cluster was noticed.
     pub(crate) fn count_contention(&self, name: &str, cluster: &str) {
-        self.fights.get_or_create(&label_sync_with(name, "cluster", cluster)).inc();
+        self.contentions.get_or_create(&label_sync_with(name, "cluster", cluster)).inc();
     }
 
     /// The states of clusters and objects have changed.

@@ -43,17 +43,17 @@ struct OutcomeNotification<'n> {
 
 /// Sends an outcome to all that the Sync names, in a thread. Failures are logged, and change nothing else.
 pub(crate) fn send_notifications(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     services: &dyn SyncServices,
     reason: SyncReason,
     text: &str,
     revision: Option<&str>,
 ) {
-    let sync = loaded.sync.metadata.full_name();
+    let sync = valid_sync.object.name.full_name();
     let news = OutcomeNotification { sync: sync.clone(), reason, text, revision };
     let mut messages = Vec::new();
-    for notification in &loaded.sync.spec.notifications {
-        match build_message(loaded, services, notification, &news) {
+    for notification in &valid_sync.object.spec.notifications {
+        match build_message(valid_sync, services, notification, &news) {
             Ok(message) => messages.extend(message),
             Err(why) => tracing::warn!(sync, %why, "a notification cannot be sent"),
         }
@@ -79,14 +79,14 @@ fn trimmed_key<'k>(keys: &'k SecretData, name: &str) -> Option<&'k str> {
 
 /// The message about an outcome; `None` if the service does not take it.
 fn build_message(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     services: &dyn SyncServices,
     notification: &Notification,
     news: &OutcomeNotification<'_>,
 ) -> Result<Option<NotificationMessage>, CredentialsError> {
     let secret = notification.secret_ref.as_ref();
     let keys =
-        secret.map(|secret| services.read_secret(loaded, &secret.name)).transpose()?.unwrap_or_default();
+        secret.map(|secret| services.read_secret(valid_sync, &secret.name)).transpose()?.unwrap_or_default();
     let address = notification.address.as_deref().or_else(|| trimmed_key(&keys, "address"));
     let address = parse_uri(address.ok_or("there is no `address`".to_owned())?)?;
     let token = trimmed_key(&keys, "token").ok_or("the Secret has no key `token`".to_owned());

@@ -21,7 +21,7 @@ use crate::member_clusters::FIRST_ANSWER_TIMEOUT;
 use crate::observe::inventory_status::InventoryStatus;
 use crate::observe::members_status::MembersStatus;
 use crate::observe::planned_status::PlannedStatus;
-use crate::plan::sessions::{Checkout, SessionCache};
+use crate::plan::sessions::{Checkout, LoopState};
 use crate::reconciliation::{ReconcileError, Reconciliation, cluster_names};
 use crate::state::SyncState;
 
@@ -30,18 +30,18 @@ impl Reconciliation<'_> {
     pub(crate) fn observe_clusters(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        opened: &Checkout,
+        loop_state: &mut LoopState,
+        checkout: &Checkout,
     ) -> Result<(), ReconcileError> {
         if self.spec.inventory.is_repo() {
-            sessions.observed = None;
+            loop_state.observed = None;
             return Ok(());
         }
         let open = state.record.accepted.as_ref().filter(|_| state.record.stage != SyncStage::Idle);
-        let planned = open.filter(|accepted| accepted.inventory.as_ref() == sessions.inventory_digest());
+        let planned = open.filter(|accepted| accepted.inventory.as_ref() == loop_state.inventory_digest());
         if let Some(accepted) = planned {
             // A revision that only lost clusters lack is planned again without them.
-            let lost = sessions.unreachable_members();
+            let lost = loop_state.unreachable_members();
             let pending = accepted.pending.as_ref();
             let waits_for_lost = pending.is_some_and(|pending| {
                 pending.iter().all(|name| lost.is_some_and(|lost| lost.contains_key(name.as_str())))
@@ -50,13 +50,13 @@ impl Reconciliation<'_> {
                 return Ok(());
             }
         }
-        if sessions.find_session(opened).is_none() {
-            let session = sessions.take_session(opened, state.read_plan()?.as_ref());
-            sessions.put_session(opened, session);
+        if loop_state.find_session(checkout).is_none() {
+            let session = loop_state.take_session(checkout, state.read_plan()?.as_ref());
+            loop_state.put_session(checkout, session);
         }
-        let Some(session) = sessions.find_session(opened) else { return Ok(()) };
+        let Some(session) = loop_state.find_session(checkout) else { return Ok(()) };
         // What was read before stays if nothing can be read now.
-        let known = sessions.observed.as_ref().and_then(|observed| observed.members.clone());
+        let known = loop_state.observed.as_ref().and_then(|observed| observed.members.clone());
         let before = known.clone().unwrap_or_else(|| MembersStatus::from_state(state, &self.name()));
         let observed = self.read_status(session, before)?;
         if let Some(members) =
@@ -65,7 +65,7 @@ impl Reconciliation<'_> {
             self.must_lead()?;
             members.save_to(state)?;
         }
-        sessions.observed = Some(observed);
+        loop_state.observed = Some(observed);
         Ok(())
     }
 
@@ -74,27 +74,32 @@ impl Reconciliation<'_> {
     pub(crate) fn moves_placements(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        opened: &Checkout,
+        loop_state: &mut LoopState,
+        checkout: &Checkout,
     ) -> Result<bool, ReconcileError> {
-        let inventory = sessions.inventory_digest().cloned();
+        let inventory = loop_state.inventory_digest().cloned();
         let kept = state.read_plan()?;
         let Some(accepted) = &state.record.accepted else { return Ok(true) };
         if accepted.inventory == inventory {
             return Ok(false);
         }
-        let session =
-            Self::render_session(sessions, opened, kept.as_ref(), self.apply_limit(), self.destination())?;
+        let session = Self::render_session(
+            loop_state,
+            checkout,
+            kept.as_ref(),
+            self.apply_limit(),
+            self.destination(),
+        )?;
         let stays =
             kept.is_some_and(|kept| previous::write_plan(&kept) == previous::write_plan(session.plan()));
         if !stays {
-            sessions.put_session(opened, session);
+            loop_state.put_session(checkout, session);
             return Ok(true);
         }
         if let Some(accepted) = &mut state.record.accepted {
             accepted.inventory = inventory;
         }
-        sessions.put_accepted(opened, session, self.find_repo(opened));
+        loop_state.put_accepted(checkout, session, self.find_repo(checkout));
         Ok(false)
     }
 
@@ -105,7 +110,7 @@ impl Reconciliation<'_> {
         mut members: MembersStatus,
     ) -> Result<InventoryStatus, ReconcileError> {
         let mut reached =
-            self.env.services.member_access(self.loaded, session).map_err(ReconcileError::failed)?;
+            self.env.services.member_access(self.valid_sync, session).map_err(ReconcileError::failed)?;
         reached.access = self.env.counters.count_answers(reached.access);
         // All other clusters wait for one that does not answer.
         reached.access.timeout = Some(self.spec.timeout());

@@ -49,8 +49,9 @@ pub struct SyncDetails {
     clusters: Vec<ClusterDetails>,
     /// The names of the others.
     ready_clusters: Vec<String>,
-    /// What is fought about.
-    fights: Vec<String>,
+    /// The objects that another client changes again and again.
+    #[serde(rename = "fights")]
+    contentions: Vec<String>,
 }
 
 /// What is known of a cluster.
@@ -96,13 +97,13 @@ impl StatusPage {
     /// Shows what is known after a round, or after a comparison. Without a record, what was shown stays.
     pub(crate) fn update_sync(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         record: Option<&SyncRecord>,
         tracker: &ClusterTracker,
     ) {
-        let sync = &loaded.sync;
-        let name = sync.metadata.full_name();
-        let fights = tracker.contentions.frozen_objects(Instant::now()).into_values().collect();
+        let sync = &valid_sync.object;
+        let name = sync.name.full_name();
+        let contentions = tracker.contentions.frozen_objects(Instant::now()).into_values().collect();
         self.with_syncs(|syncs| {
             let before = syncs.remove(&name);
             let (status, clusters) = match (record, before) {
@@ -116,13 +117,13 @@ impl StatusPage {
                 present.map(|cluster| cluster.name.clone()).filter(|name| !shown.contains(name.as_str()));
             let ready_clusters = ready.collect();
             let details = SyncDetails {
-                metadata: sync.metadata.clone(),
+                metadata: sync.name.clone(),
                 suspended: sync.spec.suspend,
-                created: sync.meta.as_ref().and_then(|meta| meta.created.parse().ok()),
+                created: sync.server_metadata.created.parse().ok(),
                 status,
                 clusters,
                 ready_clusters,
-                fights,
+                contentions,
             };
             syncs.insert(name, details);
         });

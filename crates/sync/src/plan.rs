@@ -15,7 +15,7 @@ use federate_source::git::GitLocation;
 use federate_sync_api::CommitSpec;
 use federate_sync_api::status::{BranchStatus, SyncReason};
 
-use crate::plan::sessions::{Checkout, SessionCache};
+use crate::plan::sessions::{Checkout, LoopState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::source::SourceAddress;
 use crate::source::poll::{branch_error, credentials_error};
@@ -24,18 +24,18 @@ use crate::sync_files;
 impl Reconciliation<'_> {
     /// Renders. Returns an error if the repo has errors, or if too much would go.
     pub(crate) fn render_session(
-        sessions: &mut SessionCache,
-        opened: &Checkout,
+        loop_state: &mut LoopState,
+        checkout: &Checkout,
         kept: Option<&Plan>,
         limit: Option<PruneLimit>,
         destination: Destination,
     ) -> Result<Session, ReconcileError> {
-        let session = sessions.take_session(opened, kept);
+        let session = loop_state.take_session(checkout, kept);
         match Self::find_refusal(&session, kept, limit, destination) {
             None => Ok(session),
             Some(stop) => {
                 // The next revision may differ only a little from this one.
-                sessions.put_session(opened, session);
+                loop_state.put_session(checkout, session);
                 Err(stop)
             }
         }
@@ -85,40 +85,41 @@ impl Reconciliation<'_> {
     pub(crate) fn commit_rendering(
         &self,
         commit: &CommitSpec,
-        sessions: &mut SessionCache,
-        opened: &Checkout,
+        loop_state: &mut LoopState,
+        checkout: &Checkout,
         kept: Option<&Plan>,
     ) -> Result<(Session, Vec<BranchStatus>), ReconcileError> {
         let layout = sync_files::parse_layout(commit).map_err(|error| branch_error(&error))?;
-        let place = opened.location().ok_or_else(|| {
+        let location = checkout.location().ok_or_else(|| {
             let message = "the folder is not in a git repository, so there is no branch to commit to";
             ReconcileError::new(SyncReason::BuildFailed, message)
         })?;
-        let remote = match &self.loaded.address {
+        let remote = match &self.valid_sync.address {
             SourceAddress::Git(address) => {
-                forget_branches(place)?;
+                forget_branches(location)?;
                 Some(Pushed::new(address.clone()))
             }
             SourceAddress::Folder(_) => commit.push.unwrap_or(false).then(|| Pushed::new("origin")),
         };
-        let credentials = self.env.services.source_credentials(self.loaded).map_err(credentials_error)?;
+        let credentials = self.env.services.source_credentials(self.valid_sync).map_err(credentials_error)?;
         let remote =
             remote.map(|remote| remote.with_connection(credentials.env_variables(), self.spec.timeout()));
         let own = prune_limit(commit.prune_limit);
         let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
-        let address = match &self.loaded.address {
+        let address = match &self.valid_sync.address {
             SourceAddress::Git(address) => Some(address.as_str()),
             SourceAddress::Folder(_) => None,
         };
-        let run = commit::CommitRequest::new(place, &layout, limit)
+        let run = commit::CommitRequest::new(location, &layout, limit)
             .with_remote(remote.as_ref())
             .with_source(address)
             .with_message(commit.message.as_deref());
         let committed = run.commit_rendering(
             |on_branch: Option<&Plan>| {
                 let plan = on_branch.or(kept);
-                let session = Self::render_session(sessions, opened, plan, Some(limit), self.destination())?;
-                Ok((session, opened.read_provenance(place)))
+                let session =
+                    Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())?;
+                Ok((session, checkout.read_provenance(location)))
             },
             |error| tracing::info!(sync = self.name(), %error, "committing again"),
         );
@@ -131,7 +132,7 @@ impl Reconciliation<'_> {
             CommitOutcome::Errors => Vec::new(),
             CommitOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
-                sessions.put_session(opened, session);
+                loop_state.put_session(checkout, session);
                 return Err(ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess)));
             }
         };
@@ -155,13 +156,13 @@ fn prune_limit(percent: Option<u8>) -> PruneLimit {
 }
 
 /// Removes the branches of the cache: only those of the remote count.
-fn forget_branches(place: &GitLocation) -> Result<(), ReconcileError> {
-    delete_branches(place)
+fn forget_branches(location: &GitLocation) -> Result<(), ReconcileError> {
+    delete_branches(location)
         .map_err(|error| ReconcileError::new(SyncReason::GitOperationFailed, error.message()))
 }
 
-fn delete_branches(place: &GitLocation) -> Result<(), git2::Error> {
-    let repository = git2::Repository::open_bare(&place.git_dir)?;
+fn delete_branches(location: &GitLocation) -> Result<(), git2::Error> {
+    let repository = git2::Repository::open_bare(&location.git_dir)?;
     for branch in repository.references_glob("refs/heads/*")? {
         branch?.delete()?;
     }

@@ -25,7 +25,7 @@ use federate_sync_api::stage::{
     advance_stage, start_round,
 };
 use federate_sync_api::status::{BranchStatus, SyncReason, find_commit};
-use federate_sync_api::{ApplySpec, DriftMode, SyncSpec, WindowState};
+use federate_sync_api::{ApplySpec, DriftMode, SyncMetadata, SyncSpec, WindowState};
 
 use crate::environment::Environment;
 use crate::member_clusters::selection::selected_names;
@@ -34,40 +34,40 @@ pub use crate::outcome::SyncOutcome;
 pub(crate) use crate::outcome::{ReconcileError, single_line};
 use crate::page::count_clusters;
 use crate::plan::changes::RenderedObjects;
-use crate::plan::sessions::{Checkout, RevisionSession, SessionCache, SourceState};
+use crate::plan::sessions::{Checkout, LoopState, RevisionSession, SourceState};
 use crate::rollout::policies::awaiting_objects;
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
 
 /// Does one round, and writes its outcome to the state.
 pub fn reconcile_sync(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
-    cache: &mut SessionCache,
+    loop_state: &mut LoopState,
     env: &Environment<'_>,
     interrupt: Option<&Interrupt>,
 ) -> SyncOutcome {
     let begun = Instant::now();
     state.record.follow_clock(Timestamp::now());
-    cache.select_paths(&loaded.sync.spec.source.paths);
-    let round = Reconciliation::new(loaded, env, interrupt);
-    round.note_window(state, cache);
-    let ended = round.advance_round(state, cache);
+    loop_state.select_paths(&valid_sync.object.spec.source.paths);
+    let round = Reconciliation::new(valid_sync, env, interrupt);
+    round.note_window(state, loop_state);
+    let ended = round.advance_round(state, loop_state);
     let refused = round.prune_clusters(state);
-    let looked_at = round.check_clusters(state, cache, begun);
-    count_clusters(&mut state.record, &cache.clusters);
+    let looked_at = round.check_clusters(state, loop_state, begun);
+    count_clusters(&mut state.record, &loop_state.tracker);
     let mut outcome = match (ended, looked_at) {
         (Ok(outcome), Err(stop)) if outcome.is_ready() => stop.into_outcome(),
         (Ok(outcome), _) => outcome,
         (Err(stop), _) => stop.into_outcome(),
     };
-    outcome.drift = round.describe_drift(state, cache);
+    outcome.drift = round.describe_drift(state, loop_state);
     if outcome.is_ready() {
         state.record.success = Some(outcome.message.clone());
     }
     outcome.message.extend(refused.map(|refused| format!("; not cleaned: {refused}")));
-    if loaded.rolls_back && outcome.is_ready() {
-        let name = &loaded.sync.metadata.name;
+    if valid_sync.rolls_back && outcome.is_ready() {
+        let name = &valid_sync.object.name.name;
         outcome.message = format!(
             "rolled back: {}; the Sync is suspended until `federate sync resume {name}`",
             outcome.message
@@ -79,11 +79,11 @@ pub fn reconcile_sync(
 /// Deletes what a Sync manages in member clusters. The record is not written: the namespace may be going, and its memory
 /// with it.
 pub(crate) fn delete_managed(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
     env: &Environment<'_>,
 ) -> SyncOutcome {
-    let round = Reconciliation::new(loaded, env, None);
+    let round = Reconciliation::new(valid_sync, env, None);
     let outcome = round.delete_all(state).unwrap_or_else(|stop| {
         let way_out = match stop.reason {
             SyncReason::Progressing => "",
@@ -102,15 +102,15 @@ pub(crate) fn delete_managed(
 
 /// What a round begins with, if this is the first Sync that it depends on and that is not ready.
 pub(crate) fn choose_start<'o>(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     record: &SyncRecord,
     unready_dependency: Option<&'o str>,
 ) -> RoundStart<'o> {
-    let sync = &loaded.sync;
+    let sync = &valid_sync.object;
     let inputs = StartInputs {
         is_deleting: sync.is_deleting(),
         leaves_objects: !sync.deletes_objects() || sync.spec.suspend,
-        is_rolled_back: loaded.rolls_back && record.is_at_named_commit(sync),
+        is_rolled_back: valid_sync.rolls_back && record.is_at_named_commit(sync),
         unready_dependency,
     };
     start_round(&inputs, record.stage)
@@ -118,18 +118,18 @@ pub(crate) fn choose_start<'o>(
 
 /// Puts a round off until another Sync is ready. Clusters are looked at meanwhile.
 pub(crate) fn await_dependency(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
-    cache: &mut SessionCache,
+    loop_state: &mut LoopState,
     env: &Environment<'_>,
     on: &str,
 ) -> SyncOutcome {
-    let round = Reconciliation::new(loaded, env, None);
+    let round = Reconciliation::new(valid_sync, env, None);
     // What is wrong with clusters is in the status.
-    let _ = round.check_clusters(state, cache, Instant::now());
-    count_clusters(&mut state.record, &cache.clusters);
+    let _ = round.check_clusters(state, loop_state, Instant::now());
+    count_clusters(&mut state.record, &loop_state.tracker);
     let message = format!("{on} is not ready");
-    let drift = round.describe_drift(state, cache);
+    let drift = round.describe_drift(state, loop_state);
     record_outcome(state, SyncOutcome { reason: SyncReason::DependencyNotReady, message, drift })
 }
 
@@ -155,8 +155,20 @@ pub(crate) struct RenderedRevision {
     changed: Option<BTreeSet<ObjectRef>>,
 }
 
+/// One round of a Sync. Its steps are methods in the files of their subjects:
+///
+/// | step | file |
+/// |---|---|
+/// | poll the source, fetch it, open former revisions | `source/poll.rs` |
+/// | read the status of the clusters | `observe.rs` |
+/// | maintenance windows | `window.rs` |
+/// | render a revision, check it, commit it | `plan.rs` |
+/// | begin a rollout in stages, and carry it out | `rollout/start.rs`, `rollout/staged_rollout.rs` |
+/// | carry out rollouts of policies | `rollout/policy_rollout.rs` |
+/// | compare clusters, and check that they can be reached | `member_clusters/comparison.rs` |
+/// | note the inventory, clean clusters that have left, delete everything | `member_clusters/deletion.rs` |
 pub(crate) struct Reconciliation<'r> {
-    pub(crate) loaded: &'r ValidSync,
+    pub(crate) valid_sync: &'r ValidSync,
     pub(crate) spec: &'r SyncSpec,
     pub(crate) env: &'r Environment<'r>,
     /// Whether something waits for the round to end; `None` if nothing can.
@@ -169,11 +181,18 @@ pub(crate) struct Reconciliation<'r> {
 
 impl<'r> Reconciliation<'r> {
     pub(crate) fn new(
-        loaded: &'r ValidSync,
+        valid_sync: &'r ValidSync,
         env: &'r Environment<'r>,
         interrupt: Option<&'r Interrupt>,
     ) -> Self {
-        let round = Self { loaded, spec: &loaded.sync.spec, env, interrupt, window: None, reads_only: false };
+        let round = Self {
+            valid_sync,
+            spec: &valid_sync.object.spec,
+            env,
+            interrupt,
+            window: None,
+            reads_only: false,
+        };
         Self { window: round.find_window(Timestamp::now()), ..round }
     }
 }
@@ -186,16 +205,14 @@ impl Reconciliation<'_> {
         event: RoundEvent,
         revision: &str,
     ) -> StageInputs {
-        let meta = self.loaded.sync.meta.as_ref();
-        let ignored = meta.and_then(|meta| meta.ignore_windows.as_deref());
-        let aborted = meta.and_then(|meta| meta.abort.as_deref());
+        let SyncMetadata { ignore_windows, abort, .. } = &self.valid_sync.object.server_metadata;
         StageInputs {
             event,
-            rolls_back: self.loaded.rolls_back,
+            rolls_back: self.valid_sync.rolls_back,
             window_is_open: self.window.is_none_or(|window| window.is_open),
-            ignores_windows: ignored == Some(short_revision(find_commit(revision))),
+            ignores_windows: ignore_windows.as_deref() == Some(short_revision(find_commit(revision))),
             is_aborted: record.rollout.as_ref().is_some_and(|progress| {
-                progress.aborted || aborted == Some(short_revision(&progress.target))
+                progress.aborted || abort.as_deref() == Some(short_revision(&progress.target))
             }),
         }
     }
@@ -204,12 +221,14 @@ impl Reconciliation<'_> {
     fn advance_round(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
     ) -> Result<SyncOutcome, ReconcileError> {
-        let Some(polled) = self.poll_source(state, sessions)? else { return Ok(unchanged_outcome(state)) };
-        self.observe_clusters(state, sessions, &polled.checkout)?;
-        state.record.status.last_attempted_revision = Some(polled.name.clone());
-        let mut event = self.find_revision_event(state, sessions, &polled)?;
+        let Some(source_state) = self.poll_source(state, loop_state)? else {
+            return Ok(unchanged_outcome(state));
+        };
+        self.observe_clusters(state, loop_state, &source_state.checkout)?;
+        state.record.status.last_attempted_revision = Some(source_state.name.clone());
+        let mut event = self.find_revision_event(state, loop_state, &source_state)?;
         let mut stage = state.record.stage;
         let mut rendered = None;
         let mut ended = Ok(unchanged_outcome(state));
@@ -217,7 +236,7 @@ impl Reconciliation<'_> {
             let before = stage;
             let effect;
             (stage, effect) =
-                advance_stage(before, &self.build_stage_inputs(&state.record, event, &polled.name));
+                advance_stage(before, &self.build_stage_inputs(&state.record, event, &source_state.name));
             if stage.is_accepted() && stage != before {
                 state.record.enter_stage(stage);
                 if before == SyncStage::Planned {
@@ -227,30 +246,34 @@ impl Reconciliation<'_> {
             }
             match effect {
                 RoundEffect::RenderAndCommit => {
-                    rendered = Some(self.render_and_commit(state, sessions, &polled)?);
+                    rendered = Some(self.render_and_commit(state, loop_state, &source_state)?);
                     event = RoundEvent::Rendered;
                 }
                 RoundEffect::Accept => {
                     event = RoundEvent::Accepted(self.accept_revision(
                         state,
-                        sessions,
-                        &polled,
+                        loop_state,
+                        &source_state,
                         rendered.as_ref(),
                     )?);
                 }
                 RoundEffect::Deliver(step) => {
                     (event, ended) =
-                        self.deliver_revision(step, state, sessions, &polled, rendered.take())?;
+                        self.deliver_revision(step, state, loop_state, &source_state, rendered.take())?;
                 }
                 RoundEffect::Finish => {
-                    self.record_delivery(state, sessions, &polled)?;
+                    self.record_delivery(state, loop_state, &source_state)?;
                     return ended;
                 }
-                RoundEffect::Compare => return self.compare_all_clusters(state, sessions, &polled.checkout),
-                RoundEffect::CheckRevision => return self.check_revision(state, sessions, &polled),
-                RoundEffect::AwaitWindow => return self.await_window(stage, state, sessions, &polled),
+                RoundEffect::Compare => {
+                    return self.compare_all_clusters(state, loop_state, &source_state.checkout);
+                }
+                RoundEffect::CheckRevision => return self.check_revision(state, loop_state, &source_state),
+                RoundEffect::AwaitWindow => {
+                    return self.await_window(stage, state, loop_state, &source_state);
+                }
                 RoundEffect::ReturnClusters => {
-                    return self.return_clusters(state, sessions, &polled, rendered);
+                    return self.return_clusters(state, loop_state, &source_state, rendered);
                 }
                 RoundEffect::EndRound => return ended,
             }
@@ -261,14 +284,14 @@ impl Reconciliation<'_> {
     fn find_revision_event(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        SourceState { checkout: opened, tip, branches, .. }: &SourceState,
+        loop_state: &mut LoopState,
+        SourceState { checkout, tip, branches, .. }: &SourceState,
     ) -> Result<RoundEvent, ReconcileError> {
         let accepted = state.record.accepted.as_ref();
         if !accepted.is_some_and(|accepted| accepted.is_for(tip, branches.as_ref())) {
             return Ok(RoundEvent::OtherRevision);
         }
-        if self.moves_placements(state, sessions, opened)? {
+        if self.moves_placements(state, loop_state, checkout)? {
             tracing::info!(sync = self.name(), "the status of the clusters has changed");
             return Ok(RoundEvent::OtherRevision);
         }
@@ -287,8 +310,8 @@ impl Reconciliation<'_> {
     }
 
     /// What drifted in clusters, and what its correction waits for.
-    pub(crate) fn describe_drift(&self, state: &SyncState<'_>, sessions: &SessionCache) -> Option<String> {
-        let mut drift = sessions.clusters.describe_drift().map(|drift| single_line(&drift));
+    pub(crate) fn describe_drift(&self, state: &SyncState<'_>, loop_state: &LoopState) -> Option<String> {
+        let mut drift = loop_state.tracker.describe_drift().map(|drift| single_line(&drift));
         if let Some(drift) = drift.as_mut().filter(|_| self.puts_off_correction(state)) {
             *drift += &format!("; its correction {}", self.describe_wait());
         }
@@ -296,7 +319,7 @@ impl Reconciliation<'_> {
     }
 
     pub(crate) fn name(&self) -> String {
-        self.loaded.sync.metadata.full_name()
+        self.valid_sync.object.name.full_name()
     }
 
     pub(crate) fn looks_for_drift(&self) -> bool {
@@ -304,8 +327,8 @@ impl Reconciliation<'_> {
     }
 
     /// Where a source comes from, if that is known.
-    pub(crate) fn find_repo(&self, opened: &Checkout) -> Option<RepoRef> {
-        let repo = opened.find_repo(&self.spec.source.url)?;
+    pub(crate) fn find_repo(&self, checkout: &Checkout) -> Option<RepoRef> {
+        let repo = checkout.find_repo(&self.spec.source.url)?;
         let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
         Some(repo.narrowed_to(&paths.collect::<Vec<_>>()))
     }
@@ -327,7 +350,7 @@ impl Reconciliation<'_> {
             known => known,
         };
         MemberClusters {
-            loaded: self.loaded,
+            valid_sync: self.valid_sync,
             env: self.env,
             session,
             repo,
@@ -368,32 +391,36 @@ impl Reconciliation<'_> {
     fn render_and_commit(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        SourceState { checkout: opened, name, .. }: &SourceState,
+        loop_state: &mut LoopState,
+        SourceState { checkout, name, .. }: &SourceState,
     ) -> Result<RenderedRevision, ReconcileError> {
-        sessions.clusters.clear_failures();
+        loop_state.tracker.clear_failures();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
         state.record.status.set_progressing(&format!("carrying out {name}"), Timestamp::now());
         state.save_record()?;
         let kept = state.read_plan()?;
         self.must_lead()?;
-        sessions.before = None;
+        loop_state.rendered_before = None;
         let (session, branches) = if let Some(commit) = &self.spec.commit {
-            self.commit_rendering(commit, sessions, opened, kept.as_ref())?
+            self.commit_rendering(commit, loop_state, checkout, kept.as_ref())?
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            (Self::render_session(sessions, opened, kept.as_ref(), limit, destination)?, Vec::new())
+            (Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?, Vec::new())
         };
         if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
-            sessions.put_session(opened, session);
+            loop_state.put_session(checkout, session);
             return Err(ReconcileError::new(
                 SyncReason::BuildFailed,
                 "`spec.clusters` selects no cluster of the inventory",
             ));
         }
-        let repo = self.find_repo(opened);
-        let changed =
-            self.find_changed_objects(sessions.before.take(), &session, repo.as_ref(), &state.record);
+        let repo = self.find_repo(checkout);
+        let changed = self.find_changed_objects(
+            loop_state.rendered_before.take(),
+            &session,
+            repo.as_ref(),
+            &state.record,
+        );
         Ok(RenderedRevision { session, branches, kept, changed })
     }
 
@@ -402,7 +429,7 @@ impl Reconciliation<'_> {
     fn accept_revision(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         SourceState { tip, .. }: &SourceState,
         rendered: Option<&RenderedRevision>,
     ) -> Result<Delivery, ReconcileError> {
@@ -436,10 +463,10 @@ impl Reconciliation<'_> {
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
-            inventory: sessions.inventory_digest().cloned(),
+            inventory: loop_state.inventory_digest().cloned(),
             ..AcceptedRevision::default()
         });
-        sessions.clusters.retain_clusters(&selected_names(self.spec, session).collect());
+        loop_state.tracker.retain_clusters(&selected_names(self.spec, session).collect());
         Ok(match (self.staged_rollout(), &state.record.rollout) {
             (Some(_), Some(_)) => Delivery::Stages,
             _ if self.rolls_policies(state) => Delivery::Policies,
@@ -453,33 +480,35 @@ impl Reconciliation<'_> {
         &self,
         step: DeliveryStep,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        polled: &SourceState,
+        loop_state: &mut LoopState,
+        source_state: &SourceState,
         rendered: Option<RenderedRevision>,
     ) -> Result<(RoundEvent, Result<SyncOutcome, ReconcileError>), ReconcileError> {
-        let SourceState { checkout: opened, tip, name, .. } = polled;
+        let SourceState { checkout, tip, name, .. } = source_state;
         if step == DeliveryStep::Retry {
             self.must_lead()?;
         }
-        let repo = self.find_repo(opened);
+        let repo = self.find_repo(checkout);
         let is_new = rendered.is_some();
         let (session, changed) = match rendered {
             Some(RenderedRevision { session, changed, .. }) => (session, changed),
-            None => (self.accepted_session(state, sessions, opened)?, None),
+            None => (self.accepted_session(state, loop_state, checkout)?, None),
         };
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
         let delivered = match step {
-            DeliveryStep::RollOut => self.roll_out(state, sessions, revision, name),
+            DeliveryStep::RollOut => self.roll_out(state, loop_state, revision, name),
             DeliveryStep::RollOutPolicies => {
                 if !is_new {
                     self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 }
-                self.roll_out_policies(state, sessions, revision, changed.as_ref(), polled)
+                self.roll_out_policies(state, loop_state, revision, changed.as_ref(), source_state)
             }
-            DeliveryStep::Retry => self.retry_clusters(state, sessions, revision, name),
-            DeliveryStep::Apply => self.apply_revision(state, sessions, revision, changed.as_ref(), polled),
+            DeliveryStep::Retry => self.retry_clusters(state, loop_state, revision, name),
+            DeliveryStep::Apply => {
+                self.apply_revision(state, loop_state, revision, changed.as_ref(), source_state)
+            }
         };
-        sessions.put_accepted(opened, session, repo);
+        loop_state.put_accepted(checkout, session, repo);
         let event = match (step, &delivered) {
             (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Ok(outcome))
                 if outcome.is_progressing() =>
@@ -488,7 +517,7 @@ impl Reconciliation<'_> {
             }
             (_, Ok(_)) => RoundEvent::Delivered,
             (DeliveryStep::RollOut | DeliveryStep::RollOutPolicies, Err(_)) => RoundEvent::Waiting,
-            (DeliveryStep::Apply | DeliveryStep::Retry, Err(_)) => Self::note_failing(state, sessions),
+            (DeliveryStep::Apply | DeliveryStep::Retry, Err(_)) => Self::note_failing(state, loop_state),
         };
         Ok((event, delivered))
     }
@@ -497,7 +526,7 @@ impl Reconciliation<'_> {
     fn apply_revision(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         RevisionSession { session, repo }: RevisionSession<'_>,
         changed: Option<&BTreeSet<ObjectRef>>,
         SourceState { tip, name, .. }: &SourceState,
@@ -506,13 +535,13 @@ impl Reconciliation<'_> {
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
         if changed.is_none() {
             // All clusters are read, and brought to the revision.
-            sessions.clusters.take_comparison_due(Duration::ZERO);
+            loop_state.tracker.take_comparison_due(Duration::ZERO);
         }
         let applied = self.spec.apply.as_ref().map(|apply| {
-            let cache = state.cache();
+            let cache = state.git_cache();
             let members = self.member_clusters(session, repo.cloned(), state);
-            let (tracker, status) = (&mut sessions.clusters, &mut state.record.status);
-            self.interrupt_when_revised(&cache, tip, &mut sessions.resume, |interrupt| {
+            let (tracker, status) = (&mut loop_state.tracker, &mut state.record.status);
+            self.interrupt_when_revised(&cache, tip, &mut loop_state.resume, |interrupt| {
                 let members = MemberClusters { interrupt, only_objects: changed, ..members };
                 members.apply_all(apply, None, tracker, status)
             })
@@ -530,30 +559,30 @@ impl Reconciliation<'_> {
     fn retry_clusters(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         RevisionSession { session, repo }: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let members = self.member_clusters(session, repo.cloned(), state);
         self.note_inventory(state, session);
         let accepted = state.record.accepted.clone().unwrap_or_default();
-        let (cache, pending) = (state.cache(), accepted.pending.unwrap_or_default());
+        let (cache, pending) = (state.git_cache(), accepted.pending.unwrap_or_default());
         if let Some(apply) = &self.spec.apply {
             let wait = HealthWait::UntilTimeout(self.spec.health_timeout(apply));
-            let tracker = &mut sessions.clusters;
-            self.interrupt_when_revised(&cache, &accepted.tip, &mut sessions.resume, |interrupt| {
+            let tracker = &mut loop_state.tracker;
+            self.interrupt_when_revised(&cache, &accepted.tip, &mut loop_state.resume, |interrupt| {
                 let members = MemberClusters { interrupt, ..members.clone() };
                 members.update_clusters(apply, &pending, wait, tracker);
             });
         }
-        members.update_status(&sessions.clusters, &mut state.record.status)?;
+        members.update_status(&loop_state.tracker, &mut state.record.status)?;
         Ok(SyncOutcome::for_success(&format!("every cluster is at {name}")))
     }
 
     /// Notes which clusters are not at the revision yet.
-    fn note_failing(state: &mut SyncState<'_>, sessions: &SessionCache) -> RoundEvent {
+    fn note_failing(state: &mut SyncState<'_>, loop_state: &LoopState) -> RoundEvent {
         let failing: BTreeSet<String> =
-            sessions.clusters.failure_causes().map(|(name, _)| name.clone()).collect();
+            loop_state.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
         let event = if failing.is_empty() { RoundEvent::Interrupted } else { RoundEvent::ClustersFailed };
         if let Some(accepted) = &mut state.record.accepted {
             accepted.pending = (!failing.is_empty()).then_some(failing);
@@ -565,19 +594,19 @@ impl Reconciliation<'_> {
     fn record_delivery(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        SourceState { checkout: opened, name, .. }: &SourceState,
+        loop_state: &mut LoopState,
+        SourceState { checkout, name, .. }: &SourceState,
     ) -> Result<(), ReconcileError> {
         let is_staged = self.staged_rollout().is_some();
         if let Some(accepted) = &mut state.record.accepted {
-            accepted.repository = self.find_repo(opened).as_ref().map(RepoRef::to_string);
+            accepted.repository = self.find_repo(checkout).as_ref().map(RepoRef::to_string);
             for cluster in state.record.clusters.values_mut() {
                 (cluster.revision, cluster.stale) = (Some(accepted.tip.clone()), false);
                 cluster.former = cluster.former.take().filter(|_| !is_staged);
             }
         }
         state.record.status.last_applied_revision = Some(name.clone());
-        sessions.formers.clear();
+        loop_state.formers.clear();
         if is_staged {
             (state.record.rollout, state.record.status.rollout) = (None, None);
             state.save_record()?;
@@ -590,16 +619,16 @@ impl Reconciliation<'_> {
     pub(crate) fn accepted_session(
         &self,
         state: &SyncState<'_>,
-        sessions: &mut SessionCache,
-        opened: &Checkout,
+        loop_state: &mut LoopState,
+        checkout: &Checkout,
     ) -> Result<Session, ReconcileError> {
-        let session = if let Some(session) = sessions.take_accepted(opened) {
+        let session = if let Some(session) = loop_state.take_accepted(checkout) {
             session
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            Self::render_session(sessions, opened, state.read_plan()?.as_ref(), limit, destination)?
+            Self::render_session(loop_state, checkout, state.read_plan()?.as_ref(), limit, destination)?
         };
-        sessions.clusters.retain_clusters(&selected_names(self.spec, &session).collect());
+        loop_state.tracker.retain_clusters(&selected_names(self.spec, &session).collect());
         Ok(session)
     }
 }

@@ -15,9 +15,9 @@ use crate::sync_files::ValidSync;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// A round is due.
-    Now,
+    Round,
     /// Something has changed in a member cluster.
-    Changed,
+    Comparison,
     /// The process ends.
     End,
 }
@@ -56,7 +56,7 @@ pub(crate) fn wake_channel() -> (WakeSender, WakeReceiver) {
 
 impl WakeSender {
     pub(crate) fn send(&self, wake: Wake) {
-        if wake != Wake::Changed {
+        if wake != Wake::Comparison {
             self.pending.fetch_add(1, Ordering::SeqCst);
         }
         // A thread that has failed does not listen.
@@ -76,7 +76,7 @@ impl WakeReceiver {
     }
 
     fn note_received(&self, wake: Wake) {
-        if wake != Wake::Changed {
+        if wake != Wake::Comparison {
             self.pending.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -96,22 +96,22 @@ impl SyncRegistry {
     /// Replaces the Syncs. Returns those that have no thread yet, with both ends of the channel that wakes it.
     pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>) -> Vec<(String, (WakeSender, WakeReceiver))> {
         let mut desired: BTreeMap<String, ValidSync> =
-            syncs.into_iter().map(|loaded| (loaded.sync.metadata.full_name(), loaded)).collect();
+            syncs.into_iter().map(|valid_sync| (valid_sync.object.name.full_name(), valid_sync)).collect();
         self.with_entries(|entries| {
             for (name, entry) in entries.iter_mut() {
                 let new = desired.remove(name);
                 if entry.desired != new {
                     entry.desired = new;
-                    entry.waker.send(Wake::Now);
+                    entry.waker.send(Wake::Round);
                 }
             }
             desired
                 .into_iter()
-                .map(|(name, loaded)| {
+                .map(|(name, valid_sync)| {
                     let (waker, wakes) = wake_channel();
                     entries.insert(
                         name.clone(),
-                        RegisteredSync { waker: waker.clone(), ready: false, desired: Some(loaded) },
+                        RegisteredSync { waker: waker.clone(), ready: false, desired: Some(valid_sync) },
                     );
                     (name, (waker, wakes))
                 })
@@ -134,7 +134,7 @@ impl SyncRegistry {
     pub(crate) fn wake_sync(&self, name: &str) {
         self.with_entries(|entries| {
             if let Some(entry) = entries.get(name) {
-                entry.waker.send(Wake::Now);
+                entry.waker.send(Wake::Round);
             }
         });
     }
@@ -162,8 +162,10 @@ impl SyncRegistry {
             }
             for other in entries.values() {
                 let desired = other.desired.as_ref();
-                if desired.is_some_and(|loaded| loaded.sync.dependency_full_names().any(|on| on == name)) {
-                    other.waker.send(Wake::Now);
+                if desired
+                    .is_some_and(|valid_sync| valid_sync.object.dependency_full_names().any(|on| on == name))
+                {
+                    other.waker.send(Wake::Round);
                 }
             }
         });
@@ -174,7 +176,9 @@ impl SyncRegistry {
         self.with_entries(|entries| {
             let desired = entries.iter().filter_map(|(name, entry)| Some((name, entry.desired.as_ref()?)));
             desired
-                .filter_map(|(name, loaded)| Some((loaded.address.as_folder()?.to_owned(), name.clone())))
+                .filter_map(|(name, valid_sync)| {
+                    Some((valid_sync.address.as_folder()?.to_owned(), name.clone()))
+                })
                 .collect()
         })
     }

@@ -7,7 +7,7 @@ use federate_sync_api::stage::RoundStart;
 use federate_sync_api::status::{SyncReason, SyncStatus};
 use jiff::Timestamp;
 
-use crate::SessionCache;
+use crate::LoopState;
 use crate::environment::Environment;
 use crate::hub::InvalidSync;
 use crate::reconciliation::{self, SyncOutcome};
@@ -60,22 +60,22 @@ pub(crate) fn reconcile_in_order(
     while !open.is_empty() {
         // Syncs that depend on each other, or on one that does not exist, come last and are not ready.
         let turn = open.iter().position(|next| {
-            next.sync.dependency_full_names().all(|on| done.iter().any(|done| done.name == on))
+            next.object.dependency_full_names().all(|on| done.iter().any(|done| done.name == on))
         });
         let next = open.remove(turn.unwrap_or(0));
         let rolled_back = next.rolled_back();
         let next = rolled_back.as_ref().unwrap_or(next);
         let mut own = states.open_state(next)?;
         let unready = next
-            .sync
+            .object
             .dependency_full_names()
             .find(|on| !done.iter().any(|done| done.name == *on && done.record.status.is_ready()));
         let outcome = match reconciliation::choose_start(next, &own.record, unready.as_deref()) {
-            _ if next.sync.spec.suspend => None,
+            _ if next.object.spec.suspend => None,
             RoundStart::EndRound => None,
             RoundStart::AwaitDependency(on) => {
-                let mut sessions = SessionCache::new(env);
-                Some(reconciliation::await_dependency(next, &mut own, &mut sessions, env, on))
+                let mut loop_state = LoopState::new(env);
+                Some(reconciliation::await_dependency(next, &mut own, &mut loop_state, env, on))
             }
             RoundStart::Poll => Some(reconcile_to_the_end(next, &mut own, env)),
             RoundStart::DeleteObjects | RoundStart::Release => Some(SyncOutcome {
@@ -86,18 +86,18 @@ pub(crate) fn reconcile_in_order(
                 drift: None,
             }),
         };
-        log_outcome(&next.sync.metadata.full_name(), outcome.as_ref());
-        done.push(SyncResult { name: next.sync.metadata.full_name(), outcome, record: own.record });
+        log_outcome(&next.object.name.full_name(), outcome.as_ref());
+        done.push(SyncResult { name: next.object.name.full_name(), outcome, record: own.record });
     }
     Ok(done)
 }
 
 /// Does rounds of a Sync until its rollout is over, fails, or waits for a person or a time.
 fn reconcile_to_the_end(sync: &ValidSync, state: &mut SyncState<'_>, env: &Environment<'_>) -> SyncOutcome {
-    let mut sessions = SessionCache::new(env);
+    let mut loop_state = LoopState::new(env);
     loop {
-        let outcome = reconciliation::reconcile_sync(sync, state, &mut sessions, env, None);
-        let pause = sessions.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
+        let outcome = reconciliation::reconcile_sync(sync, state, &mut loop_state, env, None);
+        let pause = loop_state.resume.take().map(|at| at.saturating_duration_since(Instant::now()));
         match pause.filter(|pause| *pause <= MAX_PAUSE) {
             Some(pause) => std::thread::sleep(pause),
             None => return outcome,

@@ -292,43 +292,43 @@ impl SourceRemote<'_> {
         }
         let repository = self.open_cache()?;
         let reference = self.source.reference.clone().unwrap_or_default();
-        let place = self.cache_location();
-        let mut resolved = place.resolve_revision(&repository, &self.fetched_reference())?;
+        let location = self.cache_location();
+        let mut resolved = location.resolve_revision(&repository, &self.fetched_reference())?;
         reference.display_name().clone_into(&mut resolved.rev);
-        self.verify_signature(&place, &resolved, allowed_signers)?;
+        self.verify_signature(&location, &resolved, allowed_signers)?;
         let rewritten = self.is_branch()
             && before
                 .is_some_and(|before| git::builds_on(&repository, before, resolved.commit) == Some(false));
-        let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
+        let submodules = self.wanted_submodules(&repository, &location, &resolved)?;
         // The source may have moved since it was asked.
         let tip = self.fetched_tip(&repository).unwrap_or_else(|| tip.to_owned());
-        Ok(FetchedRevision { tip, location: place, resolved, before, rewritten, submodules })
+        Ok(FetchedRevision { tip, location, resolved, before, rewritten, submodules })
     }
 
     /// A revision that was read before, by its id; fetched again if the cache has lost it.
     pub fn open_former(&self, id: &str) -> Result<(GitLocation, ResolvedRevision, BTreeSet<Oid>), Error> {
-        let place = self.cache_location();
+        let location = self.cache_location();
         let repository = self.open_cache()?;
-        if place.resolve_revision(&repository, id).is_err() {
+        if location.resolve_revision(&repository, id).is_err() {
             let git = self.git_command(&repository, "fetch").arg("--depth=1").arg("--no-tags");
             let git = git.arg("--no-write-fetch-head").with_limits(FETCH_LIMITS).arg("--").arg(self.address);
             git.arg(format!("+{id}:{FORMER_REF}")).run()?;
         }
-        let resolved = place.resolve_revision(&repository, id)?;
-        let submodules = self.wanted_submodules(&repository, &place, &resolved)?;
-        Ok((place, resolved, submodules))
+        let resolved = location.resolve_revision(&repository, id)?;
+        let submodules = self.wanted_submodules(&repository, &location, &resolved)?;
+        Ok((location, resolved, submodules))
     }
 
     fn wanted_submodules(
         &self,
         repository: &Repository,
-        place: &GitLocation,
+        location: &GitLocation,
         resolved: &ResolvedRevision,
     ) -> Result<BTreeSet<Oid>, Error> {
         if !self.source.recurse_submodules {
             return Ok(BTreeSet::new());
         }
-        self.fetch_submodules(repository, resolved.commit, &place.prefix)
+        self.fetch_submodules(repository, resolved.commit, &location.prefix)
     }
 
     /// The same repository, as another source names it.
@@ -383,16 +383,16 @@ impl SourceRemote<'_> {
 
     fn verify_signature(
         &self,
-        place: &GitLocation,
+        location: &GitLocation,
         resolved: &ResolvedRevision,
         allowed: AllowedSigners<'_>,
     ) -> Result<(), Error> {
         let Some(verify) = &self.source.verify else { return Ok(()) };
         if matches!(verify.mode, VerificationMode::Head | VerificationMode::TagAndHead) {
-            verify::verify_commit(place, resolved, allowed)?;
+            verify::verify_commit(location, resolved, allowed)?;
         }
         if matches!(verify.mode, VerificationMode::Tag | VerificationMode::TagAndHead) {
-            verify::verify_tag(place, resolved, allowed)?;
+            verify::verify_tag(location, resolved, allowed)?;
         }
         Ok(())
     }

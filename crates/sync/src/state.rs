@@ -76,7 +76,7 @@ pub struct StateFolder {
 /// Where states are kept.
 pub(crate) trait StateStore: std::marker::Sync {
     /// The state of a Sync.
-    fn open_state<'s>(&'s self, loaded: &ValidSync) -> Result<SyncState<'s>, Error>;
+    fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, Error>;
 }
 
 /// Where the state of one Sync is kept.
@@ -119,7 +119,7 @@ pub struct SyncState<'s> {
     cache: PathBuf,
     /// Its record.
     pub record: SyncRecord,
-    store: Box<dyn StateBackend + 's>,
+    backend: Box<dyn StateBackend + 's>,
 }
 
 /// The state of a Sync in a folder.
@@ -146,9 +146,9 @@ impl StateFolder {
 }
 
 impl StateStore for StateFolder {
-    fn open_state<'s>(&'s self, loaded: &ValidSync) -> Result<SyncState<'s>, Error> {
-        let sync = &loaded.sync;
-        let folder = self.path.join(&sync.metadata.namespace).join(&sync.metadata.name);
+    fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, Error> {
+        let sync = &valid_sync.object;
+        let folder = self.path.join(&sync.name.namespace).join(&sync.name.name);
         fs::create_dir_all(&folder).map_err(|why| Error::io(&folder, why))?;
         for entry in fs::read_dir(&folder).map_err(|why| Error::io(&folder, why))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX) {
@@ -157,72 +157,72 @@ impl StateStore for StateFolder {
         }
         let written = fs::read_to_string(folder.join("status.json")).unwrap_or_default();
         // A record that cannot be read is written again.
-        let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.metadata);
+        let kept = SyncRecord::parse(&written).filter(|record| record.metadata.name == sync.name);
         let mut record = kept.unwrap_or_else(|| SyncRecord::new(sync, 1, SyncStatus::default()));
         record.follow_spec(sync, true);
-        let store = FileBackend { folder: folder.clone(), written };
-        Ok(SyncState::new(&folder, record, Box::new(store)))
+        let backend = FileBackend { folder: folder.clone(), written };
+        Ok(SyncState::new(&folder, record, Box::new(backend)))
     }
 }
 
 impl<'s> SyncState<'s> {
-    pub(crate) fn new(folder: &Path, record: SyncRecord, store: Box<dyn StateBackend + 's>) -> Self {
-        Self { cache: folder.join("git"), record, store }
+    pub(crate) fn new(folder: &Path, record: SyncRecord, backend: Box<dyn StateBackend + 's>) -> Self {
+        Self { cache: folder.join("git"), record, backend }
     }
 
     /// Where the source is fetched to.
-    pub fn cache(&self) -> PathBuf {
+    pub fn git_cache(&self) -> PathBuf {
         self.cache.clone()
     }
 
     /// The scheduler's memory; `None` before the first round.
     pub fn read_plan(&self) -> Result<Option<Plan>, Error> {
-        let Some(bytes) = self.store.read_plan()? else { return Ok(None) };
+        let Some(bytes) = self.backend.read_plan()? else { return Ok(None) };
         previous::read_own(&bytes)
             .map(Some)
-            .map_err(|error| Error::Memory { place: self.store.plan_location(), why: error.to_string() })
+            .map_err(|error| Error::Memory { place: self.backend.plan_location(), why: error.to_string() })
     }
 
     /// The plan of a former revision that clusters may still have.
     pub fn read_former(&self, revision: &str) -> Result<Option<Plan>, Error> {
-        let Some(bytes) = self.store.read_former(revision)? else { return Ok(None) };
-        let place = format!("{}, revision {revision}", self.store.plan_location());
+        let Some(bytes) = self.backend.read_former(revision)? else { return Ok(None) };
+        let place = format!("{}, revision {revision}", self.backend.plan_location());
         previous::read_own(&bytes).map(Some).map_err(|error| Error::Memory { place, why: error.to_string() })
     }
 
     /// Keeps the scheduler's memory as the plan of a former revision.
     pub fn keep_former(&mut self, revision: &str) -> Result<(), Error> {
-        self.store.keep_former(revision)
+        self.backend.keep_former(revision)
     }
 
     /// Removes the plans of all former revisions but some.
     pub fn forget_formers(&mut self, but: &BTreeSet<String>) -> Result<(), Error> {
-        self.store.forget_formers(but)
+        self.backend.forget_formers(but)
     }
 
     /// Keeps a plan as the scheduler's memory.
     pub fn write_plan(&mut self, plan: &Plan) -> Result<(), Error> {
-        self.store.write_plan(&previous::write_plan(plan))
+        self.backend.write_plan(&previous::write_plan(plan))
     }
 
     /// The last status of members.
     pub(crate) fn members_status(&self) -> Result<Option<Vec<u8>>, Error> {
-        self.store.members_status()
+        self.backend.members_status()
     }
 
     /// Keeps the last status of members.
     pub(crate) fn keep_members_status(&mut self, text: &str) -> Result<(), Error> {
-        self.store.keep_members_status(text)
+        self.backend.keep_members_status(text)
     }
 
     /// Writes the record, if it has changed.
     pub fn save_record(&mut self) -> Result<(), Error> {
-        self.store.save_record(&self.record)
+        self.backend.save_record(&self.record)
     }
 
     /// Writes only the status of the record, where it is kept by itself.
     pub(crate) fn save_status(&mut self) -> Result<(), Error> {
-        self.store.save_status(&self.record)
+        self.backend.save_status(&self.record)
     }
 }
 

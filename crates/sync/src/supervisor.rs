@@ -23,7 +23,7 @@ pub fn watch_files(
     env: &Environment<'_>,
     telemetry: &Telemetry,
     events: Sender<LoopEvent>,
-    happens: &Receiver<LoopEvent>,
+    receiver: &Receiver<LoopEvent>,
     invalid: impl Fn(&InvalidFiles),
 ) -> Result<(), InvalidFiles> {
     let first = sync_files::read_files(files)?;
@@ -31,20 +31,20 @@ pub fn watch_files(
     let registry = SyncRegistry::default();
     telemetry.metrics.set_leading(true);
     std::thread::scope(|scope| {
-        let lanes = SyncWorkers {
+        let workers = SyncWorkers {
             scope,
             shared: WorkerContext { states: state, env, telemetry, registry: &registry, hub: None },
         };
-        lanes.set_syncs(first, std::iter::empty());
+        workers.set_syncs(first, std::iter::empty());
         watcher.watch_folders(registry.source_folders());
-        while let Ok(event) = happens.recv() {
+        while let Ok(event) = receiver.recv() {
             match event {
                 LoopEvent::End => break,
                 LoopEvent::Source(name) => registry.wake_sync(&name),
                 LoopEvent::Objects => {}
                 LoopEvent::Files => match sync_files::read_files(files) {
                     Ok(syncs) => {
-                        lanes.set_syncs(syncs, std::iter::empty());
+                        workers.set_syncs(syncs, std::iter::empty());
                         watcher.watch_folders(registry.source_folders());
                     }
                     Err(found) => invalid(&found),
@@ -64,7 +64,7 @@ pub fn watch_objects(
     states: &HubStateStore,
     env: &Environment<'_>,
     telemetry: &Telemetry,
-    happens: &Receiver<LoopEvent>,
+    receiver: &Receiver<LoopEvent>,
 ) {
     let registry = SyncRegistry::default();
     let mut refused = BTreeMap::new();
@@ -74,7 +74,7 @@ pub fn watch_objects(
         telemetry.metrics.set_leading(true);
         let first = valid_syncs(objects, states, &mut refused);
         workers.set_syncs(first, refused.keys().cloned());
-        while let Ok(event) = happens.recv() {
+        while let Ok(event) = receiver.recv() {
             match event {
                 LoopEvent::End => break,
                 LoopEvent::Source(name) => registry.wake_sync(&name),
@@ -113,9 +113,9 @@ fn valid_syncs(
     let mut invalid = BTreeMap::new();
     for read in objects.load_all() {
         match read {
-            Ok(loaded) => syncs.push(loaded),
+            Ok(valid_sync) => syncs.push(valid_sync),
             Err(wrong) => match states.last_valid(&wrong, objects.tenancy()) {
-                Ok(Some(loaded)) => syncs.push(loaded),
+                Ok(Some(valid_sync)) => syncs.push(valid_sync),
                 Ok(None) => drop(invalid.insert(wrong.metadata.full_name(), wrong)),
                 Err(error) => {
                     tracing::warn!(sync = wrong.metadata.full_name(), %error, "the Sync cannot be deleted yet");
@@ -125,9 +125,9 @@ fn valid_syncs(
         }
     }
     let clashing = hub::remove_clashing(&mut syncs);
-    for loaded in clashing.deleting {
-        let sync = loaded.sync.metadata.full_name();
-        match states.release(&loaded.sync.metadata) {
+    for valid_sync in clashing.deleting {
+        let sync = valid_sync.object.name.full_name();
+        match states.release(&valid_sync.object.name) {
             Ok(()) => tracing::info!(sync, "its objects in member clusters belong to the older Sync"),
             Err(error) => tracing::warn!(sync, %error, "the Sync cannot be deleted yet"),
         }

@@ -40,7 +40,7 @@ const UNSUPPORTED_FIELDS: [(&str, &str); 10] = [
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidSync {
     /// The object.
-    pub sync: Sync,
+    pub object: Sync,
     /// Where its source is.
     pub address: SourceAddress,
     /// Whether this is the revision that a suspended Sync was rolled back to, and not what its source says.
@@ -49,24 +49,24 @@ pub struct ValidSync {
 
 impl ValidSync {
     /// A Sync with its source.
-    pub(crate) fn new(sync: Sync, address: SourceAddress) -> Self {
-        Self { sync, address, rolls_back: false }
+    pub(crate) fn new(object: Sync, address: SourceAddress) -> Self {
+        Self { object, address, rolls_back: false }
     }
 
     /// What a suspended Sync that was rolled back carries out: one commit of its source. `None` if it was not.
     pub(crate) fn rolled_back(&self) -> Option<Self> {
-        let commit = self.sync.meta.as_ref()?.rollback.clone()?;
+        let commit = self.object.server_metadata.rollback.clone()?;
         let reference = SourceRef { commit: Some(commit), ..SourceRef::default() };
-        if !self.sync.spec.suspend
+        if !self.object.spec.suspend
             || !matches!(self.address, SourceAddress::Git(_))
             || source::check_reference(&reference).is_err()
         {
             return None;
         }
-        let mut loaded = Self { rolls_back: true, ..self.clone() };
-        loaded.sync.spec.suspend = false;
-        loaded.sync.spec.source.reference = Some(reference);
-        Some(loaded)
+        let mut valid_sync = Self { rolls_back: true, ..self.clone() };
+        valid_sync.object.spec.suspend = false;
+        valid_sync.object.spec.source.reference = Some(reference);
+        Some(valid_sync)
     }
 }
 
@@ -188,8 +188,8 @@ impl Reader {
         let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut apply_sets: BTreeMap<String, String> = BTreeMap::new();
         let mut branches: BTreeMap<(String, String, String), String> = BTreeMap::new();
-        for (origin, ValidSync { sync, address, .. }) in &read {
-            let name = sync.metadata.full_name();
+        for (origin, ValidSync { object: sync, address, .. }) in &read {
+            let name = sync.name.full_name();
             if names.insert(name.clone(), sync.dependency_full_names().collect()).is_some() {
                 self.add_finding(origin, "/metadata/name", &format!("there are two Syncs {name}"), None);
             }
@@ -212,13 +212,13 @@ impl Reader {
                 }
             }
         }
-        for (origin, ValidSync { sync, .. }) in &read {
+        for (origin, ValidSync { object: sync, .. }) in &read {
             for on in sync.dependency_full_names() {
                 if !names.contains_key(&on) {
                     self.add_finding(origin, "/spec/dependsOn", &format!("there is no Sync {on}"), None);
                 }
             }
-            let name = sync.metadata.full_name();
+            let name = sync.name.full_name();
             if is_in_cycle(&names, &name) {
                 let message = format!("{name} depends on itself, directly or through other Syncs");
                 self.add_finding(origin, "/spec/dependsOn", &message, None);
@@ -227,7 +227,7 @@ impl Reader {
         if !self.findings.is_empty() {
             return Err(InvalidFiles { repo: Box::new(self.repo), findings: self.findings });
         }
-        Ok(read.into_iter().map(|(_, loaded)| loaded).collect())
+        Ok(read.into_iter().map(|(_, valid_sync)| valid_sync).collect())
     }
 }
 

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::member_clusters::MemberClusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{RevisionSession, SessionCache, SourceState};
+use crate::plan::sessions::{LoopState, RevisionSession, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::state::SyncState;
 
@@ -23,7 +23,7 @@ impl Reconciliation<'_> {
     }
 
     /// Notes in the status whether a window is open, and when the round is repeated because that changes.
-    pub(crate) fn note_window(&self, state: &mut SyncState<'_>, sessions: &mut SessionCache) {
+    pub(crate) fn note_window(&self, state: &mut SyncState<'_>, loop_state: &mut LoopState) {
         let window = self.window;
         state.record.status.window = window.map(|window| WindowStatus {
             open: window.is_open,
@@ -36,7 +36,7 @@ impl Reconciliation<'_> {
         let pause = next.map(|next| next.duration_since(Timestamp::now()));
         let pause = pause.map(|pause| Duration::try_from(pause).unwrap_or_default());
         if let Some(at) = pause.and_then(|pause| Instant::now().checked_add(pause)) {
-            sessions.resume = Some(sessions.resume.map_or(at, |resume| resume.min(at)));
+            loop_state.resume = Some(loop_state.resume.map_or(at, |resume| resume.min(at)));
         }
     }
 
@@ -63,14 +63,14 @@ impl Reconciliation<'_> {
     pub(crate) fn check_revision(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        SourceState { checkout: opened, name, .. }: &SourceState,
+        loop_state: &mut LoopState,
+        SourceState { checkout, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         note_waiting(state, name);
         let kept = state.read_plan()?;
         let (limit, destination) = (self.apply_limit(), self.destination());
-        let session = Self::render_session(sessions, opened, kept.as_ref(), limit, destination)?;
-        sessions.put_session(opened, session);
+        let session = Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?;
+        loop_state.put_session(checkout, session);
         Ok(SyncOutcome::for_progress(format!("{name} {}", self.describe_wait())))
     }
 
@@ -79,25 +79,25 @@ impl Reconciliation<'_> {
         &self,
         stage: SyncStage,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        SourceState { checkout: opened, tip, name, .. }: &SourceState,
+        loop_state: &mut LoopState,
+        SourceState { checkout, tip, name, .. }: &SourceState,
     ) -> Result<SyncOutcome, ReconcileError> {
         note_waiting(state, name);
-        let session = self.accepted_session(state, sessions, opened)?;
-        let repo = self.find_repo(opened);
+        let session = self.accepted_session(state, loop_state, checkout)?;
+        let repo = self.find_repo(checkout);
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
         let ended = match stage {
-            SyncStage::RollingOut => self.await_window_between_steps(state, sessions, revision, name),
+            SyncStage::RollingOut => self.await_window_between_steps(state, loop_state, revision, name),
             SyncStage::RollingOutPolicies => {
                 self.start_policies(state, &session, Some(session.plan()), Some(tip), tip);
                 Ok(SyncOutcome::for_progress(format!("rolling out {name}: it {}", self.describe_wait())))
             }
             _ => {
                 let members = self.member_clusters(&session, repo.clone(), state);
-                self.await_window_to_retry(state, sessions, &members, name)
+                self.await_window_to_retry(state, loop_state, &members, name)
             }
         };
-        sessions.put_accepted(opened, session, repo);
+        loop_state.put_accepted(checkout, session, repo);
         ended
     }
 
@@ -105,12 +105,12 @@ impl Reconciliation<'_> {
     fn await_window_to_retry(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &SessionCache,
+        loop_state: &LoopState,
         members: &MemberClusters<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let waits = self.describe_wait();
-        let failing = members.update_status(&sessions.clusters, &mut state.record.status);
+        let failing = members.update_status(&loop_state.tracker, &mut state.record.status);
         failing.map_err(|ReconcileError { reason, message }| {
             ReconcileError::new(reason, format!("{message}; the next attempt {waits}"))
         })?;

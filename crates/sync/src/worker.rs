@@ -14,7 +14,7 @@ use federate_sync_api::record::SyncRecord;
 use federate_sync_api::stage::{DeletionEvent, RoundStart, SyncStage, finish_deletion};
 use federate_sync_api::status::SyncReason;
 
-use crate::SessionCache;
+use crate::LoopState;
 use crate::environment::Environment;
 use crate::hub::{self, EventType, HubClient};
 use crate::member_clusters::change_queue::ChangedClusters;
@@ -64,7 +64,7 @@ pub(crate) struct WorkerContext<'l> {
 impl SyncWorkers<'_, '_> {
     /// Makes these the Syncs that are run. `invalid` names those that exist and cannot be run.
     pub(crate) fn set_syncs(&self, syncs: Vec<ValidSync>, invalid: impl Iterator<Item = String>) {
-        let names = syncs.iter().map(|loaded| loaded.sync.metadata.full_name());
+        let names = syncs.iter().map(|valid_sync| valid_sync.object.name.full_name());
         self.shared.telemetry.metrics.expect_syncs(names, invalid);
         for (name, (waker, wakes)) in self.shared.registry.set_syncs(syncs) {
             let worker = SyncWorker { name, shared: self.shared };
@@ -84,7 +84,7 @@ type ReconcileEnd = (Option<SyncOutcome>, Option<SyncRecord>);
 
 /// What a thread remembers of its Sync.
 struct WorkerState {
-    sessions: SessionCache,
+    loop_state: LoopState,
     /// Whether something waits for the round to end.
     interrupt: Interrupt,
     watches: MemberWatches,
@@ -100,29 +100,29 @@ struct WorkerState {
 impl SyncWorker<'_> {
     /// Does its rounds until the Sync is gone or the process ends.
     fn run_loop(&self, waker: WakeSender, wakes: &WakeReceiver) {
-        let mut memory = WorkerState {
-            sessions: SessionCache::new(self.shared.env),
+        let mut worker_state = WorkerState {
+            loop_state: LoopState::new(self.shared.env),
             interrupt: wakes.to_interrupt(),
             watches: MemberWatches::new(waker),
             reported: None,
             requested: None,
             failures: 0,
         };
-        while let Some(loaded) = self.shared.registry.find_desired(&self.name) {
-            let mut until = self.reconcile_and_report(&loaded, &mut memory);
-            self.update_watches(&loaded, &mut memory);
+        while let Some(valid_sync) = self.shared.registry.find_desired(&self.name) {
+            let mut until = self.reconcile_and_report(&valid_sync, &mut worker_state);
+            self.update_watches(&valid_sync, &mut worker_state);
             loop {
-                let changed = memory.watches.with_changes(|changed| changed.next_due());
+                let changed = worker_state.watches.with_changes(|changed| changed.next_due());
                 let next = until.into_iter().chain(changed).min();
                 match wait_for_wake(wakes, next) {
                     Some(Wake::End) => return,
-                    Some(Wake::Now) => break,
-                    Some(Wake::Changed) => {}
+                    Some(Wake::Round) => break,
+                    Some(Wake::Comparison) => {}
                     None if until.is_some_and(|until| until <= Instant::now()) => break,
                     None => {
-                        self.compare_changed(&loaded, &mut memory);
+                        self.compare_changed(&valid_sync, &mut worker_state);
                         // A cluster that has failed is retried by the next round.
-                        until = until.into_iter().chain(memory.sessions.clusters.next_due()).min();
+                        until = until.into_iter().chain(worker_state.loop_state.tracker.next_due()).min();
                     }
                 }
             }
@@ -132,47 +132,58 @@ impl SyncWorker<'_> {
     }
 
     /// Does a round and reports it. Returns when the next one is due.
-    fn reconcile_and_report(&self, loaded: &ValidSync, memory: &mut WorkerState) -> Option<Instant> {
-        let WorkerContext { registry: board, telemetry: Telemetry { metrics, page }, .. } = self.shared;
+    fn reconcile_and_report(
+        &self,
+        valid_sync: &ValidSync,
+        worker_state: &mut WorkerState,
+    ) -> Option<Instant> {
+        let WorkerContext { registry, telemetry: Telemetry { metrics, page }, .. } = self.shared;
         // A request for a round is about all clusters.
-        let asked = loaded.sync.meta.as_ref().and_then(|meta| meta.requested_at.clone());
-        if asked != memory.requested {
-            memory.requested = asked;
-            memory.sessions.forget_comparisons();
+        let asked = valid_sync.object.server_metadata.requested_at.clone();
+        if asked != worker_state.requested {
+            worker_state.requested = asked;
+            worker_state.loop_state.forget_comparisons();
         }
         let begun = Instant::now();
-        let (outcome, record) =
-            self.reconcile_unless_suspended(loaded, &mut memory.sessions, &memory.interrupt);
+        let (outcome, record) = self.reconcile_unless_suspended(
+            valid_sync,
+            &mut worker_state.loop_state,
+            &worker_state.interrupt,
+        );
         let status = record.as_ref().map(|record| &record.status);
         let revision = status.and_then(|status| status.last_attempted_revision.clone());
-        if memory.reported.as_ref() != Some(&outcome) {
+        if worker_state.reported.as_ref() != Some(&outcome) {
             run::log_outcome(&self.name, outcome.as_ref());
             if let (Some(hub), Some(outcome)) = (self.shared.hub, &outcome) {
-                hub.report_outcome(loaded, outcome, revision.as_deref());
+                hub.report_outcome(valid_sync, outcome, revision.as_deref());
                 let services = self.shared.env.services;
                 let (reason, text) = (outcome.reason, outcome.message.as_str());
-                notifications::send_notifications(loaded, services, reason, text, revision.as_deref());
+                notifications::send_notifications(valid_sync, services, reason, text, revision.as_deref());
             }
         }
-        let before = memory.reported.take().flatten().and_then(|outcome| outcome.drift);
+        let before = worker_state.reported.take().flatten().and_then(|outcome| outcome.drift);
         let now = outcome.as_ref().and_then(|outcome| outcome.drift.as_ref());
         if before.as_ref() != now {
-            self.report_drift(loaded, now.map(String::as_str), memory.sessions.clusters.drift_time());
+            self.report_drift(
+                valid_sync,
+                now.map(String::as_str),
+                worker_state.loop_state.tracker.drift_time(),
+            );
         }
-        self.report_contentions(loaded, memory);
+        self.report_contentions(valid_sync, worker_state);
         metrics.observe_round(&self.name, outcome.as_ref(), status, begun.elapsed());
-        page.update_sync(loaded, record.as_ref(), &memory.sessions.clusters);
+        page.update_sync(valid_sync, record.as_ref(), &worker_state.loop_state.tracker);
         metrics.add_counts(&self.shared.env.counters);
         if outcome.is_some() {
-            metrics.set_queue_depth(&self.name, memory.sessions.clusters.failure_causes().count());
+            metrics.set_queue_depth(&self.name, worker_state.loop_state.tracker.failure_causes().count());
         }
-        board.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
-        memory.failures =
-            if outcome.as_ref().is_some_and(|o| !o.is_ready()) { memory.failures + 1 } else { 0 };
-        let spec = &loaded.sync.spec;
-        let pause = compute_pause(spec, outcome.as_ref(), memory.failures);
+        registry.set_ready(&self.name, outcome.as_ref().is_some_and(SyncOutcome::is_ready));
+        worker_state.failures =
+            if outcome.as_ref().is_some_and(|o| !o.is_ready()) { worker_state.failures + 1 } else { 0 };
+        let spec = &valid_sync.object.spec;
+        let pause = compute_pause(spec, outcome.as_ref(), worker_state.failures);
         let pause = pause.map(|pause| Instant::now() + add_jitter(pause));
-        let (missed, due) = memory.sessions.clusters.due_after(begun);
+        let (missed, due) = worker_state.loop_state.tracker.due_after(begun);
         let until = match due.filter(|_| outcome.is_some()) {
             // A round that has not come to a cluster that was due would be followed by another one at once.
             Some(due) => Some(due.min(Instant::now() + spec.interval.0))
@@ -181,42 +192,42 @@ impl SyncWorker<'_> {
                 .min(),
             None => pause,
         };
-        memory.reported = Some(outcome);
-        let resume = memory.sessions.resume.take();
+        worker_state.reported = Some(outcome);
+        let resume = worker_state.loop_state.resume.take();
         until.into_iter().chain(resume).min()
     }
 
     /// Watches the clusters, if the Sync asks for drift and they are at what is in memory.
-    fn update_watches(&self, loaded: &ValidSync, memory: &mut WorkerState) {
-        let spec = &loaded.sync.spec;
-        let wanted = !is_idle(loaded) && spec.apply.is_some() && spec.looks_for_drift();
-        if let Some(current) = memory.sessions.current_session().filter(|_| wanted) {
+    fn update_watches(&self, valid_sync: &ValidSync, worker_state: &mut WorkerState) {
+        let spec = &valid_sync.object.spec;
+        let wanted = !is_paused(valid_sync) && spec.apply.is_some() && spec.looks_for_drift();
+        if let Some(current) = worker_state.loop_state.current_session().filter(|_| wanted) {
             let env = self.shared.env;
-            if memory.watches.ensure_watching(loaded, current.revision.session, env) {
+            if worker_state.watches.ensure_watching(valid_sync, current.revision.session, env) {
                 current.clusters.forget_clean();
             } else if current.clusters.take_relist_due() {
-                memory.watches.relist_objects();
+                worker_state.watches.relist_objects();
             }
         } else {
-            memory.watches.end_watches();
-            memory.watches.with_changes(ChangedClusters::clear_waiting);
-            memory.sessions.clusters.forget_clean();
+            worker_state.watches.end_watches();
+            worker_state.watches.with_changes(ChangedClusters::clear_waiting);
+            worker_state.loop_state.tracker.forget_clean();
         }
     }
 
     /// Compares the clusters in which something has changed.
-    fn compare_changed(&self, loaded: &ValidSync, memory: &mut WorkerState) {
-        let clusters = memory.watches.with_changes(|changed| changed.take_due(Instant::now()));
-        if is_idle(loaded) {
+    fn compare_changed(&self, valid_sync: &ValidSync, worker_state: &mut WorkerState) {
+        let clusters = worker_state.watches.with_changes(|changed| changed.take_due(Instant::now()));
+        if is_paused(valid_sync) {
             // A watch that was ending has reported it.
             return;
         }
-        let mut state = match self.shared.states.open_state(loaded) {
+        let mut state = match self.shared.states.open_state(valid_sync) {
             Ok(state) => state,
             Err(error) => {
                 tracing::warn!(sync = self.name, %error, "clusters are not compared");
                 let soon = Instant::now() + STATE_RETRY_PAUSE;
-                memory.watches.with_changes(|changed| {
+                worker_state.watches.with_changes(|changed| {
                     for cluster in clusters.keys() {
                         changed.schedule_at(cluster, soon);
                     }
@@ -224,11 +235,11 @@ impl SyncWorker<'_> {
                 return;
             }
         };
-        let sessions = &mut memory.sessions;
+        let loop_state = &mut worker_state.loop_state;
         let compared =
-            comparison::compare_due_clusters(loaded, &mut state, sessions, self.shared.env, clusters);
+            comparison::compare_due_clusters(valid_sync, &mut state, loop_state, self.shared.env, clusters);
         let Some((compared, drift)) = compared else { return };
-        memory.watches.with_changes(|changed| {
+        worker_state.watches.with_changes(|changed| {
             for (cluster, found) in &compared {
                 changed.note_comparison(cluster, *found, Instant::now());
             }
@@ -239,48 +250,50 @@ impl SyncWorker<'_> {
         }
         metrics.set_states(&self.name, &state.record.status);
         metrics.add_counts(&self.shared.env.counters);
-        page.update_sync(loaded, Some(&state.record), &memory.sessions.clusters);
-        if let Some(Some(outcome)) = &mut memory.reported {
+        page.update_sync(valid_sync, Some(&state.record), &worker_state.loop_state.tracker);
+        if let Some(Some(outcome)) = &mut worker_state.reported {
             let before = std::mem::replace(&mut outcome.drift, drift);
             if outcome.drift != before
                 && let Some(drift) = &outcome.drift
             {
                 tracing::warn!(sync = self.name, "{drift}");
             }
-            let changed = memory.sessions.clusters.drift_time();
+            let changed = worker_state.loop_state.tracker.drift_time();
             if outcome.drift != before {
-                self.report_drift(loaded, outcome.drift.as_deref(), changed);
+                self.report_drift(valid_sync, outcome.drift.as_deref(), changed);
             }
         }
-        self.report_contentions(loaded, memory);
+        self.report_contentions(valid_sync, worker_state);
     }
 
     /// Writes an Event about what drifts now.
-    fn report_drift(&self, loaded: &ValidSync, drift: Option<&str>, changed: Option<&str>) {
+    fn report_drift(&self, valid_sync: &ValidSync, drift: Option<&str>, changed: Option<&str>) {
         let Some(hub) = self.shared.hub else { return };
         let Some(drift) = drift else {
             let message = "no object drifts any more";
-            return hub.report_event(loaded, EventType::Normal, "DriftResolved", message, None);
+            return hub.report_event(valid_sync, EventType::Normal, "DriftResolved", message, None);
         };
         let changed = changed.map(|time| format!("; changed at {time}")).unwrap_or_default();
-        hub.report_event(loaded, EventType::Warning, "DriftDetected", &format!("{drift}{changed}"), None);
+        hub.report_event(valid_sync, EventType::Warning, "DriftDetected", &format!("{drift}{changed}"), None);
     }
 
-    /// Reports fights, and has their clusters compared again when they are put back the next time.
-    fn report_contentions(&self, loaded: &ValidSync, memory: &mut WorkerState) {
-        for fight in memory.sessions.clusters.contentions.take_reports() {
-            tracing::warn!(sync = self.name, "{}", fight.message);
-            self.shared.telemetry.metrics.count_contention(&self.name, &fight.cluster);
-            memory.watches.with_changes(|changed| changed.schedule_at(&fight.cluster, fight.until));
+    /// Reports contentions, and has their clusters compared again when they are put back the next time.
+    fn report_contentions(&self, valid_sync: &ValidSync, worker_state: &mut WorkerState) {
+        for contention in worker_state.loop_state.tracker.contentions.take_reports() {
+            tracing::warn!(sync = self.name, "{}", contention.message);
+            self.shared.telemetry.metrics.count_contention(&self.name, &contention.cluster);
+            worker_state
+                .watches
+                .with_changes(|changed| changed.schedule_at(&contention.cluster, contention.until));
             if let Some(hub) = self.shared.hub {
-                hub.report_event(loaded, EventType::Warning, "Fight", &fight.message, None);
+                hub.report_event(valid_sync, EventType::Warning, "Fight", &contention.message, None);
             }
         }
     }
 
     /// The first dependency that is not ready. Those that another installation runs say so by their status.
-    fn find_unready(&self, loaded: &ValidSync) -> Result<Option<String>, hub::Error> {
-        for on in loaded.sync.dependency_names() {
+    fn find_unready(&self, valid_sync: &ValidSync) -> Result<Option<String>, hub::Error> {
+        for on in valid_sync.object.dependency_names() {
             let name = on.full_name();
             let is_ready = match (self.shared.registry.is_ready(&name), self.shared.hub) {
                 (Some(ready), _) => ready,
@@ -296,16 +309,16 @@ impl SyncWorker<'_> {
 
     fn reconcile_unless_suspended(
         &self,
-        loaded: &ValidSync,
-        sessions: &mut SessionCache,
+        valid_sync: &ValidSync,
+        loop_state: &mut LoopState,
         interrupt: &Interrupt,
     ) -> ReconcileEnd {
-        let deleting = loaded.sync.is_deleting();
-        let rolled_back = if deleting { None } else { loaded.rolled_back() };
-        if loaded.sync.spec.suspend && !deleting && rolled_back.is_none() {
+        let deleting = valid_sync.object.is_deleting();
+        let rolled_back = if deleting { None } else { valid_sync.rolled_back() };
+        if valid_sync.object.spec.suspend && !deleting && rolled_back.is_none() {
             return (None, None);
         }
-        match self.reconcile_or_delete(rolled_back.as_ref().unwrap_or(loaded), sessions, interrupt) {
+        match self.reconcile_or_delete(rolled_back.as_ref().unwrap_or(valid_sync), loop_state, interrupt) {
             Ok((outcome, record)) => (outcome, Some(record)),
             Err(error) => (Some(SyncOutcome::from_state_error(&error)), None),
         }
@@ -313,39 +326,39 @@ impl SyncWorker<'_> {
 
     fn reconcile_or_delete(
         &self,
-        loaded: &ValidSync,
-        sessions: &mut SessionCache,
+        valid_sync: &ValidSync,
+        loop_state: &mut LoopState,
         interrupt: &Interrupt,
     ) -> Result<(Option<SyncOutcome>, SyncRecord), crate::state::Error> {
-        let deleting = loaded.sync.is_deleting();
+        let deleting = valid_sync.object.is_deleting();
         let WorkerContext { env, hub, .. } = self.shared;
         if let (Some(hub), false) = (hub, deleting) {
-            hub.update_finalizer(&loaded.sync)?;
+            hub.update_finalizer(&valid_sync.object)?;
         }
-        let mut state = self.shared.states.open_state(loaded)?;
-        let unready = if deleting { None } else { self.find_unready(loaded)? };
-        let outcome = match reconciliation::choose_start(loaded, &state.record, unready.as_deref()) {
+        let mut state = self.shared.states.open_state(valid_sync)?;
+        let unready = if deleting { None } else { self.find_unready(valid_sync)? };
+        let outcome = match reconciliation::choose_start(valid_sync, &state.record, unready.as_deref()) {
             RoundStart::EndRound => None,
             RoundStart::AwaitDependency(on) => {
-                Some(reconciliation::await_dependency(loaded, &mut state, sessions, env, on))
+                Some(reconciliation::await_dependency(valid_sync, &mut state, loop_state, env, on))
             }
             RoundStart::Poll => {
-                Some(reconciliation::reconcile_sync(loaded, &mut state, sessions, env, Some(interrupt)))
+                Some(reconciliation::reconcile_sync(valid_sync, &mut state, loop_state, env, Some(interrupt)))
             }
-            RoundStart::DeleteObjects => Some(self.delete_objects(loaded, &mut state, sessions)?),
-            RoundStart::Release => Some(self.release_sync(loaded)?),
+            RoundStart::DeleteObjects => Some(self.delete_objects(valid_sync, &mut state, loop_state)?),
+            RoundStart::Release => Some(self.release_sync(valid_sync)?),
         };
         if !deleting {
-            self.report_left(loaded, &mut state)?;
+            self.report_left(valid_sync, &mut state)?;
         }
         Ok((outcome, state.record))
     }
 
     /// Lets a Sync go that is being deleted and leaves its objects.
-    fn release_sync(&self, loaded: &ValidSync) -> Result<SyncOutcome, crate::state::Error> {
-        let why = if loaded.sync.deletes_objects() { "the Sync is suspended: " } else { "" };
+    fn release_sync(&self, valid_sync: &ValidSync) -> Result<SyncOutcome, crate::state::Error> {
+        let why = if valid_sync.object.deletes_objects() { "the Sync is suspended: " } else { "" };
         if let Some(hub) = self.shared.hub {
-            hub::remove_finalizer(hub, &loaded.sync.metadata)?;
+            hub::remove_finalizer(hub, &valid_sync.object.name)?;
         }
         Ok(SyncOutcome::for_success(&format!("{why}the objects in member clusters stay where they are")))
     }
@@ -353,32 +366,37 @@ impl SyncWorker<'_> {
     /// Deletes the objects of a Sync that is being deleted, and lets it go when they are gone.
     fn delete_objects(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
     ) -> Result<SyncOutcome, crate::state::Error> {
-        let mut outcome = reconciliation::delete_managed(loaded, state, self.shared.env);
+        let mut outcome = reconciliation::delete_managed(valid_sync, state, self.shared.env);
         let Some(hub) = self.shared.hub else { return Ok(outcome) };
         let event = match outcome.reason {
             SyncReason::ReconciliationSucceeded => DeletionEvent::Deleted,
             SyncReason::Progressing => DeletionEvent::Terminating,
-            _ if self.lost_credentials(hub, loaded)? => DeletionEvent::CredentialsLost,
+            _ if self.lost_credentials(hub, valid_sync)? => DeletionEvent::CredentialsLost,
             _ => DeletionEvent::NotDeleted,
         };
         match event {
-            DeletionEvent::Terminating => sessions.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
+            DeletionEvent::Terminating => loop_state.resume = Some(Instant::now() + DELETION_POLL_INTERVAL),
             // They went with the namespace, and do not come back.
-            DeletionEvent::CredentialsLost => outcome = self.leave_objects(hub, loaded, state),
+            DeletionEvent::CredentialsLost => outcome = self.leave_objects(hub, valid_sync, state),
             DeletionEvent::Deleted | DeletionEvent::NotDeleted => {}
         }
         if finish_deletion(event) == SyncStage::Released {
-            hub::remove_finalizer(hub, &loaded.sync.metadata)?;
+            hub::remove_finalizer(hub, &valid_sync.object.name)?;
         }
         Ok(outcome)
     }
 
     /// Reports the clusters that can never be reached again, and keep the objects of the Sync.
-    fn leave_objects(&self, hub: &HubClient, loaded: &ValidSync, state: &mut SyncState<'_>) -> SyncOutcome {
+    fn leave_objects(
+        &self,
+        hub: &HubClient,
+        valid_sync: &ValidSync,
+        state: &mut SyncState<'_>,
+    ) -> SyncOutcome {
         let inventory = state.record.status.inventory.take().unwrap_or_default();
         let clusters: Vec<&str> = inventory.clusters.iter().map(|cluster| cluster.name.as_str()).collect();
         let message = format!(
@@ -386,19 +404,23 @@ impl SyncWorker<'_> {
             join_names(&clusters, 20)
         );
         tracing::error!(sync = self.name, "{message}");
-        hub.report_event(loaded, EventType::Warning, "ObjectsLeftBehind", &message, None);
+        hub.report_event(valid_sync, EventType::Warning, "ObjectsLeftBehind", &message, None);
         SyncOutcome::for_success(&message)
     }
 
     /// Whether clusters can never be reached again, because the namespace with the credentials is being deleted.
-    fn lost_credentials(&self, hub: &HubClient, loaded: &ValidSync) -> Result<bool, hub::Error> {
+    fn lost_credentials(&self, hub: &HubClient, valid_sync: &ValidSync) -> Result<bool, hub::Error> {
         let nothing = Session::open(&EmptySource, SessionOptions::new(self.shared.env.dialects));
-        let reaches = self.shared.env.services.member_access(loaded, &nothing).is_ok();
-        Ok(!reaches && hub.is_terminating(&loaded.sync.metadata.namespace)?)
+        let reaches = self.shared.env.services.member_access(valid_sync, &nothing).is_ok();
+        Ok(!reaches && hub.is_terminating(&valid_sync.object.name.namespace)?)
     }
 
     /// Reports the clusters that the Sync has left, and notes that: a process that is killed before reports them again.
-    fn report_left(&self, loaded: &ValidSync, state: &mut SyncState<'_>) -> Result<(), crate::state::Error> {
+    fn report_left(
+        &self,
+        valid_sync: &ValidSync,
+        state: &mut SyncState<'_>,
+    ) -> Result<(), crate::state::Error> {
         let clusters = state.record.status.inventory.iter().flat_map(|known| &known.clusters);
         let left = clusters.filter(|cluster| cluster.left.is_some() && !cluster.reported);
         let left: Vec<&str> = left.map(|cluster| cluster.name.as_str()).collect();
@@ -413,7 +435,7 @@ impl SyncWorker<'_> {
         );
         tracing::warn!(sync = self.name, "{message}");
         if let Some(hub) = self.shared.hub {
-            hub.report_event(loaded, EventType::Warning, "ClusterLeft", &message, None);
+            hub.report_event(valid_sync, EventType::Warning, "ClusterLeft", &message, None);
         }
         if let Some(inventory) = &mut state.record.status.inventory {
             inventory.note_reported();
@@ -431,10 +453,10 @@ fn wait_for_wake(wakes: &WakeReceiver, until: Option<Instant>) -> Option<Wake> {
     match woken {
         Err(RecvTimeoutError::Timeout) => None,
         Err(RecvTimeoutError::Disconnected) | Ok(Wake::End) => Some(Wake::End),
-        Ok(first @ (Wake::Now | Wake::Changed)) => {
+        Ok(first @ (Wake::Round | Wake::Comparison)) => {
             let why = gather_wakes(wakes, first);
             // In a busy fleet, changes go on and on: they do not put off what is due.
-            let is_due = why == Wake::Changed && until.is_some_and(|until| until <= Instant::now());
+            let is_due = why == Wake::Comparison && until.is_some_and(|until| until <= Instant::now());
             (!is_due).then_some(why)
         }
     }
@@ -444,15 +466,15 @@ fn wait_for_wake(wakes: &WakeReceiver, until: Option<Instant>) -> Option<Wake> {
 fn gather_wakes(wakes: &WakeReceiver, mut why: Wake) -> Wake {
     let first = Instant::now();
     loop {
-        let (quiet, patience) =
-            if why == Wake::Now { (DEBOUNCE, MAX_DEBOUNCE) } else { (COMPARISON_DELAY, COMPARISON_DELAY) };
-        let left = patience.saturating_sub(first.elapsed());
+        let (quiet, max_wait) =
+            if why == Wake::Round { (DEBOUNCE, MAX_DEBOUNCE) } else { (COMPARISON_DELAY, COMPARISON_DELAY) };
+        let left = max_wait.saturating_sub(first.elapsed());
         if left.is_zero() {
             return why;
         }
         match wakes.receive_within(quiet.min(left)) {
-            Ok(Wake::Changed) => {}
-            Ok(Wake::Now) => why = Wake::Now,
+            Ok(Wake::Comparison) => {}
+            Ok(Wake::Round) => why = Wake::Round,
             Err(RecvTimeoutError::Timeout) => return why,
             Ok(Wake::End) | Err(RecvTimeoutError::Disconnected) => return Wake::End,
         }
@@ -460,8 +482,8 @@ fn gather_wakes(wakes: &WakeReceiver, mut why: Wake) -> Wake {
 }
 
 /// Whether clusters stay as they are between rounds: a Sync that is being deleted must not put back what it has deleted.
-fn is_idle(loaded: &ValidSync) -> bool {
-    loaded.sync.spec.suspend || loaded.sync.is_deleting()
+fn is_paused(valid_sync: &ValidSync) -> bool {
+    valid_sync.object.spec.suspend || valid_sync.object.is_deleting()
 }
 
 /// How long until the next round; `None` if only a change of the Sync begins it. A round that failed is retried soon,
@@ -503,13 +525,13 @@ mod tests {
     fn changes_that_go_on_put_nothing_off() {
         let (waker, wakes) = wake_channel();
         let now = Instant::now();
-        waker.send(Wake::Changed);
-        assert_eq!(wait_for_wake(&wakes, Some(now + Duration::from_hours(1))), Some(Wake::Changed));
-        waker.send(Wake::Changed);
+        waker.send(Wake::Comparison);
+        assert_eq!(wait_for_wake(&wakes, Some(now + Duration::from_hours(1))), Some(Wake::Comparison));
+        waker.send(Wake::Comparison);
         assert_eq!(wait_for_wake(&wakes, Some(now)), None, "it is time");
-        waker.send(Wake::Changed);
-        waker.send(Wake::Now);
-        assert_eq!(wait_for_wake(&wakes, Some(now)), Some(Wake::Now), "a round that is asked for begins");
+        waker.send(Wake::Comparison);
+        waker.send(Wake::Round);
+        assert_eq!(wait_for_wake(&wakes, Some(now)), Some(Wake::Round), "a round that is asked for begins");
     }
 
     #[test]

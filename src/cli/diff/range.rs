@@ -70,15 +70,16 @@ impl RevisionRange {
         if self.exact {
             return exactly;
         }
-        let place = GitLocation::discover_around(&args.repo).map_err(|error| to_command_error(&error))?;
-        let repository = place.open_repository().map_err(|error| to_command_error(&error))?;
-        let tip = place.resolve_revision(&repository, from).map_err(|error| to_command_error(&error))?.commit;
+        let location = GitLocation::discover_around(&args.repo).map_err(|error| to_command_error(&error))?;
+        let repository = location.open_repository().map_err(|error| to_command_error(&error))?;
+        let tip =
+            location.resolve_revision(&repository, from).map_err(|error| to_command_error(&error))?.commit;
         let later = match &self.to {
             Some(to) => {
-                place.resolve_revision(&repository, to).map_err(|error| to_command_error(&error))?.commit
+                location.resolve_revision(&repository, to).map_err(|error| to_command_error(&error))?.commit
             }
             // A work tree without a commit branched off nothing.
-            None => match place.resolve_revision(&repository, "HEAD") {
+            None => match location.resolve_revision(&repository, "HEAD") {
                 Ok(head) => head.commit,
                 Err(_) => return exactly,
             },
@@ -104,8 +105,8 @@ fn to_command_error(error: &git::Error) -> CommandError {
 /// Tells revisions and the folder of the repo apart among words. The folder is that of the repo, if it is named.
 pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathBuf>), CommandError> {
     let folder = words.iter().find(|word| Path::new(word).is_dir()).cloned();
-    let place = GitLocation::discover_around(Path::new(folder.as_deref().unwrap_or("."))).ok();
-    let repository = place.as_ref().and_then(|place| place.open_repository().ok());
+    let location = GitLocation::discover_around(Path::new(folder.as_deref().unwrap_or("."))).ok();
+    let repository = location.as_ref().and_then(|location| location.open_repository().ok());
     let (mut revisions, mut folders) = (Vec::new(), Vec::new());
     for word in words {
         // A path is written as one: `.`, `./deploy`, `/srv/deploy`.
@@ -123,8 +124,9 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
         };
         let is_revision = named.is_some_and(|revisions| {
             revisions.into_iter().filter(|rev| !rev.is_empty()).all(|rev| {
-                let resolved = place.as_ref().zip(repository.as_ref());
-                resolved.is_some_and(|(place, repository)| place.resolve_revision(repository, rev).is_ok())
+                let resolved = location.as_ref().zip(repository.as_ref());
+                resolved
+                    .is_some_and(|(location, repository)| location.resolve_revision(repository, rev).is_ok())
             })
         });
         match (Path::new(word).is_dir(), is_revision) {
@@ -159,7 +161,7 @@ pub(super) fn split_words(words: &[String]) -> Result<(Vec<String>, Option<PathB
 /// The default base: the default branch of the remote.
 pub(in crate::cli) fn default_base(args: &RepoArgs) -> Result<String, CommandError> {
     let repository = GitLocation::discover_around(&args.repo)
-        .and_then(|place| place.open_repository())
+        .and_then(|location| location.open_repository())
         .map_err(|error| CommandError::Failed(error.to_string()))?;
     git::default_branch(&repository).ok_or_else(|| {
         if !git::has_commits(&repository) {

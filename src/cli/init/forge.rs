@@ -40,19 +40,20 @@ const GITLAB_INCLUDED: &str = "ci/federate.gitlab-ci.yml";
 
 /// The workflow, unless the repository has one, or is not in git.
 pub(super) fn draft_workflow(repo: &Path, choice: Option<ForgeChoice>) -> CiWorkflow {
-    let place = GitLocation::discover_around(repo).ok();
-    let Some((place, root)) = place.and_then(|place| Some((place.clone(), place.work_tree?))) else {
+    let location = GitLocation::discover_around(repo).ok();
+    let Some((location, root)) = location.and_then(|location| Some((location.clone(), location.work_tree?)))
+    else {
         let asked = choice.filter(|choice| *choice != ForgeChoice::None);
         let note = asked
             .map(|_| "--ci has no effect: the folder is not in the work tree of a git repository".to_owned());
         return CiWorkflow { notes: note.into_iter().collect(), ..CiWorkflow::default() };
     };
-    let forge = choice.unwrap_or_else(|| forge_of(&place, &root));
+    let forge = choice.unwrap_or_else(|| forge_of(&location, &root));
     let shown = shown_root(&root);
-    let folder = if place.prefix.is_empty() { "." } else { place.prefix.trim_end_matches('/') };
+    let folder = if location.prefix.is_empty() { "." } else { location.prefix.trim_end_matches('/') };
     let mut workflow = match forge {
         ForgeChoice::None => CiWorkflow::default(),
-        ForgeChoice::Github => draft_github(&root, &shown, folder, &find_branch(&place)),
+        ForgeChoice::Github => draft_github(&root, &shown, folder, &find_branch(&location)),
         ForgeChoice::Gitlab => draft_gitlab(&root, &shown, folder),
     };
     let there = workflow.files.len();
@@ -64,11 +65,11 @@ pub(super) fn draft_workflow(repo: &Path, choice: Option<ForgeChoice>) -> CiWork
 }
 
 /// The forge by its files and the address of the remote.
-fn forge_of(place: &GitLocation, root: &Path) -> ForgeChoice {
+fn forge_of(location: &GitLocation, root: &Path) -> ForgeChoice {
     if root.join(GITLAB_CI).exists() {
         return ForgeChoice::Gitlab;
     }
-    let repository = place.open_repository().ok();
+    let repository = location.open_repository().ok();
     let remote = repository.as_ref().and_then(|repository| repository.find_remote("origin").ok());
     let url = remote.as_ref().and_then(|remote| remote.url().ok()).unwrap_or_default().to_lowercase();
     let address = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -82,8 +83,8 @@ fn forge_of(place: &GitLocation, root: &Path) -> ForgeChoice {
 }
 
 /// The branch that is published: that of the remote, or else the one that is checked out.
-fn find_branch(place: &GitLocation) -> String {
-    let branch = place.open_repository().ok().and_then(|repository| {
+fn find_branch(location: &GitLocation) -> String {
+    let branch = location.open_repository().ok().and_then(|repository| {
         let checked_out = git::current_branch(&repository);
         git::recorded_default_branch(&repository).or(checked_out).or_else(|| git::default_branch(&repository))
     });

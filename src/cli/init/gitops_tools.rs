@@ -33,10 +33,10 @@ pub(super) fn collect_notes(repo: &Path, new: &[NewFile]) -> Vec<String> {
 
 /// The note about the nearest folder around the files that kustomize or Helm builds.
 fn built_by(folder: &Path, names: &[String]) -> Option<String> {
-    let place = GitLocation::discover_around(folder).ok().and_then(|place| place.work_tree);
+    let location = GitLocation::discover_around(folder).ok().and_then(|location| location.work_tree);
     let folder = std::fs::canonicalize(folder).ok()?;
     // Outside of git, only the folder itself.
-    let last = place.unwrap_or_else(|| folder.clone());
+    let last = location.unwrap_or_else(|| folder.clone());
     let around = folder.ancestors().take_while(|parent| parent.starts_with(&last));
     let mut marks = around.flat_map(|parent| TOOL_FILES.map(|(mark, tool)| (parent.join(mark), tool)));
     let (mark, tool) = marks.find(|(mark, _)| mark.is_file())?;
@@ -64,8 +64,8 @@ struct AppliedFolder {
 
 /// The notes about objects of Flux and Argo CD in the git repository whose folder contains the files.
 fn applied_by(repo: &Path, folder: &Path, names: &[String]) -> Vec<String> {
-    let place = GitLocation::discover_around(folder).ok();
-    let (root, prefix) = match place.and_then(|place| Some((place.work_tree?, place.prefix))) {
+    let location = GitLocation::discover_around(folder).ok();
+    let (root, prefix) = match location.and_then(|location| Some((location.work_tree?, location.prefix))) {
         Some((root, prefix)) => (root, prefix),
         None => (PathBuf::from(repo), String::new()),
     };

@@ -239,7 +239,7 @@ fn lay_out(
     earlier: Option<&str>,
 ) -> Result<OutputTree, CommandError> {
     let failed = RefCell::new(None);
-    let manifests = session.rendering().with_retained(|object: &ObjectRef, cluster: &str| {
+    let manifests = session.render().with_retained(|object: &ObjectRef, cluster: &str| {
         match store.read_manifest(address, earlier?, object, cluster) {
             Ok(manifest) => manifest,
             Err(error) => {

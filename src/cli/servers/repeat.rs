@@ -37,7 +37,7 @@ impl MemberRun<'_> {
     /// to do, and compares.
     pub(in crate::cli) fn find_earlier_run(&self, source: &dyn Source, repo: Option<&RepoRef>) -> EarlierRun {
         let recorder = self.run_recorder(repo);
-        let (Some(found), LiveSource::Servers(servers)) = (&recorder, &self.reader) else {
+        let (Some(found), LiveSource::Servers(servers)) = (&recorder, &self.source) else {
             return EarlierRun::Other { early: None, recorder };
         };
         let stored =
@@ -54,7 +54,7 @@ impl MemberRun<'_> {
 
     /// Where this run is recorded; `None` if it may depend on more than can be compared.
     fn run_recorder(&self, repo: Option<&RepoRef>) -> Option<RunRecorder> {
-        let LiveSource::Servers(ServerAccess { access, wait: None, check_access: false, .. }) = &self.reader
+        let LiveSource::Servers(ServerAccess { access, wait: None, check_access: false, .. }) = &self.source
         else {
             return None;
         };

@@ -164,7 +164,7 @@ impl SyncCommand {
     ) -> Result<Exit, CommandError> {
         let addresses = self.listen.listen_addresses()?;
         if let Some((_, token)) = &addresses.webhooks {
-            for sync in syncs.iter().map(|loaded| &loaded.sync.metadata) {
+            for sync in syncs.iter().map(|valid_sync| &valid_sync.object.name) {
                 print_notice(&format!("{}: webhooks at {}\n", sync.full_name(), hook_path(token, sync)));
             }
         }

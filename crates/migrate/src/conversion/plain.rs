@@ -95,7 +95,7 @@ impl RepoConversion<'_> {
     /// Finds what differs from the objects as they are written: in all clusters alike, which edits them, or in some.
     fn align_with_templates(&self, intent: &mut RepoIntent) -> Vec<MigrationProblem> {
         let dialects = self.session.dialects();
-        let old = SentVariants::from_rendering(self.session.rendering(), dialects);
+        let old = SentVariants::from_rendering(self.session.render(), dialects);
         let (mut problems, mut overrides) = (Vec::new(), Vec::new());
         let known_texts = self.known_texts();
         for template in &mut intent.templates {

@@ -46,7 +46,9 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
             intent.add_unequal(object, unread_rules(policy));
         }
         if goes_everywhere(&own.object) {
-            intent.placements.push(PlacementIntent::of_object(object.clone(), ClusterRule::every_cluster()));
+            intent
+                .placements
+                .push(PlacementIntent::from_object(object.clone(), ClusterRule::every_cluster()));
             continue;
         }
         let policy = placed.rows.iter().find_map(|row| Some((*row, *policies.get(row.policy.as_ref()?)?)));
@@ -84,13 +86,13 @@ fn read_unclaimed(object: &ObjectRef, placed: &PlacedObject<'_>, intent: &mut Re
         return;
     }
     if placed.is_implicit() {
-        intent.placements.push(PlacementIntent::of_object(object.clone(), ClusterRule::every_cluster()));
+        intent.placements.push(PlacementIntent::from_object(object.clone(), ClusterRule::every_cluster()));
         return;
     }
     let detail = "its policy does not exist: it stays where it is";
     intent.add_unequal(object, unequal_rule(Reason::Sticky, detail, None, ""));
     let names = placed.clusters.iter().map(ToString::to_string);
-    intent.placements.push(PlacementIntent::of_object(object.clone(), ClusterRule::of_names(names)));
+    intent.placements.push(PlacementIntent::from_object(object.clone(), ClusterRule::from_names(names)));
 }
 
 /// Reads the policy of one template.
@@ -191,7 +193,7 @@ impl PolicyReader<'_> {
         }
         let clusters = clusters.filter(|_| !follows && !is_kept).unwrap_or_else(|| {
             max_clusters = None;
-            ClusterRule::of_names(placed.clusters.iter().map(ToString::to_string))
+            ClusterRule::from_names(placed.clusters.iter().map(ToString::to_string))
         });
         intent.placements.push(PlacementIntent {
             name: self.policy.id.name.clone(),
@@ -204,7 +206,7 @@ impl PolicyReader<'_> {
             is_preserved: self.spec("/preserveResourcesOnDeletion") == Some(&Value::Bool(true)),
             max_clusters,
             leads: self.spec("/propagateDeps") == Some(&Value::Bool(true)),
-            ..PlacementIntent::of_object(self.row.object.clone(), clusters)
+            ..PlacementIntent::from_object(self.row.object.clone(), clusters)
         });
     }
 

@@ -47,15 +47,15 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
                 let detail = "its policy does not exist: it stays where it is";
                 let origin = Some(&template.object.origin);
                 intent.add_unequal(&row.object, unequal_rule(Reason::Sticky, detail, origin, ""));
-                let rule = ClusterRule::of_names(clusters);
-                intent.placements.push(PlacementIntent::of_object(row.object.clone(), rule));
+                let rule = ClusterRule::from_names(clusters);
+                intent.placements.push(PlacementIntent::from_object(row.object.clone(), rule));
             }
             None if row.implicit && row.object.kind == "Namespace" && !row.clusters.is_empty() => {
                 let everywhere = ClusterRule::every_cluster();
                 let detail = "the namespace goes to clusters whatever they serve";
                 let origin = Some(&template.object.origin);
                 intent.add_unequal(&row.object, unequal_rule(Reason::Readiness, detail, origin, ""));
-                intent.placements.push(PlacementIntent::of_object(row.object.clone(), everywhere));
+                intent.placements.push(PlacementIntent::from_object(row.object.clone(), everywhere));
             }
             None => {}
         }
@@ -147,7 +147,7 @@ impl PolicyReader<'_> {
             taints: TaintRule::Respected(self.read_tolerations()),
             adoption: if adopts { Adoption::Overwrite } else { Adoption::Abort },
             max_clusters: spread,
-            ..PlacementIntent::of_object(self.row.object.clone(), clusters)
+            ..PlacementIntent::from_object(self.row.object.clone(), clusters)
         });
     }
 
@@ -179,13 +179,13 @@ impl PolicyReader<'_> {
 
     /// The clusters that have the object now.
     fn current_clusters(&self) -> ClusterRule {
-        ClusterRule::of_names(self.row.clusters.iter().map(|placed| placed.name.to_string()))
+        ClusterRule::from_names(self.row.clusters.iter().map(|placed| placed.name.to_string()))
     }
 
     fn read_clusters(&self, listed: &[ListedCluster], intent: &mut RepoIntent) -> ClusterRule {
         let labels: Labels = self.replaced("clusterSelector", "clusterSelector");
         let mut rule =
-            ClusterRule::of_labels(LabelSelector { match_labels: labels, match_expressions: Vec::new() });
+            ClusterRule::from_labels(LabelSelector { match_labels: labels, match_expressions: Vec::new() });
         if !listed.is_empty() {
             rule.names = Some(listed.iter().map(|one| one.cluster.clone()).collect());
         }
@@ -206,7 +206,7 @@ impl PolicyReader<'_> {
             [term] if can_select(term) => {
                 rule.labels.match_expressions.extend(term.match_expressions.iter().cloned());
                 for field in &term.match_fields {
-                    rule = rule.intersect(&ClusterRule::of_names(field.values.iter().cloned()));
+                    rule = rule.intersect(&ClusterRule::from_names(field.values.iter().cloned()));
                 }
                 rule
             }
@@ -266,7 +266,7 @@ impl PolicyReader<'_> {
         self.add(intent, Reason::Capacity, "replicas that a cluster cannot hold go to others", "");
         let by_weight = by_weight.into_iter().rev();
         let weights = by_weight
-            .map(|(weight, names)| ClusterWeight { clusters: ClusterRule::of_names(names), weight })
+            .map(|(weight, names)| ClusterWeight { clusters: ClusterRule::from_names(names), weight })
             .collect();
         self.add(
             intent,

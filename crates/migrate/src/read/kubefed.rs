@@ -189,7 +189,7 @@ impl<'s> KubeFedReader<'s> {
         let is_disabled = refusal == Some("PropagationDisabled");
         if is_disabled {
             // What was placed before stays as it is.
-            clusters = ClusterRule::of_names(row.clusters.iter().map(|placed| placed.name.to_string()));
+            clusters = ClusterRule::from_names(row.clusters.iter().map(|placed| placed.name.to_string()));
         }
         if clusters.is_nowhere() || refusal.is_some() && !is_disabled {
             return;
@@ -199,7 +199,7 @@ impl<'s> KubeFedReader<'s> {
             taints,
             adoption: self.adoption,
             suspension: if is_disabled { Suspended::Everywhere } else { Suspended::Nowhere },
-            ..PlacementIntent::of_object(id, clusters)
+            ..PlacementIntent::from_object(id, clusters)
         });
     }
 
@@ -289,7 +289,7 @@ fn convert_steps(steps: &[&OverrideStep], body: &Value) -> Vec<ManifestOperation
 /// The clusters that a placement selects: a list decides before a selector, and without both there are none.
 fn read_placement(federated: &Object) -> ClusterRule {
     match federated.value_at(&["spec", "placement", "clusters"]).and_then(Value::as_array) {
-        Some(named) => ClusterRule::of_names(
+        Some(named) => ClusterRule::from_names(
             named.iter().map(|one| federate_kubernetes::object::field_text(one, "name")),
         ),
         None => read_selector(federated),
@@ -299,7 +299,7 @@ fn read_placement(federated: &Object) -> ClusterRule {
 /// The clusters that the selector of a placement selects.
 fn read_selector(federated: &Object) -> ClusterRule {
     match federated.value_at(&["spec", "placement", "clusterSelector"]).filter(|value| !value.is_null()) {
-        Some(selector) => ClusterRule::of_labels(LabelSelector::deserialize(selector).unwrap_or_default()),
+        Some(selector) => ClusterRule::from_labels(LabelSelector::deserialize(selector).unwrap_or_default()),
         None => ClusterRule::nowhere(),
     }
 }

@@ -80,7 +80,7 @@ fn name_clusters(
     let detail = "several placements select it";
     intent.add_unequal(object, unequal_rule(Reason::FrozenSelector, detail, None, ""));
     let clusters = placed.clusters.iter().map(ToString::to_string);
-    PlacementIntent::of_object(id.clone(), ClusterRule::of_names(clusters))
+    PlacementIntent::from_object(id.clone(), ClusterRule::from_names(clusters))
 }
 
 /// Reads the placement of one object.
@@ -111,7 +111,7 @@ impl PlacementReader<'_> {
         }
         let mut clusters = if kind == "PickFixed" {
             let names = policy.get("clusterNames").and_then(Value::as_array).into_iter().flatten();
-            ClusterRule::of_names(names.filter_map(Value::as_str))
+            ClusterRule::from_names(names.filter_map(Value::as_str))
         } else {
             self.read_affinity(&policy, intent)
         };
@@ -141,7 +141,7 @@ impl PlacementReader<'_> {
             taints: TaintRule::Respected(tolerations),
             adoption: self.read_adoption(),
             max_clusters: number,
-            ..PlacementIntent::of_object(
+            ..PlacementIntent::from_object(
                 self.id.clone(),
                 if is_nowhere { ClusterRule::nowhere() } else { clusters },
             )
@@ -166,7 +166,7 @@ impl PlacementReader<'_> {
         match terms.as_slice() {
             [] => return ClusterRule::every_cluster(),
             [SelectorTerm { label_selector: Some(labels), .. }] if !has_properties => {
-                return ClusterRule::of_labels(labels.clone());
+                return ClusterRule::from_labels(labels.clone());
             }
             _ if has_properties => {
                 self.add(intent, Reason::PropertySelectors, "properties of clusters", &pointer);
@@ -176,7 +176,7 @@ impl PlacementReader<'_> {
                 self.add(intent, Reason::FrozenSelector, detail, &pointer);
             }
         }
-        ClusterRule::of_names(self.row.clusters.iter().map(|placed| placed.name.to_string()))
+        ClusterRule::from_names(self.row.clusters.iter().map(|placed| placed.name.to_string()))
     }
 
     fn read_rest(&self, intent: &mut RepoIntent) {

@@ -149,11 +149,11 @@ fn fit_replicas(
                 rules.push((Reason::FrozenSelector, detail.to_owned()));
             }
             placement.clusters = ClusterRule { names: None, ..std::mem::take(&mut placement.clusters) }
-                .intersect(&ClusterRule::of_names(by_name.iter().map(|(name, _)| name.clone())));
+                .intersect(&ClusterRule::from_names(by_name.iter().map(|(name, _)| name.clone())));
             placement.replicas = ReplicaRule::Weights(
                 by_name
                     .into_iter()
-                    .map(|(name, weight)| ClusterWeight { clusters: ClusterRule::of_names([name]), weight })
+                    .map(|(name, weight)| ClusterWeight { clusters: ClusterRule::from_names([name]), weight })
                     .collect(),
             );
             return;

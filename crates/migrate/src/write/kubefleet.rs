@@ -102,7 +102,7 @@ fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) ->
         });
     if !are_names_enough && !placement.clusters.is_nowhere() {
         let selector = select_by_labels(std::mem::take(&mut placement.clusters));
-        placement.clusters = ClusterRule::of_labels(selector);
+        placement.clusters = ClusterRule::from_labels(selector);
     }
     if !placement.clusters.is_everywhere() && !are_names_enough {
         let detail = "clusters that no longer match keep the object";

@@ -103,7 +103,7 @@ impl BranchContent {
         object: &ObjectRef,
         cluster: &str,
     ) -> Option<Arc<str>> {
-        let place = ObjectPath::of_object(object);
+        let place = ObjectPath::from_object(object);
         let path = format!("{}/{}", place.namespace, place.file);
         if self.layout == FileLayout::Plain {
             return Some(self.read_text(repository, &format!("{}/{path}", cluster_folder(cluster)))?.into());

@@ -123,7 +123,8 @@ pub struct HubClient {
 
 /// The path of a Sync object.
 pub(super) fn sync_path(metadata: &NamespacedName) -> ApiPath {
-    let syncs = ApiPath::of_version("federate.dev/v1alpha1").in_namespace(&metadata.namespace).join("syncs");
+    let syncs =
+        ApiPath::from_version("federate.dev/v1alpha1").in_namespace(&metadata.namespace).join("syncs");
     syncs.join(&metadata.name)
 }
 

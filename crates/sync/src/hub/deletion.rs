@@ -17,7 +17,7 @@ impl HubClient {
     /// Adds the finalizer to a Sync that deletes objects with itself, and removes it from others.
     pub(crate) fn update_finalizer(&self, sync: &Sync) -> Result<(), Error> {
         let desired = sync.deletes_objects();
-        self.patch_finalizers(&sync.metadata, |finalizers| {
+        self.patch_finalizers(&sync.name, |finalizers| {
             let has = finalizers.iter().any(|name| name == FINALIZER);
             match (has, desired) {
                 (false, true) => finalizers.push(FINALIZER.into()),
@@ -29,8 +29,10 @@ impl HubClient {
 
     /// Whether a namespace is being deleted: nothing new can be created in it.
     pub(crate) fn is_terminating(&self, namespace: &str) -> Result<bool, Error> {
-        let path =
-            ApiPath::of_version("v1").in_namespace(namespace).join("configmaps").with_query("dryRun", "All");
+        let path = ApiPath::from_version("v1")
+            .in_namespace(namespace)
+            .join("configmaps")
+            .with_query("dryRun", "All");
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "federate.probe"}});
         match self.send_request(&Method::POST, &path, JSON, Some(&body)) {
             Err(Error::Refused { code: 403, message }) => {

@@ -1,4 +1,4 @@
-//! Events on Sync objects: how rounds end, drift, and fights, for `kubectl describe` and `kubectl events`.
+//! Events on Sync objects: how rounds end, drift, and contentions, for `kubectl describe` and `kubectl events`.
 
 use federate_kubernetes::object::field_text;
 use federate_live::path::ApiPath;
@@ -111,23 +111,28 @@ impl HubClient {
     }
 
     /// Writes an Event about how a round ended.
-    pub(crate) fn report_outcome(&self, loaded: &ValidSync, outcome: &SyncOutcome, revision: Option<&str>) {
+    pub(crate) fn report_outcome(
+        &self,
+        valid_sync: &ValidSync,
+        outcome: &SyncOutcome,
+        revision: Option<&str>,
+    ) {
         let is_normal = outcome.is_ready() || outcome.is_waiting();
         let kind = if is_normal { EventType::Normal } else { EventType::Warning };
-        self.report_event(loaded, kind, outcome.reason.name(), &outcome.message, revision);
+        self.report_event(valid_sync, kind, outcome.reason.name(), &outcome.message, revision);
     }
 
     /// Writes an Event. A failure to write it is logged, and changes nothing else.
     pub(crate) fn report_event(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         kind: EventType,
         reason: &str,
         message: &str,
         revision: Option<&str>,
     ) {
-        let uid = loaded.sync.meta.as_ref().map(|meta| meta.uid.as_str()).unwrap_or_default();
-        let about = EventSubject { sync: &loaded.sync.metadata, uid, revision };
+        let uid = valid_sync.object.server_metadata.uid.as_str();
+        let about = EventSubject { sync: &valid_sync.object.name, uid, revision };
         self.write_event(&about, kind, reason, message);
     }
 
@@ -193,7 +198,7 @@ impl HubClient {
             "reportingComponent": "federate-sync",
             "reportingInstance": "",
         });
-        let path = ApiPath::of_version("v1").in_namespace(&namespace).join("events");
+        let path = ApiPath::from_version("v1").in_namespace(&namespace).join("events");
         self.send_request(&Method::POST, &path, JSON, Some(&body)).map(drop)
     }
 }
@@ -208,6 +213,6 @@ fn is_refused_by_termination(error: &Error) -> bool {
 
 /// The path of the Events of a Sync.
 fn events_path(sync: &NamespacedName) -> ApiPath {
-    let events = ApiPath::of_version("v1").in_namespace(&sync.namespace).join("events");
+    let events = ApiPath::from_version("v1").in_namespace(&sync.namespace).join("events");
     events.with_query("fieldSelector", &format!("involvedObject.kind=Sync,involvedObject.name={}", sync.name))
 }

@@ -32,7 +32,7 @@ impl HubClient {
         let (_, resource) =
             resource.ok_or_else(|| Error::Access(format!("the kind {kind} is not installed")))?;
         let version = field_text(object, "apiVersion");
-        let group = ApiPath::of_version(version);
+        let group = ApiPath::from_version(version);
         let place = match object["metadata"]["namespace"].as_str() {
             Some(namespace) => group.in_namespace(namespace),
             None => group,

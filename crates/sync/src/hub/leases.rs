@@ -82,7 +82,7 @@ impl LeaseStore {
     }
 
     fn list_path(&self) -> ApiPath {
-        ApiPath::of_version("coordination.k8s.io/v1").in_namespace(&self.namespace).join("leases")
+        ApiPath::from_version("coordination.k8s.io/v1").in_namespace(&self.namespace).join("leases")
     }
 
     /// The Lease; `None` if it does not exist.

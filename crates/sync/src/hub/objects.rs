@@ -101,34 +101,34 @@ pub(crate) struct ClashingSyncs {
 /// Removes the Syncs that name the same `ApplySet` or folder of a branch as an older one. What one that is being deleted has
 /// committed does not matter any more.
 pub(crate) fn remove_clashing(syncs: &mut Vec<ValidSync>) -> ClashingSyncs {
-    syncs.sort_by_key(|loaded| {
-        let created = loaded.sync.meta.as_ref().map(|meta| meta.created.clone());
-        (created, loaded.sync.metadata.clone())
+    syncs.sort_by_key(|valid_sync| {
+        let created = valid_sync.object.server_metadata.created.clone();
+        (created, valid_sync.object.name.clone())
     });
     let mut taken: BTreeMap<String, String> = BTreeMap::new();
     let mut found = ClashingSyncs::default();
-    for loaded in std::mem::take(syncs) {
-        let sync = &loaded.sync;
-        let name = sync.metadata.full_name();
+    for valid_sync in std::mem::take(syncs) {
+        let sync = &valid_sync.object;
+        let name = sync.name.full_name();
         let apply_set = sync.spec.apply.as_ref().map(|_| sync.apply_set());
         let apply_set = apply_set.map(|(namespace, name)| format!("the ApplySet {namespace}/{name}"));
         let commit = sync.spec.commit.as_ref().filter(|_| !sync.is_deleting());
         let branch =
-            commit.map(|c| format!("folder `{}` of branch {} of {}", c.path, c.branch, loaded.address));
+            commit.map(|c| format!("folder `{}` of branch {} of {}", c.path, c.branch, valid_sync.address));
         let wants: Vec<String> = apply_set.into_iter().chain(branch).collect();
         let clash = wants.iter().find_map(|want| Some((want, taken.get(want)?)));
         match clash {
             None => {
                 taken.extend(wants.into_iter().map(|want| (want, name.clone())));
-                syncs.push(loaded);
+                syncs.push(valid_sync);
             }
-            Some(_) if sync.is_deleting() => found.deleting.push(loaded),
+            Some(_) if sync.is_deleting() => found.deleting.push(valid_sync),
             Some((want, other)) => {
                 let message =
                     format!("{other} has {want}, too: {name} would undo what it does; name another");
-                let generation = sync.meta.as_ref().map_or(1, |meta| meta.generation);
-                let metadata = sync.metadata.clone();
-                let uid = sync.meta.as_ref().map(|meta| meta.uid.clone()).unwrap_or_default();
+                let generation = sync.server_metadata.generation;
+                let metadata = sync.name.clone();
+                let uid = sync.server_metadata.uid.clone();
                 found.invalid.push(InvalidSync { metadata, generation, uid, message, deleting: None });
             }
         }

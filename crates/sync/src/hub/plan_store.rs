@@ -121,10 +121,10 @@ impl From<Error> for PlanStoreError {
 
 impl<'h> PlanStore<'h> {
     pub(super) fn open(hub: &'h HubClient, sync: &Sync) -> Result<Self, Error> {
-        let namespace = sync.metadata.namespace.clone();
-        let name = format!("federate.{}", sync.metadata.name);
-        let uid = sync.meta.as_ref().map(|meta| meta.uid.clone()).unwrap_or_default();
-        let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.metadata.name, "uid": uid});
+        let namespace = sync.name.namespace.clone();
+        let name = format!("federate.{}", sync.name.name);
+        let uid = sync.server_metadata.uid.clone();
+        let owner = json!({"apiVersion": "federate.dev/v1alpha1", "kind": "Sync", "name": sync.name.name, "uid": uid});
         let mut memory = Self { hub, namespace, name, owner, uid, index: Value::Null, own: true };
         memory.index = hub.find_object(&memory.object_path(&memory.name))?.unwrap_or_default();
         let label = &memory.index["metadata"]["labels"][SYNC_LABEL];
@@ -133,7 +133,7 @@ impl<'h> PlanStore<'h> {
     }
 
     fn list_path(&self) -> ApiPath {
-        ApiPath::of_version("v1").in_namespace(&self.namespace).join("configmaps")
+        ApiPath::from_version("v1").in_namespace(&self.namespace).join("configmaps")
     }
 
     fn object_path(&self, name: &str) -> ApiPath {

@@ -41,7 +41,7 @@ pub enum SyncOperation {
 impl HubClient {
     /// The Sync objects of a namespace, or of all.
     pub fn list_syncs(&self, namespace: Option<&str>) -> Result<Vec<Value>, Error> {
-        let version = ApiPath::of_version("federate.dev/v1alpha1");
+        let version = ApiPath::from_version("federate.dev/v1alpha1");
         let place = match namespace {
             Some(namespace) => version.in_namespace(namespace),
             None => version,

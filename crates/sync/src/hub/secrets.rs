@@ -28,13 +28,13 @@ impl HubClient {
     /// The keys of a Secret beside a Sync. They are read as the Sync's `ServiceAccount`, if it has one.
     pub fn read_secret(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         name: &str,
         tenancy: &Tenancy,
     ) -> Result<SecretData, CredentialsError> {
-        let namespace = &loaded.sync.metadata.namespace;
-        let user = tenancy.user_for(&loaded.sync);
-        let path = ApiPath::of_version("v1").in_namespace(namespace).join("secrets").join(name);
+        let namespace = &valid_sync.object.name.namespace;
+        let user = tenancy.user_for(&valid_sync.object);
+        let path = ApiPath::from_version("v1").in_namespace(namespace).join("secrets").join(name);
         let found = self
             .find_object_as(user.as_ref(), &path)
             .map_err(|error| CredentialsError::Unreadable {
@@ -50,12 +50,12 @@ impl HubClient {
     /// The credentials of a Sync's source.
     pub fn source_credentials(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         tenancy: &Tenancy,
     ) -> Result<GitCredentials, CredentialsError> {
-        let source = &loaded.sync.spec.source;
-        let proxy = self.read_named_secret(loaded, source.proxy_secret_ref.as_ref(), tenancy)?;
-        let mut secret = self.read_named_secret(loaded, source.secret_ref.as_ref(), tenancy)?;
+        let source = &valid_sync.object.spec.source;
+        let proxy = self.read_named_secret(valid_sync, source.proxy_secret_ref.as_ref(), tenancy)?;
+        let mut secret = self.read_named_secret(valid_sync, source.secret_ref.as_ref(), tenancy)?;
         if let Some(keys) = secret.as_ref().filter(|keys| github_app::is_app(keys)) {
             secret = Some(self.app_credentials(&source.url, keys, proxy.as_ref())?);
         }
@@ -65,40 +65,40 @@ impl HubClient {
     /// The keys that may sign, as `verify.secretRef` names them.
     pub fn allowed_signers(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         tenancy: &Tenancy,
     ) -> Result<Option<SecretData>, CredentialsError> {
-        let verify = loaded.sync.spec.source.verify.as_ref();
+        let verify = valid_sync.object.spec.source.verify.as_ref();
         let secret = verify.and_then(|verify| verify.secret_ref.as_ref());
-        self.read_named_secret(loaded, secret, tenancy)
+        self.read_named_secret(valid_sync, secret, tenancy)
     }
 
     fn read_named_secret(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         secret: Option<&SecretRef>,
         tenancy: &Tenancy,
     ) -> Result<Option<SecretData>, CredentialsError> {
-        secret.map(|secret| self.read_secret(loaded, &secret.name, tenancy)).transpose()
+        secret.map(|secret| self.read_secret(valid_sync, &secret.name, tenancy)).transpose()
     }
 
     /// The keys of the Secret with a Sync's kubeconfig. While the Sync is being deleted, those that were read last count if the
     /// Secret cannot be read any more.
     fn kubeconfig_keys(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         name: &str,
         tenancy: &Tenancy,
     ) -> Result<SecretData, CredentialsError> {
-        let sync = loaded.sync.metadata.full_name();
-        let read = self.read_secret(loaded, name, tenancy);
+        let sync = valid_sync.object.name.full_name();
+        let read = self.read_secret(valid_sync, name, tenancy);
         let mut known = self.kubeconfigs.lock().unwrap_or_else(PoisonError::into_inner);
         match (read, known.get(&sync)) {
             (Ok(keys), _) => {
                 known.insert(sync, keys.clone());
                 Ok(keys)
             }
-            (Err(_), Some(keys)) if loaded.sync.is_deleting() => Ok(keys.clone()),
+            (Err(_), Some(keys)) if valid_sync.object.is_deleting() => Ok(keys.clone()),
             (Err(why), _) => Err(why),
         }
     }
@@ -106,13 +106,13 @@ impl HubClient {
     /// How a Sync's clusters are reached. `base` comes from the command line; `context` leads to this API server.
     pub fn member_access(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         session: &Session,
         mut base: Access,
         context: Option<&str>,
         tenancy: &Tenancy,
     ) -> Result<MemberAccess, CredentialsError> {
-        let sync = &loaded.sync;
+        let sync = &valid_sync.object;
         // Syncs were checked when they were read; this is the last place before credentials are used.
         tenancy.check_sync(sync).map_err(|(_, message)| message)?;
         let user = tenancy.user_for(sync);
@@ -125,15 +125,16 @@ impl HubClient {
         let mut kept = Vec::new();
         if let Some(kube_config) = &sync.spec.kube_config {
             let secret = &kube_config.secret_ref;
-            let keys = self.kubeconfig_keys(loaded, &secret.name, tenancy)?;
+            let keys = self.kubeconfig_keys(valid_sync, &secret.name, tenancy)?;
             let named = secret.key.as_deref();
             let text = named.into_iter().chain(KUBECONFIG_KEYS).find_map(|key| keys.get(key));
             let text = text.ok_or_else(|| {
-                format!("the Secret {}/{} has no key `value`", sync.metadata.namespace, secret.name)
+                format!("the Secret {}/{} has no key `value`", sync.name.namespace, secret.name)
             })?;
-            base.given = Some(Kubeconfig::self_contained(text).map_err(|error| {
-                format!("the Secret {}/{}: {error}", sync.metadata.namespace, secret.name)
-            })?);
+            base.given =
+                Some(Kubeconfig::self_contained(text).map_err(|error| {
+                    format!("the Secret {}/{}: {error}", sync.name.namespace, secret.name)
+                })?);
         }
         if sync.spec.hub.is_some() {
             let context = if let Some(context) = context {

@@ -64,12 +64,12 @@ impl HubStateStore {
         let sync = Sync {
             api_version: SyncApiVersion::V1Alpha1,
             kind: SyncKind::Sync,
-            metadata: invalid.metadata.clone(),
+            name: invalid.metadata.clone(),
             // Only the names count until the record is read.
             spec: serde_json::from_value(json!({"source": {"url": ""}, "interval": "1m"}))
                 .map_err(damaged_record)?,
             status: None,
-            meta: Some(meta.clone()),
+            server_metadata: meta.clone(),
         };
         let mut record = SyncRecord::new(&sync, meta.generation, SyncStatus::default());
         if let Some(stored) = PlanStore::open(&self.hub, &sync)?.record() {
@@ -89,9 +89,9 @@ impl HubStateStore {
         spec.deletion_policy = policy.unwrap_or(spec.deletion_policy);
         let mut recorded = object.clone();
         recorded["spec"] = serde_json::to_value(spec).map_err(damaged_record)?;
-        let loaded = read_sync(&recorded, tenancy).map_err(Error::NotPermitted)?;
+        let valid_sync = read_sync(&recorded, tenancy).map_err(Error::NotPermitted)?;
         tracing::info!(sync = invalid.metadata.full_name(), "deleting by the last valid spec");
-        Ok(Some(loaded))
+        Ok(Some(valid_sync))
     }
 
     /// Lets a Sync go that is being deleted.
@@ -117,14 +117,14 @@ impl HubStateStore {
 }
 
 impl StateStore for HubStateStore {
-    fn open_state<'s>(&'s self, loaded: &ValidSync) -> Result<SyncState<'s>, StateError> {
-        let sync: &Sync = &loaded.sync;
-        let path = sync_path(&sync.metadata);
+    fn open_state<'s>(&'s self, valid_sync: &ValidSync) -> Result<SyncState<'s>, StateError> {
+        let sync: &Sync = &valid_sync.object;
+        let path = sync_path(&sync.name);
         let object = self.hub.find_object(&path)?.unwrap_or_default();
         let mut status = SyncStatus::parse(&object["status"]);
         let written = object["status"].is_object().then(|| status.clone());
         let memory = PlanStore::open(&self.hub, sync)?;
-        let meta = sync.meta.clone().unwrap_or_default();
+        let meta = sync.server_metadata.clone();
         status.last_handled_reconcile_at.clone_from(&meta.requested_at);
         let mut record = SyncRecord::new(sync, meta.generation, status);
         if let Some(stored) = memory.record() {
@@ -135,7 +135,7 @@ impl StateStore for HubStateStore {
             // The record of a former object of this name is written again, as this object's.
             record.enter_stage(SyncStage::Applying);
         }
-        let cache = self.caches.join(&sync.metadata.namespace).join(&sync.metadata.name);
+        let cache = self.caches.join(&sync.name.namespace).join(&sync.name.name);
         Ok(SyncState::new(&cache, record, Box::new(HubBackend { memory, path, written })))
     }
 }

@@ -72,11 +72,11 @@ impl SyncObjects {
 
     /// The Sync that has an `ApplySet`, by its id.
     pub fn find_sync_of_set(&self, set: &str) -> Option<String> {
-        let found = self.load_all().into_iter().flatten().find(|loaded| {
-            let (namespace, name) = loaded.sync.apply_set();
+        let found = self.load_all().into_iter().flatten().find(|valid_sync| {
+            let (namespace, name) = valid_sync.object.apply_set();
             ApplySet { namespace, name }.compute_id() == set
         });
-        found.map(|loaded| loaded.sync.metadata.full_name())
+        found.map(|valid_sync| valid_sync.object.name.full_name())
     }
 
     fn with_objects<T>(&self, run: impl FnOnce(&mut BTreeMap<String, Value>) -> T) -> T {
@@ -85,7 +85,7 @@ impl SyncObjects {
 
     /// The path of the selected Syncs of a namespace, or of all.
     fn list_path(&self, namespace: Option<&str>) -> ApiPath {
-        let version = ApiPath::of_version("federate.dev/v1alpha1");
+        let version = ApiPath::from_version("federate.dev/v1alpha1");
         let place = match namespace {
             Some(namespace) => version.in_namespace(namespace),
             None => version,

@@ -14,7 +14,7 @@ use crate::member_clusters::{ComparedClusters, MemberClusters};
 use crate::outcome::SyncOutcome;
 use crate::page::count_clusters;
 use crate::plan::changes::RenderedObjects;
-use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, RevisionSession, SessionCache};
+use crate::plan::sessions::{Checkout, CurrentSession, FormerSessions, LoopState, RevisionSession};
 use crate::reconciliation::{ReconcileError, Reconciliation, unchanged_outcome};
 use crate::state::SyncState;
 use crate::sync_files::ValidSync;
@@ -29,17 +29,17 @@ pub(crate) struct ComparisonScope<'c> {
 /// Compares some clusters with what was carried out last, without asking the source. Returns which of them drifted, and
 /// what drifted in all clusters; `None` if nothing was carried out that is still in memory.
 pub(crate) fn compare_due_clusters(
-    loaded: &ValidSync,
+    valid_sync: &ValidSync,
     state: &mut SyncState<'_>,
-    cache: &mut SessionCache,
+    loop_state: &mut LoopState,
     env: &Environment<'_>,
     due: DueComparisons,
 ) -> Option<(ComparedClusters, Option<String>)> {
-    let round = Reconciliation::new(loaded, env, None);
+    let round = Reconciliation::new(valid_sync, env, None);
     if !round.looks_for_drift() || round.must_lead().is_err() {
         return None;
     }
-    let current = cache.current_session()?;
+    let current = loop_state.current_session()?;
     let rendered = RenderedObjects::from_session(current.revision.session);
     let staged = state.record.rollout.is_some() || !state.record.policies.is_empty();
     let mut groups: BTreeMap<Option<BTreeSet<ObjectRef>>, BTreeSet<String>> = BTreeMap::new();
@@ -57,8 +57,8 @@ pub(crate) fn compare_due_clusters(
             round.compare_revisions(state, current.revision, current.formers, current.clusters, scope);
         compared.extend(found.unwrap_or_default());
     }
-    let drift = round.describe_drift(state, cache);
-    count_clusters(&mut state.record, &cache.clusters);
+    let drift = round.describe_drift(state, loop_state);
+    count_clusters(&mut state.record, &loop_state.tracker);
     if let Err(error) = state.save_record() {
         tracing::warn!(sync = round.name(), %error, "the status could not be written");
     }
@@ -72,49 +72,45 @@ impl Reconciliation<'_> {
     pub(crate) fn check_clusters(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         begun: Instant,
     ) -> Result<(), ReconcileError> {
         if state.record.accepted.is_some() && (self.spec.apply.is_some() || self.looks_for_drift()) {
-            let is_due = sessions.clusters.take_comparison_due(self.spec.interval.0);
-            let only = (!is_due).then(|| sessions.clusters.due_clusters(begun));
+            let is_due = loop_state.tracker.take_comparison_due(self.spec.interval.0);
+            let only = (!is_due).then(|| loop_state.tracker.due_clusters(begun));
             if only.as_ref().is_none_or(|only| !only.is_empty()) {
                 self.must_lead()?;
-                self.check_due_clusters(state, sessions, only.as_ref());
+                self.check_due_clusters(state, loop_state, only.as_ref());
             }
         }
-        sessions.clusters.check_failures()
+        loop_state.tracker.check_failures()
     }
 
     /// Looks at all clusters, or only at some.
     fn check_due_clusters(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         only: Option<&BTreeSet<String>>,
     ) {
         if self.looks_for_drift() {
-            let opened = self.open_accepted(state, sessions);
-            match opened {
-                Ok(()) => return self.compare_accepted(state, sessions, only),
+            let checkout = self.open_accepted(state, loop_state);
+            match checkout {
+                Ok(()) => return self.compare_accepted(state, loop_state, only),
                 Err(error) => {
                     tracing::warn!(sync = self.name(), %error, "clusters are not compared with the revision that they have");
                 }
             }
         }
-        self.check_recorded_clusters(state, &mut sessions.clusters, only);
+        self.check_recorded_clusters(state, &mut loop_state.tracker, only);
     }
 
     /// Opens the revision that was accepted last, unless it is in memory.
-    fn open_accepted(
-        &self,
-        state: &SyncState<'_>,
-        sessions: &mut SessionCache,
-    ) -> Result<(), ReconcileError> {
+    fn open_accepted(&self, state: &SyncState<'_>, loop_state: &mut LoopState) -> Result<(), ReconcileError> {
         let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
-        if sessions.current_session().is_none() && !sessions.formers.contains_key(&tip) {
-            let opened = self.open_planned(state, &tip, state.read_plan()?.unwrap_or_default())?;
-            sessions.formers.insert(tip, opened);
+        if loop_state.current_session().is_none() && !loop_state.formers.contains_key(&tip) {
+            let checkout = self.open_planned(state, &tip, state.read_plan()?.unwrap_or_default())?;
+            loop_state.formers.insert(tip, checkout);
         }
         Ok(())
     }
@@ -123,17 +119,17 @@ impl Reconciliation<'_> {
     fn compare_accepted(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         only: Option<&BTreeSet<String>>,
     ) {
-        if let Some(CurrentSession { revision, clusters, formers }) = sessions.current_session() {
+        if let Some(CurrentSession { revision, clusters, formers }) = loop_state.current_session() {
             return self.compare_applied(state, revision, formers, clusters, only);
         }
         let tip = state.record.accepted.as_ref().map(|accepted| accepted.tip.clone()).unwrap_or_default();
-        if let Some((session, repo)) = sessions.formers.remove(&tip) {
+        if let Some((session, repo)) = loop_state.formers.remove(&tip) {
             let revision = RevisionSession { session: &session, repo: repo.as_ref() };
-            self.compare_applied(state, revision, &mut sessions.formers, &mut sessions.clusters, only);
-            sessions.formers.insert(tip, (session, repo));
+            self.compare_applied(state, revision, &mut loop_state.formers, &mut loop_state.tracker, only);
+            loop_state.formers.insert(tip, (session, repo));
         }
     }
 
@@ -194,11 +190,11 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_in_turn(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         current: RevisionSession<'_>,
     ) {
-        if self.looks_for_drift() && sessions.clusters.take_comparison_due(self.spec.interval.0) {
-            self.compare_applied(state, current, &mut sessions.formers, &mut sessions.clusters, None);
+        if self.looks_for_drift() && loop_state.tracker.take_comparison_due(self.spec.interval.0) {
+            self.compare_applied(state, current, &mut loop_state.formers, &mut loop_state.tracker, None);
         }
     }
 
@@ -206,23 +202,23 @@ impl Reconciliation<'_> {
     pub(crate) fn compare_all_clusters(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        opened: &Checkout,
+        loop_state: &mut LoopState,
+        checkout: &Checkout,
     ) -> Result<SyncOutcome, ReconcileError> {
         if !self.looks_for_drift() {
             return Ok(unchanged_outcome(state));
         }
-        let session = self.accepted_session(state, sessions, opened)?;
+        let session = self.accepted_session(state, loop_state, checkout)?;
         self.must_lead()?;
         self.note_inventory(state, &session);
-        let repo = self.find_repo(opened);
+        let repo = self.find_repo(checkout);
         let members = self.member_clusters(&session, repo.clone(), state);
-        sessions.clusters.take_comparison_due(Duration::ZERO);
+        loop_state.tracker.take_comparison_due(Duration::ZERO);
         let (open, compared) =
-            members.compare_unwatched_clusters(&mut sessions.clusters, &mut state.record.status);
-        let (formers, clusters) = (&mut sessions.formers, &mut sessions.clusters);
+            members.compare_unwatched_clusters(&mut loop_state.tracker, &mut state.record.status);
+        let (formers, clusters) = (&mut loop_state.formers, &mut loop_state.tracker);
         let compared = compared.and(self.compare_policies(state, formers, clusters, Some(&open)));
-        sessions.put_accepted(opened, session, repo);
+        loop_state.put_accepted(checkout, session, repo);
         compared?;
         Ok(unchanged_outcome(state))
     }

@@ -1,4 +1,4 @@
-//! Fights: an object that is put back, and that another client changes again and again. Putting it back is then
+//! Contentions: an object that is put back, and that another client changes again and again. Putting it back is then
 //! tried less and less often, and the other client is named.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,11 +8,11 @@ use federate_kubernetes::finding::join_names;
 use federate_kubernetes::{ClusterName, ObjectRef};
 use federate_reconcile::{Action, ActionKind, ActionOutcome};
 
-/// An object that was put back this often, and has changed again each time, is fought about.
+/// An object that was put back this often, and has changed again each time, is contended.
 const CONTENTION_THRESHOLD: u32 = 3;
-/// What holds for this long is no longer fought about.
+/// An object that stays as it was put back for this long is no longer contended.
 const CONTENTION_EXPIRY: Duration = Duration::from_mins(10);
-/// How long the first fight is left alone; it doubles.
+/// How long a contended object is left alone for the first time; it doubles.
 const FIRST_HOLD: Duration = Duration::from_secs(30);
 
 /// An object in a cluster.
@@ -35,7 +35,7 @@ struct CorrectedObject {
     hold: Option<(Instant, String)>,
 }
 
-/// A fight that is left alone from now on.
+/// An object that is contended, and left alone from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contention {
     /// The cluster.
@@ -99,7 +99,7 @@ impl ContentionTracker {
         held.collect()
     }
 
-    /// The fights that have been noticed since the last call.
+    /// The contentions that have been noticed since the last call.
     pub(crate) fn take_reports(&mut self) -> Vec<Contention> {
         std::mem::take(&mut self.reports)
     }
@@ -158,38 +158,46 @@ mod tests {
 
     #[test]
     fn the_third_time_is_a_fight_that_is_left_alone_for_longer_and_longer() {
-        let (mut fights, start) = (ContentionTracker::default(), Instant::now());
+        let (mut contentions, start) = (ContentionTracker::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let most = Duration::from_mins(5);
         for second in 0..2 {
-            fights.note_corrections(&[put_back("/spec/replicas")], most, at(second));
-            assert!(fights.frozen_objects(at(second)).is_empty() && fights.take_reports().is_empty());
+            contentions.note_corrections(&[put_back("/spec/replicas")], most, at(second));
+            assert!(
+                contentions.frozen_objects(at(second)).is_empty() && contentions.take_reports().is_empty()
+            );
         }
-        fights.note_corrections(&[put_back("/spec/replicas")], most, at(2));
-        let reports = fights.take_reports();
+        contentions.note_corrections(&[put_back("/spec/replicas")], most, at(2));
+        let reports = contentions.take_reports();
         assert!(reports[0].message.contains("autoscaler changes /spec/replicas"), "{reports:?}");
-        assert_eq!((fights.frozen_objects(at(31)).len(), fights.frozen_objects(at(33)).len()), (1, 0));
-        fights.note_corrections(&[put_back("/spec/replicas")], most, at(40));
-        assert_eq!((fights.frozen_objects(at(99)).len(), fights.frozen_objects(at(101)).len()), (1, 0));
+        assert_eq!(
+            (contentions.frozen_objects(at(31)).len(), contentions.frozen_objects(at(33)).len()),
+            (1, 0)
+        );
+        contentions.note_corrections(&[put_back("/spec/replicas")], most, at(40));
+        assert_eq!(
+            (contentions.frozen_objects(at(99)).len(), contentions.frozen_objects(at(101)).len()),
+            (1, 0)
+        );
     }
 
     #[test]
     fn other_fields_and_long_peace_are_no_fight() {
-        let (mut fights, start) = (ContentionTracker::default(), Instant::now());
+        let (mut contentions, start) = (ContentionTracker::default(), Instant::now());
         for (minute, path) in [(0, "/a"), (1, "/a"), (2, "/b"), (3, "/b"), (14, "/b"), (15, "/b")] {
-            fights.note_corrections(
+            contentions.note_corrections(
                 &[put_back(path)],
                 CONTENTION_EXPIRY,
                 start + Duration::from_mins(minute),
             );
-            fights.note_corrections(
+            contentions.note_corrections(
                 &[],
                 CONTENTION_EXPIRY,
                 start + Duration::from_mins(minute) + Duration::from_secs(1),
             );
         }
-        assert!(fights.take_reports().is_empty());
-        fights.note_corrections(&[], CONTENTION_EXPIRY, start + Duration::from_hours(1));
-        assert!(fights.objects.is_empty(), "memory is bounded by what was put back lately");
+        assert!(contentions.take_reports().is_empty());
+        contentions.note_corrections(&[], CONTENTION_EXPIRY, start + Duration::from_hours(1));
+        assert!(contentions.objects.is_empty(), "memory is bounded by what was put back lately");
     }
 }

@@ -16,7 +16,7 @@ use crate::member_clusters::DeletionResult;
 use crate::member_clusters::selection::selected_clusters;
 use crate::member_clusters::tracker::format_count;
 use crate::outcome::SyncOutcome;
-use crate::plan::sessions::SessionCache;
+use crate::plan::sessions::LoopState;
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::source::normalize_folder;
 use crate::state::SyncState;
@@ -104,10 +104,10 @@ impl Reconciliation<'_> {
                 ..AppliedCluster::default()
             }
         });
-        let (namespace, name) = self.loaded.sync.apply_set();
+        let (namespace, name) = self.valid_sync.object.apply_set();
         let inventory = state.record.status.inventory.get_or_insert_default();
         inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
-        let sent = session.rendering().manifests.iter().map(|manifest| &manifest.object);
+        let sent = session.render().manifests.iter().map(|manifest| &manifest.object);
         inventory.note_objects(sent.map(|object| (group_kind(object), object.namespace.as_deref())));
         self.forget_clusters(state);
         state.record.valid_spec = Some(Box::new(self.spec.clone()));
@@ -116,10 +116,9 @@ impl Reconciliation<'_> {
     /// Forgets the clusters that have left and people have given up, and counts the others.
     fn forget_clusters(&self, state: &mut SyncState<'_>) {
         let Some(inventory) = &mut state.record.status.inventory else { return };
-        if let Some(meta) = &self.loaded.sync.meta {
-            let left: BTreeSet<String> = inventory.left_clusters().map(str::to_owned).collect();
-            inventory.remove_clusters(|name| meta.forget.contains(name) && left.contains(name));
-        }
+        let forgotten = &self.valid_sync.object.server_metadata.forget;
+        let left: BTreeSet<String> = inventory.left_clusters().map(str::to_owned).collect();
+        inventory.remove_clusters(|name| forgotten.contains(name) && left.contains(name));
         state.record.status.orphans.clusters = inventory.left_clusters().map(str::to_owned).collect();
     }
 
@@ -218,7 +217,7 @@ impl Reconciliation<'_> {
             .flat_map(|row| row.clusters.iter().map(|placed| placed.name.to_string()))
             .collect();
         let clusters = names.into_iter().map(|name| AppliedCluster { name, ..AppliedCluster::default() });
-        let (namespace, name) = self.loaded.sync.apply_set();
+        let (namespace, name) = self.valid_sync.object.apply_set();
         inventory.note_clusters(&format!("{namespace}/{name}"), clusters.collect(), Timestamp::now());
         let objects = plan.placements.iter().map(|row| &row.object);
         inventory.note_objects(objects.map(|object| (group_kind(object), object.namespace.as_deref())));
@@ -228,7 +227,7 @@ impl Reconciliation<'_> {
     /// A session over recorded clusters, which need no source to be reached.
     pub(crate) fn open_recorded(&self, clusters: &[&AppliedCluster]) -> Session {
         let source = RecordedClusters::new(clusters);
-        let common = SessionCache::new(self.env).session_options();
+        let common = LoopState::new(self.env).session_options();
         Session::open(&source, common.with_read(ReadOptions::default()))
     }
 
@@ -245,7 +244,7 @@ impl Reconciliation<'_> {
             namespaces: inventory.namespaces.clone(),
         };
         let path = normalize_folder(&self.spec.source.path);
-        let repo = RepoRef::of_url(&self.spec.source.url, &path, None);
+        let repo = RepoRef::from_url(&self.spec.source.url, &path, None);
         let paths = self.spec.source.paths.iter().filter_map(|path| normalize_path(path).ok());
         let repo = repo.narrowed_to(&paths.collect::<Vec<_>>());
         let members = self.member_clusters(&session, Some(repo), state);

@@ -62,18 +62,19 @@ impl MemberWatches {
     /// begin.
     pub(crate) fn ensure_watching(
         &mut self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         session: &Session,
         env: &Environment<'_>,
     ) -> bool {
-        let (set, watched) = (loaded.sync.apply_set(), watched_objects(&loaded.sync.spec, session));
+        let (set, watched) =
+            (valid_sync.object.apply_set(), watched_objects(&valid_sync.object.spec, session));
         let current = self.current.as_ref().filter(|now| now.set == set && now.watched == watched);
         if current.is_some_and(|now| now.started.elapsed() < MAX_WATCH_AGE) {
             return false;
         }
         self.current = None;
-        let name = loaded.sync.metadata.full_name();
-        let access = match env.services.member_access(loaded, session) {
+        let name = valid_sync.object.name.full_name();
+        let access = match env.services.member_access(valid_sync, session) {
             Ok(access) => access,
             Err(error) => {
                 tracing::warn!(sync = name, %error, "clusters cannot be watched");
@@ -93,7 +94,7 @@ impl MemberWatches {
                     Instant::now(),
                 );
                 // The thread of the Sync may have ended.
-                waker.send(Wake::Changed);
+                waker.send(Wake::Comparison);
             }),
         );
         match started {
@@ -112,7 +113,7 @@ type Places<'o> = BTreeMap<(&'o str, &'o str, Option<&'o str>), &'o ObjectRef>;
 /// One object for each kind and namespace that is rendered for a cluster.
 fn watched_objects(spec: &SyncSpec, session: &Session) -> Vec<WatchedObjects> {
     let mut objects: BTreeMap<&ClusterName, Places<'_>> = BTreeMap::new();
-    for manifest in &session.rendering().manifests {
+    for manifest in &session.render().manifests {
         let object = &manifest.object;
         let place = (object.api_version.as_str(), object.kind.as_str(), object.namespace.as_deref());
         for cluster in manifest.clusters.iter() {

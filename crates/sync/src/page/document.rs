@@ -119,7 +119,7 @@ impl SyncDetails {
         let has_drift =
             status.drift.is_some() || self.clusters.iter().any(|cluster| cluster.drifted.is_some());
         for (holds, flag) in [
-            (has_drift || !self.fights.is_empty(), SyncFlag::Drifted),
+            (has_drift || !self.contentions.is_empty(), SyncFlag::Drifted),
             (left_behind, SyncFlag::LeftBehind),
             (self.awaited().is_some(), SyncFlag::Waiting),
             (self.suspended, SyncFlag::Suspended),
@@ -249,10 +249,12 @@ impl SyncPage {
                     text,
                 )
             });
-            let fights =
-                details.fights.iter().map(|fight| ("another client writes, too".to_owned(), fight.clone()));
+            let contentions = details
+                .contentions
+                .iter()
+                .map(|contention| ("another client writes, too".to_owned(), contention.clone()));
             let link = link_sync(details);
-            drift.chain(fights).map(move |(what, text)| {
+            drift.chain(contentions).map(move |(what, text)| {
                 format!("<b>≠ {link}</b> {what} <span class=\"effect\">{}</span>", escape_html(&text))
             })
         });

@@ -32,7 +32,7 @@ pub(crate) struct RenderedObjects {
 impl RenderedObjects {
     /// What a session renders.
     pub(crate) fn from_session(session: &Session) -> Self {
-        let rendering = session.rendering();
+        let rendering = session.render();
         let mut objects: BTreeMap<ObjectRef, Variants> = BTreeMap::new();
         for manifest in &rendering.manifests {
             let variants = objects.entry(manifest.object.clone()).or_default();

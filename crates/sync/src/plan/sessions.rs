@@ -54,7 +54,7 @@ enum CheckoutVersion {
 }
 
 /// What a Sync keeps in memory from one round to the next: the session, and what is known of its clusters.
-pub struct SessionCache {
+pub struct LoopState {
     pub(crate) dialects: Dialects,
     builder: Option<Arc<dyn Builder>>,
     decryptor: Option<Arc<dyn Decryptor>>,
@@ -65,9 +65,9 @@ pub struct SessionCache {
     /// The status of the clusters, if the repo does not say it.
     pub(crate) observed: Option<InventoryStatus>,
     /// What is known of the clusters.
-    pub(crate) clusters: ClusterTracker,
+    pub(crate) tracker: ClusterTracker,
     /// What clusters have that are at the revision before, if a new one only changes templates.
-    pub(crate) before: Option<RenderedObjects>,
+    pub(crate) rendered_before: Option<RenderedObjects>,
     /// The sessions over former revisions that clusters still have.
     pub(crate) formers: FormerSessions,
     /// When a rollout goes on, if it only waits for time.
@@ -105,7 +105,7 @@ impl Checkout {
     /// Reads a folder. Returns it with the digest of its files.
     pub(crate) fn open_folder(
         path: &Path,
-        cache: &mut SessionCache,
+        loop_state: &mut LoopState,
     ) -> Result<(Self, String), ReconcileError> {
         let tree = WorkTree::open(path).map_err(|finding| {
             ReconcileError::new(
@@ -113,7 +113,7 @@ impl Checkout {
                 format!("{}: {}", path.display(), finding.message),
             )
         })?;
-        let session = Session::open(&tree, cache.session_options());
+        let session = Session::open(&tree, loop_state.session_options());
         let texts = &session.repo().texts;
         // Charts have files that are not manifests.
         let others = session.repo().build_inputs.iter().filter(|path| !texts.contains_key(path.as_str()));
@@ -122,8 +122,8 @@ impl Checkout {
         let others = others.iter().flat_map(|(path, bytes)| [path.as_bytes(), bytes]);
         let tip = compute_digest(texts.iter().flat_map(|(path, text)| [path.as_bytes(), text]).chain(others));
         let version = CheckoutVersion::Digest(tip.clone());
-        if cache.cached.as_ref().is_none_or(|cached| cached.version != version) {
-            cache.cached =
+        if loop_state.cached.as_ref().is_none_or(|cached| cached.version != version) {
+            loop_state.cached =
                 Some(CachedSession { session, version, inventory: None, accepted: false, repo: None });
         }
         Ok((Self::Folder(tree, GitLocation::discover_around(path).ok(), tip.clone()), tip))
@@ -148,7 +148,7 @@ impl Checkout {
     /// The repository, and the folder in it.
     pub(crate) fn location(&self) -> Option<&GitLocation> {
         match self {
-            Self::Folder(_, place, _) => place.as_ref(),
+            Self::Folder(_, location, _) => location.as_ref(),
             Self::Revision(revision) => Some(revision.location()),
         }
     }
@@ -156,27 +156,27 @@ impl Checkout {
     /// The repository as its clones have it in common; `None` if that is not known. `url` is its address.
     pub(crate) fn find_repo(&self, url: &str) -> Option<RepoRef> {
         match self {
-            Self::Folder(_, place, _) => {
-                let place = place.as_ref()?;
-                Provenance::of_work_tree(place).find_repo(place)
+            Self::Folder(_, location, _) => {
+                let location = location.as_ref()?;
+                Provenance::from_work_tree(location).find_repo(location)
             }
             Self::Revision(revision) => {
                 let commit = Some(revision.commit().to_string());
-                Some(RepoRef::of_url(url, &revision.location().prefix, commit))
+                Some(RepoRef::from_url(url, &revision.location().prefix, commit))
             }
         }
     }
 
     /// What a commit says about where its files come from.
-    pub(crate) fn read_provenance(&self, place: &GitLocation) -> Provenance {
+    pub(crate) fn read_provenance(&self, location: &GitLocation) -> Provenance {
         match self {
-            Self::Revision(revision) => Provenance::of_commit(place, revision.commit()),
-            Self::Folder(..) => Provenance::of_work_tree(place),
+            Self::Revision(revision) => Provenance::from_commit(location, revision.commit()),
+            Self::Folder(..) => Provenance::from_work_tree(location),
         }
     }
 }
 
-impl SessionCache {
+impl LoopState {
     /// Nothing is kept yet.
     pub(crate) fn new(env: &Environment<'_>) -> Self {
         Self {
@@ -187,8 +187,8 @@ impl SessionCache {
             read_options: ReadOptions::default(),
             cached: None,
             observed: None,
-            clusters: ClusterTracker::default(),
-            before: None,
+            tracker: ClusterTracker::default(),
+            rendered_before: None,
             formers: FormerSessions::new(),
             resume: None,
         }
@@ -213,31 +213,31 @@ impl SessionCache {
     }
 
     /// The session over a source, with a plan as the scheduler's memory. Only what a new revision changes is read.
-    pub(crate) fn take_session(&mut self, opened: &Checkout, previous: Option<&Plan>) -> Session {
+    pub(crate) fn take_session(&mut self, checkout: &Checkout, previous: Option<&Plan>) -> Session {
         let previous = previous.cloned().unwrap_or_default();
-        let version = opened.version();
+        let version = checkout.version();
         let options = self
             .session_options()
             .with_snapshot(self.observed.as_ref().map(|observed| observed.stored.clone()))
-            .with_lost(self.observed.as_ref().and_then(|observed| observed.lost.clone()));
+            .with_unreachable(self.observed.as_ref().and_then(|observed| observed.lost.clone()));
         let inventory = self.inventory_digest().cloned();
         let cached = self.cached.take().filter(|cached| cached.inventory == inventory);
         let Some(CachedSession { mut session, version: before, accepted, .. }) = cached else {
-            return Session::open(opened.as_source(), options.with_previous(previous));
+            return Session::open(checkout.as_source(), options.with_previous(previous));
         };
         if before == version {
             session.remember_plan(previous);
             return session;
         }
         // The commit before may be gone with the cache that held it.
-        let Some(changed) = changed_files(&before, &version, opened.location()) else {
-            return Session::open(opened.as_source(), options.with_previous(previous));
+        let Some(changed) = changed_files(&before, &version, checkout.location()) else {
+            return Session::open(checkout.as_source(), options.with_previous(previous));
         };
         let rendered = accepted.then(|| RenderedObjects::from_session(&session));
         session.remember_plan(previous);
-        match session.update_files(opened.as_source(), &changed) {
+        match session.update_files(checkout.as_source(), &changed) {
             UpdateScope::Templates(templates) => {
-                self.before = rendered;
+                self.rendered_before = rendered;
                 tracing::info!(files = changed.len(), templates = templates.len(), "read only what changed");
             }
             UpdateScope::Everything(why) => tracing::info!(%why, "read everything again"),
@@ -247,15 +247,15 @@ impl SessionCache {
 
     /// Lets everything in all clusters be tried again and compared at once.
     pub(crate) fn forget_comparisons(&mut self) {
-        self.clusters.forget_comparisons();
+        self.tracker.forget_comparisons();
     }
 
     /// Keeps a session whose plan is not the scheduler's memory for the next round.
-    pub(crate) fn put_session(&mut self, opened: &Checkout, session: Session) {
+    pub(crate) fn put_session(&mut self, checkout: &Checkout, session: Session) {
         let inventory = self.inventory_digest().cloned();
         self.cached = Some(CachedSession {
             session,
-            version: opened.version(),
+            version: checkout.version(),
             inventory,
             accepted: false,
             repo: None,
@@ -263,23 +263,23 @@ impl SessionCache {
     }
 
     /// Keeps a session whose plan is the scheduler's memory for the next round, with the repo that it came from.
-    pub(crate) fn put_accepted(&mut self, opened: &Checkout, session: Session, repo: Option<RepoRef>) {
+    pub(crate) fn put_accepted(&mut self, checkout: &Checkout, session: Session, repo: Option<RepoRef>) {
         let inventory = self.inventory_digest().cloned();
         self.cached =
-            Some(CachedSession { session, version: opened.version(), inventory, accepted: true, repo });
+            Some(CachedSession { session, version: checkout.version(), inventory, accepted: true, repo });
     }
 
     /// The session over a source that was carried out, if it is still here.
-    pub(crate) fn take_accepted(&mut self, opened: &Checkout) -> Option<Session> {
-        let (version, inventory) = (opened.version(), self.inventory_digest().cloned());
+    pub(crate) fn take_accepted(&mut self, checkout: &Checkout) -> Option<Session> {
+        let (version, inventory) = (checkout.version(), self.inventory_digest().cloned());
         self.cached
             .take_if(|cached| cached.accepted && cached.version == version && cached.inventory == inventory)
             .map(|cached| cached.session)
     }
 
     /// The session over a source that is in memory, whatever its plan is.
-    pub(crate) fn find_session(&self, opened: &Checkout) -> Option<&Session> {
-        let cached = self.cached.as_ref().filter(|cached| cached.version == opened.version())?;
+    pub(crate) fn find_session(&self, checkout: &Checkout) -> Option<&Session> {
+        let cached = self.cached.as_ref().filter(|cached| cached.version == checkout.version())?;
         Some(&cached.session)
     }
 
@@ -298,7 +298,7 @@ impl SessionCache {
         let cached = self.cached.as_ref().filter(|cached| cached.accepted)?;
         Some(CurrentSession {
             revision: RevisionSession { session: &cached.session, repo: cached.repo.as_ref() },
-            clusters: &mut self.clusters,
+            clusters: &mut self.tracker,
             formers: &mut self.formers,
         })
     }
@@ -308,11 +308,11 @@ impl SessionCache {
 fn changed_files(
     before: &CheckoutVersion,
     now: &CheckoutVersion,
-    place: Option<&GitLocation>,
+    location: Option<&GitLocation>,
 ) -> Option<Vec<String>> {
     match (before, now) {
         (CheckoutVersion::Commit(from, folder), CheckoutVersion::Commit(to, same)) if folder == same => {
-            git::changed_files(place?, *from, *to).ok().flatten()
+            git::changed_files(location?, *from, *to).ok().flatten()
         }
         _ => None,
     }
@@ -321,7 +321,7 @@ fn changed_files(
 /// The digest of all that a session renders.
 pub(crate) fn digest_rendering(session: &Session) -> String {
     let plan = previous::write_plan(session.plan());
-    let manifests = session.rendering().manifests.iter();
+    let manifests = session.render().manifests.iter();
     let texts = manifests.flat_map(|manifest| {
         let clusters = manifest.clusters.iter().map(|cluster| cluster.as_bytes());
         clusters.chain([manifest.text.as_bytes()]).collect::<Vec<_>>()

@@ -200,7 +200,7 @@ pub(crate) fn digest_resources(
     policies: &PolicyRollouts,
 ) -> BTreeMap<String, PolicyResources> {
     let mut texts: BTreeMap<&ObjectRef, Vec<(String, &[ClusterName])>> = BTreeMap::new();
-    for manifest in &session.rendering().manifests {
+    for manifest in &session.render().manifests {
         let text = compute_digest([manifest.text.as_bytes()]);
         texts.entry(&manifest.object).or_default().push((text, &manifest.clusters));
     }

@@ -29,7 +29,7 @@ use crate::member_clusters::selection::selected_names;
 use crate::member_clusters::tracker::{ClusterTracker, format_count};
 use crate::member_clusters::{HealthWait, MemberClusters};
 use crate::outcome::SyncOutcome;
-use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
+use crate::plan::sessions::{FormerSessions, LoopState, RevisionSession, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::state::SyncState;
 
@@ -135,7 +135,7 @@ impl Reconciliation<'_> {
     pub(crate) fn roll_out_policies(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         RevisionSession { session, repo }: RevisionSession<'_>,
         changed: Option<&BTreeSet<ObjectRef>>,
         SourceState { tip, name, .. }: &SourceState,
@@ -156,16 +156,16 @@ impl Reconciliation<'_> {
                 .flat_map(|r| r.used_revisions().cloned().collect::<Vec<_>>())
                 .collect();
             state.forget_formers(&used)?;
-            sessions.formers.retain(|revision, _| used.contains(revision));
+            loop_state.formers.retain(|revision, _| used.contains(revision));
             // A process that is killed knows what it was about to send.
             state.save_record()?;
-            if !self.send_released(state, sessions, target)? {
-                return self.policies_outcome(state, sessions, target, &steps);
+            if !self.send_released(state, loop_state, target)? {
+                return self.policies_outcome(state, loop_state, target, &steps);
             }
             if !self.may_go_on(state, name, begun) {
-                let ended = self.policies_outcome(state, sessions, target, &steps);
+                let ended = self.policies_outcome(state, loop_state, target, &steps);
                 // The next round finds out why, and goes on if it may.
-                sessions.resume = Some(Instant::now());
+                loop_state.resume = Some(Instant::now());
                 return ended;
             }
         }
@@ -180,7 +180,7 @@ impl Reconciliation<'_> {
         resources: &BTreeMap<String, PolicyResources>,
         driver: RolloutDriver,
     ) -> Vec<RolloutStep> {
-        let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
+        let approvals = &self.valid_sync.object.server_metadata.approve;
         let engine = target.session.build_engine();
         let none = PolicyResources::default();
         let mut steps = Vec::new();
@@ -192,7 +192,7 @@ impl Reconciliation<'_> {
                 driver,
                 revision: target.tip,
                 resources: resources.get(&key).unwrap_or(&none),
-                approvals: &approvals,
+                approvals,
             };
             let clusters: Vec<ClusterName> = planned.clusters.iter().cloned().collect();
             let clusters_of = |object: &ObjectRef| find_clusters(target.session.plan(), object);
@@ -214,7 +214,7 @@ impl Reconciliation<'_> {
     fn send_released(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         target: &PolicyRolloutTarget<'_>,
     ) -> Result<bool, ReconcileError> {
         let pending = state.record.accepted.as_ref().and_then(|accepted| accepted.pending.clone());
@@ -226,21 +226,21 @@ impl Reconciliation<'_> {
             .cloned()
             .collect();
         let now = Instant::now();
-        if !clusters.iter().any(|name| sessions.clusters.is_due(name, now)) {
+        if !clusters.iter().any(|name| loop_state.tracker.is_due(name, now)) {
             return Ok(false);
         }
         self.must_lead()?;
         // Clusters that have failed may lack more.
         let target = &PolicyRolloutTarget { changed: target.changed.filter(|_| is_first), ..target.clone() };
-        let changed = self.send_to(state, sessions, target, &clusters, &open)?;
+        let changed = self.send_to(state, loop_state, target, &clusters, &open)?;
         // What was released becomes healthy in its own time.
         for name in &open {
-            if sessions.clusters.is_unhealthy(name) {
-                sessions.clusters.clear_failure(name);
+            if loop_state.tracker.is_unhealthy(name) {
+                loop_state.tracker.clear_failure(name);
             }
         }
         let failing: BTreeSet<String> =
-            sessions.clusters.failure_causes().map(|(name, _)| name.clone()).collect();
+            loop_state.tracker.failure_causes().map(|(name, _)| name.clone()).collect();
         if let Some(accepted) = &mut state.record.accepted {
             accepted.pending = Some(failing);
         }
@@ -253,12 +253,12 @@ impl Reconciliation<'_> {
     pub(crate) fn send_to(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         target: &PolicyRolloutTarget<'_>,
         clusters: &BTreeSet<String>,
         open: &BTreeSet<String>,
     ) -> Result<bool, ReconcileError> {
-        let mut changed = self.send_formers(state, sessions, target)?;
+        let mut changed = self.send_formers(state, loop_state, target)?;
         let members = self.member_clusters(target.session, target.repo.clone(), state);
         let wait = if open.is_empty() {
             HealthWait::UntilTimeout(self.spec.health_timeout(target.apply))
@@ -272,9 +272,9 @@ impl Reconciliation<'_> {
                 only_objects: target.changed,
                 ..self.member_clusters(target.session, target.repo.clone(), state)
             };
-            members.update_clusters(target.apply, &settled, wait, &mut sessions.clusters);
+            members.update_clusters(target.apply, &settled, wait, &mut loop_state.tracker);
         }
-        let actions = members.update_clusters(target.apply, &whole, wait, &mut sessions.clusters);
+        let actions = members.update_clusters(target.apply, &whole, wait, &mut loop_state.tracker);
         let sent = objects_by_policy(target.session, target.session.plan());
         changed |= note_results(&mut state.record.policies, &actions, |key, cluster, rollout| {
             let of_former = rollout.objects.values().flatten();
@@ -292,15 +292,15 @@ impl Reconciliation<'_> {
     fn send_formers(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         target: &PolicyRolloutTarget<'_>,
     ) -> Result<bool, ReconcileError> {
         let mut changed = false;
         for group in group_by_revision(&state.record.policies, target.tip, |cluster| {
             cluster.is_open() && !cluster.leaving
         }) {
-            self.open_former(state, &mut sessions.formers, &group.revision)?;
-            let Some((session, repo)) = sessions.formers.get(&group.revision) else { continue };
+            self.open_former(state, &mut loop_state.formers, &group.revision)?;
+            let Some((session, repo)) = loop_state.formers.get(&group.revision) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
             let awaiting = Some(group.other_objects(session));
             let members = MemberClusters { awaiting, partial: true, ..members };
@@ -308,7 +308,7 @@ impl Reconciliation<'_> {
                 target.apply,
                 &group.clusters,
                 HealthWait::Check,
-                &mut sessions.clusters,
+                &mut loop_state.tracker,
             );
             changed |= note_results(&mut state.record.policies, &actions, |key, cluster, _| {
                 let is_this = *key == group.policy && cluster.revision == group.revision && !cluster.leaving;
@@ -322,17 +322,17 @@ impl Reconciliation<'_> {
     fn policies_outcome(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         target: &PolicyRolloutTarget<'_>,
         steps: &[RolloutStep],
     ) -> Result<SyncOutcome, ReconcileError> {
         self.compare_in_turn(
             state,
-            sessions,
+            loop_state,
             RevisionSession { session: target.session, repo: target.repo.as_ref() },
         );
         let members = self.member_clusters(target.session, target.repo.clone(), state);
-        let ended = members.update_status(&sessions.clusters, &mut state.record.status);
+        let ended = members.update_status(&loop_state.tracker, &mut state.record.status);
         let first = steps
             .iter()
             .filter(|step| !matches!(step.progress, RolloutProgress::Done | RolloutProgress::Idle))
@@ -357,7 +357,7 @@ impl Reconciliation<'_> {
         let messages: Vec<String> = steps.iter().filter_map(|step| match &step.progress {
             RolloutProgress::Done => None,
             RolloutProgress::Approval(token) => {
-                let name = &self.loaded.sync.metadata.name;
+                let name = &self.valid_sync.object.name.name;
                 let message = &step.message;
                 Some(format!(
                     "{message}; waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
@@ -369,7 +369,7 @@ impl Reconciliation<'_> {
             let clusters = format_count(selected_names(self.spec, target.session).count(), "cluster");
             let all = [vec![format!("applied {} to {clusters}", target.name)], messages].concat();
             return Ok(SyncOutcome {
-                drift: sessions.clusters.describe_drift(),
+                drift: loop_state.tracker.describe_drift(),
                 ..SyncOutcome::for_success(&all.join("; "))
             });
         }
@@ -378,12 +378,12 @@ impl Reconciliation<'_> {
         let waits = times.map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
         let open = state.record.policies.values().flat_map(|rollout| rollout.clusters.values());
         let look = open.clone().any(ClusterRollout::is_open).then_some(HEALTH_CHECK_PAUSE);
-        sessions.resume = waits.chain(look).min().map(|wait| Instant::now() + wait);
+        loop_state.resume = waits.chain(look).min().map(|wait| Instant::now() + wait);
         let message = format!("rolling out {}: {}", target.name, messages.join("; "));
         Ok(SyncOutcome {
             reason: SyncReason::Progressing,
             message,
-            drift: sessions.clusters.describe_drift(),
+            drift: loop_state.tracker.describe_drift(),
         })
     }
 

@@ -21,7 +21,7 @@ use crate::member_clusters::tracker::{ClusterTracker, FailureKind, format_count}
 use crate::member_clusters::{ComparedClusters, HealthWait, MemberClusters};
 use crate::outcome::SyncOutcome;
 use crate::page::count_clusters;
-use crate::plan::sessions::{FormerSessions, RevisionSession, SessionCache, SourceState};
+use crate::plan::sessions::{FormerSessions, LoopState, RevisionSession, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation, RenderedRevision};
 use crate::state::SyncState;
 
@@ -74,12 +74,12 @@ impl Reconciliation<'_> {
     pub(crate) fn roll_out(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
         let target = &self.find_target(state, revision, name)?;
-        let approvals = self.loaded.sync.meta.as_ref().map(|meta| meta.approve.clone()).unwrap_or_default();
+        let approvals = &self.valid_sync.object.server_metadata.approve;
         let mut progress = target.progress.clone();
         let (begun, mut updated) = (Instant::now(), false);
         loop {
@@ -88,7 +88,7 @@ impl Reconciliation<'_> {
                 &target.rollout,
                 &target.stages,
                 &mut clusters,
-                &approvals,
+                approvals,
                 Timestamp::now(),
             );
             if let NextRolloutStep::Update { stage, .. } = &step
@@ -96,8 +96,8 @@ impl Reconciliation<'_> {
                 && !self.may_go_on(state, name, begun)
             {
                 // The next round finds out why, and goes on if it may.
-                sessions.resume = Some(Instant::now());
-                return Ok(self.pending_outcome(state, sessions, target, stage, None, ""));
+                loop_state.resume = Some(Instant::now());
+                return Ok(self.pending_outcome(state, loop_state, target, stage, None, ""));
             }
             (progress, state.record.clusters) = (next, clusters);
             state.record.rollout = Some(progress.clone());
@@ -114,26 +114,26 @@ impl Reconciliation<'_> {
                     updated = true;
                     // A process that is killed knows what it was about to update.
                     state.save_record()?;
-                    let healthy = self.update_clusters(state, &mut sessions.clusters, target, &clusters)?;
+                    let healthy = self.update_clusters(state, &mut loop_state.tracker, target, &clusters)?;
                     check_not_halted(&state.record.clusters, &stage, target.name)?;
                     if !healthy {
-                        sessions.resume = Some(Instant::now() + HEALTH_CHECK_PAUSE);
+                        loop_state.resume = Some(Instant::now() + HEALTH_CHECK_PAUSE);
                         let what = describe_unhealthy(&state.record.clusters);
-                        return Ok(self.pending_outcome(state, sessions, target, &stage, None, &what));
+                        return Ok(self.pending_outcome(state, loop_state, target, &stage, None, &what));
                     }
                 }
                 NextRolloutStep::Approval { stage, token } => {
-                    let name = &self.loaded.sync.metadata.name;
+                    let name = &self.valid_sync.object.name.name;
                     let what = format!(
                         " waits for approval: kubectl annotate sync {name} --overwrite federate.dev/approve={token}"
                     );
-                    return Ok(self.pending_outcome(state, sessions, target, &stage, Some(token), &what));
+                    return Ok(self.pending_outcome(state, loop_state, target, &stage, Some(token), &what));
                 }
                 NextRolloutStep::Until { stage, time } => {
                     let wait = Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default();
-                    sessions.resume = Some(Instant::now() + wait);
+                    loop_state.resume = Some(Instant::now() + wait);
                     let what = format!(" waits until {time:.0}");
-                    return Ok(self.pending_outcome(state, sessions, target, &stage, None, &what));
+                    return Ok(self.pending_outcome(state, loop_state, target, &stage, None, &what));
                 }
             }
         }
@@ -156,7 +156,7 @@ impl Reconciliation<'_> {
     pub(crate) fn await_window_between_steps(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
@@ -171,7 +171,7 @@ impl Reconciliation<'_> {
         let stage = stage.map(|stage| stage.name.clone()).unwrap_or_default();
         Ok(self.pending_outcome(
             state,
-            sessions,
+            loop_state,
             &target,
             &stage,
             None,
@@ -232,13 +232,13 @@ impl Reconciliation<'_> {
     fn pending_outcome(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         target: &RolloutTarget<'_>,
         stage: &str,
         approval: Option<String>,
         what: &str,
     ) -> SyncOutcome {
-        self.compare_in_turn(state, sessions, target.revision());
+        self.compare_in_turn(state, loop_state, target.revision());
         let (clusters, revision) = (&state.record.clusters, state.record.rollout.as_ref().map(|p| &p.target));
         let updated = clusters.values().filter(|cluster| cluster.revision.as_ref() == revision).count();
         state.record.status.rollout = Some(RolloutStatus {
@@ -251,7 +251,7 @@ impl Reconciliation<'_> {
         let all = format_count(clusters.len(), "cluster");
         let message =
             format!("rolling out {}: {updated} of {all} are at it; stage `{stage}`{what}", target.name);
-        let drift = sessions.clusters.describe_drift();
+        let drift = loop_state.tracker.describe_drift();
         SyncOutcome { reason: SyncReason::Progressing, message, drift }
     }
 
@@ -259,25 +259,25 @@ impl Reconciliation<'_> {
     pub(crate) fn return_clusters(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
-        SourceState { checkout: opened, name, .. }: &SourceState,
+        loop_state: &mut LoopState,
+        SourceState { checkout, name, .. }: &SourceState,
         rendered: Option<RenderedRevision>,
     ) -> Result<SyncOutcome, ReconcileError> {
         let session = match rendered {
             Some(rendered) => rendered.session,
-            None => self.accepted_session(state, sessions, opened)?,
+            None => self.accepted_session(state, loop_state, checkout)?,
         };
-        let repo = self.find_repo(opened);
+        let repo = self.find_repo(checkout);
         let revision = RevisionSession { session: &session, repo: repo.as_ref() };
-        let ended = self.abort_rollout(state, sessions, revision, name);
-        sessions.put_accepted(opened, session, repo);
+        let ended = self.abort_rollout(state, loop_state, revision, name);
+        loop_state.put_accepted(checkout, session, repo);
         ended
     }
 
     fn abort_rollout(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
         revision: RevisionSession<'_>,
         name: &str,
     ) -> Result<SyncOutcome, ReconcileError> {
@@ -306,10 +306,10 @@ impl Reconciliation<'_> {
         }
         for (former, clusters) in returning {
             self.must_lead()?;
-            self.open_former(state, &mut sessions.formers, &former)?;
-            let Some((session, repo)) = sessions.formers.get(&former) else { continue };
+            self.open_former(state, &mut loop_state.formers, &former)?;
+            let Some((session, repo)) = loop_state.formers.get(&former) else { continue };
             let members = self.member_clusters(session, repo.clone(), state);
-            let tracker = &mut sessions.clusters;
+            let tracker = &mut loop_state.tracker;
             members.update_clusters(target.apply, &clusters, HealthWait::UntilTimeout(None), tracker);
             for (name, cluster) in
                 state.record.clusters.iter_mut().filter(|(name, _)| clusters.contains(*name))
@@ -323,7 +323,7 @@ impl Reconciliation<'_> {
         }
         state.record.status.rollout = None;
         check_not_halted(&state.record.clusters, "abort", target.name)?;
-        self.compare_in_turn(state, sessions, target.revision());
+        self.compare_in_turn(state, loop_state, target.revision());
         let message = format!(
             "the rollout of {} was aborted, and clusters are at their former revisions: push another revision",
             target.name

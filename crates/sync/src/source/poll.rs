@@ -18,7 +18,7 @@ use federate_sync_api::status::SyncReason;
 use federate_sync_api::{SourceRef, SyncSource};
 
 use crate::environment::CredentialsError;
-use crate::plan::sessions::{Checkout, FormerSessions, SessionCache, SourceState};
+use crate::plan::sessions::{Checkout, FormerSessions, LoopState, SourceState};
 use crate::reconciliation::{ReconcileError, Reconciliation};
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::{
@@ -32,11 +32,11 @@ impl Reconciliation<'_> {
     pub(crate) fn poll_source(
         &self,
         state: &mut SyncState<'_>,
-        sessions: &mut SessionCache,
+        loop_state: &mut LoopState,
     ) -> Result<Option<SourceState>, ReconcileError> {
-        match &self.loaded.address {
+        match &self.valid_sync.address {
             SourceAddress::Git(address) => self.poll_git(address, state),
-            SourceAddress::Folder(path) => self.poll_folder(path, sessions).map(Some),
+            SourceAddress::Folder(path) => self.poll_folder(path, loop_state).map(Some),
         }
     }
 
@@ -45,7 +45,7 @@ impl Reconciliation<'_> {
         address: &str,
         state: &mut SyncState<'_>,
     ) -> Result<Option<SourceState>, ReconcileError> {
-        let cache = state.cache();
+        let cache = state.git_cache();
         let credentials = self.read_credentials()?;
         let remote = self.build_remote(address, &cache, &credentials);
         let layout = self
@@ -63,7 +63,7 @@ impl Reconciliation<'_> {
             return Ok(None);
         }
         self.fetch_revision(&remote, &tip, reference, state)
-            .map(|polled| Some(SourceState { branches: Some(branches), ..polled }))
+            .map(|source_state| Some(SourceState { branches: Some(branches), ..source_state }))
     }
 
     /// Runs what waits for clusters to become healthy, or to answer. The wait ends early, and the next round begins at once, when the source
@@ -75,7 +75,8 @@ impl Reconciliation<'_> {
         resume: &mut Option<Instant>,
         run: impl FnOnce(Option<Interrupt>) -> T,
     ) -> T {
-        let (Some(interrupt), SourceAddress::Git(address)) = (self.interrupt, &self.loaded.address) else {
+        let (Some(interrupt), SourceAddress::Git(address)) = (self.interrupt, &self.valid_sync.address)
+        else {
             return run(self.interrupt.cloned());
         };
         let revised = Arc::new(AtomicBool::new(false));
@@ -106,8 +107,8 @@ impl Reconciliation<'_> {
     /// Whether the source has another revision. A source that cannot be read has none: the next round reports it.
     fn has_other_revision(&self, address: &str, cache: &Path, tip: &str) -> bool {
         let Ok(credentials) = self.read_credentials() else { return false };
-        let polled = self.build_remote(address, cache, &credentials).poll_refs("");
-        polled.is_ok_and(|advertised| advertised.tip != tip)
+        let source_state = self.build_remote(address, cache, &credentials).poll_refs("");
+        source_state.is_ok_and(|advertised| advertised.tip != tip)
     }
 
     /// Fetches and verifies a revision.
@@ -127,9 +128,9 @@ impl Reconciliation<'_> {
         let source = SyncSource { reference, ..self.spec.source.clone() };
         let fetched = remote.with_source(&source).fetch_revision(tip, signers)?;
         let commit = fetched.resolved.commit;
-        let opened =
+        let checkout =
             GitRevision::open_folder(fetched.location, &fetched.resolved).map_err(SourceError::from)?;
-        let opened = opened.with_submodules(fetched.submodules);
+        let checkout = checkout.with_submodules(fetched.submodules);
         let name = format_revision(&source, commit);
         if let Some(before) = fetched.before.filter(|before| *before != commit) {
             let before = format_revision(&source, before);
@@ -138,12 +139,12 @@ impl Reconciliation<'_> {
             }
             state.record.status.rewritten = fetched.rewritten.then_some(before);
         }
-        let opened = Checkout::Revision(Box::new(opened));
-        Ok(SourceState { checkout: opened, tip: fetched.tip, branches: None, name })
+        let checkout = Checkout::Revision(Box::new(checkout));
+        Ok(SourceState { checkout, tip: fetched.tip, branches: None, name })
     }
 
     fn read_credentials(&self) -> Result<GitCredentials, ReconcileError> {
-        self.env.services.source_credentials(self.loaded).map_err(credentials_error)
+        self.env.services.source_credentials(self.valid_sync).map_err(credentials_error)
     }
 
     fn build_remote<'r>(
@@ -164,7 +165,7 @@ impl Reconciliation<'_> {
 
     /// The keys that the Sync itself names, with how messages name each text.
     fn read_signers(&self) -> Result<Option<SecretData>, ReconcileError> {
-        let keys = self.env.services.allowed_signers(self.loaded).map_err(credentials_error)?;
+        let keys = self.env.services.allowed_signers(self.valid_sync).map_err(credentials_error)?;
         Ok(keys.map(|keys| {
             keys.into_iter()
                 .map(|(key, text)| (format!("`{key}` in the Secret of `source.verify`"), text))
@@ -172,11 +173,11 @@ impl Reconciliation<'_> {
         }))
     }
 
-    fn poll_folder(&self, path: &Path, sessions: &mut SessionCache) -> Result<SourceState, ReconcileError> {
-        let (opened, tip) =
-            Checkout::open_folder(&path.join(normalize_folder(&self.spec.source.path)), sessions)?;
+    fn poll_folder(&self, path: &Path, loop_state: &mut LoopState) -> Result<SourceState, ReconcileError> {
+        let (checkout, tip) =
+            Checkout::open_folder(&path.join(normalize_folder(&self.spec.source.path)), loop_state)?;
         let name = format!("sha256:{tip}");
-        Ok(SourceState { checkout: opened, tip, branches: None, name })
+        Ok(SourceState { checkout, tip, branches: None, name })
     }
 }
 
@@ -195,8 +196,8 @@ impl Reconciliation<'_> {
             let message = format!("the scheduler's memory of the former revision {revision} is lost");
             ReconcileError::new(SyncReason::StateFailed, message)
         })?;
-        let opened = self.open_planned(state, revision, previous)?;
-        formers.insert(revision.to_owned(), opened);
+        let checkout = self.open_planned(state, revision, previous)?;
+        formers.insert(revision.to_owned(), checkout);
         Ok(())
     }
 
@@ -207,20 +208,21 @@ impl Reconciliation<'_> {
         revision: &str,
         previous: Plan,
     ) -> Result<(Session, Option<RepoRef>), ReconcileError> {
-        let SourceAddress::Git(address) = &self.loaded.address else {
+        let SourceAddress::Git(address) = &self.valid_sync.address else {
             let message = format!("the former revision {revision} is lost");
             return Err(ReconcileError::new(SyncReason::StateFailed, message));
         };
-        let cache = state.cache();
+        let cache = state.git_cache();
         let credentials = self.read_credentials()?;
         let remote = self.build_remote(address, &cache, &credentials);
-        let (place, resolved, submodules) = remote.open_former(revision)?;
-        let opened = GitRevision::open_folder(place, &resolved).map_err(SourceError::from)?;
-        let opened = Checkout::Revision(Box::new(opened.with_submodules(submodules)));
-        let repo = self.find_repo(&opened);
-        let mut sessions = SessionCache::new(self.env);
-        sessions.select_paths(&self.spec.source.paths);
-        let session = Session::open(opened.as_source(), sessions.session_options().with_previous(previous));
+        let (location, resolved, submodules) = remote.open_former(revision)?;
+        let checkout = GitRevision::open_folder(location, &resolved).map_err(SourceError::from)?;
+        let checkout = Checkout::Revision(Box::new(checkout.with_submodules(submodules)));
+        let repo = self.find_repo(&checkout);
+        let mut loop_state = LoopState::new(self.env);
+        loop_state.select_paths(&self.spec.source.paths);
+        let session =
+            Session::open(checkout.as_source(), loop_state.session_options().with_previous(previous));
         match Self::find_refusal(&session, None, None, self.destination()) {
             Some(error) => Err(error),
             None => Ok((session, repo)),

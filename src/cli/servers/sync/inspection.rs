@@ -83,7 +83,11 @@ struct InspectContext<'i> {
 }
 
 impl SyncServices for InspectContext<'_> {
-    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError> {
+    fn member_access(
+        &self,
+        valid_sync: &ValidSync,
+        session: &Session,
+    ) -> Result<MemberAccess, CredentialsError> {
         let contexts = session.repo().config.contexts.clone();
         if let Some(file) = &self.args.member_kubeconfig {
             let access = Access { kubeconfig: Some(file.clone()), contexts, ..Access::default() };
@@ -91,19 +95,19 @@ impl SyncServices for InspectContext<'_> {
         }
         let hub = &self.args.target.hub;
         let base = Access { kubeconfig: hub.kubeconfig.clone(), contexts, ..Access::default() };
-        self.hub.member_access(loaded, session, base, hub.context.as_deref(), &self.tenancy)
+        self.hub.member_access(valid_sync, session, base, hub.context.as_deref(), &self.tenancy)
     }
 
-    fn source_credentials(&self, loaded: &ValidSync) -> Result<GitCredentials, CredentialsError> {
-        self.hub.source_credentials(loaded, &self.tenancy)
+    fn source_credentials(&self, valid_sync: &ValidSync) -> Result<GitCredentials, CredentialsError> {
+        self.hub.source_credentials(valid_sync, &self.tenancy)
     }
 
-    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
-        self.hub.read_secret(loaded, name, &self.tenancy)
+    fn read_secret(&self, valid_sync: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
+        self.hub.read_secret(valid_sync, name, &self.tenancy)
     }
 
-    fn allowed_signers(&self, loaded: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
-        self.hub.allowed_signers(loaded, &self.tenancy)
+    fn allowed_signers(&self, valid_sync: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
+        self.hub.allowed_signers(valid_sync, &self.tenancy)
     }
 }
 
@@ -117,7 +121,7 @@ impl InspectArgs {
         let hub = Arc::new(hub);
         // Whoever asks decides with which credentials.
         let tenancy = Tenancy { trusted: [sync.namespace.clone()].into(), ..Tenancy::default() };
-        let loaded = hub.load_sync(&sync, &tenancy).map_err(to_command_error)?;
+        let valid_sync = hub.load_sync(&sync, &tenancy).map_err(to_command_error)?;
         let temporary = tempfile::tempdir().map_err(to_command_error)?;
         let states = HubStateStore::new(hub.clone(), temporary.path().to_owned());
         let context = InspectContext { hub, args: self, tenancy };
@@ -131,7 +135,7 @@ impl InspectArgs {
             digest_key: digest_key()?,
             counters: MetricCounters::default(),
         };
-        ask(&loaded, &states, &env).map_err(to_command_error)
+        ask(&valid_sync, &states, &env).map_err(to_command_error)
     }
 }
 
@@ -143,7 +147,8 @@ fn text_style() -> TextStyle {
 impl SyncDiffCommand {
     pub(super) fn run(&self) -> Result<Exit, CommandError> {
         let revision = self.revision.as_deref();
-        let found = self.args.inspect_sync(|loaded, states, env| diff_sync(loaded, states, env, revision))?;
+        let found =
+            self.args.inspect_sync(|valid_sync, states, env| diff_sync(valid_sync, states, env, revision))?;
         let errors = actions::format_errors(&found.actions, false);
         if self.args.output == OutputFormat::Table {
             print_text(&format!("compared with {}\n", found.revision))?;

@@ -123,10 +123,14 @@ struct ObjectContext<'s> {
 }
 
 impl SyncServices for ObjectContext<'_> {
-    fn member_access(&self, loaded: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError> {
+    fn member_access(
+        &self,
+        valid_sync: &ValidSync,
+        session: &Session,
+    ) -> Result<MemberAccess, CredentialsError> {
         let context = self.args.context.as_deref();
         self.hub.member_access(
-            loaded,
+            valid_sync,
             session,
             self.access.build_access(session),
             context,
@@ -134,20 +138,20 @@ impl SyncServices for ObjectContext<'_> {
         )
     }
 
-    fn source_credentials(&self, loaded: &ValidSync) -> Result<GitCredentials, CredentialsError> {
-        self.hub.source_credentials(loaded, &self.args.build_tenancy())
+    fn source_credentials(&self, valid_sync: &ValidSync) -> Result<GitCredentials, CredentialsError> {
+        self.hub.source_credentials(valid_sync, &self.args.build_tenancy())
     }
 
     fn find_sync_of_set(&self, set: &str) -> Option<String> {
         self.objects.get()?.find_sync_of_set(set)
     }
 
-    fn read_secret(&self, loaded: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
-        self.hub.read_secret(loaded, name, &self.args.build_tenancy())
+    fn read_secret(&self, valid_sync: &ValidSync, name: &str) -> Result<SecretData, CredentialsError> {
+        self.hub.read_secret(valid_sync, name, &self.args.build_tenancy())
     }
 
-    fn allowed_signers(&self, loaded: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
-        self.hub.allowed_signers(loaded, &self.args.build_tenancy())
+    fn allowed_signers(&self, valid_sync: &ValidSync) -> Result<Option<SecretData>, CredentialsError> {
+        self.hub.allowed_signers(valid_sync, &self.args.build_tenancy())
     }
 
     fn is_leading(&self) -> bool {
@@ -222,15 +226,15 @@ impl SyncCommand {
 /// Waits until this process is the leader; returns `false` if it must end before that. A process that loses
 /// the Lease to another one exits at once.
 fn elect_leader(
-    world: &ObjectContext<'_>,
+    services: &ObjectContext<'_>,
     options: LeaderOptions,
     happens: &mpsc::Receiver<LoopEvent>,
 ) -> bool {
     let leader = Leader::wait_for_lease(
-        &world.hub,
+        &services.hub,
         options,
         &|| matches!(happens.try_recv(), Ok(LoopEvent::End)),
         || std::process::exit(Exit::Error as i32),
     );
-    leader.is_some_and(|leader| world.leader.set(leader).is_ok())
+    leader.is_some_and(|leader| services.leader.set(leader).is_ok())
 }

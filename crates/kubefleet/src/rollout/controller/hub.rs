@@ -1,6 +1,12 @@
 //! The objects of a hub that an update run reads, made from what the loop knows.
 //!
 //! Every binding has generation 1, so that one that the run writes has another one.
+//!
+//! A run is not driven by plain values, on purpose. What control planes were recorded to decide is a sequence of hubs: which
+//! objects a reconcile read, which it wrote, and which messages it put into the status of the run. Its checks are about these
+//! objects, too (generations, labels, deletion timestamps, references between snapshots and bindings). A machine over values
+//! would need a translation of recorded hubs into values, which no recorded case could verify, or a second machine for the
+//! cases, so that what is verified would no longer be what runs.
 
 use std::collections::BTreeSet;
 

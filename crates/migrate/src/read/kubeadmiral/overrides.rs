@@ -165,7 +165,7 @@ fn read_rule(rule: OverrideRule, template: &Object) -> Option<OwnOverrideRule> {
 fn read_clusters(targets: TargetClusters) -> Option<ClusterRule> {
     let labels = targets.cluster_selector.unwrap_or_default();
     let mut rule =
-        ClusterRule::of_labels(LabelSelector { match_labels: labels, match_expressions: Vec::new() });
+        ClusterRule::from_labels(LabelSelector { match_labels: labels, match_expressions: Vec::new() });
     rule.names = targets.clusters.filter(|names| !names.is_empty()).map(|names| names.into_iter().collect());
     match targets.cluster_affinity.unwrap_or_default().as_slice() {
         [] => Some(rule),
@@ -173,7 +173,7 @@ fn read_clusters(targets: TargetClusters) -> Option<ClusterRule> {
             rule.labels.match_expressions.extend(term.match_expressions.iter().cloned());
             let fields = term.match_fields.iter();
             Some(fields.fold(rule, |rule, field| {
-                rule.intersect(&ClusterRule::of_names(field.values.iter().cloned()))
+                rule.intersect(&ClusterRule::from_names(field.values.iter().cloned()))
             }))
         }
         _ => None,

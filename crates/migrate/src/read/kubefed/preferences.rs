@@ -121,7 +121,7 @@ pub(super) fn divide_by_preferences(preferences: &Preferences, place: &Preferenc
         .iter()
         .rev()
         .map(|(weight, names)| ClusterWeight {
-            clusters: ClusterRule::of_names(names.iter().cloned()),
+            clusters: ClusterRule::from_names(names.iter().cloned()),
             weight: *weight,
         })
         .collect();
@@ -132,7 +132,7 @@ pub(super) fn divide_by_preferences(preferences: &Preferences, place: &Preferenc
             entries.push(ClusterWeight { clusters: rest, weight: *weight });
             ClusterRule { excluded: without, ..ClusterRule::every_cluster() }
         }
-        None => ClusterRule::of_names(by_weight.values().flatten().cloned()),
+        None => ClusterRule::from_names(by_weight.values().flatten().cloned()),
     };
     if entries.is_empty() {
         clusters = ClusterRule::nowhere();

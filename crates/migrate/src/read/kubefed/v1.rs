@@ -33,7 +33,7 @@ pub(super) fn read_template(session: &Session, row: &Placement, intent: &mut Rep
     let annotation = preferences_annotation(&row.object);
     if object.id.kind != "Job" && object.annotation(AUTOSCALER).is_some() {
         fix_replicas(row, object, intent);
-        clusters = ClusterRule::of_names(row.clusters.iter().map(|placed| placed.name.to_string()));
+        clusters = ClusterRule::from_names(row.clusters.iter().map(|placed| placed.name.to_string()));
     } else if let Some(annotation) = annotation {
         let preferences = read_preferences(object.annotation(annotation));
         let pointer = format!("/metadata/annotations/{}", escape(annotation));
@@ -51,7 +51,7 @@ pub(super) fn read_template(session: &Session, row: &Placement, intent: &mut Rep
     intent.placements.push(PlacementIntent {
         replicas,
         taints: TaintRule::Respected(Vec::new()),
-        ..PlacementIntent::of_object(row.object.clone(), clusters)
+        ..PlacementIntent::from_object(row.object.clone(), clusters)
     });
 }
 
@@ -97,7 +97,7 @@ fn read_clusters(object: &Object, row: &Placement, intent: &mut RepoIntent) -> C
         let detail = format!("{} {}", requirement.key, requirement.operator);
         let rule = unequal_rule(Reason::FrozenSelector, detail, Some(&object.origin), pointer);
         intent.add_unequal(&row.object, rule);
-        return ClusterRule::of_names(row.clusters.iter().map(|placed| placed.name.to_string()));
+        return ClusterRule::from_names(row.clusters.iter().map(|placed| placed.name.to_string()));
     }
     // A label with one value is written as such.
     let (equal, rest): (Vec<_>, Vec<_>) = labels
@@ -105,10 +105,10 @@ fn read_clusters(object: &Object, row: &Placement, intent: &mut RepoIntent) -> C
         .drain(..)
         .partition(|one: &SelectorRequirement| one.operator == "In" && one.values.len() == 1);
     labels.match_expressions = rest;
-    let mut rule = ClusterRule::of_labels(labels);
+    let mut rule = ClusterRule::from_labels(labels);
     for one in equal {
         let labels = one.values.into_iter().map(|value| (one.key.clone(), value)).collect();
-        rule = rule.intersect(&ClusterRule::of_labels(LabelSelector {
+        rule = rule.intersect(&ClusterRule::from_labels(LabelSelector {
             match_labels: labels,
             match_expressions: Vec::new(),
         }));

@@ -138,7 +138,7 @@ fn read_alternatives(rule: OverrideRule) -> Vec<ClusterRule> {
     if terms.is_empty() {
         return vec![ClusterRule::every_cluster()];
     }
-    terms.into_iter().map(|term| ClusterRule::of_labels(term.label_selector.unwrap_or_default())).collect()
+    terms.into_iter().map(|term| ClusterRule::from_labels(term.label_selector.unwrap_or_default())).collect()
 }
 
 /// Reads a rule; `None` if a part of it is not read.
@@ -148,7 +148,7 @@ fn read_rule(rule: OverrideRule) -> Option<OwnOverrideRule> {
     }
     let clusters = match rule.cluster_selector?.cluster_selector_terms.unwrap_or_default().as_slice() {
         [] => ClusterRule::every_cluster(),
-        [ClusterTerm { label_selector: Some(labels) }] => ClusterRule::of_labels(labels.clone()),
+        [ClusterTerm { label_selector: Some(labels) }] => ClusterRule::from_labels(labels.clone()),
         _ => return None,
     };
     let patches = rule.json_patch_overrides.unwrap_or_default();
