@@ -197,7 +197,7 @@ pub fn finish_deletion(event: DeletionEvent) -> SyncStage {
 }
 
 /// The next step of a round: the stage that it enters, and what it does there.
-pub fn advance_stage(stage: SyncStage, inputs: &StageInputs) -> (SyncStage, RoundEffect) {
+pub fn advance_stage(stage: SyncStage, inputs: StageInputs) -> (SyncStage, RoundEffect) {
     use SyncStage::{Applying, Fetched, Idle, Planned, Retrying, RollingOut, RollingOutPolicies};
     let may_change = inputs.may_change();
     match (inputs.event, stage) {
@@ -228,7 +228,7 @@ pub fn advance_stage(stage: SyncStage, inputs: &StageInputs) -> (SyncStage, Roun
 }
 
 /// What is done for a rollout in stages. One that is aborted waits for no window.
-fn rollout_effect(inputs: &StageInputs) -> RoundEffect {
+fn rollout_effect(inputs: StageInputs) -> RoundEffect {
     match (inputs.is_aborted, inputs.may_change()) {
         (true, _) => RoundEffect::ReturnClusters,
         (false, true) => RoundEffect::Deliver(DeliveryStep::RollOut),
@@ -237,7 +237,7 @@ fn rollout_effect(inputs: &StageInputs) -> RoundEffect {
 }
 
 /// What is done for rollouts of policies.
-fn policies_effect(inputs: &StageInputs) -> RoundEffect {
+fn policies_effect(inputs: StageInputs) -> RoundEffect {
     if inputs.may_change() {
         RoundEffect::Deliver(DeliveryStep::RollOutPolicies)
     } else {
@@ -313,7 +313,7 @@ mod tests {
         while let Some((from, inputs)) = open.pop() {
             for is_aborted in [false, true] {
                 let inputs = StageInputs { is_aborted, ..inputs };
-                let (to, effect) = advance_stage(from, &inputs);
+                let (to, effect) = advance_stage(from, inputs);
                 steps.push((from, inputs, to, effect));
                 open.extend(
                     events_after(effect).into_iter().map(|event| (to, StageInputs { event, ..inputs })),

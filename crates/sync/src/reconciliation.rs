@@ -236,7 +236,7 @@ impl Reconciliation<'_> {
             let before = stage;
             let effect;
             (stage, effect) =
-                advance_stage(before, &self.build_stage_inputs(&state.record, event, &source_state.name));
+                advance_stage(before, self.build_stage_inputs(&state.record, event, &source_state.name));
             if stage.is_accepted() && stage != before {
                 state.record.enter_stage(stage);
                 if before == SyncStage::Planned {
