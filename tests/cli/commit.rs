@@ -136,6 +136,14 @@ fn a_branch_a_cluster() {
     sandbox.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
     let refused = sandbox.run("commit --branch rendered/{cluster} --fresh").code(2);
     assert!(refused.err.contains("cluster m2 would lose everything"), "{}", refused.err);
+    let said =
+        sandbox.run("commit --branch rendered/{cluster} --fresh --prune-limit 100 --cluster m1").code(2).err;
+    assert!(
+        said.contains(
+            "m2 would receive nothing any more, but --cluster leaves its branch as it is: commit without --cluster"
+        ),
+        "{said}"
+    );
     sandbox.run("commit --branch rendered/{cluster} --fresh --prune-limit 100").code(0);
     assert_eq!(files("m2"), "placements.yaml\n");
     sound(&sandbox);

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::registry::Registry;
+use crate::registry::{RealRegistry, Registry, Rival};
 use crate::sandbox::{CLUSTERS, Ran, Sandbox, WEB, kills};
 
 /// A repository with one commit, and a registry.
@@ -325,6 +325,117 @@ fn a_cluster_that_receives_nothing_any_more_is_not_forgotten() {
     push(&sandbox, &registry, "--tag latest --fresh --prune-limit 100").code(0);
 }
 
+/// Another run without `m2` has pushed to `a`, while `b` has the artifacts with it.
+fn with_and_without_m2() -> (Sandbox, Registry) {
+    let (sandbox, registry) = web();
+    push(&sandbox, &registry, "--tag b").code(0);
+    sandbox.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
+    commit(&sandbox, "without");
+    push(&sandbox, &registry, "--tag a --fresh").code(0);
+    (sandbox, registry)
+}
+
+#[test]
+fn no_tag_forgets_a_cluster() {
+    let (sandbox, registry) = with_and_without_m2();
+    let memory = format!("--previous oci://{}/acme/fleet/plan:a", registry.host());
+    for rest in ["--tag a --tag b", "--tag b --tag a", &format!("{memory} --tag b")] {
+        let before = registry.state().tags.clone();
+        let said = push(&sandbox, &registry, &format!("{rest} --cluster m1 --prune-limit 100")).code(2).err;
+        assert!(said.contains("m2 would receive nothing any more, but --cluster leaves what was"), "{said}");
+        let said = push(&sandbox, &registry, rest).code(2).err;
+        assert!(said.contains("cluster m2 would lose everything"), "{said}");
+        assert_eq!(registry.state().tags, before);
+    }
+    push(&sandbox, &registry, "--tag a --tag b --prune-limit 100").code(0);
+    assert!(registry.files("acme/fleet/m2", "b").is_empty());
+}
+
+/// The plan with another number of replicas, pushed by somebody else.
+fn push_theirs(sandbox: &Sandbox, registry: &Registry, tag: &str, count: usize) -> String {
+    replicas(sandbox, count);
+    commit(sandbox, "theirs");
+    push(sandbox, registry, &format!("--tag {tag}")).code(0);
+    registry.state().tags[&("acme/fleet/plan".to_owned(), tag.to_owned())].clone()
+}
+
+#[test]
+fn who_pushes_at_the_same_time_is_not_overwritten() {
+    let (sandbox, registry) = web();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    let theirs = push_theirs(&sandbox, &registry, "theirs", 5);
+    let place = ("acme/fleet/plan".to_owned(), "latest".to_owned());
+    let first = registry.state().tags[&place].clone();
+    replicas(&sandbox, 7);
+    commit(&sandbox, "seven");
+    // Their push may come before ours is tagged, between clusters and plan, and right after ours.
+    for request in ["plan/manifests/sha256:", "m2/manifests/latest", "plan/manifests/latest"] {
+        registry.state().rival = Some(Rival {
+            after: format!("PUT /v2/acme/fleet/{request}"),
+            repository: place.0.clone(),
+            tag: place.1.clone(),
+            digests: vec![theirs.clone()],
+        });
+        registry.state().tags.retain(|(_, tag), _| tag != "latest");
+        registry.state().tags.insert(place.clone(), first.clone());
+        let memory =
+            format!("plan -o json --plain-http --previous oci://{}/acme/fleet/plan", registry.host());
+        let expected = run(&sandbox, &format!("{memory}:theirs")).code(0).json();
+        let ran = push(&sandbox, &registry, "--tag latest -o json --always").code(0);
+        let moved = "acme/fleet/plan:latest moved in the meantime; trying again";
+        assert_eq!(ran.err.matches(moved).count(), 1, "{request}: {}", ran.err);
+        let json = ran.json();
+        let mut latest = json["artifacts"].as_array().unwrap().iter().filter(|row| row["tag"] == "latest");
+        assert!(latest.all(|row| row["changed"] == true), "{request}: {json:#}");
+        assert_eq!(run(&sandbox, &format!("{memory}:latest")).code(0).json(), expected, "{request}");
+        assert!(registry.state().rival.as_ref().unwrap().digests.is_empty());
+    }
+}
+
+#[test]
+fn a_push_that_is_always_overtaken_gives_up() {
+    let (sandbox, registry) = web();
+    let theirs = ["t5", "t7"].map(|tag| push_theirs(&sandbox, &registry, tag, tag[1..].parse().unwrap()));
+    registry.state().rival = Some(Rival {
+        after: "PUT /v2/acme/fleet/plan/manifests/sha256:".to_owned(),
+        repository: "acme/fleet/plan".to_owned(),
+        tag: "latest".to_owned(),
+        digests: (0..10).flat_map(|_| theirs.clone()).collect(),
+    });
+    let said = push(&sandbox, &registry, "--tag latest --always").code(2).err;
+    assert!(said.contains("plan:latest moved in the meantime; gave up after 10 attempts"), "{said}");
+    let ours = registry.tags().into_iter().filter(|tag| tag.ends_with(":latest") && !tag.contains("plan"));
+    assert_eq!(ours.count(), 0, "no cluster is tagged");
+}
+
+#[test]
+fn options_may_stand_anywhere() {
+    let (sandbox, registry) = web();
+    let address = format!("oci://{}/acme/fleet", registry.host());
+    for line in [
+        format!("push . --plain-http --tag a {address}"),
+        format!("push --plain-http . {address} --tag b"),
+        format!("push --tag c {address} --plain-http"),
+        format!("push . {address} --plain-http --tag d"),
+    ] {
+        run(&sandbox, &line).code(0);
+    }
+    for tag in ["a", "b", "c", "d"] {
+        assert!(registry.tags().contains(&format!("acme/fleet/m1:{tag}")));
+    }
+    let said = run(&sandbox, "push . --tag a").code(2).err;
+    assert!(said.contains("`.` is not the address of an artifact: it does not begin with oci://"), "{said}");
+}
+
+#[test]
+fn an_artifact_of_others_is_named_as_such() {
+    let (sandbox, registry) = web();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    registry.state().manifest_instead = Some(b"{}".to_vec());
+    let said = push(&sandbox, &registry, "--tag latest").code(2).err;
+    assert!(said.contains("plan:latest is not an artifact that federate has pushed"), "{said}");
+}
+
 #[test]
 fn errors_push_nothing() {
     let (sandbox, registry) = web();
@@ -446,43 +557,6 @@ fn a_kill_at_any_moment_leaves_tags_that_name_whole_artifacts() {
             let text = &files["shop/deployment.apps_web.yaml"];
             assert!(text.contains(&format!("replicas: {}\n", total / 2)), "{text}");
         }
-    }
-}
-
-/// Debian's registry, if the machine has it.
-struct RealRegistry {
-    child: Child,
-    host: String,
-}
-
-impl RealRegistry {
-    fn start(sandbox: &Sandbox) -> Option<Self> {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let host = listener.local_addr().unwrap().to_string();
-        drop(listener);
-        let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '{host}'}}\n",
-            sandbox.path(".registry").display()
-        );
-        sandbox.write(".registry.yml", config);
-        let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(sandbox.path(".registry.yml"));
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-        let registry = Self { child, host };
-        for _ in 0..100 {
-            if std::net::TcpStream::connect(&registry.host).is_ok() {
-                return Some(registry);
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("docker-registry does not listen");
-    }
-}
-
-impl Drop for RealRegistry {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+
+use crate::sandbox::Sandbox;
 
 /// `user:hunter2`, as `Authorization` has it.
 const BASIC: &str = "Basic dXNlcjpodW50ZXIy";
@@ -40,6 +44,16 @@ pub(crate) struct State {
     pub(crate) blob_instead: Option<Vec<u8>>,
     /// The `Authorization` headers that came with requests for blobs.
     pub(crate) seen_authorizations: Vec<String>,
+    /// Who else moves a tag.
+    pub(crate) rival: Option<Rival>,
+}
+
+/// Somebody who moves a tag after each request that begins like `after`, to one digest after the other.
+pub(crate) struct Rival {
+    pub(crate) after: String,
+    pub(crate) repository: String,
+    pub(crate) tag: String,
+    pub(crate) digests: Vec<String>,
 }
 
 /// A registry that serves until the test ends.
@@ -193,7 +207,20 @@ impl Registry {
         if kind == "/blobs/" {
             state.seen_authorizations.push(request.authorization.clone());
         }
-        answer_request(&mut state, request, (repository, name), kind)
+        let answer = answer_request(&mut state, request, (repository, name), kind);
+        state.let_rival_move(&format!("{} {}", request.method, request.path));
+        answer
+    }
+}
+
+impl State {
+    fn let_rival_move(&mut self, request: &str) {
+        let Some(rival) = self.rival.as_mut().filter(|rival| request.starts_with(&rival.after)) else {
+            return;
+        };
+        if let Some(digest) = rival.digests.pop() {
+            self.tags.insert((rival.repository.clone(), rival.tag.clone()), digest);
+        }
     }
 }
 
@@ -289,6 +316,43 @@ fn read_request(
     let mut body = vec![0; if is_whole { length } else { length / 2 }];
     reader.read_exact(&mut body)?;
     Ok(Some(Request { method, path, query, authorization, body, is_whole }))
+}
+
+/// Debian's registry, if the machine has it.
+pub(crate) struct RealRegistry {
+    child: Child,
+    pub(crate) host: String,
+}
+
+impl RealRegistry {
+    pub(crate) fn start(sandbox: &Sandbox) -> Option<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        drop(listener);
+        let config = format!(
+            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '{host}'}}\n",
+            sandbox.path(".registry").display()
+        );
+        sandbox.write(".registry.yml", config);
+        let mut command = Command::new("docker-registry");
+        command.arg("serve").arg(sandbox.path(".registry.yml"));
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+        let registry = Self { child, host };
+        for _ in 0..100 {
+            if TcpStream::connect(&registry.host).is_ok() {
+                return Some(registry);
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        panic!("docker-registry does not listen");
+    }
+}
+
+impl Drop for RealRegistry {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 fn compute_digest(bytes: &[u8]) -> String {

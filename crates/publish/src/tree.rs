@@ -97,7 +97,7 @@ impl OutputTree {
     }
 
     /// The text of the plan.
-    pub(super) fn placements(&self) -> &str {
+    pub fn placements(&self) -> &str {
         &self.placements
     }
 

@@ -1,33 +1,30 @@
-//! Pushes a rendering to a registry: an artifact per cluster, and one with the plan, which is the memory of the next run.
+//! The artifacts of a rendering in a registry: one per cluster, and one with the plan, which is the memory of the next run.
 //!
 //! Nothing is pushed that the registry has. Tags move last, when everything that they name is there and signed: first those of
-//! the clusters, then that of the plan.
+//! the clusters, then those of the plan.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
+use git2::{Oid, Repository};
 use jiff::Timestamp;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
-use federate_dialect::{HUB, Plan};
+use federate_dialect::Plan;
 use federate_engine::previous;
-use federate_kubernetes::ObjectRef;
 use federate_publish::OutputTree;
 use federate_publish::artifact::{
     self, ArtifactLayer, ArtifactManifest, ArtifactTypes, BlobReference, EMPTY_CONFIG, LayerError,
 };
-use federate_publish::paths::{ObjectPath, PLACEMENTS};
-use federate_registry::{
-    ArtifactAddress, FetchedManifest, InvalidAddress, Registry, SignatureError, sign_artifact,
-};
+use federate_publish::paths::PLACEMENTS;
+use federate_registry::{ArtifactAddress, FetchedManifest, InvalidAddress, Registry, SignatureError};
 use federate_source::git::{self, GitLocation};
 
+use crate::left_out::LeftOutCluster;
 use crate::provenance::Provenance;
 
 /// What stands in the address of the plan's artifact for the name of a cluster.
@@ -59,19 +56,19 @@ pub enum Error {
          leave it out with --cluster"
     )]
     ReservedName(String),
-    /// Clusters receive nothing any more, and are not among those that are pushed.
-    #[error(
-        "{0} would receive nothing any more, but --cluster leaves what was pushed for it as it is: push without --cluster, or name \
-         it, too"
-    )]
-    LeftOut(String),
+    /// A cluster receives nothing any more, and is not among those that are pushed.
+    #[error(transparent)]
+    LeftOut(#[from] LeftOutCluster),
+    /// Somebody else has pushed a plan since it was read.
+    #[error("{0} moved in the meantime")]
+    Moved(String),
     /// Signing failed.
     #[error(transparent)]
     Signature(#[from] SignatureError),
     /// An artifact cannot be packed.
     #[error("cannot pack an artifact: {0}")]
     Pack(#[from] std::io::Error),
-    /// The artifact is not what federate pushes.
+    /// The artifact has no plan.
     #[error("{address} is not an artifact with a plan: {why}")]
     NotAPlan {
         /// The artifact.
@@ -79,6 +76,11 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// The artifact is not what federate pushes.
+    #[error(
+        "{0} is not an artifact that federate has pushed: its manifest does not name a single layer; name another tag"
+    )]
+    NotOwned(String),
     /// The layer cannot be unpacked.
     #[error("cannot read {address}: {why}")]
     Layer {
@@ -106,37 +108,31 @@ pub struct ArtifactOrigin {
 pub struct ArtifactStore {
     registry: Registry,
     runtime: Runtime,
-    /// The files of clusters that were read, by cluster.
-    files: RefCell<BTreeMap<String, BTreeMap<String, Arc<str>>>>,
 }
 
-/// What to push, and under which names.
-pub struct PushRequest<'p> {
-    /// The artifacts: `{cluster}` stands for the name of each cluster.
-    pub address: &'p ArtifactAddress,
-    /// The tags to set.
-    pub tags: &'p [String],
-    /// The tag of earlier artifacts, which stay if their content is the same.
-    pub earlier: Option<&'p str>,
-    /// The clusters to push; empty for all.
-    pub clusters: &'p [String],
-    /// The media types.
-    pub types: ArtifactTypes,
+/// How the artifacts of a push are made.
+pub(crate) struct ArtifactForm<'f> {
+    /// Where clusters and the plan have theirs.
+    pub(crate) address: &'f ArtifactAddress,
+    pub(crate) types: ArtifactTypes,
+    pub(crate) annotations: BTreeMap<String, String>,
+    /// The tags of artifacts that stay if their content is the same.
+    pub(crate) earlier_tags: Vec<&'f str>,
     /// Whether artifacts are pushed although earlier ones have the same content.
-    pub always: bool,
-    /// How the artifacts are signed, if at all.
-    pub signature: Option<SignatureRequest<'p>>,
-    /// Where they come from.
-    pub origin: &'p ArtifactOrigin,
+    pub(crate) always: bool,
 }
 
-/// How artifacts are signed.
-#[derive(Clone, Copy, Debug)]
-pub struct SignatureRequest<'s> {
-    /// The key; without one, an identity signs.
-    pub key: Option<&'s str>,
-    /// Whether the registry is reached without TLS.
-    pub plain_http: bool,
+/// The files of an artifact, with the digest of its manifest.
+struct FetchedFiles {
+    digest: String,
+    files: BTreeMap<String, String>,
+}
+
+/// A plan in a registry.
+pub(crate) struct PublishedPlan {
+    /// The digest of its manifest.
+    pub(crate) digest: String,
+    pub(crate) plan: Plan,
 }
 
 /// A tag of an artifact after a push.
@@ -173,13 +169,13 @@ pub struct PushedArtifacts<'r> {
 }
 
 /// An artifact whose manifest the registry has.
-struct StoredArtifact {
+pub(crate) struct StoredArtifact {
     cluster: Option<String>,
-    address: ArtifactAddress,
-    digest: String,
+    pub(crate) address: ArtifactAddress,
+    pub(crate) digest: String,
     manifest: Vec<u8>,
     /// Whether the manifest was pushed now.
-    is_new: bool,
+    pub(crate) is_new: bool,
     /// The digests that tags name so far.
     tagged: BTreeMap<String, String>,
 }
@@ -192,9 +188,8 @@ impl ArtifactOrigin {
             return Self::default();
         };
         let Ok(repository) = location.open_repository() else { return Self::default() };
-        let oid = git2::Oid::from_str(id).ok();
-        let created = oid.and_then(|oid| repository.find_commit(oid).ok());
-        let created = created.and_then(|commit| Timestamp::from_second(commit.time().seconds()).ok());
+        let oid = Oid::from_str(id).ok();
+        let created = oid.and_then(|oid| find_commit_time(&repository, oid));
         let origin = repository.find_remote("origin").ok();
         let source = origin.as_ref().and_then(|remote| remote.url().ok()).filter(|url| !url.is_empty());
         let branch = match revision {
@@ -217,13 +212,27 @@ impl ArtifactOrigin {
         }
     }
 
+    /// The origin of what was rendered from a commit. `source` is the address of its repository, without credentials, and
+    /// `revision` how it is named: `BRANCH@sha1:COMMIT`.
+    pub fn of_commit(location: &GitLocation, commit: Oid, source: &str, revision: &str) -> Self {
+        let repository = location.open_repository().ok();
+        let created = repository.and_then(|repository| find_commit_time(&repository, commit));
+        let id = commit.to_string();
+        Self {
+            created: created.map(|created| created.to_string()),
+            source: Some(source.to_owned()).filter(|source| !source.is_empty()),
+            revision: Some(revision.to_owned()),
+            tag: Some(id.get(..SHORT_ID_CHARS).unwrap_or(&id).to_owned()),
+        }
+    }
+
     /// The tag that names the commit; `None` without one.
     pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
     /// The annotations of an artifact.
-    fn to_annotations(&self, plan: &str) -> BTreeMap<String, String> {
+    pub(crate) fn to_annotations(&self, plan: &str) -> BTreeMap<String, String> {
         // A reader without any date shows none of an artifact.
         let created = self.created.clone().unwrap_or_else(|| Timestamp::UNIX_EPOCH.to_string());
         let all = [
@@ -237,147 +246,138 @@ impl ArtifactOrigin {
     }
 }
 
+/// When a commit was created.
+fn find_commit_time(repository: &Repository, commit: Oid) -> Option<Timestamp> {
+    Timestamp::from_second(repository.find_commit(commit).ok()?.time().seconds()).ok()
+}
+
 impl ArtifactStore {
     /// The artifacts of a registry. Nothing is read yet.
     pub fn new(registry: Registry) -> Result<Self, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { registry, runtime, files: RefCell::default() })
-    }
-
-    /// The plan beside the artifacts of clusters; `None` if the registry has none with the tag.
-    pub fn read_plan_beside(&self, address: &ArtifactAddress, tag: &str) -> Result<Option<Plan>, Error> {
-        self.read_plan(&plan_address(address)?, tag)
+        Ok(Self { registry, runtime })
     }
 
     /// The plan in an artifact; `None` if the registry does not have it.
     pub fn read_plan(&self, address: &ArtifactAddress, tag: &str) -> Result<Option<Plan>, Error> {
-        let Some(files) = self.runtime.block_on(self.read_files(address, tag))? else { return Ok(None) };
+        Ok(self.read_published_plan(address, tag)?.map(|published| published.plan))
+    }
+
+    /// The digest of the plan beside the artifacts of clusters; `None` if the registry has none with the tag.
+    pub fn read_plan_digest(&self, address: &ArtifactAddress, tag: &str) -> Result<Option<String>, Error> {
+        self.read_digest(&plan_address(address)?, tag)
+    }
+
+    /// The digest of an artifact; `None` if the registry does not have it.
+    pub(crate) fn read_digest(&self, address: &ArtifactAddress, tag: &str) -> Result<Option<String>, Error> {
+        let manifest = self.runtime.block_on(self.registry.fetch_manifest(address.repository(), tag))?;
+        Ok(manifest.map(|manifest| manifest.digest))
+    }
+
+    /// The plan in an artifact with its digest; `None` if the registry does not have it.
+    pub(crate) fn read_published_plan(
+        &self,
+        address: &ArtifactAddress,
+        tag: &str,
+    ) -> Result<Option<PublishedPlan>, Error> {
+        let Some(FetchedFiles { digest, files }) = self.runtime.block_on(self.fetch_files(address, tag))?
+        else {
+            return Ok(None);
+        };
         let not_a_plan = |why: String| Error::NotAPlan { address: format!("{address}:{tag}"), why };
         let text = files.get(PLACEMENTS).ok_or_else(|| not_a_plan(format!("it has no {PLACEMENTS}")))?;
-        previous::read_own(text.as_bytes()).map(Some).map_err(|error| not_a_plan(error.to_string()))
+        let plan = previous::read_own(text.as_bytes()).map_err(|error| not_a_plan(error.to_string()))?;
+        Ok(Some(PublishedPlan { digest, plan }))
     }
 
-    /// The manifest of an object in the artifact of a cluster, if there is one.
-    pub fn read_manifest(
+    /// The files in an artifact; none if the registry does not have it.
+    pub(crate) fn read_files(
         &self,
         address: &ArtifactAddress,
         tag: &str,
-        object: &ObjectRef,
-        cluster: &str,
-    ) -> Result<Option<Arc<str>>, Error> {
-        let place = ObjectPath::from_object(object);
-        let path = format!("{}/{}", place.namespace, place.file);
-        if let Some(files) = self.files.borrow().get(cluster) {
-            return Ok(files.get(&path).cloned());
-        }
-        let files = self.runtime.block_on(self.read_files(&address.for_cluster(cluster)?, tag))?;
-        let files = files.unwrap_or_default().into_iter().map(|(path, text)| (path, text.into()));
-        let files: BTreeMap<String, Arc<str>> = files.collect();
-        let found = files.get(&path).cloned();
-        self.files.borrow_mut().insert(cluster.to_owned(), files);
-        Ok(found)
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let fetched = self.runtime.block_on(self.fetch_files(address, tag))?;
+        Ok(fetched.map(|fetched| fetched.files).unwrap_or_default())
     }
 
-    async fn read_files(
-        &self,
-        address: &ArtifactAddress,
-        tag: &str,
-    ) -> Result<Option<BTreeMap<String, String>>, Error> {
+    async fn fetch_files(&self, address: &ArtifactAddress, tag: &str) -> Result<Option<FetchedFiles>, Error> {
         let repository = address.repository();
-        let Some(manifest) = self.registry.fetch_manifest(repository, tag).await? else { return Ok(None) };
-        let manifest = ArtifactManifest::parse(&manifest.bytes);
+        let Some(FetchedManifest { digest, bytes }) = self.registry.fetch_manifest(repository, tag).await?
+        else {
+            return Ok(None);
+        };
+        let manifest = ArtifactManifest::parse(&bytes);
         let layer = manifest.as_ref().and_then(ArtifactManifest::layer);
-        let layer = layer.ok_or_else(|| Error::NotAPlan {
-            address: format!("{address}:{tag}"),
-            why: "its manifest does not name a single layer".to_owned(),
-        })?;
+        let layer = layer.ok_or_else(|| Error::NotOwned(format!("{address}:{tag}")))?;
         let bytes = self.registry.fetch_blob(repository, &layer.digest, MAX_PACKED_BYTES).await?;
         let files = artifact::unpack_layer(&bytes, MAX_UNPACKED_BYTES);
-        files.map(Some).map_err(|why| Error::Layer { address: format!("{address}:{tag}"), why })
+        let files = files.map_err(|why| Error::Layer { address: format!("{address}:{tag}"), why })?;
+        Ok(Some(FetchedFiles { digest, files }))
     }
 
-    /// Pushes a rendering. `before` is the plan that `earlier` names, whose clusters may receive nothing any more.
-    pub fn push_rendering(
+    /// Brings the artifacts of clusters into the registry, without tags. A cluster that receives nothing and has no artifact gets
+    /// none.
+    pub(crate) fn store_clusters(
         &self,
-        request: &PushRequest<'_>,
+        form: &ArtifactForm<'_>,
         tree: &OutputTree,
-        plan: &Plan,
-        before: &Plan,
-    ) -> Result<Vec<TaggedArtifact>, Error> {
-        request.check_left_out(plan, before)?;
-        let annotations = request.origin.to_annotations(&previous::write_plan(plan));
-        let clusters = request.select_clusters(tree, plan, before);
-        let plan_at = plan_address(request.address)?;
+        clusters: &[String],
+    ) -> Result<Vec<StoredArtifact>, Error> {
+        let plan_at = plan_address(form.address)?;
         let mut stored = Vec::new();
         for clusters in clusters.chunks(MAX_PARALLEL_ARTIFACTS) {
             let layers: Vec<ArtifactLayer> = clusters
                 .par_iter()
                 .map(|cluster| artifact::pack_cluster(tree, cluster))
                 .collect::<Result<_, _>>()?;
-            let stores = clusters.iter().zip(layers).map(|(cluster, layer)| {
+            let mut stores = Vec::new();
+            for (cluster, layer) in clusters.iter().zip(layers) {
+                let address = form.address.for_cluster(cluster)?;
+                if address.repository() == plan_at.repository() {
+                    return Err(Error::ReservedName(address.to_string()));
+                }
                 let is_empty = artifact::count_objects(tree, cluster) == 0;
-                self.store_artifact(request, Some(cluster), &plan_at, layer, is_empty, &annotations)
-            });
+                stores.push(self.store_artifact(form, Some(cluster), address, layer, is_empty));
+            }
             stored.extend(self.runtime.block_on(try_join_all(stores))?.into_iter().flatten());
         }
-        let layer = artifact::pack_plan(tree)?;
-        let of_plan = self.store_artifact(request, None, &plan_at, layer, false, &annotations);
-        stored.extend(self.runtime.block_on(of_plan)?);
-        if let Some(SignatureRequest { key, plain_http }) = request.signature {
-            for artifact in stored.iter().filter(|artifact| artifact.is_new) {
-                sign_artifact(&artifact.address, &artifact.digest, key, plain_http)?;
-            }
-        }
-        let mut tagged = Vec::new();
-        for artifacts in stored.chunks(MAX_PARALLEL_ARTIFACTS) {
-            let (clusters, plan): (Vec<_>, Vec<_>) =
-                artifacts.iter().partition(|artifact| artifact.cluster.is_some());
-            for artifacts in [clusters, plan] {
-                let tags = artifacts.into_iter().map(|artifact| self.set_tags(artifact, request.tags));
-                tagged.extend(self.runtime.block_on(try_join_all(tags))?.into_iter().flatten());
-            }
-        }
-        Ok(tagged)
+        Ok(stored)
+    }
+
+    /// Brings the artifact of the plan into the registry, without tags.
+    pub(crate) fn store_plan(
+        &self,
+        form: &ArtifactForm<'_>,
+        tree: &OutputTree,
+    ) -> Result<Option<StoredArtifact>, Error> {
+        let (address, layer) = (plan_address(form.address)?, artifact::pack_plan(tree)?);
+        self.runtime.block_on(self.store_artifact(form, None, address, layer, false))
     }
 
     /// Brings the manifest of a cluster, or of the plan, and what it names into the registry. Keeps the earlier one if it has
     /// the same content. `None` if there is nothing to push, and nothing was.
     async fn store_artifact(
         &self,
-        request: &PushRequest<'_>,
+        form: &ArtifactForm<'_>,
         cluster: Option<&String>,
-        plan_at: &ArtifactAddress,
+        address: ArtifactAddress,
         layer: ArtifactLayer,
         is_empty: bool,
-        annotations: &BTreeMap<String, String>,
     ) -> Result<Option<StoredArtifact>, Error> {
-        let address = match cluster {
-            Some(cluster) => request.address.for_cluster(cluster)?,
-            None => plan_at.clone(),
-        };
-        if cluster.is_some() && address.repository() == plan_at.repository() {
-            return Err(Error::ReservedName(address.to_string()));
-        }
         let cluster = cluster.cloned();
         let repository = address.repository();
-        let desired = ArtifactManifest::new(request.types, &layer, annotations.clone());
+        let desired = ArtifactManifest::new(form.types, &layer, form.annotations.clone());
         let mut tagged = BTreeMap::new();
         let mut kept = None;
-        for tag in request.earlier.into_iter().chain(request.tags.iter().map(String::as_str)) {
-            if tagged.contains_key(tag) {
-                continue;
-            }
-            let Some(FetchedManifest { digest, bytes }) =
-                self.registry.fetch_manifest(repository, tag).await?
-            else {
-                continue;
-            };
+        for tag in &form.earlier_tags {
+            let fetched = self.registry.fetch_manifest(repository, tag).await?;
+            let Some(FetchedManifest { digest, bytes }) = fetched else { continue };
             let is_same =
                 ArtifactManifest::parse(&bytes).is_some_and(|manifest| manifest.has_same_content(&desired));
-            if is_same && !request.always && kept.is_none() {
+            if is_same && !form.always && kept.is_none() {
                 kept = Some((digest.clone(), bytes));
             }
-            tagged.insert(tag.to_owned(), digest);
+            tagged.insert((*tag).to_owned(), digest);
         }
         if is_empty && tagged.is_empty() {
             return Ok(None);
@@ -407,6 +407,20 @@ impl ArtifactStore {
         Ok(())
     }
 
+    /// Sets the tags of artifacts.
+    pub(crate) fn tag_artifacts(
+        &self,
+        artifacts: &[StoredArtifact],
+        tags: &[String],
+    ) -> Result<Vec<TaggedArtifact>, Error> {
+        let mut tagged = Vec::new();
+        for artifacts in artifacts.chunks(MAX_PARALLEL_ARTIFACTS) {
+            let rows = artifacts.iter().map(|artifact| self.set_tags(artifact, tags));
+            tagged.extend(self.runtime.block_on(try_join_all(rows))?.into_iter().flatten());
+        }
+        Ok(tagged)
+    }
+
     async fn set_tags(
         &self,
         artifact: &StoredArtifact,
@@ -414,7 +428,7 @@ impl ArtifactStore {
     ) -> Result<Vec<TaggedArtifact>, Error> {
         let mut rows = Vec::new();
         for tag in tags {
-            let changed = artifact.tagged.get(tag) != Some(&artifact.digest);
+            let changed = !artifact.has_tag(tag);
             if changed {
                 self.registry.push_manifest(artifact.address.repository(), tag, &artifact.manifest).await?;
             }
@@ -430,31 +444,14 @@ impl ArtifactStore {
     }
 }
 
-impl PushRequest<'_> {
-    /// Refuses a plan without a cluster whose artifact would stay as it is: no later push would know of it.
-    fn check_left_out(&self, plan: &Plan, before: &Plan) -> Result<(), Error> {
-        let receiving = plan.affected_clusters();
-        let mut left_out = before.affected_clusters().into_iter().filter(|&name| {
-            !receiving.contains(name)
-                && !self.clusters.is_empty()
-                && !self.clusters.iter().any(|one| **one == **name)
-        });
-        left_out.next().map_or(Ok(()), |name| Err(Error::LeftOut(name.to_string())))
-    }
-
-    /// The clusters that receive objects now or did before, and the hub, if it receives some.
-    fn select_clusters(&self, tree: &OutputTree, plan: &Plan, before: &Plan) -> Vec<String> {
-        let mut names: BTreeSet<&str> = plan.affected_clusters().into_iter().map(AsRef::as_ref).collect();
-        names.extend(before.affected_clusters().into_iter().map(AsRef::<str>::as_ref));
-        names.retain(|name| self.clusters.is_empty() || self.clusters.iter().any(|cluster| cluster == name));
-        if artifact::count_objects(tree, HUB) > 0 {
-            names.insert(HUB);
-        }
-        names.into_iter().map(str::to_owned).collect()
+impl StoredArtifact {
+    /// Whether a tag named it before.
+    pub(crate) fn has_tag(&self, tag: &str) -> bool {
+        self.tagged.get(tag) == Some(&self.digest)
     }
 }
 
 /// The address of the plan beside the artifacts of clusters.
-fn plan_address(address: &ArtifactAddress) -> Result<ArtifactAddress, Error> {
+pub(crate) fn plan_address(address: &ArtifactAddress) -> Result<ArtifactAddress, Error> {
     Ok(address.for_cluster(PLAN)?)
 }

@@ -1,7 +1,6 @@
 //! Commits the rendering of a session to branches of a git repository.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use git2::{Oid, Repository};
 use serde::Serialize;
@@ -17,11 +16,10 @@ use federate_publish::branch::{
 use federate_publish::tree::PathCollision;
 use federate_source::git::{self, GitLocation};
 
+use crate::attempts::{MAX_ATTEMPTS, wait_before_attempt};
+use crate::left_out::{ClusterOutput, LeftOutCluster, check_left_out};
 use crate::provenance::{Provenance, UnknownCommit, with_trailers};
 use crate::{Destination, Session};
-
-/// How many times a commit is attempted if a branch moves in the meantime.
-const MAX_ATTEMPTS: u32 = 10;
 
 /// Why nothing was committed. No branch has moved.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +40,9 @@ pub enum Error<E> {
     /// The layout needs the commit that is rendered.
     #[error(transparent)]
     UnknownCommit(#[from] UnknownCommit),
+    /// A cluster receives nothing any more, and is not among those that are committed.
+    #[error(transparent)]
+    LeftOut(#[from] LeftOutCluster),
     /// A branch moved during every attempt.
     #[error("{0}; gave up after {MAX_ATTEMPTS} attempts")]
     GaveUp(branch::Error),
@@ -242,6 +243,9 @@ impl CommitRequest<'_> {
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
             return Ok(Ok(CommittedSession { session, outcome: CommitOutcome::Errors }));
         }
+        if let Some(before) = home.previous_plan() {
+            check_left_out(session.plan(), before, self.clusters, ClusterOutput::Branch)?;
+        }
         let clusters = self.affected_clusters(session.plan(), &home);
         if self.layout.is_spread() {
             let branches = clusters.iter().map(|cluster| self.layout.branch_of_cluster(cluster));
@@ -422,11 +426,6 @@ impl NoteRequest<'_> {
     ) -> Result<Option<Oid>, branch::Error> {
         branch::write_notes(repository, before, self.commits, &self.source.id, self.identity)
     }
-}
-
-/// Waits after an attempt that somebody else has overtaken.
-fn wait_before_attempt(attempt: u32) {
-    std::thread::sleep(Duration::from_millis((20 << attempt).min(500)));
 }
 
 impl CommittedBranch {

@@ -25,6 +25,7 @@
 
 #[cfg(feature = "live")]
 pub mod artifacts;
+mod attempts;
 mod candidates;
 mod check;
 mod cluster_states;
@@ -37,11 +38,14 @@ mod explanation;
 mod facts;
 mod kind_name;
 mod known_kinds;
+pub mod left_out;
 #[cfg(feature = "live")]
 mod members;
 mod outages;
 mod policy_mismatches;
 pub mod provenance;
+#[cfg(feature = "live")]
+pub mod push;
 mod reconciler;
 mod release;
 mod secrets;

@@ -1,6 +1,5 @@
 //! `federate push`
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -10,16 +9,12 @@ use crate::cli::deletions::{self, DeletionArgs};
 use crate::cli::settings::{OutputFormat, RepoArgs, exit_for_findings};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value};
 use federate_dialect::Plan;
-use federate_engine::deletions::{Deletions, ExcessiveDeletions};
-use federate_engine::previous;
-use federate_kubernetes::ObjectRef;
-use federate_publish::OutputTree;
+use federate_engine::deletions::ExcessiveDeletions;
 use federate_publish::artifact::ArtifactTypes;
-use federate_registry::{ArtifactAddress, Registry, RegistryOptions, find_credentials, is_tag};
-use federate_session::artifacts::{
-    ArtifactOrigin, ArtifactStore, Error, PushRequest, PushedArtifacts, SignatureRequest, TaggedArtifact,
-};
-use federate_session::{Destination, Session};
+use federate_registry::{ArtifactAddress, Credentials, Registry, RegistryOptions, find_credentials, is_tag};
+use federate_session::Destination;
+use federate_session::artifacts::{ArtifactOrigin, ArtifactStore, Error, PushedArtifacts, TaggedArtifact};
+use federate_session::push::{self, PushOutcome, PushRequest, PushedSession, SignatureRequest};
 use federate_source::git::GitLocation;
 
 /// Push the rendered manifests to a registry
@@ -33,12 +28,13 @@ use federate_source::git::GitLocation;
 ///
 /// federate uses docker's credentials for the host of the address.
 #[derive(Debug, Args)]
-#[command(after_long_help = EXAMPLES, allow_missing_positional = true)]
+#[command(after_long_help = EXAMPLES, override_usage = "federate push [OPTIONS] [REPO] <ADDRESS>")]
 pub(in crate::cli) struct PushCommand {
     /// The artifacts: `oci://HOST/REPOSITORY[/{cluster}][:TAG]`
-    // Not parsed with the other arguments, whose errors would show a password in it.
-    #[arg(value_name = "ADDRESS", index = 2, required = true)]
-    address: String,
+    // Not parsed with the other arguments, whose errors would show a password in it. If it is the only one, it is in the place
+    // of the repo: options may stand between the two, so that the parser cannot know.
+    #[arg(value_name = "ADDRESS", index = 2)]
+    address: Option<String>,
 
     /// Set this tag, too, such as latest; it may move from artifact to artifact
     #[arg(long, value_name = "TAG", value_parser = parse_tag)]
@@ -102,9 +98,10 @@ fn parse_tag(text: &str) -> Result<String, &'static str> {
 }
 
 impl PushCommand {
-    pub(super) fn run(&self) -> Result<Exit, CommandError> {
+    pub(super) fn run(mut self) -> Result<Exit, CommandError> {
+        let address = self.take_address();
         let address =
-            ArtifactAddress::parse(&self.address).map_err(|error| CommandError::Failed(error.to_string()))?;
+            ArtifactAddress::parse(&address).map_err(|error| CommandError::Failed(error.to_string()))?;
         let store = open_store(&address, self.args.plain_http)?;
         let opened = self.args.open_repo()?;
         let origin = match GitLocation::discover_around(&self.args.repo) {
@@ -117,34 +114,15 @@ impl PushCommand {
         };
         let tags = self.choose_tags(&address, &origin)?;
         let earlier = self.earlier_tag(&address);
-        let earlier = earlier.as_deref();
-        let kept = match earlier {
-            Some(tag) => store.read_plan_beside(&address, tag)?,
-            None => None,
-        };
-        let memory = self.args.read_memory(kept.as_ref())?;
-        let before = kept.unwrap_or_default();
-        let session = self.args.open_session_over(opened.source(), None, memory)?;
-        let mut findings = session.findings_for(Destination::Files);
-        findings.extend(session.secrets_in_clear());
-        self.args.say_cluster_notices(&session)?;
-        self.args.report_findings(&session, &findings);
-        if federate_engine::any_error(&findings) && !self.args.keep_going {
-            print_notice(
-                "nothing was pushed; --keep-going skips the objects with errors and pushes the rest\n",
-            );
-            return Ok(Exit::Error);
-        }
-        self.check_deletions(&address, &session, &before)?;
-        let tree = lay_out(&address, &store, &session, earlier)?;
         let signature = self.sign.map(|SignerName::Cosign| SignatureRequest {
             key: self.sign_key.as_deref(),
             plain_http: self.args.plain_http,
         });
         let request = PushRequest {
+            store: &store,
             address: &address,
             tags: &tags,
-            earlier,
+            earlier: earlier.as_deref(),
             clusters: &self.args.clusters,
             types: match self.media_types {
                 TypesName::Oci => ArtifactTypes::Oci,
@@ -153,10 +131,54 @@ impl PushCommand {
             always: self.always,
             signature,
             origin: &origin,
+            keep_going: self.args.keep_going,
+            prune_limit: self.deletions.prune_limit(),
         };
-        let artifacts = store.push_rendering(&request, &tree, session.plan(), &before)?;
-        self.print_result(&artifacts, None)?;
-        Ok(exit_for_findings(&findings))
+        let PushedSession { session, outcome } = request
+            .push_rendering(
+                |kept| self.args.open_session_over(opened.source(), None, self.args.read_memory(kept)?),
+                |error| {
+                    if !self.args.quiet {
+                        print_notice(&format!("{error}; trying again\n"));
+                    }
+                },
+            )
+            .map_err(|error| match error {
+                push::Error::Open(fault) => fault,
+                error => CommandError::Failed(error.to_string()),
+            })?;
+        let mut findings = session.findings_for(Destination::Files);
+        findings.extend(session.secrets_in_clear());
+        self.args.say_cluster_notices(&session)?;
+        self.args.report_findings(&session, &findings);
+        match outcome {
+            PushOutcome::Done(artifacts) => {
+                self.print_result(&artifacts, None)?;
+                Ok(exit_for_findings(&findings))
+            }
+            PushOutcome::Errors => {
+                print_notice(
+                    "nothing was pushed; --keep-going skips the objects with errors and pushes the rest\n",
+                );
+                Ok(Exit::Error)
+            }
+            PushOutcome::Refused(excess) => {
+                let limit = self.deletions.prune_limit();
+                let unread = session.prune_limit(limit) != limit;
+                if self.output != OutputFormat::Table {
+                    self.print_result(&[], Some(&excess))?;
+                }
+                Err(CommandError::Failed(deletions::format_refusal(&excess, &address.to_string(), unread)))
+            }
+        }
+    }
+
+    /// The address. Without a repo, it is in its place, and the repo is the current folder.
+    fn take_address(&mut self) -> String {
+        self.address.take().unwrap_or_else(|| {
+            let address = std::mem::replace(&mut self.args.repo, PathBuf::from("."));
+            address.to_string_lossy().into_owned()
+        })
     }
 
     /// The tags to set, the lasting one first.
@@ -194,25 +216,6 @@ impl PushCommand {
         of_memory.or_else(|| moving.map(str::to_owned))
     }
 
-    fn check_deletions(
-        &self,
-        address: &ArtifactAddress,
-        session: &Session,
-        before: &Plan,
-    ) -> Result<(), CommandError> {
-        let limit = self.deletions.prune_limit();
-        let actual = session.prune_limit(limit);
-        let Some(excess) = Deletions::compare_plans(before, session.plan()).check_limit(actual, |_| true)
-        else {
-            return Ok(());
-        };
-        if self.output != OutputFormat::Table {
-            self.print_result(&[], Some(&excess))?;
-        }
-        let output = address.to_string();
-        Err(CommandError::Failed(deletions::format_refusal(&excess, &output, actual != limit)))
-    }
-
     fn print_result(
         &self,
         artifacts: &[TaggedArtifact],
@@ -231,30 +234,6 @@ impl PushCommand {
     }
 }
 
-/// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact.
-fn lay_out(
-    address: &ArtifactAddress,
-    store: &ArtifactStore,
-    session: &Session,
-    earlier: Option<&str>,
-) -> Result<OutputTree, CommandError> {
-    let failed = RefCell::new(None);
-    let manifests = session.render().with_retained(|object: &ObjectRef, cluster: &str| {
-        match store.read_manifest(address, earlier?, object, cluster) {
-            Ok(manifest) => manifest,
-            Err(error) => {
-                failed.borrow_mut().get_or_insert(error);
-                None
-            }
-        }
-    });
-    match failed.into_inner() {
-        Some(error) => Err(error.into()),
-        None => OutputTree::new(previous::write_plan(session.plan()), manifests)
-            .map_err(|collision| CommandError::Failed(collision.to_string())),
-    }
-}
-
 /// A tag as a line for the terminal.
 fn format_artifact(artifact: &TaggedArtifact) -> String {
     let TaggedArtifact { url, tag, digest, changed, .. } = artifact;
@@ -265,13 +244,18 @@ fn format_artifact(artifact: &TaggedArtifact) -> String {
 
 /// Connects to a registry with docker's credentials for it.
 fn open_store(address: &ArtifactAddress, plain_http: bool) -> Result<ArtifactStore, CommandError> {
-    let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
-    let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")));
-    let credentials = find_credentials(folder.as_deref(), address.host())
-        .map_err(|error| CommandError::Failed(error.to_string()))?;
-    let options = RegistryOptions { plain_http, proxy: find_proxy(address.host())? };
+    let credentials = find_docker_credentials(address.host()).map_err(CommandError::Failed)?;
+    let proxy = find_proxy(address.host()).map_err(CommandError::Failed)?;
+    let options = RegistryOptions { plain_http, proxy };
     let registry = Registry::new(address, credentials, options);
     Ok(ArtifactStore::new(registry.map_err(Error::from)?)?)
+}
+
+/// The credentials that docker has for a host.
+pub(super) fn find_docker_credentials(host: &str) -> Result<Credentials, String> {
+    let folder = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let folder = folder.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")));
+    find_credentials(folder.as_deref(), host).map_err(|error| error.to_string())
 }
 
 /// The first of two variables of the environment that is set; empty if none is.
@@ -280,7 +264,7 @@ fn read_variable(names: [&str; 2]) -> String {
 }
 
 /// The proxy that the environment names for servers with TLS.
-fn find_proxy(host: &str) -> Result<Option<Uri>, CommandError> {
+pub(super) fn find_proxy(host: &str) -> Result<Option<Uri>, String> {
     let name = host.split(':').next().unwrap_or(host);
     let is_direct = read_variable(["NO_PROXY", "no_proxy"]).split(',').map(str::trim).any(|entry| {
         let suffix = entry.trim_start_matches(['*', '.']);
@@ -295,7 +279,7 @@ fn find_proxy(host: &str) -> Result<Option<Uri>, CommandError> {
         "HTTPS_PROXY must be the address of a proxy that begins with http://, https:// or socks5://";
     let proxy: Option<Uri> = proxy.parse().ok();
     let proxy = proxy.filter(|proxy| matches!(proxy.scheme_str(), Some("http" | "https" | "socks5")));
-    proxy.map(Some).ok_or_else(|| CommandError::Failed(invalid.to_owned()))
+    proxy.map(Some).ok_or_else(|| invalid.to_owned())
 }
 
 /// Reads the plan in an artifact.

@@ -1,0 +1,335 @@
+//! Pushes the rendering of a session to a registry.
+//!
+//! Registries move tags one by one, and on no condition. The plans with the tags to move are read first, and their digests are
+//! compared again before any tag moves, before those of the plan move, and afterwards: who has pushed meanwhile is not
+//! overwritten, and the rendering starts over from their plan.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use federate_dialect::{HUB, Plan};
+use federate_engine::deletions::{Deletions, ExcessiveDeletions, PruneLimit};
+use federate_engine::{any_error, previous};
+use federate_kubernetes::ObjectRef;
+use federate_publish::OutputTree;
+use federate_publish::artifact::{self, ArtifactTypes};
+use federate_publish::paths::ObjectPath;
+use federate_publish::tree::PathCollision;
+use federate_registry::{ArtifactAddress, sign_artifact};
+
+use crate::artifacts::{
+    self, ArtifactForm, ArtifactOrigin, ArtifactStore, PublishedPlan, StoredArtifact, TaggedArtifact,
+    plan_address,
+};
+use crate::attempts::{MAX_ATTEMPTS, wait_before_attempt};
+use crate::left_out::{ClusterOutput, check_left_out};
+use crate::{Destination, Session};
+
+/// Why nothing was pushed. No tag has moved, unless the registry failed while they moved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The session could not be opened.
+    #[error(transparent)]
+    Open(E),
+    /// The rendering cannot be laid out as files.
+    #[error(transparent)]
+    Layout(#[from] Box<PathCollision>),
+    /// Artifacts cannot be read or pushed.
+    #[error(transparent)]
+    Artifacts(#[from] artifacts::Error),
+    /// Somebody else pushed during every attempt.
+    #[error("{0}; gave up after {MAX_ATTEMPTS} attempts")]
+    GaveUp(artifacts::Error),
+}
+
+/// What to push, and under which names.
+pub struct PushRequest<'p> {
+    /// The registry.
+    pub store: &'p ArtifactStore,
+    /// The artifacts: `{cluster}` stands for the name of each cluster.
+    pub address: &'p ArtifactAddress,
+    /// The tags to set.
+    pub tags: &'p [String],
+    /// The tag of earlier artifacts: their plan is the scheduler's memory, and those with the same content stay.
+    pub earlier: Option<&'p str>,
+    /// The clusters to push; empty for all.
+    pub clusters: &'p [String],
+    /// The media types.
+    pub types: ArtifactTypes,
+    /// Whether artifacts are pushed although earlier ones have the same content.
+    pub always: bool,
+    /// How the artifacts are signed, if at all.
+    pub signature: Option<SignatureRequest<'p>>,
+    /// Where they come from.
+    pub origin: &'p ArtifactOrigin,
+    /// Whether to skip objects with errors instead of pushing nothing.
+    pub keep_going: bool,
+    /// The largest share of the objects in artifacts, in total and of each cluster, that may be deleted.
+    pub prune_limit: PruneLimit,
+}
+
+/// How artifacts are signed.
+#[derive(Clone, Copy, Debug)]
+pub struct SignatureRequest<'s> {
+    /// The key; without one, an identity signs.
+    pub key: Option<&'s str>,
+    /// Whether the registry is reached without TLS.
+    pub plain_http: bool,
+}
+
+/// A session that was rendered, and what became of it.
+pub struct PushedSession {
+    /// The session that was rendered.
+    pub session: Session,
+    /// What became of it.
+    pub outcome: PushOutcome,
+}
+
+/// What became of a rendering. Only [`Done`](Self::Done) has changed anything.
+#[derive(Debug)]
+pub enum PushOutcome {
+    /// The registry has it. The tags, by cluster; those of the plan last.
+    Done(Vec<TaggedArtifact>),
+    /// The repo has errors.
+    Errors,
+    /// More would be deleted from artifacts than the limit allows.
+    Refused(ExcessiveDeletions),
+}
+
+/// The plans in the registry, by tag.
+struct PublishedPlans(BTreeMap<String, Option<PublishedPlan>>);
+
+/// An attempt that others have overtaken.
+struct OvertakenAttempt {
+    error: artifacts::Error,
+    /// The tags that it set.
+    tagged: Vec<TaggedArtifact>,
+}
+
+impl PushRequest<'_> {
+    /// Pushes what `open` renders from the earlier plan, which is the scheduler's memory. If somebody else pushes in the
+    /// meantime, calls `retrying` and starts over.
+    pub fn push_rendering<E>(
+        &self,
+        mut open: impl FnMut(Option<&Plan>) -> Result<Session, E>,
+        mut retrying: impl FnMut(&artifacts::Error),
+    ) -> Result<PushedSession, Error<E>> {
+        let mut moved: BTreeSet<(String, String)> = BTreeSet::new();
+        let mut attempt = 1;
+        loop {
+            match self.try_push(&mut open)? {
+                Ok(mut pushed) => {
+                    pushed.note_changes(&moved);
+                    return Ok(pushed);
+                }
+                Err(OvertakenAttempt { error, .. }) if attempt == MAX_ATTEMPTS => {
+                    return Err(Error::GaveUp(error));
+                }
+                Err(OvertakenAttempt { error, tagged }) => {
+                    let changed = tagged.into_iter().filter(|tagged| tagged.changed);
+                    moved.extend(changed.map(|tagged| (tagged.url, tagged.tag)));
+                    retrying(&error);
+                }
+            }
+            wait_before_attempt(attempt);
+            attempt += 1;
+        }
+    }
+
+    /// One attempt; the inner error says that somebody else has pushed in the meantime.
+    fn try_push<E>(
+        &self,
+        open: &mut impl FnMut(Option<&Plan>) -> Result<Session, E>,
+    ) -> Result<Result<PushedSession, OvertakenAttempt>, Error<E>> {
+        let plans = self.read_plans()?;
+        let session = open(self.earlier.and_then(|tag| plans.find_plan(tag))).map_err(Error::Open)?;
+        if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
+            return Ok(Ok(PushedSession { session, outcome: PushOutcome::Errors }));
+        }
+        let limit = session.prune_limit(self.prune_limit);
+        for before in self.replaced_plans(&plans) {
+            check_left_out(session.plan(), before, self.clusters, ClusterOutput::Artifact)
+                .map_err(artifacts::Error::from)?;
+            let deletions = Deletions::compare_plans(before, session.plan());
+            if let Some(excess) = deletions.check_limit(limit, |_| true) {
+                return Ok(Ok(PushedSession { session, outcome: PushOutcome::Refused(excess) }));
+            }
+        }
+        let tree = self.lay_out(&session)?;
+        let tagged = self.push_tree(&session, &tree, &plans)?;
+        Ok(tagged.map(|tagged| PushedSession { session, outcome: PushOutcome::Done(tagged) }))
+    }
+
+    /// The tags to set, and that of earlier artifacts.
+    fn tags_to_read(&self) -> Vec<&str> {
+        let mut tags: Vec<&str> = self.earlier.into_iter().collect();
+        for tag in self.tags {
+            if !tags.contains(&tag.as_str()) {
+                tags.push(tag);
+            }
+        }
+        tags
+    }
+
+    fn read_plans(&self) -> Result<PublishedPlans, artifacts::Error> {
+        let address = plan_address(self.address)?;
+        let mut plans = BTreeMap::new();
+        for tag in self.tags_to_read() {
+            plans.insert(tag.to_owned(), self.store.read_published_plan(&address, tag)?);
+        }
+        Ok(PublishedPlans(plans))
+    }
+
+    /// The plans whose tags are set: what they say of clusters is forgotten.
+    fn replaced_plans<'r>(&'r self, plans: &'r PublishedPlans) -> impl Iterator<Item = &'r Plan> {
+        self.tags.iter().filter_map(|tag| plans.find_plan(tag))
+    }
+
+    /// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact.
+    fn lay_out<E>(&self, session: &Session) -> Result<OutputTree, Error<E>> {
+        let (earlier, failed) =
+            (EarlierArtifacts { request: self, files: RefCell::default() }, RefCell::new(None));
+        let manifests = session.render().with_retained(|object: &ObjectRef, cluster: &str| {
+            earlier.read_manifest(object, cluster).unwrap_or_else(|error| {
+                failed.borrow_mut().get_or_insert(error);
+                None
+            })
+        });
+        match failed.into_inner() {
+            Some(error) => Err(error.into()),
+            None => Ok(OutputTree::new(previous::write_plan(session.plan()), manifests)?),
+        }
+    }
+
+    /// The clusters that receive objects now or did before, and the hub, if it receives some.
+    fn select_clusters(&self, tree: &OutputTree, plan: &Plan, plans: &PublishedPlans) -> Vec<String> {
+        let mut names: BTreeSet<&str> = plan.affected_clusters().into_iter().map(AsRef::as_ref).collect();
+        for before in self.replaced_plans(plans) {
+            names.extend(before.affected_clusters().into_iter().map(AsRef::<str>::as_ref));
+        }
+        let pushed: BTreeSet<&str> = self.clusters.iter().map(String::as_str).collect();
+        names.retain(|name| pushed.is_empty() || pushed.contains(name));
+        if artifact::count_objects(tree, HUB) > 0 {
+            names.insert(HUB);
+        }
+        names.into_iter().map(str::to_owned).collect()
+    }
+
+    /// Brings the tree into the registry, and moves the tags.
+    fn push_tree(
+        &self,
+        session: &Session,
+        tree: &OutputTree,
+        plans: &PublishedPlans,
+    ) -> Result<Result<Vec<TaggedArtifact>, OvertakenAttempt>, artifacts::Error> {
+        let form = ArtifactForm {
+            address: self.address,
+            types: self.types,
+            annotations: self.origin.to_annotations(tree.placements()),
+            earlier_tags: self.tags_to_read(),
+            always: self.always,
+        };
+        let clusters = self.select_clusters(tree, session.plan(), plans);
+        let clusters = self.store.store_clusters(&form, tree, &clusters)?;
+        let of_plan: Vec<StoredArtifact> = self.store.store_plan(&form, tree)?.into_iter().collect();
+        if let Some(SignatureRequest { key, plain_http }) = self.signature {
+            for artifact in clusters.iter().chain(&of_plan).filter(|artifact| artifact.is_new) {
+                sign_artifact(&artifact.address, &artifact.digest, key, plain_http)?;
+            }
+        }
+        let mut tagged = Vec::new();
+        if let Err(error) = self.check_unmoved(plans)? {
+            return Ok(Err(OvertakenAttempt { error, tagged }));
+        }
+        tagged.extend(self.store.tag_artifacts(&clusters, self.tags)?);
+        let moves_plan = of_plan.iter().any(|plan| self.tags.iter().any(|tag| !plan.has_tag(tag)));
+        if moves_plan && let Err(error) = self.check_unmoved(plans)? {
+            return Ok(Err(OvertakenAttempt { error, tagged }));
+        }
+        tagged.extend(self.store.tag_artifacts(&of_plan, self.tags)?);
+        if moves_plan && let Err(error) = self.check_tagged(&of_plan)? {
+            return Ok(Err(OvertakenAttempt { error, tagged }));
+        }
+        Ok(Ok(tagged))
+    }
+
+    /// Whether the tags of the plan name what was read.
+    fn check_unmoved(
+        &self,
+        plans: &PublishedPlans,
+    ) -> Result<Result<(), artifacts::Error>, artifacts::Error> {
+        let address = plan_address(self.address)?;
+        for tag in self.tags {
+            if self.store.read_digest(&address, tag)?.as_deref() != plans.find_digest(tag) {
+                return Ok(Err(artifacts::Error::Moved(format!("{address}:{tag}"))));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether the tags of the plan name what was pushed.
+    fn check_tagged(
+        &self,
+        plan: &[StoredArtifact],
+    ) -> Result<Result<(), artifacts::Error>, artifacts::Error> {
+        for StoredArtifact { address, digest, .. } in plan {
+            for tag in self.tags {
+                if self.store.read_digest(address, tag)?.as_ref() != Some(digest) {
+                    return Ok(Err(artifacts::Error::Moved(format!("{address}:{tag}"))));
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+impl PublishedPlans {
+    fn find_published(&self, tag: &str) -> Option<&PublishedPlan> {
+        self.0.get(tag)?.as_ref()
+    }
+
+    fn find_plan(&self, tag: &str) -> Option<&Plan> {
+        self.find_published(tag).map(|published| &published.plan)
+    }
+
+    fn find_digest(&self, tag: &str) -> Option<&str> {
+        self.find_published(tag).map(|published| published.digest.as_str())
+    }
+}
+
+/// The earlier artifacts of clusters. Each is read once.
+struct EarlierArtifacts<'e> {
+    request: &'e PushRequest<'e>,
+    files: RefCell<BTreeMap<String, BTreeMap<String, Arc<str>>>>,
+}
+
+impl EarlierArtifacts<'_> {
+    /// The manifest of an object for a cluster, if there is one.
+    fn read_manifest(&self, object: &ObjectRef, cluster: &str) -> Result<Option<Arc<str>>, artifacts::Error> {
+        let Some(tag) = self.request.earlier else { return Ok(None) };
+        let place = ObjectPath::from_object(object);
+        let path = format!("{}/{}", place.namespace, place.file);
+        if let Some(files) = self.files.borrow().get(cluster) {
+            return Ok(files.get(&path).cloned());
+        }
+        let files = self.request.store.read_files(&self.request.address.for_cluster(cluster)?, tag)?;
+        let files = files.into_iter().map(|(path, text)| (path, text.into()));
+        let files: BTreeMap<String, Arc<str>> = files.collect();
+        let found = files.get(&path).cloned();
+        self.files.borrow_mut().insert(cluster.to_owned(), files);
+        Ok(found)
+    }
+}
+
+impl PushedSession {
+    /// Notes tags that earlier attempts moved.
+    fn note_changes(&mut self, moved: &BTreeSet<(String, String)>) {
+        if let PushOutcome::Done(tagged) = &mut self.outcome {
+            for tagged in tagged {
+                tagged.changed |= moved.contains(&(tagged.url.clone(), tagged.tag.clone()));
+            }
+        }
+    }
+}
