@@ -100,10 +100,10 @@ pub enum Error {
          another one first"
     )]
     CheckedOut(String),
-    /// Another process holds the lock of the branch.
+    /// Another process holds the lock of the reference.
     #[error(
-        "branch `{0}` is locked: if no other git or federate is at work, one that was killed has left \
-         `refs/heads/{0}.lock` in the repository's folder; remove that file"
+        "{reference} is locked: if no other git or federate is at work, one that was killed has left \
+         `{0}.lock` in the repository's folder; remove that file", reference = describe_reference(.0)
     )]
     Locked(String),
     /// The names of two branches exclude each other.
@@ -149,6 +149,14 @@ pub enum Error {
 
 fn of_remote(remote: Option<&str>) -> String {
     remote.map_or_else(String::new, |remote| format!(" of {remote}"))
+}
+
+/// A branch, or another reference, of a full name.
+fn describe_reference(name: &str) -> String {
+    match name.strip_prefix("refs/heads/") {
+        Some(branch) => format!("branch `{branch}`"),
+        None => format!("`{name}`"),
+    }
 }
 
 /// The command that deletes a branch.

@@ -57,6 +57,7 @@ fn a_lock_that_a_killed_run_left_is_cleared_away() {
     replicas(&sandbox, 8);
     let said = sandbox.run("commit --branch rendered").code(2).err;
     assert!(said.contains("branch `rendered` is locked"), "{said}");
+    assert!(said.contains("`refs/heads/rendered.lock` in the repository's folder"), "{said}");
     assert_eq!(count(&sandbox, "rendered"), "2");
 }
 

@@ -217,6 +217,39 @@ fn a_branch_per_cluster_is_proposed_for_each() {
     }
 }
 
+/// The plan on the branch of the hub names clusters whose folders are elsewhere.
+#[test]
+fn folders_of_others_on_the_branch_of_the_hub_stay() {
+    let sandbox = hydrated();
+    sandbox.run("commit --branch env/{cluster} --layout hydrator").code(0);
+    sandbox.git("worktree add -q .hub env/hub");
+    for file in ["README.md", "manifest.yaml"] {
+        sandbox.write(&format!(".hub/m1/{file}"), "theirs\n");
+    }
+    sandbox.git("-C .hub add -A");
+    sandbox.git("-C .hub commit -q -m theirs");
+    sandbox.git("worktree remove .hub");
+    replicas(&sandbox, 6);
+    commit(&sandbox, "six");
+    sandbox.run("commit --branch env/{cluster} --layout hydrator").code(0);
+    assert_eq!(sandbox.git("show env/hub:m1/manifest.yaml"), "theirs\n");
+    assert!(sandbox.git("show env/m1:m1/manifest.yaml").contains("replicas: 3"));
+}
+
+#[test]
+fn the_lock_of_notes_is_named_where_it_is() {
+    let sandbox = hydrated();
+    sandbox.run("commit --branch env/prod --layout hydrator").code(0);
+    sandbox.write(&format!(".git/{NOTES}.lock"), "");
+    replicas(&sandbox, 6);
+    commit(&sandbox, "six");
+    let said = sandbox.run("commit --branch env/prod --layout hydrator").code(2).err;
+    assert!(
+        said.contains(&format!("`{NOTES}` is locked")) && said.contains(&format!("`{NOTES}.lock`")),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_proposed_branch_without_changes_is_created_and_noted() {
     let sandbox = hydrated();

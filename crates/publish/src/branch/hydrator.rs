@@ -64,11 +64,13 @@ struct OldEntry {
 }
 
 /// Writes what was rendered from `source`, with the objects that the repository does not have. Returns the tree of the new
-/// commit, and what it changes; if nothing differs, writes nothing and returns the base's tree.
+/// commit, and what it changes; if nothing differs, writes nothing and returns the base's tree. `only` is the cluster whose branch
+/// it is; `None` for all. The plan on the branch of the hub names clusters whose folders are on other branches.
 pub fn write_hydrated_tree(
     repository: &Repository,
     base: &BranchContent,
     tree: &OutputTree,
+    only: Option<&str>,
     source: &DryCommit,
 ) -> Result<(Oid, Summary), Error> {
     let before = base.tree().map(|tree| repository.find_tree(tree)).transpose()?;
@@ -82,6 +84,7 @@ pub fn write_hydrated_tree(
         .previous_plan()
         .into_iter()
         .flat_map(|plan| plan.affected_clusters())
+        .filter(|name| only.is_none_or(|only| only == &***name))
         .map(|name| cluster_folder(name))
         .collect();
     let mut writer = TreeWriter { repository, base, owned: &owned, foreign: Vec::new() };
@@ -146,7 +149,7 @@ pub fn write_hydrated_tree(
 struct TreeWriter<'w> {
     repository: &'w Repository,
     base: &'w BranchContent,
-    /// The folders that the previous plan accounts for.
+    /// The folders of the branch that the previous plan accounts for.
     owned: &'w BTreeSet<String>,
     /// The files in the way, which federate did not write.
     foreign: Vec<String>,

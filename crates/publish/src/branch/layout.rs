@@ -187,7 +187,10 @@ impl BranchContents {
                 continue;
             }
             let (root, summary) = match source {
-                Some(source) => write_hydrated_tree(repository, base, part, source)?,
+                Some(source) => {
+                    let only = layout.is_spread().then_some(cluster.as_str());
+                    write_hydrated_tree(repository, base, part, only, source)?
+                }
                 None => write_tree(repository, base, part)?,
             };
             let tree = Some(root).filter(|root| base.root() != Some(*root));

@@ -3,6 +3,8 @@
 //! Facts: git-notes(1); the tree of a notes commit, whose names are the ids of the commits, split after two digits at any
 //! level; `refs/notes/hydrator.metadata` of Argo CD's source hydrator, which GitOps Promoter reads.
 
+use std::collections::BTreeMap;
+
 use git2::{ObjectType, Oid, Repository};
 
 use super::Error;
@@ -31,34 +33,86 @@ pub fn write_notes(
 ) -> Result<Option<Oid>, Error> {
     let before = base.map(|base| Ok::<_, Error>(repository.find_commit(base)?.tree_id())).transpose()?;
     let blob = repository.blob(format!("{}\n", serde_json::json!({ "drySha": source })).as_bytes())?;
-    let mut tree = before;
-    for commit in commits {
-        tree = Some(insert_note(repository, tree, &commit.to_string(), blob)?);
-    }
-    let Some(tree) = tree.filter(|tree| Some(*tree) != before) else { return Ok(None) };
+    let names: Vec<String> = commits.iter().map(Oid::to_string).collect();
+    let tree = insert_notes(repository, before, &names.iter().map(String::as_str).collect::<Vec<_>>(), blob)?;
+    let Some(tree) = Some(tree).filter(|tree| Some(*tree) != before) else { return Ok(None) };
     let message = "Notes added by federate";
     let commit = CommitContent { tree, parent: base, identity: &identity.without_signature(), message };
     create_commit(repository, &commit).map(Some)
 }
 
-/// The tree with a note where git would look for it: in the place of an older one, or below an existing folder.
-fn insert_note(repository: &Repository, tree: Option<Oid>, name: &str, blob: Oid) -> Result<Oid, Error> {
+/// The tree with notes where git would look for them: in the place of older ones, or below existing folders. Each tree is written
+/// once, with all of its notes.
+fn insert_notes(repository: &Repository, tree: Option<Oid>, names: &[&str], blob: Oid) -> Result<Oid, Error> {
     let tree = tree.map(|tree| repository.find_tree(tree)).transpose()?;
     let mut builder = repository.treebuilder(tree.as_ref())?;
-    let folder = name.split_at_checked(2).filter(|(_, rest)| !rest.is_empty());
-    let is_flat = builder.get(name)?.is_some();
-    match folder {
-        Some((folder, rest)) if !is_flat => {
-            let below = builder.get(folder)?.filter(|entry| entry.kind() == Some(ObjectType::Tree));
-            let below = below.map(|entry| entry.id());
-            if below.is_some() || builder.len() >= MAX_FLAT_NOTES {
-                let below = insert_note(repository, below, rest, blob)?;
-                builder.insert(folder, below, FOLDER_MODE)?;
-            } else {
-                builder.insert(name, blob, FILE_MODE)?;
-            }
+    let mut below: BTreeMap<&str, NotesFolder<'_>> = BTreeMap::new();
+    for name in names {
+        let parts = name.split_at_checked(2).filter(|(_, rest)| !rest.is_empty());
+        let Some((folder, rest)) = parts.filter(|_| !matches!(builder.get(name), Ok(Some(_)))) else {
+            builder.insert(name, blob, FILE_MODE)?;
+            continue;
+        };
+        let existing = builder.get(folder)?.filter(|entry| entry.kind() == Some(ObjectType::Tree));
+        let tree = existing.map(|entry| entry.id());
+        if tree.is_some() || below.contains_key(folder) || builder.len() + below.len() >= MAX_FLAT_NOTES {
+            below.entry(folder).or_insert_with(|| NotesFolder { tree, names: Vec::new() }).names.push(rest);
+        } else {
+            builder.insert(name, blob, FILE_MODE)?;
         }
-        _ => drop(builder.insert(name, blob, FILE_MODE)?),
+    }
+    for (folder, NotesFolder { tree, names }) in below {
+        builder.insert(folder, insert_notes(repository, tree, &names, blob)?, FOLDER_MODE)?;
     }
     Ok(builder.write()?)
+}
+
+/// The notes to insert below a folder.
+struct NotesFolder<'n> {
+    tree: Option<Oid>,
+    names: Vec<&'n str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_tree_is_written_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init_bare(folder.path()).unwrap();
+        let blob = repository.blob(b"x").unwrap();
+        let names: Vec<String> =
+            (0..1000).map(|number: u32| format!("{:040x}", number * 0x0101_0101)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let count_objects = || {
+            let mut count = 0;
+            repository
+                .odb()
+                .unwrap()
+                .foreach(|_| {
+                    count += 1;
+                    true
+                })
+                .unwrap();
+            count
+        };
+        let flat = insert_notes(&repository, None, &names[..100], blob).unwrap();
+        assert_eq!((repository.find_tree(flat).unwrap().len(), count_objects()), (100, 2));
+        let all = insert_notes(&repository, None, &names, blob).unwrap();
+        let mut found = Vec::new();
+        repository
+            .find_tree(all)
+            .unwrap()
+            .walk(git2::TreeWalkMode::PreOrder, |root, entry| {
+                if entry.kind() == Some(ObjectType::Blob) {
+                    found.push(root.replace('/', "") + entry.name().unwrap());
+                }
+                git2::TreeWalkResult::Ok
+            })
+            .unwrap();
+        found.sort();
+        assert_eq!(found, names);
+        assert_eq!(insert_notes(&repository, Some(all), &names, blob).unwrap(), all, "nothing is doubled");
+    }
 }

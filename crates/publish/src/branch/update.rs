@@ -73,7 +73,7 @@ fn carry_out(repository: &Repository, updates: &[BranchUpdate], why: &str) -> Re
         let name = to_ref_name(&update.branch);
         transaction.lock_ref(&name).map_err(|e| {
             match (e.code(), check_local_names(repository, [&*update.branch])) {
-                (ErrorCode::Locked, _) => Error::Locked(update.branch.clone()),
+                (ErrorCode::Locked, _) => Error::Locked(name.clone()),
                 (_, Err(excluded @ Error::Excluded { .. })) => excluded,
                 _ => Error::Git(e),
             }
