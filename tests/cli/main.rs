@@ -69,6 +69,7 @@ mod sources;
 mod sync;
 #[cfg(feature = "live")]
 mod sync_loop;
+mod sync_push;
 mod versions;
 mod watch;
 mod whatif;

@@ -117,10 +117,8 @@ pub fn find_credentials(folder: Option<&Path>, host: &str) -> Result<Credentials
         Ok(_) => {}
     }
     let text = fs::read(&path).map_err(|error| invalid(&error))?;
-    let config: DockerConfig = serde_json::from_slice(&text).map_err(|error| {
-        invalid(&format_args!("line {}, column {}: it is not valid", error.line(), error.column()))
-    })?;
-    let key = if host == "docker.io" { DOCKER_HUB_KEY } else { host };
+    let config = DockerConfig::parse(&text).map_err(|why| invalid(&why))?;
+    let key = key_of_host(host);
     let helper = config.cred_helpers.get(host).or_else(|| config.cred_helpers.get(key));
     let helper = helper.or_else(|| Some(&config.creds_store).filter(|helper| !helper.is_empty()));
     if let Some(helper) = helper {
@@ -135,9 +133,37 @@ pub fn find_credentials(folder: Option<&Path>, host: &str) -> Result<Credentials
             return Ok(answer);
         }
     }
-    let login = config.auths.iter().find(|(name, _)| *name == key || host_of_key(name) == host);
-    let Some((_, login)) = login else { return Ok(Credentials::Anonymous) };
-    read_login(login).ok_or_else(|| invalid(&format_args!("the entry of {host} in `auths` is not valid")))
+    let found = config.find_login(host).map_err(|why| invalid(&why))?;
+    Ok(found.unwrap_or(Credentials::Anonymous))
+}
+
+/// The credentials for `host` in the text of docker's configuration, if it has some. Helpers that it names are not run. An error
+/// does not show what was read.
+pub fn parse_docker_config(text: &[u8], host: &str) -> Result<Option<Credentials>, String> {
+    if text.len() as u64 > MAX_CONFIG_BYTES {
+        return Err("it is too large".to_owned());
+    }
+    DockerConfig::parse(text)?.find_login(host)
+}
+
+/// The key under which docker stores the credentials for a host.
+fn key_of_host(host: &str) -> &str {
+    if host == "docker.io" { DOCKER_HUB_KEY } else { host }
+}
+
+impl DockerConfig {
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(text)
+            .map_err(|error| format!("line {}, column {}: it is not valid", error.line(), error.column()))
+    }
+
+    /// The credentials that are in the configuration itself.
+    fn find_login(&self, host: &str) -> Result<Option<Credentials>, String> {
+        let key = key_of_host(host);
+        let login = self.auths.iter().find(|(name, _)| *name == key || host_of_key(name) == host);
+        let Some((_, login)) = login else { return Ok(None) };
+        read_login(login).map(Some).ok_or_else(|| format!("the entry of {host} in `auths` is not valid"))
+    }
 }
 
 /// The host of a key such as `https://host/v1/`.

@@ -14,6 +14,6 @@ mod transport;
 
 pub use address::{ArtifactAddress, InvalidAddress, is_tag};
 pub use client::{FetchedManifest, Registry};
-pub use credentials::{Credentials, LoginError, find_credentials};
+pub use credentials::{Credentials, LoginError, find_credentials, parse_docker_config};
 pub use signature::{SignatureError, sign_artifact};
 pub use transport::{Error, RegistryOptions};

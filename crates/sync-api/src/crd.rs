@@ -34,7 +34,7 @@ pub fn build_crd() -> Value {
                     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
                 ],
                 "schema": {"openAPIV3Schema": {
-                    "description": "Keeps branches and clusters at what a source renders.",
+                    "description": "Keeps branches, registries and clusters at what a source renders.",
                     "type": "object",
                     "required": ["spec"],
                     "x-kubernetes-validations": [
@@ -76,20 +76,28 @@ fn spec_schema() -> Value {
     let mut spec = structural_schema::<SyncSpec>();
     spec["x-kubernetes-validations"] = json!([
         validation_rule(
-            "has(self.commit) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
-            "there is nothing to do: name commit, apply or both"
+            "has(self.commit) || has(self.push) || has(self.apply) || !has(self.drift) || self.drift.mode != 'ignore'",
+            "there is nothing to do: name commit, push or apply"
         ),
         validation_rule(
             "!has(self.rollout) || has(self.apply)",
             "a rollout is about clusters: name apply, too"
         ),
         validation_rule(
-            "!has(self.windows) || has(self.apply) || !has(self.commit)",
+            "!has(self.windows) || has(self.apply) || !(has(self.commit) || has(self.push))",
             "windows are about clusters: name apply, too"
         ),
         validation_rule(
             "!has(self.clusters) || !has(self.commit)",
             "a branch has what every cluster gets: leave out clusters or commit"
+        ),
+        validation_rule(
+            "!has(self.clusters) || !has(self.push)",
+            "a registry has what every cluster gets: leave out clusters or push"
+        ),
+        validation_rule(
+            "!has(self.commit) || !has(self.push)",
+            "the scheduler's memory is in one place: commit and push with two Syncs"
         ),
         validation_rule(
             "!has(self.clusters) || has(self.clusters.names) || has(self.clusters.labelSelector)",

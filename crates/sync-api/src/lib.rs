@@ -9,6 +9,7 @@ mod crd;
 mod interval;
 pub mod inventory;
 pub mod progress;
+mod push;
 pub mod record;
 pub mod rollout;
 mod source;
@@ -20,6 +21,7 @@ mod window;
 
 pub use crd::build_crd;
 pub use interval::Interval;
+pub use push::{MAX_TAGS, MediaTypes, PushSpec};
 pub use source::{SecretRef, SourceRef, SourceVerification, SyncSource, VerificationMode};
 pub use sync::{
     AdoptionRule, ApplySpec, ClusterSelection, CommitLayout, CommitSpec, DeletionPolicy, DriftMode,

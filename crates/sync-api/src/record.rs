@@ -87,6 +87,9 @@ pub struct AcceptedRevision {
     pub tip: String,
     /// Where the branches are that were committed to.
     pub branches: BTreeMap<String, String>,
+    /// The digest of the plan that was pushed to a registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<String>,
     /// Whether everything was carried out. `enter_stage` sets it.
     pub done: bool,
     /// The clusters that are still to be brought to it; all of them if `None`.

@@ -16,7 +16,7 @@ pub enum SyncStage {
     Idle,
     /// A revision is to be accepted: it is new, or the spec or the status of the clusters has changed.
     Fetched,
-    /// The revision was rendered, passed all checks, and is committed.
+    /// The revision was rendered, passed all checks, and is committed or pushed.
     Planned,
     /// The revision is being applied to all clusters. If a round begins here, it is not known which of them have it.
     Applying,
@@ -77,11 +77,11 @@ pub enum DeletionEvent {
 /// What has happened last in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RoundEvent {
-    /// The source is at the revision that was accepted last, and the status of the clusters moves nothing.
+    /// The source, its branches and artifacts are where they were, and the status of the clusters moves nothing.
     SameRevision,
-    /// The source is at another revision, or the status of the clusters moves something.
+    /// The source is at another revision, somebody else has written its output, or the status of the clusters moves something.
     OtherRevision,
-    /// The revision was rendered, passed all checks, and was committed.
+    /// The revision was rendered, passed all checks, and was committed or pushed.
     Rendered,
     /// The plan of the revision is the scheduler's memory, and this is how clusters are updated.
     Accepted(Delivery),
@@ -129,7 +129,7 @@ pub enum RoundEffect {
     EndRound,
     /// Compares the clusters with the revision that they have.
     Compare,
-    /// Renders the revision, checks it, and commits it.
+    /// Renders the revision, checks it, and commits or pushes it.
     RenderAndCommit,
     /// Renders and checks a revision that waits for a maintenance window.
     CheckRevision,

@@ -40,6 +40,9 @@ pub struct SyncStatus {
     /// The branches that were committed to, and the commits that they are at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<BranchStatus>,
+    /// The plan that was pushed to a registry, with the artifacts of clusters beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<ArtifactStatus>,
     /// How many clusters are in which state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterCounts>,
@@ -97,6 +100,15 @@ pub struct BranchStatus {
     pub branch: String,
     /// The commit that it is at.
     pub commit: String,
+}
+
+/// An artifact that was pushed to a registry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactStatus {
+    /// The artifact with its tag.
+    pub url: String,
+    /// The digest of its manifest.
+    pub digest: String,
 }
 
 /// What is left behind in clusters, all clusters together.
@@ -247,6 +259,10 @@ pub enum SyncReason {
     ReconciliationFailed,
     /// The source cannot be reached or read; it is retried.
     GitOperationFailed,
+    /// The registry cannot be reached, or does not take artifacts; it is retried.
+    PushFailed,
+    /// The registry does not accept the credentials, or there are none; it is retried.
+    AuthenticationFailed,
     /// The revision has no valid signature.
     VerificationError,
     /// The repo has errors.
@@ -274,6 +290,8 @@ impl SyncReason {
             Self::ReconciliationSucceeded => "ReconciliationSucceeded",
             Self::ReconciliationFailed => "ReconciliationFailed",
             Self::GitOperationFailed => "GitOperationFailed",
+            Self::PushFailed => "PushFailed",
+            Self::AuthenticationFailed => "AuthenticationFailed",
             Self::VerificationError => "VerificationError",
             Self::BuildFailed => "BuildFailed",
             Self::PruneFailed => "PruneFailed",

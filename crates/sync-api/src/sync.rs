@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::push::PushSpec;
 use crate::rollout::{ClusterLabelSelector, RolloutSpec};
 use crate::source::{DNS_SUBDOMAIN_PATTERN, SecretRef};
 use crate::status::SyncStatus;
@@ -36,7 +37,7 @@ pub enum SyncKind {
     Sync,
 }
 
-/// Keeps branches and clusters at what a source renders.
+/// Keeps branches, registries and clusters at what a source renders.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Sync {
@@ -163,6 +164,9 @@ pub struct SyncSpec {
     /// Commit what is rendered to a branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitSpec>,
+    /// Push what is rendered to a registry, as artifacts that Flux and Argo CD read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push: Option<PushSpec>,
     /// Apply what is rendered to the member clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apply: Option<ApplySpec>,
@@ -495,8 +499,9 @@ impl Sync {
 
     /// The names of objects in it, with their pointers. They become parts of the paths of requests.
     pub fn object_names(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let SyncSpec { source, depends_on, service_account_name, kube_config, notifications, .. } =
+        let SyncSpec { source, depends_on, service_account_name, kube_config, push, notifications, .. } =
             &self.spec;
+        let registry = push.as_ref().and_then(|push| push.secret_ref.as_ref());
         let signers = source.verify.as_ref().and_then(|verify| verify.secret_ref.as_ref());
         let kube_config = kube_config.as_ref().map(|kube_config| kube_config.secret_ref.name.as_str());
         let single = [
@@ -505,6 +510,7 @@ impl Sync {
             ("/spec/source/secretRef/name", secret_name(source.secret_ref.as_ref())),
             ("/spec/source/proxySecretRef/name", secret_name(source.proxy_secret_ref.as_ref())),
             ("/spec/source/verify/secretRef/name", secret_name(signers)),
+            ("/spec/push/secretRef/name", secret_name(registry)),
             ("/spec/serviceAccountName", service_account_name.as_deref()),
             ("/spec/kubeConfig/secretRef/name", kube_config),
         ];
@@ -546,7 +552,8 @@ impl SyncSpec {
 
     /// Whether clusters are compared with what is rendered.
     pub fn looks_for_drift(&self) -> bool {
-        self.drift.mode != DriftMode::Ignore && (self.apply.is_some() || self.commit.is_none())
+        let has_output = self.commit.is_some() || self.push.is_some();
+        self.drift.mode != DriftMode::Ignore && (self.apply.is_some() || !has_output)
     }
 
     /// How long a git operation may take.

@@ -1,4 +1,4 @@
-//! What is counted for the metrics: answers of API servers, git commands, and what comparisons find.
+//! What is counted for the metrics: answers of API servers, git commands, operations on registries, and what comparisons find.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,11 @@ pub struct MetricCounters {
     counts: Mutex<CounterValues>,
 }
 
-/// Numbers of git commands by name, and of findings of comparisons by Sync and kind.
+/// Numbers of git commands and of operations on registries by name, and of findings of comparisons by Sync and kind.
 #[derive(Debug, Default)]
 pub(crate) struct CounterValues {
     pub(crate) git: BTreeMap<String, u64>,
+    pub(crate) registry: BTreeMap<&'static str, u64>,
     pub(crate) drift: BTreeMap<(String, &'static str), u64>,
 }
 
@@ -34,6 +35,11 @@ impl MetricCounters {
     /// A git command is run.
     pub(crate) fn count_git_command(&self, command: &str) {
         self.with_counts(|counts| *counts.git.entry(command.to_owned()).or_default() += 1);
+    }
+
+    /// A registry is asked or written.
+    pub(crate) fn count_registry_operation(&self, operation: &'static str) {
+        self.with_counts(|counts| *counts.registry.entry(operation).or_default() += 1);
     }
 
     /// A comparison has found an object that differs.

@@ -7,11 +7,13 @@ use federate_dialect::Dialects;
 use federate_engine::StepAllowance;
 use federate_engine::change::DigestKey;
 use federate_live::{Access, Fence};
+use federate_registry::ArtifactAddress;
 use federate_repo::build::{Builder, Decryptor};
 use federate_session::Session;
 
 use crate::counters::MetricCounters;
 use crate::private_files::PrivateFile;
+use crate::registry_access::RegistryAccess;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::sync_files::ValidSync;
 
@@ -65,6 +67,15 @@ pub trait SyncServices: std::marker::Sync {
     /// The credentials of a Sync's source.
     fn source_credentials(&self, _: &ValidSync) -> Result<GitCredentials, CredentialsError> {
         Ok(GitCredentials::default())
+    }
+
+    /// How the registry is reached to which a Sync pushes.
+    fn registry_access(
+        &self,
+        _: &ValidSync,
+        _: &ArtifactAddress,
+    ) -> Result<RegistryAccess, CredentialsError> {
+        Ok(RegistryAccess::anonymous("docker login", None))
     }
 
     /// The keys that may sign revisions of a Sync's source, if the Sync names them itself.

@@ -127,7 +127,7 @@ pub fn diff_sync(
     loop_state.select_paths(&valid_sync.object.spec.source.paths);
     let source_state = match commit {
         Some(_) => None,
-        None => round.poll_source(&mut state, &mut loop_state)?,
+        None => round.poll_source(&mut state, &mut loop_state, false)?,
     };
     let (session, repo, revision) = if let Some(source_state) = source_state {
         round.observe_clusters(&mut state, &mut loop_state, &source_state.checkout)?;

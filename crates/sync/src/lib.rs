@@ -1,4 +1,4 @@
-//! The loop: watches sources, and keeps branches and clusters at what they render.
+//! The loop: watches sources, and keeps branches, registries and clusters at what they render.
 //!
 //! A [`Sync`](federate_sync_api::Sync) object says what is watched and what is kept. [`sync_files`] reads it from files,
 //! [`reconciliation`] does one round of it, [`supervisor`] runs the loop, and [`state`] is the folder with its state. [`hub`]
@@ -22,6 +22,7 @@ mod plan;
 pub mod private_files;
 pub mod reconciliation;
 mod registry;
+pub mod registry_access;
 pub mod rollout;
 pub mod run;
 pub mod source;

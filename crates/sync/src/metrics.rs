@@ -39,6 +39,7 @@ pub(crate) struct Metrics {
     contentions: Family<Labels, Counter>,
     answers: Family<Labels, Counter>,
     git: Family<Labels, Counter>,
+    artifacts: Family<Labels, Counter>,
     drift: Family<Labels, Counter>,
     revision: Family<Labels, Gauge>,
     queue: Family<Labels, Gauge>,
@@ -80,6 +81,7 @@ impl Default for Metrics {
             contentions: Family::default(),
             answers: Family::default(),
             git: Family::default(),
+            artifacts: Family::default(),
             drift: Family::default(),
             revision: Family::default(),
             queue: Family::default(),
@@ -130,6 +132,8 @@ impl Metrics {
         let answers = "Answers of the hub and of member clusters by status code; 0 where there was none";
         registry.register("api_requests", answers, self.answers.clone());
         registry.register("git_operations", "Git commands that talk to a remote", self.git.clone());
+        let artifacts = "Polls of registries, and pushes that moved a tag";
+        registry.register("registry_operations", artifacts, self.artifacts.clone());
         let drift = "Objects that differ from what is rendered, by kind, each time that they are compared";
         registry.register("drifted_objects", drift, self.drift.clone());
         let revision = "The revision that branches and clusters are at";
@@ -167,6 +171,9 @@ impl Metrics {
         }
         for (operation, number) in counts.git {
             self.git.get_or_create(&vec![("operation", operation)]).inc_by(number);
+        }
+        for (operation, number) in counts.registry {
+            self.artifacts.get_or_create(&vec![("operation", operation.to_owned())]).inc_by(number);
         }
         for ((sync, kind), number) in counts.drift {
             self.drift.get_or_create(&vec![("sync", sync), ("kind", kind.to_owned())]).inc_by(number);

@@ -1,7 +1,9 @@
-//! The second part of a round: rendering, the checks that stop it, and the commit to a branch.
+//! The second part of a round: rendering, the checks that stop it, and the commit to a branch. [`push`] pushes to a registry
+//! instead.
 
 pub(crate) mod changes;
 pub(crate) mod guard;
+mod push;
 pub(crate) mod sessions;
 
 use std::collections::BTreeSet;
@@ -151,7 +153,7 @@ impl Reconciliation<'_> {
 }
 
 /// The limit of a Sync, or the default one.
-fn prune_limit(percent: Option<u8>) -> PruneLimit {
+pub(crate) fn prune_limit(percent: Option<u8>) -> PruneLimit {
     percent.map_or_else(PruneLimit::default, PruneLimit::new)
 }
 

@@ -1,4 +1,4 @@
-//! One round: poll → fetch → verify → render → guard → commit → remember → apply; or compare clusters with what is
+//! One round: poll → fetch → verify → render → guard → commit or push → remember → apply; or compare clusters with what is
 //! rendered, if nothing has changed.
 //!
 //! Whatever keeps a revision from being carried out comes before the first branch or cluster is touched. The memory is
@@ -24,7 +24,7 @@ use federate_sync_api::stage::{
     Delivery, DeliveryStep, RoundEffect, RoundEvent, RoundStart, StageInputs, StartInputs, SyncStage,
     advance_stage, start_round,
 };
-use federate_sync_api::status::{BranchStatus, SyncReason, find_commit};
+use federate_sync_api::status::{ArtifactStatus, BranchStatus, SyncReason, find_commit};
 use federate_sync_api::{ApplySpec, DriftMode, SyncMetadata, SyncSpec, WindowState};
 
 use crate::environment::Environment;
@@ -144,11 +144,13 @@ fn record_outcome(state: &mut SyncState<'_>, outcome: SyncOutcome) -> SyncOutcom
     }
 }
 
-/// A revision that was rendered, passed all checks, and was committed.
+/// A revision that was rendered, passed all checks, and was committed or pushed.
 pub(crate) struct RenderedRevision {
     pub(crate) session: Session,
     /// Where the branches are that were committed to.
     branches: Vec<BranchStatus>,
+    /// The plan that was pushed.
+    artifact: Option<ArtifactStatus>,
     /// The scheduler's memory before.
     kept: Option<Plan>,
     /// The objects that it changes in clusters that have everything else; `None` for all.
@@ -223,12 +225,17 @@ impl Reconciliation<'_> {
         state: &mut SyncState<'_>,
         loop_state: &mut LoopState,
     ) -> Result<SyncOutcome, ReconcileError> {
-        let Some(source_state) = self.poll_source(state, loop_state)? else {
+        let is_overwritten = self.is_artifact_overwritten(&state.record)?;
+        let Some(source_state) = self.poll_source(state, loop_state, is_overwritten)? else {
             return Ok(unchanged_outcome(state));
         };
         self.observe_clusters(state, loop_state, &source_state.checkout)?;
         state.record.status.last_attempted_revision = Some(source_state.name.clone());
-        let mut event = self.find_revision_event(state, loop_state, &source_state)?;
+        let mut event = if is_overwritten {
+            RoundEvent::OtherRevision
+        } else {
+            self.find_revision_event(state, loop_state, &source_state)?
+        };
         let mut stage = state.record.stage;
         let mut rendered = None;
         let mut ended = Ok(unchanged_outcome(state));
@@ -387,13 +394,14 @@ impl Reconciliation<'_> {
         rendered.filter(|_| rest && same)?.changed_objects(&RenderedObjects::from_session(session))
     }
 
-    /// Renders a revision, checks it and commits it. No cluster is touched.
+    /// Renders a revision, checks it, and commits or pushes it. No cluster is touched.
     fn render_and_commit(
         &self,
         state: &mut SyncState<'_>,
         loop_state: &mut LoopState,
-        SourceState { checkout, name, .. }: &SourceState,
+        source_state: &SourceState,
     ) -> Result<RenderedRevision, ReconcileError> {
+        let SourceState { checkout, name, .. } = source_state;
         loop_state.tracker.clear_failures();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
         state.record.status.set_progressing(&format!("carrying out {name}"), Timestamp::now());
@@ -401,11 +409,18 @@ impl Reconciliation<'_> {
         let kept = state.read_plan()?;
         self.must_lead()?;
         loop_state.rendered_before = None;
-        let (session, branches) = if let Some(commit) = &self.spec.commit {
-            self.commit_rendering(commit, loop_state, checkout, kept.as_ref())?
+        let (mut branches, mut artifact) = (Vec::new(), None);
+        let session = if let Some(commit) = &self.spec.commit {
+            let (session, committed) = self.commit_rendering(commit, loop_state, checkout, kept.as_ref())?;
+            branches = committed;
+            session
+        } else if let Some(push) = &self.spec.push {
+            let (session, pushed) = self.push_rendering(push, loop_state, source_state, kept.as_ref())?;
+            artifact = Some(pushed);
+            session
         } else {
             let (limit, destination) = (self.apply_limit(), self.destination());
-            (Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?, Vec::new())
+            Self::render_session(loop_state, checkout, kept.as_ref(), limit, destination)?
         };
         if self.spec.clusters.is_some() && selected_names(self.spec, &session).next().is_none() {
             loop_state.put_session(checkout, session);
@@ -421,7 +436,7 @@ impl Reconciliation<'_> {
             repo.as_ref(),
             &state.record,
         );
-        Ok(RenderedRevision { session, branches, kept, changed })
+        Ok(RenderedRevision { session, branches, artifact, kept, changed })
     }
 
     /// Notes a revision, what it renders and its plan, before the first cluster is changed. Returns how clusters are
@@ -433,7 +448,7 @@ impl Reconciliation<'_> {
         SourceState { tip, .. }: &SourceState,
         rendered: Option<&RenderedRevision>,
     ) -> Result<Delivery, ReconcileError> {
-        let Some(RenderedRevision { session, branches, kept, .. }) = rendered else {
+        let Some(RenderedRevision { session, branches, artifact, kept, .. }) = rendered else {
             return Err(ReconcileError::new(SyncReason::ReconciliationFailed, "nothing was rendered"));
         };
         let kept = kept.as_ref();
@@ -457,9 +472,11 @@ impl Reconciliation<'_> {
         let earlier = if is_repeated { state.record.status.replicas_moved } else { 0 };
         state.record.status.replicas_moved = earlier + usize::try_from(moved).unwrap_or_default();
         state.record.status.branches.clone_from(branches);
+        state.record.status.artifact.clone_from(artifact);
         state.record.accepted = Some(AcceptedRevision {
             tip: tip.clone(),
             branches: branches.iter().cloned().map(|branch| (branch.branch, branch.commit)).collect(),
+            artifact: artifact.as_ref().map(|artifact| artifact.digest.clone()),
             // The repository changes when all clusters are at the revision.
             repository: before.and_then(|accepted| accepted.repository),
             rendering,
@@ -533,6 +550,8 @@ impl Reconciliation<'_> {
     ) -> Result<SyncOutcome, ReconcileError> {
         let committed =
             self.spec.commit.as_ref().map(|commit| format!("committed {name} to {}", commit.branch));
+        let written = committed
+            .or_else(|| self.spec.push.as_ref().map(|push| format!("pushed {name} to {}", push.url)));
         if changed.is_none() {
             // All clusters are read, and brought to the revision.
             loop_state.tracker.take_comparison_due(Duration::ZERO);
@@ -546,10 +565,10 @@ impl Reconciliation<'_> {
                 members.apply_all(apply, None, tracker, status)
             })
         });
-        let message = match (committed, applied.transpose()?) {
-            (Some(committed), Some(clusters)) => format!("{committed}, applied it to {clusters}"),
+        let message = match (written, applied.transpose()?) {
+            (Some(written), Some(clusters)) => format!("{written}, applied it to {clusters}"),
             (None, Some(clusters)) => format!("applied {name} to {clusters}"),
-            (Some(committed), None) => committed,
+            (Some(written), None) => written,
             (None, None) => format!("read {name}"),
         };
         Ok(SyncOutcome::for_success(&message))

@@ -10,9 +10,11 @@ use federate_kubernetes::names::is_dns_subdomain;
 use federate_kubernetes::object::Origin;
 use federate_kubernetes::{Finding, Severity};
 use federate_publish::branch::{self, BranchLayout, FileLayout};
+use federate_registry::{ArtifactAddress, is_tag};
 use federate_repo::{Repo, normalize_path};
 use federate_sync_api::{
-    CommitLayout, CommitSpec, DriftMode, InventorySource, Notification, NotificationType, SourceRef, Sync,
+    CommitLayout, CommitSpec, DriftMode, InventorySource, MAX_TAGS, Notification, NotificationType, PushSpec,
+    SourceRef, Sync, SyncSpec,
 };
 
 use crate::source::{self, SourceAddress};
@@ -23,8 +25,9 @@ const FINDING_CODE: &str = "invalid-sync";
 
 /// Fields that a Sync in a file does not support, and what to use instead. They are errors: to ignore them could do what
 /// the user does not want.
-const UNSUPPORTED_FIELDS: [(&str, &str); 10] = [
+const UNSUPPORTED_FIELDS: [(&str, &str); 11] = [
     ("/spec/source/secretRef", "git's own credentials are used: a credential helper, an SSH key or agent"),
+    ("/spec/push/secretRef", "docker's own credentials are used: `docker login` stores them"),
     ("/spec/source/proxySecretRef", "git's own proxy settings are used"),
     ("/spec/notifications", "read the logs (--log-format json), or the metrics of --metrics-listen"),
     ("/spec/drift/interval", "clusters are compared at `interval`"),
@@ -212,6 +215,7 @@ impl Reader {
                 }
             }
         }
+        self.check_tags(&read);
         for (origin, ValidSync { object: sync, .. }) in &read {
             for on in sync.dependency_full_names() {
                 if !names.contains_key(&on) {
@@ -228,6 +232,22 @@ impl Reader {
             return Err(InvalidFiles { repo: Box::new(self.repo), findings: self.findings });
         }
         Ok(read.into_iter().map(|(_, valid_sync)| valid_sync).collect())
+    }
+}
+
+impl Reader {
+    /// Refuses Syncs that push to the same tags.
+    fn check_tags(&mut self, read: &[(Origin, ValidSync)]) {
+        let mut tags: BTreeMap<(String, String), String> = BTreeMap::new();
+        for (origin, ValidSync { object: sync, .. }) in read {
+            for tag in sync.spec.push.iter().flat_map(PushSpec::tags) {
+                let url = sync.spec.push.as_ref().map(|push| push.url.clone()).unwrap_or_default();
+                if let Some(other) = tags.insert((url, tag.clone()), sync.name.full_name()) {
+                    let message = format!("{other} moves the tag {tag} of these artifacts, too");
+                    self.add_finding(origin, "/spec/push/tags", &message, None);
+                }
+            }
+        }
     }
 }
 
@@ -271,9 +291,14 @@ pub(crate) fn validate_sync(sync: &Sync) -> Vec<(&'static str, String)> {
             format!("each path must lie in the folder of the source, but of one {why}"),
         ));
     }
-    if spec.commit.is_none() && spec.apply.is_none() && spec.drift.mode == DriftMode::Ignore {
-        wrong.push(("/spec", "there is nothing to do: name `commit`, `apply` or both".to_owned()));
+    if spec.commit.is_none()
+        && spec.push.is_none()
+        && spec.apply.is_none()
+        && spec.drift.mode == DriftMode::Ignore
+    {
+        wrong.push(("/spec", "there is nothing to do: name `commit`, `push` or `apply`".to_owned()));
     }
+    wrong.extend(validate_push(spec));
     if spec.failover && spec.inventory != InventorySource::Members {
         wrong.push((
             "/spec/failover",
@@ -290,7 +315,7 @@ pub(crate) fn validate_sync(sync: &Sync) -> Vec<(&'static str, String)> {
             wrong.push(("/spec/clusters", message.to_owned()));
         }
     }
-    if !spec.windows.is_empty() && spec.apply.is_none() && spec.commit.is_some() {
+    if !spec.windows.is_empty() && spec.apply.is_none() && (spec.commit.is_some() || spec.push.is_some()) {
         wrong.push(("/spec/windows", "windows are about clusters: name `apply`, too".to_owned()));
     }
     for (field, why) in spec.windows.iter().filter_map(|window| window.validate().err()) {
@@ -317,12 +342,51 @@ pub(crate) fn validate_sync(sync: &Sync) -> Vec<(&'static str, String)> {
     }
     let limits = [
         ("/spec/commit/pruneLimit", spec.commit.as_ref().and_then(|commit| commit.prune_limit)),
+        ("/spec/push/pruneLimit", spec.push.as_ref().and_then(|push| push.prune_limit)),
         ("/spec/apply/pruneLimit", spec.apply.as_ref().and_then(|apply| apply.prune_limit)),
     ];
     for (pointer, limit) in limits {
         if limit.is_some_and(|limit| limit > 100) {
             wrong.push((pointer, "a share is at most 100 percent".to_owned()));
         }
+    }
+    wrong
+}
+
+/// What is wrong with the registry of a Sync.
+fn validate_push(spec: &SyncSpec) -> Vec<(&'static str, String)> {
+    let Some(push) = &spec.push else { return Vec::new() };
+    let mut wrong = Vec::new();
+    match ArtifactAddress::parse(&push.url) {
+        Err(error) => wrong.push(("/spec/push/url", error.to_string())),
+        Ok(address) if address.tag().is_some() => {
+            wrong.push(("/spec/push/url", "name the tag in `tags`".to_owned()));
+        }
+        Ok(address) if push.insecure && !address.is_loopback() => {
+            let message = format!("{} is not on this machine: it must be reached with TLS", address.host());
+            wrong.push(("/spec/push/insecure", message));
+        }
+        Ok(_) => {}
+    }
+    if push.tags.len() > MAX_TAGS {
+        wrong.push(("/spec/push/tags", format!("name {MAX_TAGS} tags at most")));
+    }
+    if let Some(tag) = push.tags.iter().find(|tag| !is_tag(tag)) {
+        let message = format!("`{}` is not a tag: letters, digits, `_`, `.` and `-`", tag.escape_debug());
+        wrong.push(("/spec/push/tags", message));
+    }
+    let distinct: BTreeSet<&String> = push.tags.iter().collect();
+    if distinct.len() < push.tags.len() {
+        wrong.push(("/spec/push/tags", "a tag is named twice".to_owned()));
+    }
+    if spec.commit.is_some() {
+        let message = "the scheduler's memory is in one place: commit and push with two Syncs";
+        wrong.push(("/spec/push", message.to_owned()));
+    }
+    if spec.clusters.is_some() {
+        let message =
+            "a registry has what every cluster gets: leave out `clusters`, or push with another Sync";
+        wrong.push(("/spec/clusters", message.to_owned()));
     }
     wrong
 }

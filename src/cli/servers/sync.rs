@@ -20,10 +20,12 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use crate::cli::access::AccessArgs;
 use crate::cli::decryption::DecryptionArgs;
 use crate::cli::diff::digest_key;
+use crate::cli::servers::push::{find_docker_credentials, find_proxy};
 use crate::cli::settings::{OutputFormat, shared_builder};
 use crate::cli::{CommandError, Exit, print_notice, print_text, print_value, use_color};
 use federate_dialects::DIALECTS;
 use federate_engine::StepAllowance;
+use federate_registry::ArtifactAddress;
 use federate_report::findings;
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
@@ -31,16 +33,17 @@ use federate_sync::environment::{
     CredentialsError, Environment, MemberAccess, ROUND_ALLOWANCE, SyncServices,
 };
 use federate_sync::http_server::{hook_path, start_listeners};
+use federate_sync::registry_access::RegistryAccess;
 use federate_sync::run::{self, SyncResult};
 use federate_sync::state::StateFolder;
 use federate_sync::supervisor::watch_files;
 use federate_sync::sync_files::{self, InvalidFiles, ValidSync};
 use federate_sync::telemetry::Telemetry;
 
-/// Watch git repositories, and keep branches and clusters in sync with them
+/// Watch git repositories, and keep branches, registries and clusters in sync with them
 ///
-/// A Sync (`federate.dev/v1alpha1`) names a source and its targets: a branch, the member clusters, or both.
-/// Each round polls the source. A new revision is fetched, rendered, and then committed, applied, or both. If
+/// A Sync (`federate.dev/v1alpha1`) names a source and its targets: a branch or a registry, the member clusters, or both.
+/// Each round polls the source. A new revision is fetched, rendered, and then committed or pushed, applied, or both. If
 /// nothing has changed, federate checks the clusters for drift (`spec.drift`). federate changes nothing if
 /// the source cannot be read, has errors, renders nothing, or would remove too much. Between rounds, changes in
 /// clusters are reported or reverted.
@@ -212,13 +215,23 @@ impl SyncCommand {
     }
 }
 
-/// The context of rounds of Syncs from files: clusters through the kubeconfig, and the user's git
-/// configuration.
+/// The context of rounds of Syncs from files: clusters through the kubeconfig, the user's git configuration, and docker's
+/// credentials.
 struct FileSyncServices<'s>(&'s AccessArgs);
 
 impl SyncServices for FileSyncServices<'_> {
     fn member_access(&self, _: &ValidSync, session: &Session) -> Result<MemberAccess, CredentialsError> {
         Ok(MemberAccess { access: self.0.build_access(session), files: Vec::new() })
+    }
+
+    fn registry_access(
+        &self,
+        _: &ValidSync,
+        address: &ArtifactAddress,
+    ) -> Result<RegistryAccess, CredentialsError> {
+        let host = address.host();
+        let remedy = format!("`docker login {host}` stores credentials");
+        Ok(RegistryAccess { credentials: find_docker_credentials(host)?, proxy: find_proxy(host)?, remedy })
     }
 }
 

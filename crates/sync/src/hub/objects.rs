@@ -98,8 +98,8 @@ pub(crate) struct ClashingSyncs {
     pub(crate) deleting: Vec<ValidSync>,
 }
 
-/// Removes the Syncs that name the same `ApplySet` or folder of a branch as an older one. What one that is being deleted has
-/// committed does not matter any more.
+/// Removes the Syncs that name the same `ApplySet`, folder of a branch, or tag of artifacts as an older one. What one that is being
+/// deleted has committed or pushed does not matter any more.
 pub(crate) fn remove_clashing(syncs: &mut Vec<ValidSync>) -> ClashingSyncs {
     syncs.sort_by_key(|valid_sync| {
         let created = valid_sync.object.server_metadata.created.clone();
@@ -115,7 +115,11 @@ pub(crate) fn remove_clashing(syncs: &mut Vec<ValidSync>) -> ClashingSyncs {
         let commit = sync.spec.commit.as_ref().filter(|_| !sync.is_deleting());
         let branch =
             commit.map(|c| format!("folder `{}` of branch {} of {}", c.path, c.branch, valid_sync.address));
-        let wants: Vec<String> = apply_set.into_iter().chain(branch).collect();
+        let push = sync.spec.push.as_ref().filter(|_| !sync.is_deleting());
+        let tags = push
+            .into_iter()
+            .flat_map(|push| push.tags().into_iter().map(|tag| format!("the tag {tag} of {}", push.url)));
+        let wants: Vec<String> = apply_set.into_iter().chain(branch).chain(tags).collect();
         let clash = wants.iter().find_map(|want| Some((want, taken.get(want)?)));
         match clash {
             None => {

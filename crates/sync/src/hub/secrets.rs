@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
+use http::Uri;
 use k8s_openapi::ByteString;
 
 use federate_live::path::ApiPath;
 use federate_live::{Access, HubAccess as Inventory, Kubeconfig};
+use federate_registry::ArtifactAddress;
 use federate_session::Session;
 use federate_sync_api::SecretRef;
 
 use super::{HubClient, Tenancy};
 use crate::environment::{CredentialsError, MemberAccess};
 use crate::private_files::PrivateFile;
+use crate::registry_access::RegistryAccess;
 use crate::source::credentials::{GitCredentials, SecretData};
 use crate::source::github_app;
 use crate::sync_files::ValidSync;
@@ -60,6 +63,26 @@ impl HubClient {
             secret = Some(self.app_credentials(&source.url, keys, proxy.as_ref())?);
         }
         Ok(GitCredentials::for_url(&source.url, secret.as_ref(), proxy.as_ref())?)
+    }
+
+    /// How the registry is reached to which a Sync pushes: by the Secret that it names, or by nobody.
+    pub fn registry_access(
+        &self,
+        valid_sync: &ValidSync,
+        address: &ArtifactAddress,
+        proxy: Option<Uri>,
+        tenancy: &Tenancy,
+    ) -> Result<RegistryAccess, CredentialsError> {
+        let secret = valid_sync.object.spec.push.as_ref().and_then(|push| push.secret_ref.as_ref());
+        let Some(secret) = secret else {
+            return Ok(RegistryAccess::anonymous(
+                "name a Secret of the type kubernetes.io/dockerconfigjson in `push.secretRef`",
+                proxy,
+            ));
+        };
+        let keys = self.read_secret(valid_sync, &secret.name, tenancy)?;
+        let name = format!("{}/{}", valid_sync.object.name.namespace, secret.name);
+        Ok(RegistryAccess::from_secret(&name, &keys, address.host(), proxy)?)
     }
 
     /// The keys that may sign, as `verify.secretRef` names them.

@@ -28,14 +28,16 @@ use crate::state::SyncState;
 use crate::sync_files;
 
 impl Reconciliation<'_> {
-    /// Polls the source and fetches what is new. `None` if nothing has changed and clusters are not compared.
+    /// Polls the source and fetches what is new. `None` if nothing has changed and clusters are not compared. `is_overwritten` says
+    /// whether somebody else has written what was pushed.
     pub(crate) fn poll_source(
         &self,
         state: &mut SyncState<'_>,
         loop_state: &mut LoopState,
+        is_overwritten: bool,
     ) -> Result<Option<SourceState>, ReconcileError> {
         match &self.valid_sync.address {
-            SourceAddress::Git(address) => self.poll_git(address, state),
+            SourceAddress::Git(address) => self.poll_git(address, state, is_overwritten),
             SourceAddress::Folder(path) => self.poll_folder(path, loop_state).map(Some),
         }
     }
@@ -44,6 +46,7 @@ impl Reconciliation<'_> {
         &self,
         address: &str,
         state: &mut SyncState<'_>,
+        is_overwritten: bool,
     ) -> Result<Option<SourceState>, ReconcileError> {
         let cache = state.git_cache();
         let credentials = self.read_credentials()?;
@@ -58,7 +61,7 @@ impl Reconciliation<'_> {
         let AdvertisedRefs { tip, reference, branches } =
             remote.poll_refs(&layout.map(|layout| layout.to_glob()).unwrap_or_default())?;
         let accepted = state.record.accepted.as_ref().filter(|_| state.record.stage == SyncStage::Idle);
-        let of_repo = self.spec.inventory.is_repo();
+        let of_repo = self.spec.inventory.is_repo() && !is_overwritten;
         if accepted.is_some_and(|a| a.is_for(&tip, Some(&branches))) && of_repo && !self.looks_for_drift() {
             return Ok(None);
         }

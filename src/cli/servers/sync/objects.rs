@@ -7,12 +7,14 @@ use clap::Args;
 use super::{SyncCommand, to_command_error};
 use crate::cli::access::AccessArgs;
 use crate::cli::diff::digest_key;
+use crate::cli::servers::push::find_proxy;
 use crate::cli::settings::shared_builder;
 use crate::cli::{CommandError, Exit};
 use federate_dialects::DIALECTS;
 use federate_engine::StepAllowance;
 use federate_kubernetes::names::is_dns_subdomain;
 use federate_live::Fence;
+use federate_registry::ArtifactAddress;
 use federate_session::Session;
 use federate_sync::counters::MetricCounters;
 use federate_sync::credentials::{GitCredentials, SecretData};
@@ -21,6 +23,7 @@ use federate_sync::environment::{
 };
 use federate_sync::http_server;
 use federate_sync::hub::{HubClient, HubStateStore, Leader, LeaderOptions, SyncObjects, Tenancy};
+use federate_sync::registry_access::RegistryAccess;
 use federate_sync::supervisor::{LoopEvent, reconcile_objects_once, watch_objects};
 use federate_sync::sync_files::ValidSync;
 use federate_sync::telemetry::Telemetry;
@@ -140,6 +143,15 @@ impl SyncServices for ObjectContext<'_> {
 
     fn source_credentials(&self, valid_sync: &ValidSync) -> Result<GitCredentials, CredentialsError> {
         self.hub.source_credentials(valid_sync, &self.args.build_tenancy())
+    }
+
+    fn registry_access(
+        &self,
+        loaded: &ValidSync,
+        address: &ArtifactAddress,
+    ) -> Result<RegistryAccess, CredentialsError> {
+        let proxy = find_proxy(address.host())?;
+        self.hub.registry_access(loaded, address, proxy, &self.args.build_tenancy())
     }
 
     fn find_sync_of_set(&self, set: &str) -> Option<String> {

@@ -1,0 +1,159 @@
+//! The push of a rendering to a registry, and whether what was pushed is still there.
+
+use federate_dialect::Plan;
+use federate_publish::artifact::ArtifactTypes;
+use federate_registry::{ArtifactAddress, Error as RegistryError, Registry, RegistryOptions};
+use federate_session::artifacts::{self, ArtifactOrigin, ArtifactStore};
+use federate_session::push::{self, PushOutcome, PushRequest, PushedSession};
+use federate_session::{Destination, Session};
+use federate_source::git::program::without_credentials;
+use federate_sync_api::record::SyncRecord;
+use federate_sync_api::status::{ArtifactStatus, SyncReason};
+use federate_sync_api::{MediaTypes, PushSpec};
+
+use crate::environment::CredentialsError;
+use crate::plan::sessions::{Checkout, LoopState, SourceState};
+use crate::plan::{guard, prune_limit};
+use crate::reconciliation::{ReconcileError, Reconciliation};
+
+/// The registry of a Sync.
+struct PushTarget {
+    address: ArtifactAddress,
+    store: ArtifactStore,
+    /// What to do if the registry does not accept the credentials.
+    remedy: String,
+}
+
+impl Reconciliation<'_> {
+    /// Whether the plan in the registry is another one than was pushed with the revision that was accepted last. A round that
+    /// only reads does not ask.
+    pub(crate) fn is_artifact_overwritten(&self, record: &SyncRecord) -> Result<bool, ReconcileError> {
+        let push = self.spec.push.as_ref().filter(|_| !self.reads_only);
+        let Some((push, accepted)) = push.zip(record.accepted.as_ref()) else { return Ok(false) };
+        self.env.counters.count_registry_operation("poll");
+        let target = self.open_target(push)?;
+        let digest = target.store.read_plan_digest(&target.address, push.memory_tag());
+        let digest = digest.map_err(|error| target.explain_failure(&error))?;
+        let is_overwritten = digest != accepted.artifact;
+        if is_overwritten && accepted.artifact.is_some() {
+            tracing::warn!(sync = self.name(), url = push.url, "somebody else has moved the tag");
+        }
+        Ok(is_overwritten)
+    }
+
+    /// Pushes the rendering. The memory is the plan in the registry, or else `kept`.
+    pub(crate) fn push_rendering(
+        &self,
+        push: &PushSpec,
+        loop_state: &mut LoopState,
+        source_state: &SourceState,
+        kept: Option<&Plan>,
+    ) -> Result<(Session, ArtifactStatus), ReconcileError> {
+        let target = self.open_target(push)?;
+        let own = prune_limit(push.prune_limit);
+        let limit = self.apply_limit().map_or(own, |limit| limit.min(own));
+        let (origin, tags, checkout) = (self.find_origin(source_state), push.tags(), &source_state.checkout);
+        let request = PushRequest {
+            store: &target.store,
+            address: &target.address,
+            tags: &tags,
+            earlier: Some(push.memory_tag()),
+            clusters: &[],
+            types: match push.media_types.unwrap_or_default() {
+                MediaTypes::Oci => ArtifactTypes::Oci,
+                MediaTypes::Flux => ArtifactTypes::Flux,
+            },
+            always: false,
+            signature: None,
+            origin: &origin,
+            keep_going: false,
+            prune_limit: limit,
+        };
+        let pushed = request.push_rendering(
+            |in_registry| {
+                let plan = in_registry.or(kept);
+                Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())
+            },
+            |error| tracing::info!(sync = self.name(), %error, "pushing again"),
+        );
+        let PushedSession { session, outcome } = pushed.map_err(|error| match error {
+            push::Error::Open(stop) => stop,
+            push::Error::Artifacts(error) => target.explain_failure(&error),
+            error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
+        })?;
+        let artifacts = match outcome {
+            PushOutcome::Done(artifacts) => artifacts,
+            PushOutcome::Errors => {
+                let refusal = Self::find_refusal(&session, None, None, Destination::Files);
+                loop_state.put_session(checkout, session);
+                let unknown = || ReconcileError::new(SyncReason::BuildFailed, "the repo has errors");
+                return Err(refusal.unwrap_or_else(unknown));
+            }
+            PushOutcome::Refused(excess) => {
+                // The next revision may differ only a little from this one.
+                loop_state.put_session(checkout, session);
+                return Err(ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess)));
+            }
+        };
+        let moved = artifacts.iter().filter(|artifact| artifact.changed).count();
+        if moved > 0 {
+            self.env.counters.count_registry_operation("push");
+            tracing::info!(sync = self.name(), url = push.url, tags = moved, "pushed");
+        }
+        let plan =
+            artifacts.iter().find(|artifact| artifact.cluster.is_none() && artifact.tag == push.memory_tag());
+        let plan = plan.ok_or_else(|| ReconcileError::new(SyncReason::PushFailed, "the plan has no tag"))?;
+        let url = format!("{}:{}", plan.url, plan.tag);
+        let artifact = ArtifactStatus { url, digest: plan.digest.clone() };
+        Ok((session, artifact))
+    }
+
+    fn open_target(&self, push: &PushSpec) -> Result<PushTarget, ReconcileError> {
+        let address = ArtifactAddress::parse(&push.url)
+            .map_err(|error| ReconcileError::new(SyncReason::InvalidSpec, error.to_string()))?;
+        let access = self.env.services.registry_access(self.valid_sync, &address).map_err(|error| {
+            let reason = match error {
+                CredentialsError::Unreadable { .. } => SyncReason::PushFailed,
+                _ => SyncReason::AuthenticationFailed,
+            };
+            ReconcileError::new(reason, error.to_string())
+        })?;
+        let options = RegistryOptions { plain_http: push.insecure, proxy: access.proxy };
+        let registry = Registry::new(&address, access.credentials, options).map_err(artifacts::Error::from);
+        let store = registry.and_then(ArtifactStore::new);
+        let store = store.map_err(|error| ReconcileError::new(SyncReason::PushFailed, error.to_string()))?;
+        Ok(PushTarget { address, store, remedy: access.remedy })
+    }
+
+    /// Where the artifacts come from.
+    fn find_origin(&self, source_state: &SourceState) -> ArtifactOrigin {
+        match (&source_state.checkout, source_state.checkout.location()) {
+            (Checkout::Revision(revision), Some(place)) => ArtifactOrigin::of_commit(
+                place,
+                revision.commit(),
+                &without_credentials(&self.spec.source.url),
+                &source_state.name,
+            ),
+            (Checkout::Folder(..), Some(place)) => {
+                ArtifactOrigin::from_provenance(&source_state.checkout.read_provenance(place), place, None)
+            }
+            (_, None) => ArtifactOrigin::default(),
+        }
+    }
+}
+
+impl PushTarget {
+    /// The reason and the message of a failure.
+    fn explain_failure(&self, error: &artifacts::Error) -> ReconcileError {
+        match error {
+            artifacts::Error::Registry(RegistryError::Unauthorized { host, what, said }) => {
+                let said = if said.is_empty() { String::new() } else { format!(" ({said})") };
+                ReconcileError::new(
+                    SyncReason::AuthenticationFailed,
+                    format!("{host} does not let federate {what}{said}: {}", self.remedy),
+                )
+            }
+            error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
+        }
+    }
+}
