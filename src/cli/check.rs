@@ -13,8 +13,10 @@ use super::{
 use federate_apiserver_model::served_versions::{NEWEST, OLDEST, parse_release};
 use federate_kubernetes::Finding;
 use federate_repo::Repo;
+use federate_report::page::PageHost;
 use federate_report::table::format_count;
 use federate_report::{annotations, findings};
+use federate_session::Session;
 use federate_source::git::GitLocation;
 
 /// Report every error and likely mistake in a repo
@@ -111,10 +113,8 @@ impl CheckCommand {
             Output::Json => print_value(&findings_document(repo, &found), OutputFormat::Json)?,
             Output::Yaml => print_value(&findings_document(repo, &found), OutputFormat::Yaml)?,
             Output::Html => {
-                let rows = findings::build_quoted_rows(repo, &found, session.dialects());
-                let summary = format_summary(&found, repo.templates.len(), session.clusters().len());
                 let name = self.args.repo.display().to_string();
-                print_unchanged(&page::write_check(&name, &summary, &rows)?)?;
+                print_unchanged(&write_findings_page(&name, &session, &found, PageHost::File)?)?;
             }
             Output::Github | Output::Sarif | Output::Junit => {
                 let rows = findings::build_rows(repo, &found);
@@ -141,6 +141,19 @@ fn parse_kubernetes_version(text: &str) -> Result<u32, String> {
     parse_release(text).filter(|release| (OLDEST..=NEWEST).contains(release)).ok_or_else(|| {
         format!("expected a version of Kubernetes from 1.{OLDEST} to 1.{NEWEST}, such as 1.31")
     })
+}
+
+/// The findings as a page.
+pub(super) fn write_findings_page(
+    name: &str,
+    session: &Session,
+    found: &[Finding],
+    host: PageHost,
+) -> Result<String, CommandError> {
+    let repo = session.repo();
+    let rows = findings::build_quoted_rows(repo, found, session.dialects());
+    let summary = format_summary(found, repo.templates.len(), session.clusters().len());
+    page::write_check(name, &summary, &rows, host)
 }
 
 /// The findings as a document.

@@ -13,6 +13,7 @@ use super::settings::{OutputFormat, RepoArgs};
 use super::{CommandError, Exit, page, print_value};
 use federate_reconcile::{Action, ActionKind};
 use federate_report::drift as report;
+use federate_report::page::PageHost;
 use federate_session::Purpose;
 
 /// Show differences between live and rendered objects, with who changed them and when
@@ -167,7 +168,10 @@ impl DriftCommand {
             Output::Table => report::format_table(drifted, self.args.text_style()),
             Output::Markdown => report::format_markdown(drifted),
             Output::Junit => report::format_junit(drifted),
-            Output::Html => page::write_drift(&self.args.repo.display().to_string(), drifted, &done.regions)?,
+            Output::Html => {
+                let name = self.args.repo.display().to_string();
+                page::write_drift(&name, drifted, &done.regions, PageHost::File)?
+            }
             Output::Json => return print_value(drifted, OutputFormat::Json),
             Output::Yaml => return print_value(drifted, OutputFormat::Yaml),
         };

@@ -210,7 +210,9 @@ impl MemberRun<'_> {
                 return Err(CommandError::Failed(DUMPS_REMEMBER_NOTHING.to_owned()));
             }
             LiveSource::Dump => None,
-            LiveSource::Servers(servers) => Some(self.survey_clusters(servers, &mut session, &inventory)?),
+            LiveSource::Servers(servers) => {
+                Some(servers.survey_clusters(self.args, &mut session, &inventory, self.remember)?)
+            }
         };
         // The API servers list while this plans.
         let early = early.or_else(|| match &self.source {

@@ -103,8 +103,9 @@ pub(super) fn write_drift(
     name: &str,
     drifted: &Actions,
     regions: &BTreeMap<ClusterName, String>,
+    host: PageHost,
 ) -> Result<String, CommandError> {
-    print_page(&DriftPage::new(name, drifted, regions), PageHost::File)
+    print_page(&DriftPage::new(name, drifted, regions), host)
 }
 
 /// The page of findings. `summary` is the sentence for all of them.
@@ -112,8 +113,9 @@ pub(super) fn write_check(
     name: &str,
     summary: &str,
     findings: &[QuotedFinding],
+    host: PageHost,
 ) -> Result<String, CommandError> {
-    print_page(&CheckPage::new(name, summary, findings), PageHost::File)
+    print_page(&CheckPage::new(name, summary, findings), host)
 }
 
 fn print_page(page: &impl PageContent, host: PageHost) -> Result<String, CommandError> {

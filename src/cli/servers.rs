@@ -3,6 +3,7 @@
 //! A binary without the feature `live` has `no_servers.rs` in the place of this module.
 
 mod access;
+mod drift_reader;
 mod explorer;
 mod import;
 mod install;

@@ -10,13 +10,17 @@ use crate::sandbox::Sandbox;
 const TWO_SCREENS: usize = 48;
 
 /// Examples that the test does not run, with the reason.
-const NOT_RUN: [(&str, &str); 8] = [
+const NOT_RUN: [(&str, &str); 9] = [
     (
         "federate snapshot examples/repo --hub-context karmada-apiserver --out snapshot",
         "`tests/live` runs it",
     ),
     ("federate sync --context hub --namespace platform", "it runs until it is stopped"),
     ("federate serve examples/repo", "it runs until it is stopped"),
+    (
+        "federate serve examples/kubefed --drift --observed examples/kubefed/live",
+        "it runs until it is stopped",
+    ),
     (
         "federate serve examples/lost-region --snapshot examples/lost-region/snapshot --port 8080",
         "it runs until it is stopped",

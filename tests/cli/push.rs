@@ -563,7 +563,7 @@ fn a_kill_at_any_moment_leaves_tags_that_name_whole_artifacts() {
 #[test]
 fn a_real_registry_takes_and_returns_artifacts() {
     let (sandbox, _) = web();
-    let Some(registry) = RealRegistry::start(&sandbox) else {
+    let Some(registry) = RealRegistry::start(&sandbox.path("")) else {
         eprintln!("skipped: this machine lacks docker-registry, which Debian's package has");
         return;
     };

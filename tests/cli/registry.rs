@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-
-use crate::sandbox::Sandbox;
 
 /// `user:hunter2`, as `Authorization` has it.
 const BASIC: &str = "Basic dXNlcjpodW50ZXIy";
@@ -325,17 +324,18 @@ pub(crate) struct RealRegistry {
 }
 
 impl RealRegistry {
-    pub(crate) fn start(sandbox: &Sandbox) -> Option<Self> {
+    /// Starts one that keeps what it has in `folder`.
+    pub(crate) fn start(folder: &Path) -> Option<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
         drop(listener);
         let config = format!(
             "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: '{host}'}}\n",
-            sandbox.path(".registry").display()
+            folder.join(".registry").display()
         );
-        sandbox.write(".registry.yml", config);
+        std::fs::write(folder.join(".registry.yml"), config).unwrap();
         let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(sandbox.path(".registry.yml"));
+        command.arg("serve").arg(folder.join(".registry.yml"));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         let registry = Self { child, host };
         for _ in 0..100 {

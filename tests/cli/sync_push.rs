@@ -262,7 +262,7 @@ fn what_cannot_be_pushed_is_refused_with_its_place() {
 #[test]
 fn a_real_registry_is_kept_at_what_is_rendered() {
     let folder = Sandbox::new();
-    let Some(registry) = RealRegistry::start(&folder) else {
+    let Some(registry) = RealRegistry::start(&folder.path("")) else {
         eprintln!("skipped: this machine lacks docker-registry, which Debian's package has");
         return;
     };

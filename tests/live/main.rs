@@ -18,6 +18,9 @@ mod git_http;
 mod gnupg;
 mod ran;
 mod real;
+#[path = "../cli/registry.rs"]
+#[allow(dead_code, reason = "shared with the tests of the command line")]
+mod registry;
 mod sandbox;
 mod sandbox_sync;
 
@@ -66,6 +69,7 @@ mod sync_notify;
 mod sync_objects;
 mod sync_outage;
 mod sync_page;
+mod sync_push;
 mod sync_rollout;
 mod sync_runs;
 mod sync_signatures;

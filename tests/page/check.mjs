@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { HOSTILE, checkEverywhere, checkHostile, createRepo, federate, open, readData, run, test, writeFleet, writePage } from './harness.mjs';
+import { HOSTILE, checkEverywhere, checkHostile, createRepo, federate, findViolations, open, readData, replaceInFile, run, serve, test, until, writeFleet, writePage } from './harness.mjs';
 
 /** A repo with mistakes: a value that is not what it should be, a policy that matches nothing, templates without a policy. */
 function writeMistakes(folder, name = 'web') {
@@ -127,4 +127,40 @@ await test('check: a repo without findings is clean, prints, and can be read wit
   const plain = await open(pages.check, { javaScriptEnabled: false });
   assert.match(await plain.page.locator('#verdict').textContent(), /broken\.yaml:13/);
   await plain.close();
+});
+
+await test('check, served: findings follow the files, and what was chosen stays chosen', async () => {
+  const served = createRepo('check-served', (folder) => writeMistakes(folder), () => undefined);
+  const { url, server, end } = await serve(served);
+  const { page, complaints, close } = await open(url, { server });
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Check' }).click();
+  await until(page, () => document.documentElement.dataset.state === 'usable' && document.querySelector('.bar strong')?.textContent === 'federate check');
+  assert.equal(await page.locator('nav.pages [aria-current]').textContent(), 'Check');
+  assert.equal(await page.getByRole('link', { name: 'Drift', exact: true }).count(), 0, 'no clusters were given');
+  const compare = async () => {
+    const report = JSON.parse(run(federate, ['check', '.', '-o', 'json'], served, [0, 1, 2]));
+    const titles = await page.locator('article.finding').count();
+    assert.equal(titles, report.findings.length);
+    return report.findings;
+  };
+  const before = await compare();
+  assert.ok(before.some((finding) => finding.severity === 'error'));
+  await page.locator('#filter').fill('orphans');
+  await page.locator('.finding .place').first().click();
+  const chosen = await page.evaluate(() => location.hash);
+  assert.deepEqual(await findViolations(page), []);
+  // The error is repaired, and the filter stays.
+  replaceInFile(served, 'broken.yaml', 'clusterAffinity: 7', 'clusterAffinity: {clusterNames: [member-001]}');
+  await until(page, () => document.querySelector('#tiles .number').textContent === '0');
+  assert.equal(await page.locator('#filter').inputValue(), 'orphans');
+  assert.equal(await page.evaluate(() => location.hash), chosen);
+  await page.keyboard.press('Escape');
+  await page.locator('#filter').fill('');
+  await until(page, (count) => document.querySelectorAll('article.finding').length !== count, before.length);
+  assert.equal((await compare()).filter((finding) => finding.severity === 'error').length, 0);
+  await page.getByRole('link', { name: 'Plan', exact: true }).click();
+  await until(page, () => document.documentElement.dataset.state === 'usable' && document.querySelector('.bar strong')?.textContent === 'federate plan');
+  assert.deepEqual(complaints, []);
+  await end();
+  await close();
 });

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import path from 'node:path';
 
-import { HOSTILE, checkEverywhere, checkHostile, createRepo, federate, open, openFirst, readData, run, test, writeFleet, writePage } from './harness.mjs';
+import { HOSTILE, checkEverywhere, checkHostile, createRepo, federate, findViolations, open, openFirst, readData, run, serve, test, until, writeFleet, writePage } from './harness.mjs';
 import { find, manage, write, writeDump } from './dump.mjs';
 
 function editCluster(at, objects, text) {
@@ -152,5 +152,41 @@ spec:
   const all = (await page.content()) + JSON.stringify(await readData(page));
   for (const value of ['hunter', encode('hunter2'), encode('hunter3')]) assert.ok(!all.includes(value), `${value} is in the page`);
   assert.deepEqual(complaints, []);
+  await close();
+});
+
+await test('drift, served: the page says what drift says, and follows the clusters', async () => {
+  const own = writeDump('drift-served-dump', repo, (cluster, objects) => editCluster(Number(cluster.slice(-1)), objects, 'debug'));
+  const { url, server, end } = await serve(repo, ['--drift', '--observed', own]);
+  const { page, complaints, close } = await open(url, { server });
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Drift' }).click();
+  await until(page, () => document.documentElement.dataset.state === 'usable' && document.querySelector('.bar strong')?.textContent === 'federate drift');
+  const read = () => JSON.parse(run(federate, ['drift', '.', '--observed', own, '-o', 'json', '--quiet'], repo, [0, 1])).actions.map(({ result, ...action }) => action);
+  assert.deepEqual((await readData(page)).actions, read());
+  const title = () => page.locator('#sentence').textContent();
+  const before = await title();
+  await openFirst(page);
+  const opened = await page.locator('#pane-title').textContent();
+  assert.deepEqual(await findViolations(page), []);
+  // A cluster changes: the dump is written again.
+  writeDump('drift-served-dump', repo, (cluster, objects) => editCluster(Number(cluster.slice(-1)), objects, 'info'));
+  await until(page, (text) => document.getElementById('sentence').textContent !== text, before);
+  assert.match(await title(), new RegExp(`^${read().length} objects? drifted`));
+  assert.equal(await page.locator('#pane-title').textContent(), opened);
+  assert.deepEqual(complaints, []);
+  await end();
+  await close();
+});
+
+await test('drift, served: without --drift there is none', async () => {
+  const { url, server, end } = await serve(repo);
+  const { page, close } = await open(url, { server });
+  const answer = await page.evaluate(async () => {
+    const response = await fetch('/drift');
+    return [response.status, await response.text()];
+  });
+  assert.equal(answer[0], 404);
+  assert.match(answer[1], /with --drift/);
+  await end();
   await close();
 });

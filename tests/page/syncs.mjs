@@ -132,9 +132,9 @@ function describeSyncs(text, clusters) {
         ] },
       ],
       readyClusters: Array.from({ length: clusters }, (_, at) => `us-${at + 1}`),
-      fights: [`Deployment shop/web: ${text}`],
+      contentions: [`Deployment shop/web: ${text}`],
     },
-    { flags: ['ready'], metadata: { name: 'db', namespace: 'data' }, suspended: false, status: { observedGeneration: 1, conditions: condition('True', 'ReconciliationSucceeded', 'applied'), unschedulable: 0, replicasMoved: 0 }, clusters: [], readyClusters: ['eu-1', 'eu-2'], fights: [] },
+    { flags: ['ready'], metadata: { name: 'db', namespace: 'data' }, suspended: false, status: { observedGeneration: 1, conditions: condition('True', 'ReconciliationSucceeded', 'applied'), unschedulable: 0, replicasMoved: 0 }, clusters: [], readyClusters: ['eu-1', 'eu-2'], contentions: [] },
   ];
 }
 

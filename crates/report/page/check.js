@@ -2,6 +2,7 @@
 import { countWord, createElement, replaceChildren } from './dom.js';
 import { BaseModel, ItemList, pathOf } from './model.js';
 import { Page, PageView, startPage } from './page.js';
+import { followPage } from './live.js';
 
 /** @typedef {{severity: 'error'|'warning', code: string, file?: string, line?: number, column?: number, object?: import('./model.js').ObjectRef, message: string, help?: string, page: string, quote?: string, link: string}} QuotedFinding */
 /** @typedef {{findings: QuotedFinding[]}} CheckDocument */
@@ -208,6 +209,11 @@ class CheckView extends PageView {
     return this.list;
   }
 
+  /** @param {Page} page */
+  updateList(page) {
+    if (this.list) this.list.root = page.showSection('findings');
+  }
+
   /**
    * @param {Page} page
    * @param {FindingItem} item
@@ -215,6 +221,19 @@ class CheckView extends PageView {
   showItem(page, item) {
     page.opened = item;
     if (this.list) this.list.focusItem(item);
+  }
+
+  /**
+   * @param {Page} page
+   * @param {FindingItem} item
+   */
+  restoreItem(page, item) {
+    page.opened = item;
+  }
+
+  /** @param {Page} page */
+  start(page) {
+    followPage(page);
   }
 }
 

@@ -4,6 +4,7 @@ import { BaseModel, CellView, pathOf, valueText } from './model.js';
 import { Page, PageView, createBadges, createPaneHead, createTable, startPage } from './page.js';
 import { Matrix, TICK } from './matrix.js';
 import { drawValues, listClusters } from './values.js';
+import { followPage } from './live.js';
 
 /** @typedef {import('./model.js').ObjectRef} ObjectRef */
 /** @typedef {{path: string, desired?: any, live?: any, manager?: string, time?: string, writer?: string}} FieldDiff */
@@ -16,6 +17,9 @@ import { drawValues, listClusters } from './values.js';
  * An object that drifted, with its actions by cluster.
  * @typedef {{index: number, ref: ObjectRef, flags: Set<string>, severity: number, search: string, actions: Map<number, DriftAction>}} DriftItem
  */
+
+/** How often a served page asks for what has changed in clusters, in milliseconds. */
+const REFRESH_DELAY = 60000;
 
 /** Rows of clusters before a button. */
 const SHOWN_CLUSTER_ROWS = 20;
@@ -267,6 +271,12 @@ function drawClusters(model, root) {
 }
 
 class DriftView extends PageView {
+  constructor() {
+    super();
+    /** @type {Matrix|undefined} */
+    this.matrix = undefined;
+  }
+
   /** @param {any} data */
   createModel(data) {
     return new DriftModel(data);
@@ -275,7 +285,14 @@ class DriftView extends PageView {
   /** @param {Page} page */
   createList(page) {
     const model = /** @type {DriftModel} */ (page.model);
-    return new Matrix(model, new DriftCells(model), page.showSection('matrix'), (item) => page.open(item));
+    this.matrix = new Matrix(model, new DriftCells(model), page.showSection('matrix'), (item) => page.open(item));
+    return this.matrix;
+  }
+
+  /** @param {Page} page */
+  updateList(page) {
+    const model = /** @type {DriftModel} */ (page.model);
+    if (this.matrix) this.matrix.setModel(model, new DriftCells(model), page.showSection('matrix'));
   }
 
   /** @param {Page} page */
@@ -316,6 +333,11 @@ class DriftView extends PageView {
       createElement('p', { class: 'muted' }, 'To ignore a field: ', createElement('code', { text: 'drift.ignore' }), ' in ', createElement('code', { text: 'federate.yaml' }), '.'),
     );
     return heading;
+  }
+
+  /** @param {Page} page */
+  start(page) {
+    followPage(page, REFRESH_DELAY);
   }
 }
 

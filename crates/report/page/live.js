@@ -1,7 +1,7 @@
-// What a served page asks its server: the effect of a scenario, the difference from a revision, an explanation, and whether
-// the repo has changed. A page in a file asks nobody.
+// What a served page asks its server: the same page as it is now, the effect of a scenario, the difference from a revision, an
+// explanation, and whether the repo has changed. A page in a file asks nobody.
 import { createElement, replaceChildren, showText } from './dom.js';
-import { pathOf } from './model.js';
+import { pathOf, readDocument } from './model.js';
 
 /** @typedef {{kind: string, cluster: string, value: string}} LiveEvent */
 /** @typedef {{events: LiveEvent[], failover: boolean, revision: string}} LiveQuestion */
@@ -31,14 +31,22 @@ export function getServedState() {
  * @returns {Promise<Document>}
  */
 export function requestPage(question, signal) {
+  if (question.events.length > 0) return requestDocument('/api/whatif', signal, formatScenario(question));
+  return requestDocument(question.revision ? '/api/diff?from=' + encodeURIComponent(question.revision) : '/', signal);
+}
+
+/**
+ * A page, as a document of which parts are taken over. No script of it runs.
+ * @param {string} address
+ * @param {AbortSignal} signal
+ * @param {string} [question] what is sent
+ * @returns {Promise<Document>}
+ */
+function requestDocument(address, signal, question) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    if (question.events.length > 0) {
-      request.open('POST', '/api/whatif');
-      request.setRequestHeader('Content-Type', 'application/json');
-    } else {
-      request.open('GET', question.revision ? '/api/diff?from=' + encodeURIComponent(question.revision) : '/');
-    }
+    request.open(question === undefined ? 'GET' : 'POST', address);
+    if (question !== undefined) request.setRequestHeader('Content-Type', 'application/json');
     request.setRequestHeader('Accept', 'text/html');
     request.responseType = 'document';
     request.onload = () => {
@@ -50,7 +58,7 @@ export function requestPage(question, signal) {
     request.onerror = () => reject(new Error('the server does not answer: it may have ended'));
     request.onabort = () => reject(new DOMException('a newer question was asked', 'AbortError'));
     signal.addEventListener('abort', () => request.abort());
-    request.send(question.events.length > 0 ? formatScenario(question) : null);
+    request.send(question === undefined ? null : question);
   });
 }
 
@@ -136,6 +144,40 @@ export async function followState(known, listener) {
       await new Promise((resolve) => setTimeout(resolve, RETRY_DELAY));
     }
   }
+}
+
+/**
+ * Keeps a page at what its own address answers: when the repo changes, and after each `delay` of milliseconds, if there is one.
+ * @param {import('./page.js').Page} page
+ * @param {number} [delay]
+ */
+export function followPage(page, delay) {
+  const served = getServedState();
+  if (served === undefined) return;
+  const say = (/** @type {string} */ text) => replaceChildren(page.status, showText(text));
+  /** @type {AbortController|undefined} */
+  let waiting;
+  /** @type {number|undefined} */
+  let timer;
+  const refresh = async () => {
+    clearTimeout(timer);
+    if (waiting) waiting.abort();
+    const mine = new AbortController();
+    waiting = mine;
+    try {
+      const answer = await requestDocument(location.pathname, mine.signal);
+      const data = await readDocument(answer);
+      if (waiting === mine) page.show(answer, page.view.createModel(data));
+    } catch (error) {
+      if (waiting === mine) say(String(error instanceof Error ? error.message : error));
+    }
+    if (waiting === mine && delay) timer = setTimeout(refresh, delay);
+  };
+  if (delay) timer = setTimeout(refresh, delay);
+  followState(served, {
+    changed: (error) => (error ? say('The repo cannot be read: ' + error) : refresh()),
+    lost: () => say('The server does not answer. It may have ended: start `federate serve` again, and open its new address.'),
+  });
 }
 
 /** The controls of a served page: what happens, and with which revision it is compared. */

@@ -67,6 +67,15 @@ export class PageView {
   }
 
   /**
+   * Shows an item again that was chosen before the data changed.
+   * @param {Page} page
+   * @param {import('./model.js').Item} item
+   */
+  restoreItem(page, item) {
+    page.drawPane(item);
+  }
+
+  /**
    * Goes on when the page is usable.
    * @param {Page} page
    */
@@ -129,7 +138,7 @@ export class Page {
     this.update();
     window.scrollTo({ top: scrolled, behavior: 'instant' });
     const item = opened === undefined ? undefined : model.findItem(opened);
-    if (item) this.drawPane(item);
+    if (item) this.view.restoreItem(this, item);
     else if (this.opened) this.close();
     if (focused instanceof HTMLElement && focused !== document.activeElement && document.contains(focused)) focused.focus({ preventScroll: true });
   }

@@ -8,8 +8,8 @@ import { Matrix, TICK } from './matrix.js';
 /** @typedef {{object: import('./model.js').ObjectRef, action: string, restartsPods: boolean, fields: DriftedField[], reason?: string}} DriftedObject */
 /** @typedef {{name: string, state: string, message?: string, failures?: number, retryAt?: string, drifted?: number, drift?: string, driftedObjects?: DriftedObject[], orphans?: number, revision?: string}} ClusterDetails */
 /** @typedef {{type: string, status: string, reason: string, message: string, lastTransitionTime: string}} Condition */
-/** @typedef {{conditions: Condition[], lastAttemptedRevision?: string, lastAppliedRevision?: string, branches?: {branch: string, commit: string}[], clusters?: Object<string, number>, rollout?: {revision: string, stage: string, updated: number, approval?: string, object?: string}, drift?: {objects: number, clusters: number, first: string, changed?: string}, window?: {open: boolean, opens?: string, closes?: string, waiting?: string}, unschedulable: number, replicasMoved: number, orphans?: {objects: number, applySets: number, clusters?: string[]}, history?: {time: string, revision?: string, reason: string, message: string}[]}} SyncStatus */
-/** @typedef {{flags: string[], metadata: {name: string, namespace: string}, suspended: boolean, created?: string, status: SyncStatus, clusters: ClusterDetails[], readyClusters: string[], fights: string[]}} SyncRow */
+/** @typedef {{conditions: Condition[], lastAttemptedRevision?: string, lastAppliedRevision?: string, branches?: {branch: string, commit: string}[], artifact?: {url: string, digest: string}, clusters?: Object<string, number>, rollout?: {revision: string, stage: string, updated: number, approval?: string, object?: string}, drift?: {objects: number, clusters: number, first: string, changed?: string}, window?: {open: boolean, opens?: string, closes?: string, waiting?: string}, unschedulable: number, replicasMoved: number, orphans?: {objects: number, applySets: number, clusters?: string[]}, history?: {time: string, revision?: string, reason: string, message: string}[]}} SyncStatus */
+/** @typedef {{flags: string[], metadata: {name: string, namespace: string}, suspended: boolean, created?: string, status: SyncStatus, clusters: ClusterDetails[], readyClusters: string[], contentions: string[]}} SyncRow */
 /** @typedef {{time: string, syncs: SyncRow[]}} SyncDocument */
 
 /**
@@ -79,7 +79,7 @@ class SyncModel extends BaseModel {
 
   /** @param {SyncItem} item */
   listWords(item) {
-    const { status, clusters, fights } = item.row;
+    const { status, clusters, contentions } = item.row;
     const drifted = clusters.flatMap((one) => one.driftedObjects || []);
     return [
       'Sync',
@@ -87,7 +87,7 @@ class SyncModel extends BaseModel {
       ...status.conditions.flatMap((one) => [one.reason, one.message]),
       ...clusters.flatMap((one) => [one.name, one.message || '', one.drift || '']),
       ...drifted.flatMap((one) => [one.object.kind, pathOf(one.object), ...one.fields.flatMap((field) => [field.path, field.manager || ''])]),
-      ...fights,
+      ...contentions,
     ];
   }
 }
@@ -276,7 +276,7 @@ class SyncView extends PageView {
       createBadges(model, item),
       ...row.status.conditions.map((one) => createElement('p', { class: one.status === 'False' || one.type === 'Stalled' ? 'problem' : '' }, createElement('b', { text: one.type + '=' + one.status }), ' ' + one.reason + ': ' + one.message, createElement('span', { class: 'muted', text: ' since ' + shortenTime(one.lastTransitionTime) }))),
       createElement('dl', { class: 'facts' }, ...listFacts(row, model.data.time).flatMap(([word, text]) => [createElement('dt', { text: word }), createElement('dd', { text })])),
-      ...row.fights.map((text) => createElement('p', { class: 'problem', text })),
+      ...row.contentions.map((text) => createElement('p', { class: 'problem', text })),
       row.clusters.length > 0 ? createElement('section', {}, createElement('h3', { text: 'Clusters that are not ready' }), createTable(['Cluster', 'State', 'Details', 'Next attempt'], row.clusters.map((cluster) => createClusterRow(cluster, null)))) : null,
       drift.length > 0 ? createElement('section', {}, createElement('h3', { text: 'Drift' }), createTable(['Cluster', 'Object', 'Fields, who changed them, and when'], drift)) : null,
       row.readyClusters.length > 0 ? createElement('details', {}, createElement('summary', { text: countWord(row.readyClusters.length, 'ready cluster') }), createElement('p', { text: row.readyClusters.join(', ') })) : null,
@@ -309,6 +309,7 @@ function listFacts(row, now) {
     ['Attempted', status.lastAttemptedRevision],
     ['Applied', status.lastAppliedRevision],
     ['Branches', (status.branches || []).map((one) => one.branch + ' at ' + one.commit).join(', ') || undefined],
+    ['Artifact', status.artifact && status.artifact.url + ' at ' + status.artifact.digest],
     ['Rollout', rollout && (rollout.object ? rollout.object + ', ' : '') + 'stage ' + rollout.stage + ', ' + countWord(rollout.updated, 'cluster') + ' updated' + (rollout.approval ? ', waits for the approval ' + rollout.approval : '')],
     ['Window', window && (window.open ? 'open' + (window.closes ? '; it closes at ' + shortenTime(window.closes) : '') : 'closed' + (window.opens ? '; the next one opens at ' + shortenTime(window.opens) : ''))],
     ['Waiting for a window', window && window.waiting],

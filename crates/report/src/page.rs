@@ -45,6 +45,8 @@ pub enum PageHost {
     Server {
         /// The number of the state of the repo that the page shows.
         state: u64,
+        /// Whether it serves a page of drift, too.
+        has_drift: bool,
     },
     /// From a server on the same address, which the script asks for the page again and again.
     Polled {
@@ -80,7 +82,7 @@ pub fn write_page(content: &impl PageContent, host: PageHost) -> io::Result<Stri
     );
     let live = match host {
         PageHost::File => String::new(),
-        PageHost::Server { state } => format!(" data-live=\"{state}\""),
+        PageHost::Server { state, .. } => format!(" data-live=\"{state}\""),
         PageHost::Polled { seconds } => format!(" data-poll=\"{seconds}\""),
     };
     let mut out = String::with_capacity(script.len() + STYLE.len() + (1 << 16));
@@ -92,7 +94,7 @@ pub fn write_page(content: &impl PageContent, host: PageHost) -> io::Result<Stri
         "<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
         frame::format_title(&frame)
     ));
-    frame::write_body(&mut out, &frame, content);
+    frame::write_body(&mut out, &frame, content, host);
     out.push_str("<script type=\"text/plain\" id=\"data\">");
     out.push_str(&encode_content(content, host.compression())?);
     out.push_str("</script>\n<script>");

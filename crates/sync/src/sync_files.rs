@@ -481,7 +481,7 @@ spec:
     }
 
     #[test]
-    fn syncs_that_would_fight_are_refused() {
+    fn syncs_that_contradict_each_other_are_refused() {
         let apply = SYNC.replace("commit: {branch: rendered}", "apply: {applySet: default/federate}");
         let both = format!("{apply}---\n{}", apply.replace("name: web", "name: other"));
         assert!(findings(&both)[0].contains("each would delete what the other applies"));

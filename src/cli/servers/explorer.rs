@@ -18,7 +18,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::{oneshot, watch};
 
-use crate::cli::check::findings_document;
+use crate::cli::check::{findings_document, write_findings_page};
 use crate::cli::diff::{ComparedSides, RevisionRange, build_report, default_base, digest_key};
 use crate::cli::explain::explain_subject;
 use crate::cli::scenario::ScenarioArgs;
@@ -145,12 +145,12 @@ pub(super) struct Explorer {
 }
 
 impl Explorer {
-    /// Opens the repo in a thread, and watches its work tree.
+    /// Opens the repo in a thread, and watches its work tree. `has_drift` says whether there is a page of drift, too.
     ///
     /// # Errors
     ///
     /// If the repo cannot be read.
-    pub(super) fn start(args: RepoArgs) -> Result<Self, CommandError> {
+    pub(super) fn start(args: Arc<RepoArgs>, has_drift: bool) -> Result<Self, CommandError> {
         let (questions, inbox) = mpsc::sync_channel(MAX_WAITING);
         let (publisher, state) = watch::channel(RepoState::default());
         if args.is_work_tree() {
@@ -171,7 +171,7 @@ impl Explorer {
             progress::stop_line();
             if opened.send(notices).is_ok() {
                 let state = RepoState::default();
-                LiveSession { args, key, state, publisher, last: None }.run(session, &inbox);
+                LiveSession { args, key, state, publisher, last: None, has_drift }.run(session, &inbox);
             }
         })?;
         let failed = |_| CommandError::Failed("the repo could not be opened".to_owned());
@@ -190,6 +190,11 @@ impl Explorer {
         answer.await.map_err(|_| NoAnswer::Ended)?
     }
 
+    /// The number of the state of the repo.
+    pub(super) fn state_number(&self) -> u64 {
+        self.state.borrow().number
+    }
+
     /// The state of the repo as soon as its number is not `known`.
     pub(super) async fn next_state(&self, known: Option<u64>) -> RepoState {
         let mut state = self.state.clone();
@@ -201,7 +206,8 @@ impl Explorer {
     }
 }
 
-fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CommandError> {
+/// Starts a thread that reads repos.
+pub(super) fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CommandError> {
     // Documents may be nested as deep as the main thread can read them.
     let started = thread::Builder::new().name(name.to_owned()).stack_size(8 << 20).spawn(run);
     started.map(drop).map_err(|error| CommandError::Failed(format!("cannot start a thread: {error}")))
@@ -223,7 +229,9 @@ fn watch_folders(folders: Vec<PathBuf>, watching: &SyncSender<()>, changes: &Syn
 
 /// The thread of the session.
 struct LiveSession {
-    args: RepoArgs,
+    args: Arc<RepoArgs>,
+    /// Whether there is a page of drift, too.
+    has_drift: bool,
     /// The key for digests of Secret values: answers can be compared.
     key: DigestKey,
     state: RepoState,
@@ -255,7 +263,7 @@ impl LiveSession {
             session,
             scenarios: Some(session.what_if()),
             plan: None,
-            host: PageHost::Server { state: self.state.number },
+            host: PageHost::Server { state: self.state.number, has_drift: self.has_drift },
         };
         loop {
             match inbox.recv().ok()? {
@@ -332,7 +340,14 @@ impl AnswerSource<'_> {
                     clusters,
                 })
             }
-            Question::Check => write_json(&findings_document(session.repo(), &session.check_repo())),
+            Question::Check => {
+                let found = session.check_repo();
+                if form == AnswerForm::Json {
+                    return write_json(&findings_document(session.repo(), &found));
+                }
+                let name = self.args.repo.display().to_string();
+                write_findings_page(&name, session, &found, self.host)
+            }
             Question::Explain(asked) => {
                 let namespace = asked.namespace.as_deref().filter(|namespace| !namespace.is_empty());
                 write_json(&explain_subject(session, &asked.object, namespace)?.0)

@@ -1,5 +1,6 @@
 //! `federate mcp`
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -53,7 +54,7 @@ impl McpCommand {
         // Nobody reads notices.
         self.args.quiet = true;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let explorer = Explorer::start(self.args)?;
+        let explorer = Explorer::start(Arc::new(self.args), false)?;
         let ended = runtime.block_on(async {
             let mut terminate = signal(SignalKind::terminate())?;
             let serve = async {

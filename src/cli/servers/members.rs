@@ -4,35 +4,12 @@ use super::progress;
 use crate::cli::CommandError;
 use crate::cli::members::{DryRunMode, MemberRun, ServerAccess, print_lines};
 use crate::cli::progress as progress_line;
+use crate::cli::settings::RepoArgs;
 use federate_live::EarlyReads;
 use federate_reconcile::{Actions, ApplySet};
 use federate_session::{Reconciler, ServerOptions, Session, Surveyed};
 
 impl MemberRun<'_> {
-    /// Reads what the plan is made from and only the clusters know.
-    pub(in crate::cli) fn survey_clusters(
-        &self,
-        servers: &ServerAccess<'_>,
-        session: &mut Session,
-        inventory: &ApplySet,
-    ) -> Result<Surveyed, CommandError> {
-        if servers.check_access {
-            return Ok(Surveyed::default());
-        }
-        progress_line::set_phase("reading the clusters");
-        let access = servers.access.build_access(session);
-        let surveyed = session
-            .survey_clusters(&access, inventory, self.remember, &self.args.clusters)
-            .map_err(|error| CommandError::Failed(self.args.without_access(error.to_string())))?;
-        print_lines("warning", &surveyed.warnings);
-        if !self.args.names_memory()
-            && let Some(plan) = surveyed.newest_plan().map_err(CommandError::Failed)?
-        {
-            session.remember_plan(plan);
-        }
-        Ok(surveyed)
-    }
-
     /// Begins to read the clusters, where nothing else is read first. What keeps them from being read is reported after
     /// errors in the repo.
     pub(in crate::cli) fn read_early(
@@ -49,6 +26,31 @@ impl MemberRun<'_> {
 }
 
 impl ServerAccess<'_> {
+    /// Reads what the plan is made from and only the clusters know; with `remember`, also the plan that they keep.
+    pub(in crate::cli) fn survey_clusters(
+        &self,
+        args: &RepoArgs,
+        session: &mut Session,
+        inventory: &ApplySet,
+        remember: bool,
+    ) -> Result<Surveyed, CommandError> {
+        if self.check_access {
+            return Ok(Surveyed::default());
+        }
+        progress_line::set_phase("reading the clusters");
+        let access = self.access.build_access(session);
+        let surveyed = session
+            .survey_clusters(&access, inventory, remember, &args.clusters)
+            .map_err(|error| CommandError::Failed(args.without_access(error.to_string())))?;
+        print_lines("warning", &surveyed.warnings);
+        if !args.names_memory()
+            && let Some(plan) = surveyed.newest_plan().map_err(CommandError::Failed)?
+        {
+            session.remember_plan(plan);
+        }
+        Ok(surveyed)
+    }
+
     pub(in crate::cli) fn apply_or_compare(
         &self,
         session: &Session,

@@ -17,9 +17,12 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::drift_reader::{DriftReader, DriftSource};
 use super::explorer::{
     AnswerForm, DiffQuestion, ExplainQuestion, Explorer, NoAnswer, Question, ScenarioQuestion,
 };
+use crate::cli::access::AccessArgs;
+use crate::cli::members::ApplySetArgs;
 use crate::cli::settings::RepoArgs;
 use crate::cli::{CommandError, Exit, print_notice, print_unchanged};
 use federate_http_server::{
@@ -37,7 +40,8 @@ const POLL_TIMEOUT: Duration = Duration::from_secs(25);
 ///
 /// Serves the page of `plan -o html` on loopback, and prints its address. The page follows the files of the repo, explains any
 /// object, compares with a revision, and shows what happens if clusters are lost, tainted or resized: the effects that `federate
-/// whatif` prints. It changes neither the repo nor a cluster.
+/// whatif` prints. Another page has the findings of `check`, and with --drift, a third one what differs in the clusters. Neither the
+/// repo nor a cluster is changed.
 ///
 /// Every request must carry the token of the printed address: as the cookie that the page gets, or as `Authorization: Bearer
 /// TOKEN`. SIGTERM and SIGINT end the command with exit code 0.
@@ -48,13 +52,27 @@ pub(in crate::cli) struct ServeCommand {
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
 
+    /// Serve a page of drift, too: what differs in the clusters, which are reached as with `drift` and only read
+    ///
+    /// The clusters are compared when the page is opened, each minute while it is open, and when the repo changes. --observed DIR
+    /// compares with a dump.
+    #[arg(long)]
+    drift: bool,
+
     #[command(flatten)]
     args: RepoArgs,
+
+    #[command(flatten)]
+    apply_set: ApplySetArgs,
+
+    #[command(flatten)]
+    access: AccessArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   federate serve examples/repo
+  federate serve examples/kubefed --drift --observed examples/kubefed/live
   federate serve examples/lost-region --snapshot examples/lost-region/snapshot --port 8080";
 
 impl ServeCommand {
@@ -67,7 +85,10 @@ impl ServeCommand {
         let port = bound.local_addr()?.port();
         let token = AccessToken::generate(port)?;
         let quiet = self.args.quiet;
-        let explorer = Explorer::start(self.args)?;
+        let args = Arc::new(self.args);
+        let explorer = Explorer::start(args.clone(), self.drift)?;
+        let source = DriftSource { args, access: self.access, apply_set: self.apply_set };
+        let drift = self.drift.then(|| DriftReader::start(source)).transpose()?;
         print_unchanged(&format!("http://127.0.0.1:{port}/?token={}\n", token.as_text()))?;
         if !quiet {
             print_notice(
@@ -77,7 +98,7 @@ impl ServeCommand {
         runtime.block_on(async {
             let (mut terminate, mut interrupt) =
                 (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-            let server = accept_connections(bound, Arc::new(PageServer { explorer, token }));
+            let server = accept_connections(bound, Arc::new(PageServer { explorer, drift, token }));
             tokio::select! {
                 () = server => {}
                 _ = terminate.recv() => {}
@@ -91,12 +112,14 @@ impl ServeCommand {
 /// Serves the page, and what it asks for.
 struct PageServer {
     explorer: Explorer,
+    drift: Option<DriftReader>,
     token: AccessToken,
 }
 
 /// What a request asks for.
 enum Asked {
     Answer(Question, AnswerForm),
+    Drift(AnswerForm),
     /// The state after this one.
     State(Option<u64>),
 }
@@ -167,26 +190,35 @@ impl PageServer {
                 let state = state.unwrap_or_else(|_| serde_json::json!({"number": known, "unchanged": true}));
                 Ok(with_type(build_response(StatusCode::OK, state.to_string()), "application/json"))
             }
-            Asked::Answer(question, form) => {
-                let answer = self.explorer.ask(question, form).await;
-                let text = answer.map_err(|error| match error {
-                    NoAnswer::Refused(why) => Refusal(StatusCode::UNPROCESSABLE_ENTITY, why),
-                    NoAnswer::Busy => Refusal(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "too many questions wait: ask again".to_owned(),
-                    ),
-                    NoAnswer::Ended => {
-                        Refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is about to end".to_owned())
-                    }
-                })?;
-                let response = build_response(StatusCode::OK, Bytes::from_owner(AnswerText(text)));
-                Ok(match form {
-                    AnswerForm::Json => with_type(response, "application/json"),
-                    AnswerForm::Page => build_page(response),
-                })
+            Asked::Answer(question, form) => build_answer(self.explorer.ask(question, form).await, form),
+            Asked::Drift(form) => {
+                let Some(drift) = &self.drift else {
+                    let why = "there is no page of drift: start `federate serve` with --drift";
+                    return Err(Refusal(StatusCode::NOT_FOUND, why.to_owned()));
+                };
+                build_answer(drift.ask(self.explorer.state_number(), form).await, form)
             }
         }
     }
+}
+
+/// The response with an answer.
+fn build_answer(
+    answer: Result<Arc<str>, NoAnswer>,
+    form: AnswerForm,
+) -> Result<Response<Full<Bytes>>, Refusal> {
+    let text = answer.map_err(|error| match error {
+        NoAnswer::Refused(why) => Refusal(StatusCode::UNPROCESSABLE_ENTITY, why),
+        NoAnswer::Busy => {
+            Refusal(StatusCode::SERVICE_UNAVAILABLE, "too many questions wait: ask again".to_owned())
+        }
+        NoAnswer::Ended => Refusal(StatusCode::SERVICE_UNAVAILABLE, "the server is about to end".to_owned()),
+    })?;
+    let response = build_response(StatusCode::OK, Bytes::from_owner(AnswerText(text)));
+    Ok(match form {
+        AnswerForm::Json => with_type(response, "application/json"),
+        AnswerForm::Page => build_page(response),
+    })
 }
 
 /// The text of an answer, which others may have, too.
@@ -230,7 +262,10 @@ async fn read_request(request: Request<Incoming>) -> Result<Asked, Refusal> {
         }
         "/api/plan" if is_read => Question::Plan,
         "/api/clusters" if is_read => return Ok(Asked::Answer(Question::Clusters, AnswerForm::Json)),
-        "/api/check" if is_read => return Ok(Asked::Answer(Question::Check, AnswerForm::Json)),
+        "/check" if is_read => return Ok(Asked::Answer(Question::Check, AnswerForm::Page)),
+        "/api/check" if is_read => Question::Check,
+        "/drift" if is_read => return Ok(Asked::Drift(AnswerForm::Page)),
+        "/api/drift" if is_read => return Ok(Asked::Drift(form)),
         "/api/explain" if is_read => {
             let asked = ExplainQuestion {
                 object: query.get("object").unwrap_or_default(),

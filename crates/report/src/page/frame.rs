@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::PageHost;
 use super::scripts::PageView;
 use crate::diff::{escape_controls, format_side};
 
@@ -76,8 +77,13 @@ pub(super) fn format_title(frame: &PageFrame<'_>) -> String {
 }
 
 /// Writes the header, the verdict, and the empty sections that the script fills.
-pub(super) fn write_body(out: &mut String, frame: &PageFrame<'_>, content: &impl PageContent) {
-    write_bar(out, frame);
+pub(super) fn write_body(
+    out: &mut String,
+    frame: &PageFrame<'_>,
+    content: &impl PageContent,
+    host: PageHost,
+) {
+    write_bar(out, frame, host);
     out.push_str("<main id=\"main\">\n<section id=\"verdict\" aria-labelledby=\"sentence\">\n");
     let _ = writeln!(out, "<h1 id=\"sentence\">{}</h1>", escape_html(frame.sentence));
     write_tiles(out, &frame.tiles);
@@ -102,7 +108,7 @@ pub(super) fn write_body(out: &mut String, frame: &PageFrame<'_>, content: &impl
     );
 }
 
-fn write_bar(out: &mut String, frame: &PageFrame<'_>) {
+fn write_bar(out: &mut String, frame: &PageFrame<'_>, host: PageHost) {
     let _ = write!(
         out,
         "<a class=\"skip\" href=\"#main\">Skip to the result</a>\n<header class=\"bar\">\n<strong>{}</strong>",
@@ -120,7 +126,23 @@ fn write_bar(out: &mut String, frame: &PageFrame<'_>) {
     for (id, title) in &frame.sections {
         let _ = write!(out, "<a href=\"#{id}\">{title}</a>");
     }
-    out.push_str("</nav>\n<span id=\"tools\"></span>\n</header>\n");
+    out.push_str("</nav>\n");
+    if let PageHost::Server { has_drift, .. } = host {
+        write_pages(out, frame.view, has_drift);
+    }
+    out.push_str("<span id=\"tools\"></span>\n</header>\n");
+}
+
+/// Writes links to the pages of a server.
+fn write_pages(out: &mut String, view: PageView, has_drift: bool) {
+    out.push_str("<nav class=\"pages\" aria-label=\"Pages\">");
+    let pages = [(PageView::Placements, "/", "Plan"), (PageView::Check, "/check", "Check")];
+    let drift = has_drift.then_some((PageView::Drift, "/drift", "Drift"));
+    for (kind, address, title) in pages.into_iter().chain(drift) {
+        let current = if kind == view { " aria-current=\"page\"" } else { "" };
+        let _ = write!(out, "<a href=\"{address}\"{current}>{title}</a>");
+    }
+    out.push_str("</nav>\n");
 }
 
 fn write_tiles(out: &mut String, tiles: &[PageTile]) {

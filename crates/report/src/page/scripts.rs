@@ -22,6 +22,7 @@ const SHARED_MODULES: [&str; 4] = [
 
 const MATRIX_MODULE: &str = include_str!("../../page/matrix.js");
 const VALUES_MODULE: &str = include_str!("../../page/values.js");
+const LIVE_MODULE: &str = include_str!("../../page/live.js");
 
 impl PageView {
     /// All of them.
@@ -40,11 +41,11 @@ impl PageView {
                 include_str!("../../page/capacity.js"),
                 include_str!("../../page/findings.js"),
                 include_str!("../../page/pane.js"),
-                include_str!("../../page/live.js"),
+                LIVE_MODULE,
                 include_str!("../../page/placements.js"),
             ],
-            Self::Drift => &[MATRIX_MODULE, VALUES_MODULE, include_str!("../../page/drift.js")],
-            Self::Check => &[include_str!("../../page/check.js")],
+            Self::Drift => &[MATRIX_MODULE, VALUES_MODULE, LIVE_MODULE, include_str!("../../page/drift.js")],
+            Self::Check => &[LIVE_MODULE, include_str!("../../page/check.js")],
             Self::Syncs => &[MATRIX_MODULE, include_str!("../../page/syncs.js")],
         }
     }

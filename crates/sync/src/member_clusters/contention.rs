@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_time_is_a_fight_that_is_left_alone_for_longer_and_longer() {
+    fn the_third_time_is_a_contention_that_is_left_alone_for_longer_and_longer() {
         let (mut contentions, start) = (ContentionTracker::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let most = Duration::from_mins(5);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn other_fields_and_long_peace_are_no_fight() {
+    fn other_fields_and_long_peace_are_no_contention() {
         let (mut contentions, start) = (ContentionTracker::default(), Instant::now());
         for (minute, path) in [(0, "/a"), (1, "/a"), (2, "/b"), (3, "/b"), (14, "/b"), (15, "/b")] {
             contentions.note_corrections(

@@ -11,7 +11,7 @@ use federate_sync::hub::{SyncEvent, SyncEventList};
 
 /// Show the Events of a Sync
 ///
-/// How rounds ended, drift, fights, and clusters that left. API servers keep Events for an hour by default; `federate sync
+/// How rounds ended, drift, other clients that keep changing objects, and clusters that left. API servers keep Events for an hour by default; `federate sync
 /// history` shows the last rounds from the status.
 #[derive(Debug, Args)]
 pub(super) struct EventsCommand {

@@ -147,11 +147,11 @@ impl SyncServices for ObjectContext<'_> {
 
     fn registry_access(
         &self,
-        loaded: &ValidSync,
+        valid_sync: &ValidSync,
         address: &ArtifactAddress,
     ) -> Result<RegistryAccess, CredentialsError> {
         let proxy = find_proxy(address.host())?;
-        self.hub.registry_access(loaded, address, proxy, &self.args.build_tenancy())
+        self.hub.registry_access(valid_sync, address, proxy, &self.args.build_tenancy())
     }
 
     fn find_sync_of_set(&self, set: &str) -> Option<String> {
