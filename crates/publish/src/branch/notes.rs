@@ -82,8 +82,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let repository = Repository::init_bare(folder.path()).unwrap();
         let blob = repository.blob(b"x").unwrap();
-        let names: Vec<String> =
-            (0..1000).map(|number: u32| format!("{:040x}", number * 0x0101_0101)).collect();
+        let mut names: Vec<String> = (0..1000_u32)
+            .map(|number| format!("{:08x}{number:032x}", number.wrapping_mul(2_654_435_761)))
+            .collect();
+        names.sort();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let count_objects = || {
             let mut count = 0;
