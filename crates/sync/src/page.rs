@@ -50,7 +50,6 @@ pub struct SyncDetails {
     /// The names of the others.
     ready_clusters: Vec<String>,
     /// The objects that another client changes again and again.
-    #[serde(rename = "fights")]
     contentions: Vec<String>,
 }
 
