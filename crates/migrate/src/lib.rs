@@ -12,6 +12,7 @@
 //! A migration is a value: the edits of files, and for each object its names on both sides and the rules that
 //! the other control plane does not have. Nothing is written here; callers publish the edits.
 
+mod changes;
 mod conversion;
 mod difference;
 mod error;
