@@ -36,10 +36,11 @@ pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &Presen
                 && selectors.iter().all(|selector| selector.namespace == namespace);
             let selected = selectors.iter().filter(|_| is_whole).map(|one| objects.find_selected(one));
             let selected = selected.collect::<Option<Vec<_>>>().unwrap_or_default();
+            // Of a kind without objects, it is not known whether it belongs in a namespace.
+            let selects_all = !selected.is_empty() && selected.iter().all(|one| !one.is_empty());
             let selected: BTreeSet<ObjectRef> = selected.into_iter().flatten().collect();
             let written = placement.kept.selectors.len() + selectors.len();
-            if selected.is_empty() || !selected.is_subset(&placement.objects) || written > MAX_PLACEMENT_ITEMS
-            {
+            if !selects_all || !selected.is_subset(&placement.objects) || written > MAX_PLACEMENT_ITEMS {
                 continue;
             }
             for object in &selected {
