@@ -38,9 +38,16 @@ pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &Presen
             let selected = selected.collect::<Option<Vec<_>>>().unwrap_or_default();
             // Of a kind without objects, it is not known whether it belongs in a namespace.
             let selects_all = !selected.is_empty() && selected.iter().all(|one| !one.is_empty());
+            let count: usize = selected.iter().map(Vec::len).sum();
             let selected: BTreeSet<ObjectRef> = selected.into_iter().flatten().collect();
             let written = placement.kept.selectors.len() + selectors.len();
-            if !selects_all || !selected.is_subset(&placement.objects) || written > MAX_PLACEMENT_ITEMS {
+            // A placement that selects an object twice selects nothing.
+            let is_clear = count == selected.len() && selected.is_disjoint(&placement.kept.objects);
+            if !selects_all
+                || !is_clear
+                || !selected.is_subset(&placement.objects)
+                || written > MAX_PLACEMENT_ITEMS
+            {
                 continue;
             }
             for object in &selected {
