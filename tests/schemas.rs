@@ -48,6 +48,7 @@ fn page() {
     current::<federate_report::page::PageDocument<'_>>("page.schema.json");
     current::<federate_report::page::DriftPage<'_>>("drift-page.schema.json");
     current::<federate_report::page::CheckPage<'_>>("check-page.schema.json");
+    current::<federate_migrate::MigrationPage<'_>>("migration-page.schema.json");
 }
 
 #[test]

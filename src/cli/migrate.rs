@@ -11,7 +11,7 @@ use super::output::check_output;
 use super::revision::RepoSource;
 use super::selection::SelectedSource;
 use super::settings::{OutputFormat, RepoArgs};
-use super::{CommandError, Exit, print_notice, print_text, print_unchanged, print_value, progress};
+use super::{CommandError, Exit, page, print_notice, print_text, print_unchanged, print_value, progress};
 use federate_dialect::Plan;
 use federate_dialects::DIALECTS;
 use federate_engine::any_error;
@@ -31,6 +31,9 @@ use federate_report::table::format_count;
 use federate_session::Session;
 use federate_source::WorkTree;
 use federate_source::git::{self, GitLocation};
+
+/// Why `--check` has no page.
+const NO_PAGE_OF_CHECK: &str = "--check has no page: use -o table, json, yaml or markdown";
 
 /// The most states that are compared.
 const MAX_STATES: i64 = 100_000;
@@ -100,6 +103,7 @@ Examples:
   federate migrate examples/kubefed --to karmada                    # report only
   federate migrate examples/kubefed --to karmada --out karmada --prove 200
   federate migrate examples/kubefed --to karmada -o markdown > comment.md
+  federate migrate examples/kubefed --to karmada --prove 200 -o html > migration.html
   federate migrate examples/kubefed --to karmada --mode freeze --in-place";
 
 /// What the repo is written for.
@@ -135,6 +139,8 @@ enum Output {
     Yaml,
     /// For a comment on a pull request
     Markdown,
+    /// A page for a browser, with the runbook
+    Html,
 }
 
 impl TargetName {
@@ -169,6 +175,9 @@ impl MigrateCommand {
         for path in self.out.iter().chain(&self.runbook) {
             check_output(path, &self.args.repo)?;
         }
+        if self.check.is_some() && matches!(self.output, Output::Html) {
+            return Err(CommandError::Failed(NO_PAGE_OF_CHECK.to_owned()));
+        }
         let opened = self.args.open_repo()?;
         let location = self.in_place.then(|| self.find_clean_tree()).transpose()?;
         let Some(migrated) = self.migrate(&opened)? else { return Ok(Exit::Error) };
@@ -177,14 +186,15 @@ impl MigrateCommand {
             return self.check_snapshot(&opened, &migrated, snapshot, &key);
         }
         let report = self.prove(&opened, &migrated, &key)?;
+        let runbook = self.write_steps(&migrated, &report, &key);
         let is_fault = report.verdict == Verdict::Unexplained;
         if is_fault && !self.args.keep_going {
-            self.print_report(&report)?;
+            self.print_report(&report, &runbook)?;
             say_nothing_written("--keep-going writes it all the same");
             return Ok(Exit::Error);
         }
-        self.write_result(&opened, &migrated, &report, &key, location.as_ref())?;
-        self.print_report(&report)?;
+        self.write_result(&opened, &migrated, &report, &runbook, location.as_ref())?;
+        self.print_report(&report, &runbook)?;
         Ok(match report.verdict {
             Verdict::Equal | Verdict::EqualNow => Exit::Clean,
             Verdict::Different => Exit::Findings,
@@ -285,12 +295,24 @@ impl MigrateCommand {
         Ok(MigrationReport::new(subject, &proof, stress))
     }
 
-    fn print_report(&self, report: &MigrationReport) -> Result<(), CommandError> {
+    /// The runbook.
+    fn write_steps(&self, migrated: &MigratedRepo, report: &MigrationReport, key: &DigestKey) -> String {
+        let old_repo = self.args.repo.display().to_string();
+        let new_repo = self.out.as_ref().map_or_else(|| old_repo.clone(), |out| out.display().to_string());
+        let names = RunbookNames { old_repo, new_repo };
+        write_runbook(&names, migrated.sides(key), self.to.to_target(), report)
+    }
+
+    fn print_report(&self, report: &MigrationReport, runbook: &str) -> Result<(), CommandError> {
         match self.output {
             Output::Table => print_text(&report.format_text(self.args.text_style())),
             Output::Markdown => print_unchanged(&report.format_markdown()),
             Output::Json => print_value(report, OutputFormat::Json),
             Output::Yaml => print_value(report, OutputFormat::Yaml),
+            Output::Html => {
+                let name = self.args.repo.display().to_string();
+                print_unchanged(&page::write_migration(&name, report, runbook)?)
+            }
         }
     }
 
@@ -321,6 +343,7 @@ impl MigrateCommand {
             Output::Markdown => print_unchanged(&world.format_markdown())?,
             Output::Json => print_value(&world, OutputFormat::Json)?,
             Output::Yaml => print_value(&world, OutputFormat::Yaml)?,
+            Output::Html => return Err(CommandError::Failed(NO_PAGE_OF_CHECK.to_owned())),
         }
         Ok(if world.ready { Exit::Clean } else { Exit::Findings })
     }
@@ -331,15 +354,11 @@ impl MigrateCommand {
         opened: &RepoSource,
         migrated: &MigratedRepo,
         report: &MigrationReport,
-        key: &DigestKey,
+        runbook: &str,
         location: Option<&GitLocation>,
     ) -> Result<(), CommandError> {
-        let old_repo = self.args.repo.display().to_string();
-        let new_repo = self.out.as_ref().map_or_else(|| old_repo.clone(), |out| out.display().to_string());
-        let names = RunbookNames { old_repo, new_repo };
-        let runbook = write_runbook(&names, migrated.sides(key), self.to.to_target(), report);
         if let Some(out) = &self.out {
-            self.write_copy(opened, &migrated.migration, out, &runbook)?;
+            self.write_copy(opened, &migrated.migration, out, runbook)?;
         } else if let Some(location) = location {
             self.edit_in_place(&migrated.migration.edits, location)?;
         }

@@ -6,6 +6,7 @@ use super::CommandError;
 use federate_dialect::{Placement, Plan};
 use federate_engine::change::{DigestKey, RenderingChanges};
 use federate_kubernetes::{ClusterName, ObjectRef};
+use federate_migrate::{MigrationPage, MigrationReport};
 use federate_reconcile::Actions;
 use federate_report::diff::Diff;
 use federate_report::findings::{FindingRow, QuotedFinding};
@@ -116,6 +117,15 @@ pub(super) fn write_check(
     host: PageHost,
 ) -> Result<String, CommandError> {
     print_page(&CheckPage::new(name, summary, findings), host)
+}
+
+/// The page of a migration.
+pub(super) fn write_migration(
+    name: &str,
+    report: &MigrationReport,
+    runbook: &str,
+) -> Result<String, CommandError> {
+    print_page(&MigrationPage::new(name, report, runbook), PageHost::File)
 }
 
 fn print_page(page: &impl PageContent, host: PageHost) -> Result<String, CommandError> {

@@ -400,3 +400,80 @@ fn karmada_is_left_for_kubeadmiral() {
         ],
     );
 }
+
+/// The code block of a runbook that has a text.
+fn find_block<'r>(runbook: &'r str, text: &str) -> &'r str {
+    let blocks = runbook.split("```sh\n").skip(1).filter_map(|block| block.split("\n```").next());
+    blocks
+        .into_iter()
+        .find(|block| block.contains(text))
+        .unwrap_or_else(|| panic!("{text} is not in\n{runbook}"))
+}
+
+#[test]
+fn a_runbook_applies_each_of_many_files_once_and_the_inventory_never() {
+    let mut sandbox = karmada_shop();
+    for number in 0..30 {
+        let settings = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: extra-{number}, namespace: shop}}\ndata: {{a: b}}\n"
+        );
+        sandbox = sandbox.file(&format!("repo/extra/it's {number}.yaml"), &settings);
+    }
+    // An inventory and a policy stand in the folder of the objects.
+    let cluster = "apiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {name: eu-9}\nspec: {syncMode: Push}\n";
+    let policy = "apiVersion: policy.karmada.io/v1alpha1\nkind: PropagationPolicy\nmetadata: {name: extra, namespace: shop}\nspec:\n  \
+                  resourceSelectors: [{apiVersion: v1, kind: ConfigMap, name: extra-1}, {apiVersion: v1, kind: ConfigMap, name: \
+                  extra-2}]\n  placement: {clusterAffinity: {clusterNames: [eu-9]}}\n";
+    let sandbox = sandbox.file("repo/extra/cluster.yaml", cluster).file("repo/extra/policy.yaml", policy);
+    let log =
+        "#!/bin/sh\nfor word in \"$@\"; do case \"$word\" in new/*) echo \"$word\" >> applied; esac; done\n";
+    let sandbox = sandbox.file("programs/kubectl", log);
+    let program = sandbox.path("programs/kubectl");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    for target in ["kubefleet", "kubeadmiral"] {
+        sandbox.run(&format!("migrate repo --to {target} --out new"));
+        let runbook = sandbox.read("new/MIGRATION.md");
+        let lists = runbook.split("## Lists of files").nth(1).unwrap();
+        let lists: Vec<&str> =
+            lists.split("```sh\n").skip(1).filter_map(|block| block.split("\n```").next()).collect();
+        let load = find_block(&runbook, "done < ");
+        assert!(load.lines().count() < 60, "{load}");
+        let script = format!("NEW=new\nNEW_HOST=host\nfederate() {{ :; }}\n{}\n{load}\n", lists.join("\n"));
+        let path = format!("{}:{}", sandbox.path("programs").display(), std::env::var("PATH").unwrap());
+        let ran = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .env("PATH", path)
+            .current_dir(sandbox.path(""))
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}\n{script}");
+        let applied = sandbox.read("applied");
+        for number in 0..30 {
+            let file = format!("new/extra/it's {number}.yaml");
+            assert_eq!(
+                applied.lines().filter(|line| *line == file).count(),
+                1,
+                "{target}: {file}\n{applied}"
+            );
+        }
+        assert!(applied.lines().any(|line| line == "new/extra/policy.yaml"), "{applied}");
+        assert!(!applied.contains("cluster"), "{target}: {applied}");
+        fs::remove_file(sandbox.path("applied")).unwrap();
+        fs::remove_dir_all(sandbox.path("new")).unwrap();
+    }
+}
+
+#[test]
+fn the_page_has_the_report_and_the_runbook() {
+    let sandbox = shop();
+    let ran = sandbox.run("migrate repo --to karmada --prove 20 -o html");
+    let report = sandbox.run("migrate repo --to karmada --prove 20 -o json").json();
+    let html = &ran.out;
+    assert!(html.starts_with("<!doctype html>"), "{html}");
+    let summary = report["summary"].as_str().unwrap().replace('\'', "&#39;");
+    assert!(html.contains(&format!("<h1 id=\"sentence\">{summary}</h1>")), "{summary}");
+    assert!(!html.contains("aHVudGVyMg"), "a value of a Secret is in the page");
+    let refused = sandbox.run("migrate repo --to karmada --check before -o html");
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("--check has no page"), "{}", refused.err);
+}

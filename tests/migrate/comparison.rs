@@ -23,10 +23,10 @@ pub(crate) struct Difference {
 }
 
 /// What one side sends: by object and cluster the manifest, which is null where nothing new is sent.
-struct Sent(BTreeMap<ObjectRef, BTreeMap<String, Value>>);
+pub(crate) struct Sent(BTreeMap<ObjectRef, BTreeMap<String, Value>>);
 
 impl Sent {
-    fn of(session: &Session) -> Self {
+    pub(crate) fn of(session: &Session) -> Self {
         let rendering = session.render();
         let mut sent: BTreeMap<ObjectRef, BTreeMap<String, Value>> = BTreeMap::new();
         for row in &rendering.plan.placements {
@@ -56,9 +56,8 @@ impl Sent {
     }
 }
 
-/// The differences between two sessions.
-pub(crate) fn compare(old: &Session, new: &Session, migration: &Migration) -> Vec<Difference> {
-    let (before, after) = (Sent::of(old), Sent::of(new));
+/// The differences between two sides.
+pub(crate) fn compare(before: &Sent, after: &Sent, migration: &Migration) -> Vec<Difference> {
     let mut differences = Vec::new();
     let mut known: BTreeSet<&ObjectRef> = BTreeSet::new();
     let nothing = BTreeMap::new();

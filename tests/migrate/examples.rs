@@ -3,7 +3,7 @@
 use federate_migrate::{MigrationError, Mode, Target, migrate_repo};
 use snapbox::{assert_data_eq, file, str};
 
-use crate::comparison::{Difference, compare};
+use crate::comparison::{Difference, Sent, compare};
 use crate::files::Files;
 
 /// Migrates files and compares both sides. Differences without a reason fail, and so does a second migration that changes
@@ -26,7 +26,7 @@ fn migrate(files: &Files, target: Target, mode: Mode) -> (String, Vec<Difference
         .map(|finding| finding.message)
         .collect();
     assert!(errors.is_empty(), "{errors:#?}\n{}", Files::print_edits(&migration));
-    let differences = compare(&old, &new, &migration);
+    let differences = compare(&Sent::of(&old), &Sent::of(&new), &migration);
     let unexplained: Vec<_> = differences.iter().filter(|difference| !difference.explained).collect();
     assert!(unexplained.is_empty(), "{unexplained:#?}\n{}", Files::print_edits(&migration));
     let again = migrate_repo(&new, target, mode).unwrap();

@@ -8,8 +8,11 @@
     reason = "tests fail loudly"
 )]
 
+mod cases;
 mod comparison;
 mod conformance;
 mod examples;
 mod files;
+mod random;
 mod reasons;
+mod rules;

@@ -10,7 +10,7 @@ import fs from 'node:fs';
 
 import { browser, results, scratch } from './harness.mjs';
 
-const SUITES = ['placements', 'drift', 'check', 'syncs', 'shots'];
+const SUITES = ['placements', 'drift', 'check', 'syncs', 'migrate', 'shots'];
 const asked = process.argv.slice(2);
 for (const suite of asked.length > 0 ? asked : SUITES) await import(`./${suite}.mjs`);
 

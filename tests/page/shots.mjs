@@ -52,6 +52,7 @@ const pages = {
   diff: writePage('shot-diff', ['diff', 'HEAD', '.', '-o', 'html'], repo),
   whatif: writePage('shot-whatif', ['whatif', '.', '--lose', 'member-002', '-o', 'html'], repo),
   drift: writePage('shot-drift', ['drift', '.', '--observed', writeDump(), '-o', 'html', '--quiet'], repo, [0, 1, 2]),
+  migrate: writePage('shot-migrate', ['migrate', '.', '--to', 'kubeadmiral', '--prove', '20', '-o', 'html'], repo, [0, 1]),
   check: writePage('shot-check', ['check', '.', '-o', 'html'], repo, [0, 1, 2]),
   serve: served.url,
 };

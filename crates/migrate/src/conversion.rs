@@ -18,7 +18,7 @@ use crate::difference;
 use crate::error::{MigrationError, MigrationProblem};
 use crate::intent::{
     ClusterOperations, ClusterRule, OverrideIntent, PatchAction, PlacementIntent, ReplicaRule, RepoIntent,
-    TaintRule, TemplateIntent, TemplateSource, group_operations, unequal_rule,
+    TaintRule, TemplateIntent, TemplateSource, group_operations, unequal_rule, unread_rules,
 };
 use crate::inventory::write_cluster;
 use crate::placed::find_placed;
@@ -53,8 +53,23 @@ pub(crate) struct RepoConversion<'s> {
 }
 
 impl RepoConversion<'_> {
-    /// The migration of a repo with this intent.
-    pub(crate) fn convert(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
+    /// The migration of a repo with this intent. Rules of override policies that leave no room for what else differs between
+    /// clusters are written by what they lead to now.
+    pub(crate) fn convert(&self, intent: RepoIntent) -> Result<Migration, MigrationError> {
+        if !intent.has_own_rules() {
+            return self.convert_intent(intent);
+        }
+        let mut without_rules = intent.clone();
+        match self.convert_intent(intent) {
+            Err(MigrationError::Problems(_)) => {
+                without_rules.drop_own_rules(|_| true);
+                self.convert_intent(without_rules)
+            }
+            converted => converted,
+        }
+    }
+
+    fn convert_intent(&self, mut intent: RepoIntent) -> Result<Migration, MigrationError> {
         let mut text = RepoText::new(self.session.repo());
         self.remove_marks(&mut intent);
         let present = PresentState::new(self.session, &self.sources, &intent);
@@ -80,23 +95,26 @@ impl RepoConversion<'_> {
             simulated = self.simulate(&intent, &taken);
         }
         let unplaced = self.find_unplaced(&mut intent, &simulated);
-        let aligned = self.align_manifests(&mut intent, &simulated, Some(&scaled), &mut text);
+        let sent = SentVariants::from_rendering(self.session.render(), self.session.dialects());
+        let aligned = self.align_manifests(&mut intent, &sent, &simulated, Some(&scaled), &mut text);
         problems.extend(aligned.problems);
-        if aligned.has_changes || !intent.overrides.is_empty() {
+        if aligned.has_changes {
             // An override can change what the control plane has filled in: with another image, another pull policy.
             simulated = self.simulate(&intent, &taken);
-            let aligned = self.align_manifests(&mut intent, &simulated, None, &mut text);
+            let aligned = self.align_manifests(&mut intent, &sent, &simulated, None, &mut text);
             problems.extend(aligned.problems);
             if aligned.has_changes {
                 // What an edit does not reach, an override does.
                 simulated = self.simulate(&intent, &taken);
-                problems.extend(self.align_manifests(&mut intent, &simulated, None, &mut text).problems);
+                problems
+                    .extend(self.align_manifests(&mut intent, &sent, &simulated, None, &mut text).problems);
             }
         }
         if !problems.is_empty() {
             return Err(MigrationError::Problems(problems));
         }
         intent.placements = self.share_placements(std::mem::take(&mut intent.placements), &intent.overrides);
+        write::keep_selectors(self.target, &mut intent, &present);
         let drafts = write::write_policies(self.target, &intent, &taken);
         let problems = write::find_problems(self.target, &drafts);
         if !problems.is_empty() {
@@ -375,7 +393,7 @@ impl RepoConversion<'_> {
         simulated: &MigratedRepo,
         taken: &BTreeSet<ObjectRef>,
     ) -> bool {
-        if intent.overrides.iter().all(|one| one.own.is_empty()) {
+        if !intent.has_own_rules() {
             return false;
         }
         let dialects = self.session.dialects();
@@ -390,14 +408,7 @@ impl RepoConversion<'_> {
                 dropped.extend(draft.objects.iter().cloned());
             }
         }
-        let mut is_dropped = false;
-        for one in &mut intent.overrides {
-            if dropped.contains(&one.object) && !one.own.is_empty() {
-                is_dropped = true;
-                one.own.clear();
-            }
-        }
-        is_dropped
+        intent.drop_own_rules(|object| dropped.contains(object))
     }
 
     /// Lets objects lead no others, where the new control plane would send more than the old one. Returns whether there are any.
@@ -552,13 +563,12 @@ impl RepoConversion<'_> {
     fn align_manifests(
         &self,
         intent: &mut RepoIntent,
+        old: &SentVariants,
         simulated: &MigratedRepo,
         scaled: Option<&BTreeSet<ObjectRef>>,
         text: &mut RepoText<'_>,
     ) -> AlignedManifests {
-        let dialects = self.session.dialects();
-        let old = SentVariants::from_rendering(self.session.render(), dialects);
-        let new = SentVariants::from_rendering(&simulated.rendering, dialects);
+        let new = SentVariants::from_rendering(&simulated.rendering, self.session.dialects());
         let divided = intent.placements.iter().filter(|one| one.replicas != ReplicaRule::Duplicated);
         let divided: BTreeSet<ObjectRef> = divided.flat_map(|one| &one.objects).cloned().collect();
         let mut overrides: BTreeMap<ObjectRef, Vec<ClusterOperations>> = BTreeMap::new();
@@ -568,6 +578,13 @@ impl RepoConversion<'_> {
             None => TriedOperations::new(intent),
         };
         let mut written: BTreeMap<ObjectRef, Option<ObjectRef>> = BTreeMap::new();
+        let selecting: BTreeMap<ObjectRef, Vec<Origin>> = intent
+            .overrides
+            .iter()
+            .filter(|one| one.own.iter().any(|rule| rule.clusters.plain_names().is_none()))
+            .map(|one| (one.object.clone(), one.origins.clone()))
+            .collect();
+        let mut supplemented: BTreeMap<ObjectRef, Vec<Origin>> = BTreeMap::new();
         let known_texts = self.known_texts();
         let strict = write::has_strict_patches(self.target);
         let mut useless: BTreeMap<ObjectRef, BTreeSet<String>> = BTreeMap::new();
@@ -636,6 +653,13 @@ impl RepoConversion<'_> {
                 problems.push(problem);
                 continue;
             }
+            let mut operations = changes.iter().flat_map(|change| &change.operations);
+            if let Some(origins) = selecting.get(&template.id)
+                && operations.any(|operation| !DIVIDED_POINTERS.contains(&operation.pointer.as_str()))
+            {
+                // What is added to the rules in other clusters is not known.
+                supplemented.insert(template.old.clone(), origins.clone());
+            }
             overrides.insert(template.id.clone(), changes);
         }
         overrides.retain(|_, changes| changes.iter().any(|change| !change.operations.is_empty()));
@@ -666,8 +690,12 @@ impl RepoConversion<'_> {
             intent.overrides.push(OverrideIntent { rules, ..known });
         }
         for (object, changes) in overrides {
-            let (own, rules) = (Vec::new(), group_operations(changes));
-            intent.overrides.push(OverrideIntent { object, own, rules });
+            intent.overrides.push(OverrideIntent::from_rules(object, group_operations(changes)));
+        }
+        for (old, origins) in supplemented {
+            for origin in origins {
+                intent.add_unequal(&old, unread_rules(&origin));
+            }
         }
         AlignedManifests { problems, has_changes }
     }
@@ -742,6 +770,7 @@ impl RepoConversion<'_> {
                     renamed.insert(key);
                 }
                 found.objects.extend(placement.objects);
+                found.selectors.extend(placement.selectors);
             } else {
                 known.insert(key, shared.len());
                 shared.push(placement);

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{Reason, UnequalRule};
 
 /// What the policies of a repo say about its objects.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RepoIntent {
     /// The objects of the new side.
     pub templates: Vec<TemplateIntent>,
@@ -36,16 +36,42 @@ impl RepoIntent {
             rules.push(rule);
         }
     }
+
+    /// Whether rules of override policies are written as rules.
+    pub(crate) fn has_own_rules(&self) -> bool {
+        self.overrides.iter().any(|one| !one.own.is_empty())
+    }
+
+    /// Leaves out the rules of the override policies of some objects, and notes that: what they do is then found by comparing
+    /// manifests. Returns whether there are any.
+    pub(crate) fn drop_own_rules(&mut self, is_dropped: impl Fn(&ObjectRef) -> bool) -> bool {
+        let mut left_out: BTreeMap<ObjectRef, Vec<Origin>> = BTreeMap::new();
+        for one in self.overrides.iter_mut().filter(|one| !one.own.is_empty() && is_dropped(&one.object)) {
+            one.own.clear();
+            left_out.insert(one.object.clone(), one.origins.clone());
+        }
+        let templates = self.templates.iter().filter(|template| left_out.contains_key(&template.id));
+        let olds: Vec<(ObjectRef, ObjectRef)> =
+            templates.map(|template| (template.id.clone(), template.old.clone())).collect();
+        for (id, old) in olds {
+            for origin in left_out.get(&id).into_iter().flatten() {
+                self.add_unequal(&old, unread_rules(origin));
+            }
+        }
+        !left_out.is_empty()
+    }
 }
 
 /// What overrides of a policy do is written only for the clusters of today.
-pub(crate) fn unread_rules(policy: &Object) -> UnequalRule {
-    unequal_rule(
-        Reason::Overrides,
-        "its rules are written for the clusters of today",
-        Some(&policy.origin),
-        "",
-    )
+pub(crate) fn unread_rules(policy: &Origin) -> UnequalRule {
+    unequal_rule(Reason::Overrides, "its rules are written for the clusters of today", Some(policy), "")
+}
+
+/// The rule that clusters whose labels change keep the overrides that they have, if override rules select by labels.
+pub(crate) fn late_overrides(rules: &[OwnOverrideRule], origin: Option<&Origin>) -> Option<UnequalRule> {
+    let selects = rules.iter().any(|rule| rule.clusters.labels != LabelSelector::default());
+    let detail = "a cluster whose labels change keeps its overrides until the next update";
+    selects.then(|| unequal_rule(Reason::Rollout, detail, origin, ""))
 }
 
 /// The override rules about an object, as far as they were read.
@@ -55,6 +81,8 @@ pub(crate) struct ReadOverrides<'s> {
     pub intent: Option<OverrideIntent>,
     /// The policies with others, whose effect is found by comparing manifests.
     pub unread: Vec<&'s Object>,
+    /// The policies that select the object by its kind or labels.
+    pub selecting: Vec<&'s Object>,
     /// The clusters in which rules delete the object.
     pub deleted: Vec<ClusterRule>,
 }
@@ -141,6 +169,32 @@ pub(crate) struct PlacementIntent {
     pub is_cluster_wide: bool,
     /// Where the policy that placed them stands, if it was an object of its own.
     pub origin: Option<Origin>,
+    /// The selectors without a name of the policies that placed them, by where these stand.
+    pub selectors: BTreeMap<Origin, Arc<[ObjectSelector]>>,
+    /// Those that are written as selectors.
+    pub kept: KeptSelectors,
+}
+
+/// Selectors that are written as such.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptSelectors {
+    /// The selectors.
+    pub selectors: Vec<ObjectSelector>,
+    /// What they select, which is not named.
+    pub objects: BTreeSet<ObjectRef>,
+}
+
+/// A selector of objects that names none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ObjectSelector {
+    /// The API version.
+    pub api_version: String,
+    /// The kind.
+    pub kind: String,
+    /// The namespace; `None` for any.
+    pub namespace: Option<String>,
+    /// The labels.
+    pub labels: LabelSelector,
 }
 
 impl PlacementIntent {
@@ -159,6 +213,8 @@ impl PlacementIntent {
             max_clusters: None,
             leads: false,
             origin: None,
+            selectors: BTreeMap::new(),
+            kept: KeptSelectors::default(),
         }
     }
 }
@@ -349,6 +405,15 @@ pub(crate) struct OverrideIntent {
     pub own: Vec<OwnOverrideRule>,
     /// The rules behind them, in order.
     pub rules: Vec<OverrideRuleIntent>,
+    /// Where the override policies stand.
+    pub origins: Vec<Origin>,
+}
+
+impl OverrideIntent {
+    /// Rules that come from no override policy.
+    pub(crate) fn from_rules(object: ObjectRef, rules: Vec<OverrideRuleIntent>) -> Self {
+        Self { object, own: Vec::new(), rules, origins: Vec::new() }
+    }
 }
 
 /// A rule of an override policy.

@@ -12,6 +12,7 @@
 //! A migration is a value: the edits of files, and for each object its names on both sides and the rules that
 //! the other control plane does not have. Nothing is written here; callers publish the edits.
 
+mod changes;
 mod conversion;
 mod difference;
 mod error;
@@ -19,6 +20,7 @@ mod freeze;
 mod intent;
 mod inventory;
 mod migration;
+mod page;
 mod placed;
 mod present;
 mod proof;
@@ -44,6 +46,7 @@ use conversion::RepoConversion;
 
 pub use error::{MigrationError, MigrationProblem, UnknownDirection};
 pub use migration::{FileEdit, MigratedObject, Migration, Mode, Target, UnequalRule};
+pub use page::{MigrationPage, RunbookSection};
 pub use proof::{ObjectDifference, ObjectProof, Proof, ProofSides, Verdict, prove_migration};
 pub use reason::{DifferenceKind, Reason};
 pub use rendering::remove_bookkeeping;

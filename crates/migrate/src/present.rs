@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use federate_kubernetes::{Cluster, ClusterName, ObjectRef};
+use federate_kubernetes::{Cluster, ClusterName, Object, ObjectRef};
 use federate_session::Session;
+use serde_json::Value;
 
 use crate::intent::{ClusterRule, RepoIntent};
 use crate::placed::find_placed;
 
 /// The clusters of a repo, and those that objects have now.
 pub(crate) struct PresentState<'s> {
+    session: &'s Session,
     clusters: BTreeMap<&'s str, &'s Cluster>,
     /// The old name of each object, and its clusters.
     placed: BTreeMap<ObjectRef, PresentObject>,
@@ -31,12 +33,22 @@ impl<'s> PresentState<'s> {
         });
         let placed = objects.collect();
         let clusters = session.clusters().iter().map(|cluster| (cluster.name.as_ref(), cluster));
-        Self { clusters: clusters.collect(), placed }
+        Self { session, clusters: clusters.collect(), placed }
     }
 
     /// The name of an object by the old control plane.
     pub(crate) fn old_name<'o>(&'o self, object: &'o ObjectRef) -> &'o ObjectRef {
         self.placed.get(object).map_or(object, |present| &present.old)
+    }
+
+    /// The body of an object of the repo by its old name.
+    pub(crate) fn find_body(&self, old: &ObjectRef) -> Option<&'s Value> {
+        self.session.repo().find_template(old).map(|template| &template.object.body)
+    }
+
+    /// The objects of the repo.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &'s Object> {
+        self.session.repo().templates.iter().map(|template| &template.object)
     }
 
     /// The clusters of the repo.

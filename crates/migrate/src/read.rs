@@ -13,6 +13,7 @@ mod karmada;
 mod kubeadmiral;
 pub(crate) mod kubefed;
 mod kubefleet;
+mod overriders;
 
 /// The directions in which rules are written as rules.
 const IDIOMATIC: [(&str, Target); 5] = [

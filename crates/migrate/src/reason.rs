@@ -36,8 +36,6 @@ pub enum Reason {
     Capacity,
     /// What is placed stays placed on one side only.
     Sticky,
-    /// Overrides fail on one side, where the other ignores them.
-    OverrideFails,
     /// Names in DNS are set up by hand.
     Dns,
     /// The kind is divided on one side only.
@@ -94,7 +92,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons, in the order of the list.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 34] = [
         Self::Join,
         Self::NamespaceAnd,
         Self::Readiness,
@@ -103,7 +101,6 @@ impl Reason {
         Self::MinMax,
         Self::Capacity,
         Self::Sticky,
-        Self::OverrideFails,
         Self::Dns,
         Self::KindNotDivided,
         Self::DynamicWeights,
@@ -145,9 +142,11 @@ impl Reason {
     /// Whether it can lead to such a difference in the state in which the migration is written. What is written as it
     /// is in that state differs only later.
     pub fn explains_now(self, kind: DifferenceKind) -> bool {
-        let fixes_the_present =
-            matches!(self, Self::Frozen | Self::FrozenSelector | Self::Division | Self::NewKinds);
-        !fixes_the_present && self.explains(kind)
+        let is_equal_now = matches!(
+            self,
+            Self::Frozen | Self::FrozenSelector | Self::Division | Self::NewKinds | Self::Rollout
+        );
+        !is_equal_now && self.explains(kind)
     }
 
     /// What it means, in a sentence for the person who decides about the migration.
@@ -190,11 +189,6 @@ impl Reason {
                 PLACEMENT,
             ),
             Self::Sticky => ("sticky", "What is placed stays where it is on one side only.", PLACEMENT),
-            Self::OverrideFails => (
-                "override-fails",
-                "An override that cannot be applied is an error on one side only.",
-                &[Clusters, Replicas, Manifest],
-            ),
             Self::Dns => ("dns", "Names in DNS are set up by hand.", &[]),
             Self::KindNotDivided => {
                 ("kind-not-divided", "Replicas of this kind are divided on one side only.", PLACEMENT)
@@ -239,7 +233,9 @@ impl Reason {
                 "Replicas are not divided on the new side: those of today are fixed by overrides.",
                 PLACEMENT,
             ),
-            Self::Rollout => ("rollout", "Changes reach the clusters in another order.", &[]),
+            Self::Rollout => {
+                ("rollout", "Changes reach the clusters in another order or later.", &[Replicas, Manifest])
+            }
             Self::Overrides => {
                 ("overrides", "The override has no equal: its result is written.", &[Replicas, Manifest])
             }

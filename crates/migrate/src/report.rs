@@ -375,13 +375,15 @@ impl ObjectRow {
     }
 }
 
-fn describe_difference(difference: &ObjectDifference) -> String {
+/// A difference in words, with its reasons.
+pub(crate) fn describe_difference(difference: &ObjectDifference) -> String {
     let reasons: Vec<&str> = difference.reasons.iter().map(|reason| reason.name()).collect();
     let why = if reasons.is_empty() { "no reason explains it".to_owned() } else { reasons.join(", ") };
     format!("{} ({why})", difference.detail)
 }
 
-fn describe_example(example: &StressExample) -> String {
+/// A state and what differs in it in words.
+pub(crate) fn describe_example(example: &StressExample) -> String {
     let StressExample { events, object, difference } = example;
     let when = if events.is_empty() { "as it is now".to_owned() } else { events.join(", ") };
     format!("{when}: {object}: {}", difference.detail)

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use federate_dialect::import::ImportEdit;
+use federate_dialect::import::{ImportEdit, apply_edits};
 use federate_kubernetes::ObjectRef;
 use serde_json::{Value, json};
 
 use crate::intent::{
     ManifestOperation, OverrideIntent, OverrideRuleIntent, OwnOverrideRule, PlacementIntent, RepoIntent,
-    unequal_rule,
+    TemplateIntent, unequal_rule,
 };
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
@@ -53,6 +53,15 @@ pub(crate) fn fit_intent(target: Target, intent: &mut RepoIntent, present: &Pres
     }
 }
 
+/// Keeps the selectors of policies that select the same objects by the new control plane.
+pub(crate) fn keep_selectors(target: Target, intent: &mut RepoIntent, present: &PresentState<'_>) {
+    match target {
+        Target::KubeFleet => kubefleet::keep_selectors(intent, present),
+        // Policies name objects, or are named by them.
+        Target::Karmada | Target::KubeAdmiral | Target::Plain => {}
+    }
+}
+
 /// Notes why a placement is written otherwise, for each of its objects.
 fn add_fitted_rules(
     intent: &mut RepoIntent,
@@ -66,6 +75,34 @@ fn add_fitted_rules(
             intent.add_unequal(present.old_name(object), rule);
         }
     }
+}
+
+/// Writes rules of override policies as a control plane has them, by the body of their object. Those that it does not have are
+/// written by what they lead to now.
+fn fit_overrides(
+    intent: &mut RepoIntent,
+    present: &PresentState<'_>,
+    fit_rules: fn(&[OwnOverrideRule], &Value) -> Option<Vec<OwnOverrideRule>>,
+) {
+    if !intent.has_own_rules() {
+        return;
+    }
+    let templates: BTreeMap<&ObjectRef, &TemplateIntent> =
+        intent.templates.iter().map(|template| (&template.id, template)).collect();
+    let mut without_equal: BTreeSet<ObjectRef> = BTreeSet::new();
+    for one in intent.overrides.iter_mut().filter(|one| !one.own.is_empty()) {
+        let template = templates.get(&one.object);
+        let body = template.and_then(|template| {
+            let mut body = present.find_body(&template.old)?.clone();
+            apply_edits(&template.edits, &mut body);
+            Some(body)
+        });
+        match body.and_then(|body| fit_rules(&one.own, &body)) {
+            Some(rules) => one.own = rules,
+            None => drop(without_equal.insert(one.object.clone())),
+        }
+    }
+    intent.drop_own_rules(|object| without_equal.contains(object));
 }
 
 /// Why a placement is written otherwise: reasons, with what is unequal.

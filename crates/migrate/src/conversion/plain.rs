@@ -123,7 +123,7 @@ impl RepoConversion<'_> {
             problems.extend(self.find_new_secrets(template, &changes, &known_texts));
             let rules = group_operations(changes);
             if !rules.is_empty() {
-                overrides.push(OverrideIntent { object: template.id.clone(), own: Vec::new(), rules });
+                overrides.push(OverrideIntent::from_rules(template.id.clone(), rules));
             }
         }
         intent.overrides = overrides;

@@ -1,11 +1,12 @@
-//! Reads policies of Karmada. Those of overrides are only noted: what they do is found by comparing manifests.
+//! Reads policies of Karmada.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use federate_dialect::{Dialect, Placement};
 use federate_kubernetes::selector::{LabelSelector, SelectorRequirement};
 use federate_kubernetes::{Object, ObjectRef};
-use federate_repo::Role;
+use federate_repo::{Role, Template};
 use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,13 +14,15 @@ use serde_json::Value;
 use super::claimed::{add_joins, find_policies};
 use crate::Reason;
 use crate::intent::{
-    Adoption, ClusterRule, ClusterWeight, PlacementIntent, ReplicaRule, RepoIntent, Suspended, TaintRule,
-    TemplateIntent, TemplateSource, unequal_rule, unread_rules,
+    Adoption, ClusterRule, ClusterWeight, ObjectSelector, PlacementIntent, ReplicaRule, RepoIntent,
+    Suspended, TaintRule, TemplateIntent, TemplateSource, unequal_rule, unread_rules,
 };
 use crate::placed::{PlacedObject, find_placed};
 use crate::write::karmada::{RETAIN_LABEL, goes_everywhere};
 
 mod overrides;
+
+use overrides::OverrideSelectors;
 
 const NAME: &str = "karmada";
 
@@ -34,17 +37,15 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
     add_joins(session, NAME, intent);
     add_other_objects(session, intent);
     let policies = find_policies(session, NAME);
-    let unnamed: BTreeMap<&ObjectRef, usize> =
+    let unnamed: BTreeMap<&ObjectRef, UnnamedSelectors> =
         policies.iter().filter_map(|(id, policy)| Some((*id, find_unnamed(policy)?))).collect();
-    let overrides = overrides::OverrideSelectors::new(session);
+    let overrides = OverrideSelectors::new(session);
     for (object, placed) in find_placed(session, &[NAME].into_iter().collect()) {
         let Some(own) = session.repo().find_template(object) else { continue };
         let template = TemplateIntent::unchanged(object.clone(), object.clone(), TemplateSource::Own);
         let retains_replicas = own.object.label(RETAIN_LABEL) == Some("true");
         intent.templates.push(TemplateIntent { retains_replicas, ..template });
-        if let Some(policy) = overrides.find_policy(&own.object) {
-            intent.add_unequal(object, unread_rules(policy));
-        }
+        read_overrides(&overrides, own, intent);
         if goes_everywhere(&own.object) {
             intent
                 .placements
@@ -54,12 +55,28 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         let policy = placed.rows.iter().find_map(|row| Some((*row, *policies.get(row.policy.as_ref()?)?)));
         match policy {
             Some((row, policy)) => {
-                let unnamed = unnamed.get(&policy.id).copied();
+                let unnamed = unnamed.get(&policy.id);
                 let reader = PolicyReader { row, policy, template: &own.object, unnamed };
                 reader.read_placement(&placed, intent);
             }
             None => read_unclaimed(object, &placed, intent),
         }
+    }
+}
+
+/// Reads the override policies about a template.
+fn read_overrides(overrides: &OverrideSelectors<'_>, own: &Template, intent: &mut RepoIntent) {
+    let object = &own.object.id;
+    let rules = overrides.read_rules(own);
+    intent.overrides.extend(rules.intent);
+    for policy in rules.unread {
+        intent.add_unequal(object, unread_rules(&policy.origin));
+    }
+    for policy in rules.selecting {
+        let detail = "objects that are added later are not overridden";
+        let origin = Some(&policy.origin);
+        intent
+            .add_unequal(object, unequal_rule(Reason::NewObjects, detail, origin, "/spec/resourceSelectors"));
     }
 }
 
@@ -100,14 +117,41 @@ struct PolicyReader<'r> {
     row: &'r Placement,
     policy: &'r Object,
     template: &'r Object,
-    /// The position of the first selector of the policy without a name.
-    unnamed: Option<usize>,
+    unnamed: Option<&'r UnnamedSelectors>,
 }
 
-/// The position of the first selector of a policy without a name.
-fn find_unnamed(policy: &Object) -> Option<usize> {
+/// The selectors of a policy without a name.
+struct UnnamedSelectors {
+    /// The position of the first one.
+    first: usize,
+    selectors: Arc<[ObjectSelector]>,
+}
+
+/// One of the objects of a policy, without its name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PolicySelector {
+    api_version: String,
+    kind: String,
+    namespace: String,
+    label_selector: Option<LabelSelector>,
+}
+
+/// The selectors of a policy without a name; `None` if it has none.
+fn find_unnamed(policy: &Object) -> Option<UnnamedSelectors> {
     let selectors = policy.value_at(&["spec", "resourceSelectors"])?.as_array()?;
-    selectors.iter().position(|selector| selector["name"].as_str().is_none_or(str::is_empty))
+    let is_unnamed = |selector: &Value| selector["name"].as_str().is_none_or(str::is_empty);
+    let first = selectors.iter().position(is_unnamed)?;
+    let unnamed = selectors.iter().filter(|selector| is_unnamed(selector));
+    let read = unnamed.filter_map(|selector| PolicySelector::deserialize(selector).ok());
+    let own = policy.id.namespace.as_ref();
+    let read = read.map(|selector| ObjectSelector {
+        api_version: selector.api_version,
+        kind: selector.kind,
+        namespace: own.cloned().or_else(|| Some(selector.namespace).filter(|name| !name.is_empty())),
+        labels: selector.label_selector.unwrap_or_default(),
+    });
+    Some(UnnamedSelectors { first, selectors: read.collect() })
 }
 
 /// Some clusters of a policy.
@@ -206,6 +250,11 @@ impl PolicyReader<'_> {
             is_preserved: self.spec("/preserveResourcesOnDeletion") == Some(&Value::Bool(true)),
             max_clusters,
             leads: self.spec("/propagateDeps") == Some(&Value::Bool(true)),
+            selectors: self
+                .unnamed
+                .map(|unnamed| (self.policy.origin.clone(), Arc::clone(&unnamed.selectors)))
+                .into_iter()
+                .collect(),
             ..PlacementIntent::from_object(self.row.object.clone(), clusters)
         });
     }
@@ -313,9 +362,10 @@ impl PolicyReader<'_> {
             let detail = "changes of the policy wait for one of the object";
             self.add(intent, Reason::Sticky, detail, "/spec/activationPreference");
         }
-        if let Some(at) = self.unnamed {
+        if let Some(unnamed) = self.unnamed {
             let detail = "objects that are added later are not selected";
-            self.add(intent, Reason::NewObjects, detail, &format!("/spec/resourceSelectors/{at}"));
+            let pointer = format!("/spec/resourceSelectors/{}", unnamed.first);
+            self.add(intent, Reason::NewObjects, detail, &pointer);
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         let rules = overrides.read_rules(&template.object);
         intent.overrides.extend(rules.intent);
         for policy in rules.unread {
-            intent.add_unequal(&row.object, unread_rules(policy));
+            intent.add_unequal(&row.object, unread_rules(&policy.origin));
         }
         let (old, id) = (row.object.clone(), row.object.clone());
         intent.templates.push(TemplateIntent::unchanged(old, id, TemplateSource::Own));

@@ -181,7 +181,7 @@ impl<'s> KubeFedReader<'s> {
         let operations = self.read_overrides(federated, &body, preference.is_some());
         let rules = group_operations(operations);
         if !rules.is_empty() {
-            intent.overrides.push(OverrideIntent { object: id.clone(), own: Vec::new(), rules });
+            intent.overrides.push(OverrideIntent::from_rules(id.clone(), rules));
         }
         let source = cut_from(federated, body);
         let template = TemplateIntent::unchanged(row.object.clone(), id.clone(), source);

@@ -14,7 +14,7 @@ use crate::Reason;
 use crate::freeze::EmbeddedObjects;
 use crate::intent::{
     Adoption, ClusterRule, PlacementIntent, RepoIntent, TaintRule, TemplateIntent, TemplateSource,
-    unequal_rule, unread_rules,
+    late_overrides, unequal_rule, unread_rules,
 };
 use crate::placed::{PlacedObject, find_placed};
 
@@ -45,9 +45,14 @@ pub(crate) fn read_intent(session: &Session, intent: &mut RepoIntent) {
         let id = source.identity_of(object);
         intent.templates.push(TemplateIntent::unchanged(object.clone(), id.clone(), source));
         let rules = overrides.read_rules(&id, &placed);
+        if let Some(one) = &rules.intent
+            && let Some(rule) = late_overrides(&one.own, one.origins.first())
+        {
+            intent.add_unequal(object, rule);
+        }
         intent.overrides.extend(rules.intent);
         for policy in rules.unread {
-            intent.add_unequal(object, unread_rules(policy));
+            intent.add_unequal(object, unread_rules(&policy.origin));
         }
         let is_deleted = |cluster: &&Cluster| rules.deleted.iter().any(|rule| rule.matches_cluster(cluster));
         let clusters = session.clusters().iter().filter(|_| !rules.deleted.is_empty());

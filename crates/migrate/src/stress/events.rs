@@ -1,7 +1,7 @@
 //! Random events that can happen on both sides of a migration.
 //!
 //! Labels and taints are those that the repos speak of: the labels of clusters, the values of selectors, the keys of
-//! tolerations.
+//! tolerations. Those in the domains of control planes are not: these set them themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,6 +64,11 @@ impl<'s> EventSource<'s> {
         for session in [sides.old, sides.new] {
             session.repo().claimed.iter().for_each(|claimed| words.read_value(&claimed.object.body));
         }
+        // Control planes set those of their own domains, such as the name of a cluster.
+        words.labels.retain(|(key, _)| {
+            let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+            !sides.old.dialects().is_of_control_plane(domain)
+        });
         let keys: BTreeSet<String> = words.labels.iter().map(|(key, _)| key.clone()).collect();
         words.labels.extend(keys.into_iter().map(|key| (key, OTHER_VALUE.to_owned())));
         words.taint_keys.insert(PLAIN_TAINT.to_owned());

@@ -29,8 +29,11 @@ const MAX_NAMES: usize = 200;
 /// The most rules about the repo as a whole that are named for each reason.
 const MAX_NAMED_RULES: usize = 10;
 
-/// The most files that are applied one by one.
-const MAX_APPLIED_FILES: usize = 60;
+/// The most files that have a command each.
+const MAX_NAMED_FILES: usize = 20;
+
+/// The line behind a list of files.
+const END_OF_LIST: &str = "END OF THE LIST";
 
 /// How the folders of the switch are called in commands.
 #[derive(Clone, Debug)]
@@ -39,6 +42,30 @@ pub struct RunbookNames {
     pub old_repo: String,
     /// The folder of the new repo.
     pub new_repo: String,
+}
+
+/// Files to which a step applies the same command.
+struct RunbookFiles<'f> {
+    /// The list that names them where they are many.
+    list: &'static str,
+    /// The paths below the folder of the new repo.
+    files: BTreeSet<&'f str>,
+}
+
+impl RunbookFiles<'_> {
+    /// Whether a list names them.
+    fn are_listed(&self) -> bool {
+        self.files.len() > MAX_NAMED_FILES
+    }
+
+    /// The command that writes the list.
+    fn list_lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("cat > {} <<'{END_OF_LIST}'", self.list)];
+        let files = self.files.iter().filter(|file| !file.contains('\n'));
+        lines.extend(files.map(|file| (*file).to_owned()));
+        lines.push(END_OF_LIST.to_owned());
+        lines
+    }
 }
 
 /// What a runbook is written about.
@@ -86,6 +113,7 @@ pub fn write_runbook(
         runbook.write_step(number + 1, step);
     }
     runbook.write_way_back();
+    runbook.write_lists();
     runbook.out
 }
 
@@ -298,10 +326,12 @@ impl Runbook<'_> {
     }
 
     /// The files with policies: those that contain no templates, and those that do.
-    fn split_policy_files(&self) -> (BTreeSet<&str>, BTreeSet<&str>) {
+    fn split_policy_files(&self) -> (RunbookFiles<'_>, BTreeSet<&str>) {
         let templates = self.sides.new.repo().templates.iter();
         let shared: BTreeSet<&str> = templates.map(|template| template.object.origin.file.as_ref()).collect();
-        self.policies.values().map(String::as_str).partition(|file| !shared.contains(file))
+        let (files, shared) =
+            self.policies.values().map(String::as_str).partition(|file| !shared.contains(file));
+        (RunbookFiles { list: "policy-files.txt", files }, shared)
     }
 
     fn list_policy_files(&self) -> BTreeSet<&str> {
@@ -347,11 +377,10 @@ impl Runbook<'_> {
     /// Loads all files but those of the inventory, and pauses the policies before what they select is there.
     fn load_lines(&self, patch: &str, scheduler: Option<Controller>) -> Vec<String> {
         let (alone, shared) = self.split_policy_files();
-        let policies = self.list_policy_files();
         let mut lines = Vec::new();
         if scheduler.is_some() {
-            lines.extend(self.apply_lines(&self.other_files(&BTreeSet::new())));
-            lines.extend(self.patch_lines(patch, &policies));
+            lines.extend(self.apply_lines(&self.all_files()));
+            lines.extend(self.patch_lines(patch, &self.list_policy_files()));
             return lines;
         }
         lines.push(
@@ -360,13 +389,13 @@ impl Runbook<'_> {
         );
         lines.extend(self.create_paused_lines(patch));
         lines.extend(self.apply_lines(&alone));
-        lines.extend(self.patch_lines(patch, &alone));
+        lines.extend(self.patch_lines(patch, &alone.files));
         for file in shared {
-            let file = BTreeSet::from([file]);
-            lines.extend(self.apply_lines(&file));
-            lines.extend(self.patch_lines(patch, &file));
+            let files = BTreeSet::from([file]);
+            lines.extend(self.apply_lines(&RunbookFiles { list: "", files: files.clone() }));
+            lines.extend(self.patch_lines(patch, &files));
         }
-        lines.extend(self.apply_lines(&self.other_files(&policies)));
+        lines.extend(self.apply_lines(&self.object_files()));
         lines
     }
 
@@ -461,8 +490,8 @@ impl Runbook<'_> {
         lines.collect()
     }
 
-    /// The files with templates and with objects of the new control plane, but the inventory and some others.
-    fn other_files<'f>(&'f self, without: &BTreeSet<&str>) -> BTreeSet<&'f str> {
+    /// The files with templates and with objects of the new control plane, but the inventory.
+    fn all_files(&self) -> RunbookFiles<'_> {
         let repo = self.sides.new.repo();
         let templates = repo.templates.iter().map(|template| &template.object);
         let claimed = repo
@@ -470,48 +499,77 @@ impl Runbook<'_> {
             .iter()
             .filter(|claimed| claimed.dialect == self.target.name() && claimed.role != Role::Inventory);
         let objects = templates.chain(claimed.map(|claimed| &claimed.object));
-        let files = objects.map(|object| object.origin.file.as_ref());
-        files.filter(|file| !without.contains(file)).collect()
+        let files = objects.map(|object| object.origin.file.as_ref()).collect();
+        RunbookFiles { list: "all-files.txt", files }
+    }
+
+    /// All files without policies.
+    fn object_files(&self) -> RunbookFiles<'_> {
+        let policies = self.list_policy_files();
+        let mut files = self.all_files().files;
+        files.retain(|file| !policies.contains(file));
+        RunbookFiles { list: "object-files.txt", files }
     }
 
     /// Applies files.
-    fn apply_lines(&self, files: &BTreeSet<&str>) -> Vec<String> {
-        let paths = self.path_options(files).into_iter();
-        paths.map(|path| format!("kubectl --context \"$NEW\" apply {path}")).collect()
+    fn apply_lines(&self, files: &RunbookFiles<'_>) -> Vec<String> {
+        self.for_each_file(files, |file| format!("kubectl --context \"$NEW\" apply -f {file}"))
     }
 
-    /// Files as options of kubectl; where they are many, the folders at the root that have them.
-    fn path_options(&self, files: &BTreeSet<&str>) -> Vec<String> {
-        let whole: BTreeSet<&str> = if files.len() > MAX_APPLIED_FILES {
-            files.iter().map(|file| file.split_once('/').map_or(*file, |(folder, _)| folder)).collect()
-        } else {
-            files.clone()
-        };
-        let lines = whole.into_iter().map(|path| {
-            let recursive = if files.contains(path) { "" } else { "--recursive " };
-            format!("{recursive}-f {}", quote_word(&format!("{}/{path}", self.names.new_repo)))
-        });
-        lines.collect()
+    /// A command for each of some files, in their order; a loop over a list of them where they are many.
+    fn for_each_file(&self, files: &RunbookFiles<'_>, command: impl Fn(&str) -> String) -> Vec<String> {
+        let path = |file: &&str| quote_word(&format!("{}/{file}", self.names.new_repo));
+        if !files.are_listed() {
+            return files.files.iter().map(|file| command(&path(file))).collect();
+        }
+        let mut lines = vec![format!(
+            "while IFS= read -r file; do {}; done < {}",
+            command(&format!("{}/\"$file\"", quote_word(&self.names.new_repo))),
+            files.list
+        )];
+        // A list has a file a line.
+        let others = files.files.iter().filter(|file| file.contains('\n'));
+        lines.extend(others.map(|file| command(&path(file))));
+        lines
     }
 
     /// Applies files with annotations that they do not have.
     fn annotated_lines(&self, annotations: &[&str]) -> Vec<String> {
         let annotations: Vec<String> = annotations.iter().map(|one| quote_word(one)).collect();
         let annotations = annotations.join(" ");
-        let files = self.other_files(&BTreeSet::new());
-        let lines = self.path_options(&files).into_iter().map(|path| {
+        self.for_each_file(&self.all_files(), |file| {
             format!(
-                "kubectl annotate --local --overwrite -o yaml {path} {annotations} | kubectl --context \"$NEW\" apply -f -"
+                "kubectl annotate --local --overwrite -o yaml -f {file} {annotations} | kubectl --context \"$NEW\" apply -f -"
             )
-        });
-        lines.collect()
+        })
     }
 
     /// Removes an annotation from what files have.
     fn resume_lines(&self, annotation: &str) -> Vec<String> {
-        let files = self.other_files(&BTreeSet::new());
-        let paths = self.path_options(&files).into_iter();
-        paths.map(|path| format!("kubectl --context \"$NEW\" annotate {path} {annotation}-")).collect()
+        self.for_each_file(&self.all_files(), |file| {
+            format!("kubectl --context \"$NEW\" annotate -f {file} {annotation}-")
+        })
+    }
+
+    /// The lists of files that commands read.
+    fn write_lists(&mut self) {
+        let (alone, _) = self.split_policy_files();
+        let all = [alone, self.object_files(), self.all_files()];
+        let lists: Vec<Vec<String>> = all
+            .iter()
+            .filter(|files| files.are_listed() && self.out.contains(&format!("done < {}", files.list)))
+            .map(RunbookFiles::list_lines)
+            .collect();
+        if lists.is_empty() {
+            return;
+        }
+        self.write_line("## Lists of files\n");
+        self.write_line(
+            "Commands above read them from the folder in which they run: run this before the first step.",
+        );
+        for lines in lists {
+            self.write_code(&lines);
+        }
     }
 
     fn write_stop(&mut self) {

@@ -13,15 +13,20 @@ use serde_json::{Value, json};
 
 use super::{
     FittedRules, PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, add_fitted_rules,
-    share_overrides, shorten_name,
+    fit_overrides, share_overrides, shorten_name,
 };
 use crate::Reason;
 use crate::intent::{
-    Adoption, ClusterRule, ClusterWeight, ManifestOperation, OverrideRuleIntent, PlacementIntent,
-    ReplicaRule, RepoIntent, Suspended, TaintRule, labels_to_json,
+    Adoption, ClusterRule, ClusterWeight, ManifestOperation, PlacementIntent, ReplicaRule, RepoIntent,
+    Suspended, TaintRule, labels_to_json,
 };
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
+
+mod overrides;
+mod weights;
+
+use weights::WeightIndex;
 
 const API_VERSION: &str = "core.kubeadmiral.io/v1alpha1";
 
@@ -50,6 +55,7 @@ pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
             annotations.entry(object.clone()).or_default().extend(annotate_object(placement));
         }
     }
+    fit_overrides(intent, present, overrides::fit_rules);
     for template in &mut intent.templates {
         template.edits.extend(annotations.remove(&template.id).unwrap_or_default());
         if template.retains_replicas {
@@ -170,9 +176,10 @@ fn weigh_clusters(
     present: &PresentState<'_>,
 ) -> Vec<(String, i64)> {
     let selected: Vec<_> = present.clusters().filter(|cluster| rule.matches_cluster(cluster)).collect();
+    let index = WeightIndex::new(weights);
     let weighted = selected.iter().filter_map(|cluster| {
-        let matching = weights.iter().filter(|weight| weight.clusters.matches_cluster(cluster));
-        Some((cluster.name.to_string(), matching.map(|weight| weight.weight).max()?))
+        let weight = index.find_greatest(cluster)?;
+        Some((cluster.name.to_string(), weight))
     });
     let weighted: Vec<(String, i64)> = weighted.collect();
     if weighted.is_empty() {
@@ -188,9 +195,7 @@ pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec
         placements.map(|placement| write_placement(placement, &mut names)).collect();
     let in_namespace = |object: &ObjectRef| format!("{:?}", object.namespace);
     let all = share_overrides(&intent.overrides, in_namespace);
-    for shared in all.into_iter().filter(|shared| !shared.rules.is_empty()) {
-        drafts.push(write_override(&shared, &mut names));
-    }
+    drafts.extend(all.iter().map(|shared| write_override(shared, &mut names)));
     drafts
 }
 
@@ -295,22 +300,11 @@ fn write_override(shared: &SharedOverrides<'_>, names: &mut PolicyNames) -> Poli
     let is_cluster_wide = namespace.is_none();
     let identity = names.name_policy(OVERRIDE, &shorten_name(name), namespace);
     let label = label_objects("override", is_cluster_wide, &identity.name);
-    let rules: Vec<Value> = shared.rules.iter().map(write_rule).collect();
+    let own = shared.own.iter().map(overrides::write_own_rule);
+    let rules: Vec<Value> = own.chain(shared.rules.iter().map(overrides::write_rule)).collect();
     let value = identity.build_policy(json!({"overrideRules": rules}));
     let objects = shared.objects.clone();
     PolicyDraft { value, objects, role: PolicyRole::Override, file: None, label: Some(label) }
-}
-
-fn write_rule(rule: &OverrideRuleIntent) -> Value {
-    let patch = |operation: &ManifestOperation| {
-        let mut patch = json!({"operator": operation.action.name(), "path": operation.pointer});
-        if let Some(value) = operation.action.value() {
-            patch["value"] = value.clone();
-        }
-        patch
-    };
-    let patches: Vec<Value> = rule.operations.iter().map(patch).collect();
-    json!({"targetClusters": {"clusters": rule.clusters}, "overriders": {"jsonpatch": patches}})
 }
 
 /// Whether an override can make this change: not of what names the object, and not of what is added when it is sent.

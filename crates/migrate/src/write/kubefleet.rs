@@ -12,15 +12,21 @@ use serde_json::{Value, json};
 
 use super::{
     FittedRules, PolicyDraft, PolicyKind, PolicyNames, PolicyRole, SharedOverrides, add_fitted_rules,
-    share_overrides, shorten_name,
+    fit_overrides, share_overrides, shorten_name,
 };
+use crate::changes::lower_changes;
 use crate::intent::{
-    Adoption, ClusterRule, ManifestOperation, OverrideRuleIntent, PatchAction, PlacementIntent, ReplicaRule,
-    RepoIntent, Suspended, TaintRule, unequal_rule,
+    Adoption, ClusterRule, KeptSelectors, ManifestChange, ManifestOperation, ObjectSelector,
+    OverrideRuleIntent, OwnOverrideRule, PatchAction, PlacementIntent, ReplicaRule, RepoIntent, Suspended,
+    TaintRule, late_overrides, unequal_rule,
 };
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
 use crate::{MigrationProblem, Reason};
+
+mod selectors;
+
+pub(super) use selectors::keep_selectors;
 
 const API_VERSION: &str = "placement.kubernetes-fleet.io/v1beta1";
 
@@ -57,6 +63,14 @@ pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
     for placement in &mut placements {
         let rules = fit_placement(placement, present);
         add_fitted_rules(intent, present, placement, rules);
+    }
+    fit_overrides(intent, present, fit_rules);
+    let late = intent.overrides.iter().filter_map(|one| {
+        let old = present.old_name(&one.object).clone();
+        Some((old, late_overrides(&one.own, one.origins.first())?))
+    });
+    for (old, rule) in late.collect::<Vec<_>>() {
+        intent.add_unequal(&old, rule);
     }
     for template in intent.templates.iter().filter(|template| template.retains_replicas) {
         let rule = unequal_rule(Reason::RetainedReplicas, "members decide about replicas", None, "");
@@ -114,6 +128,24 @@ fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) ->
     rules
 }
 
+/// Override rules as operations of JSON patches; `None` if they cannot be that.
+fn fit_rules(rules: &[OwnOverrideRule], body: &Value) -> Option<Vec<OwnOverrideRule>> {
+    let mut fitted = Vec::new();
+    let mut written = 0;
+    for rule in rules {
+        let operations = lower_changes(&rule.changes, body)?;
+        if !rule.clusters.fields.is_empty() || !operations.iter().all(can_override) {
+            return None;
+        }
+        written += operations.len().div_ceil(MAX_OVERRIDE_ITEMS);
+        let changes: Vec<ManifestChange> = operations.into_iter().map(ManifestChange::Operation).collect();
+        if !changes.is_empty() {
+            fitted.push(OwnOverrideRule { clusters: rule.clusters.clone(), changes });
+        }
+    }
+    (written <= MAX_OVERRIDE_ITEMS).then_some(fitted)
+}
+
 fn is_eligible(cluster: &Cluster) -> bool {
     cluster.ready && cluster.joined && !cluster.deleting
 }
@@ -146,10 +178,9 @@ pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec
     let mut drafts = Vec::new();
     let mut placed_by: BTreeMap<&ObjectRef, String> = BTreeMap::new();
     for placement in placements {
-        let objects: Vec<&ObjectRef> = placement.objects.iter().collect();
-        for objects in objects.chunks(MAX_PLACEMENT_ITEMS) {
-            let draft = write_placement(placement, objects, &mut names);
-            placed_by.extend(objects.iter().map(|object| (*object, draft.name.clone())));
+        for selected in divide_objects(placement) {
+            let draft = write_placement(placement, &selected, &mut names);
+            placed_by.extend(selected.objects().map(|object| (object, draft.name.clone())));
             drafts.push(draft.policy);
         }
     }
@@ -158,7 +189,7 @@ pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec
         format!("{:?} {placement:?}", object.namespace)
     };
     let all = share_overrides(&intent.overrides, scope);
-    for shared in all.into_iter().filter(|shared| !shared.rules.is_empty()) {
+    for shared in all {
         let objects: Vec<&ObjectRef> = shared.objects.iter().collect();
         let placement =
             objects.first().and_then(|first| placed_by.get(*first).filter(|_| is_namespace(first)));
@@ -206,6 +237,57 @@ fn write_selectors(objects: &[&ObjectRef], is_placement: bool) -> Value {
     objects.iter().map(selector).collect()
 }
 
+/// What one of the placements of some objects selects.
+struct SelectedObjects<'i> {
+    kept: Option<&'i KeptSelectors>,
+    named: Vec<&'i ObjectRef>,
+}
+
+impl<'i> SelectedObjects<'i> {
+    fn objects(&self) -> impl Iterator<Item = &'i ObjectRef> {
+        let kept = self.kept.into_iter().flat_map(|kept| &kept.objects);
+        kept.chain(self.named.iter().copied())
+    }
+
+    fn write_selectors(&self) -> Value {
+        let kept = self.kept.into_iter().flat_map(|kept| &kept.selectors).map(write_selector);
+        let Value::Array(named) = write_selectors(&self.named, true) else { return Value::Null };
+        kept.chain(named).collect()
+    }
+}
+
+/// A selector without a name.
+fn write_selector(selector: &ObjectSelector) -> Value {
+    let api_version = selector.api_version.as_str();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let mut written = json!({"group": group, "version": version, "kind": selector.kind});
+    match serde_json::to_value(&selector.labels).unwrap_or_default() {
+        Value::Object(map) if map.is_empty() => {}
+        labels => written["labelSelector"] = labels,
+    }
+    if selector.kind == "Namespace" && api_version == "v1" {
+        written["selectionScope"] = json!("NamespaceOnly");
+    }
+    written
+}
+
+/// The objects of a placement, divided over as many placements as their selectors need.
+fn divide_objects(placement: &PlacementIntent) -> Vec<SelectedObjects<'_>> {
+    let KeptSelectors { selectors, objects } = &placement.kept;
+    let named: Vec<&ObjectRef> = placement.objects.iter().filter(|one| !objects.contains(*one)).collect();
+    let first = MAX_PLACEMENT_ITEMS.saturating_sub(selectors.len()).min(named.len());
+    let (first, rest) = named.split_at(first);
+    let kept = Some(&placement.kept).filter(|kept| !kept.selectors.is_empty());
+    let mut divided = Vec::new();
+    if kept.is_some() || !first.is_empty() {
+        divided.push(SelectedObjects { kept, named: first.to_vec() });
+    }
+    divided.extend(
+        rest.chunks(MAX_PLACEMENT_ITEMS).map(|named| SelectedObjects { kept: None, named: named.to_vec() }),
+    );
+    divided
+}
+
 /// A placement with its name.
 struct NamedPlacement {
     name: String,
@@ -214,18 +296,18 @@ struct NamedPlacement {
 
 fn write_placement(
     intent: &PlacementIntent,
-    objects: &[&ObjectRef],
+    selected: &SelectedObjects<'_>,
     names: &mut PolicyNames,
 ) -> NamedPlacement {
-    let namespace = objects.first().and_then(|object| object.namespace.clone());
+    let namespace = selected.objects().next().and_then(|object| object.namespace.clone());
     let identity = names.name_policy(PLACEMENT, &shorten_name(&intent.name), namespace);
     let name = identity.name.clone();
     let value = identity.build_policy(build_mapping([
-        ("resourceSelectors", write_selectors(objects, true)),
+        ("resourceSelectors", selected.write_selectors()),
         ("policy", write_policy(intent)),
         ("strategy", write_strategy(intent)),
     ]));
-    let objects = objects.iter().map(|object| (*object).clone()).collect();
+    let objects = selected.objects().cloned().collect();
     let policy =
         PolicyDraft { value, objects, role: PolicyRole::Placement, file: intent.file(), label: None };
     NamedPlacement { name, policy }
@@ -301,7 +383,8 @@ fn write_override(
     let namespace = first.and_then(|object| object.namespace.clone());
     let selectors = if namespace.is_some() { "resourceSelectors" } else { "clusterResourceSelectors" };
     let identity = names.name_policy(OVERRIDE, name, namespace);
-    let rules: Vec<Value> = name_by_variable(shared.rules).iter().flat_map(write_rules).collect();
+    let own = shared.own.iter().flat_map(write_own_rules);
+    let rules: Vec<Value> = own.chain(name_by_variable(shared.rules).iter().flat_map(write_rules)).collect();
     let value = identity.build_policy(build_mapping([
         ("placement", placement.map_or(Value::Null, |name| json!({"name": name}))),
         (selectors, write_selectors(objects, false)),
@@ -357,21 +440,44 @@ fn replace_texts(value: &mut Value, name: &str) {
     }
 }
 
-/// The rules of some clusters. Rules apply one after another.
+/// A rule of an override policy.
+fn write_own_rules(rule: &OwnOverrideRule) -> Vec<Value> {
+    let operations: Vec<&ManifestOperation> = rule.changes.iter().filter_map(find_operation).collect();
+    if rule.clusters.is_everywhere() {
+        return write_patches(&json!({"clusterSelectorTerms": []}), &operations);
+    }
+    let labels = serde_json::to_value(select_by_labels(rule.clusters.clone())).unwrap_or_default();
+    write_patches(&json!({"clusterSelectorTerms": [{"labelSelector": labels}]}), &operations)
+}
+
+fn find_operation(change: &ManifestChange) -> Option<&ManifestOperation> {
+    match change {
+        ManifestChange::Operation(operation) => Some(operation),
+        _ => None,
+    }
+}
+
+/// The rules of some clusters.
 fn write_rules(rule: &OverrideRuleIntent) -> Vec<Value> {
     let selector = json!({"clusterSelectorTerms": [{"labelSelector": select_names(&rule.clusters)}]});
-    let patch = |operation: &ManifestOperation| {
-        let mut patch = json!({"op": operation.action.name(), "path": operation.pointer});
-        if let Some(value) = operation.action.value() {
-            patch["value"] = value.clone();
-        }
-        patch
-    };
-    let parts = rule.operations.chunks(MAX_OVERRIDE_ITEMS).map(|operations| {
-        let patches: Vec<Value> = operations.iter().map(patch).collect();
+    write_patches(&selector, &rule.operations.iter().collect::<Vec<_>>())
+}
+
+/// Rules with these operations. Rules apply one after another.
+fn write_patches(selector: &Value, operations: &[&ManifestOperation]) -> Vec<Value> {
+    let parts = operations.chunks(MAX_OVERRIDE_ITEMS).map(|operations| {
+        let patches: Vec<Value> = operations.iter().map(|one| write_patch(one)).collect();
         json!({"clusterSelector": selector, "jsonPatchOverrides": patches})
     });
     parts.collect()
+}
+
+fn write_patch(operation: &ManifestOperation) -> Value {
+    let mut patch = json!({"op": operation.action.name(), "path": operation.pointer});
+    if let Some(value) = operation.action.value() {
+        patch["value"] = value.clone();
+    }
+    patch
 }
 
 fn select_names(clusters: &BTreeSet<ClusterName>) -> Value {

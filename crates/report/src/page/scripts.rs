@@ -11,6 +11,8 @@ pub enum PageView {
     Check,
     /// The Syncs of a loop.
     Syncs,
+    /// What a migration changes.
+    Migration,
 }
 
 const SHARED_MODULES: [&str; 4] = [
@@ -27,7 +29,8 @@ const LIVE_MODULE: &str = include_str!("../../page/live.js");
 impl PageView {
     /// All of them.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 4] = [Self::Placements, Self::Drift, Self::Check, Self::Syncs];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Placements, Self::Drift, Self::Check, Self::Syncs, Self::Migration];
 
     /// The modules that it does not share with all others, each after those that it imports.
     pub(super) fn own_modules(self) -> &'static [&'static str] {
@@ -46,6 +49,7 @@ impl PageView {
             ],
             Self::Drift => &[MATRIX_MODULE, VALUES_MODULE, LIVE_MODULE, include_str!("../../page/drift.js")],
             Self::Check => &[LIVE_MODULE, include_str!("../../page/check.js")],
+            Self::Migration => &[include_str!("../../page/migration.js")],
             Self::Syncs => &[MATRIX_MODULE, include_str!("../../page/syncs.js")],
         }
     }

@@ -12,22 +12,17 @@ use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::overriders::{EntriesOverrider, OverrideRule, PatchOverrider, WordsOverrider};
 use super::{KubeAdmiralTerm, NAME, can_select};
 use crate::intent::{
-    ClusterRule, EntriesAction, EntriesChange, ImageChange, ImageComponent, ManifestChange,
-    ManifestOperation, OverrideIntent, OwnOverrideRule, ReadOverrides, WordsChange,
+    ClusterRule, ImageChange, ImageComponent, ManifestChange, OverrideIntent, OwnOverrideRule, ReadOverrides,
 };
 
 /// The override policies of a repo, by namespace and name.
 pub(super) struct NamedOverrides<'s>(BTreeMap<(Option<&'s str>, &'s str), &'s Object>);
 
-/// A rule.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct OverrideRule {
-    target_clusters: Option<TargetClusters>,
-    overriders: Option<Overriders>,
-}
+/// A rule of a policy that templates name.
+type NamedRule = OverrideRule<TargetClusters, Overriders>;
 
 /// The clusters of a rule.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -69,32 +64,6 @@ struct ImageOperation {
     value: String,
 }
 
-/// A change of a command or of arguments.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WordsOverrider {
-    container_name: String,
-    operator: String,
-    value: Option<Vec<String>>,
-}
-
-/// A change of labels or annotations.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct EntriesOverrider {
-    operator: String,
-    value: Option<Labels>,
-}
-
-/// An operation of a JSON patch.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct PatchOverrider {
-    operator: String,
-    path: String,
-    value: Option<Value>,
-}
-
 impl<'s> NamedOverrides<'s> {
     pub(super) fn new(session: &'s Session) -> Self {
         let claimed = session.repo().claimed.iter();
@@ -117,31 +86,30 @@ impl<'s> NamedOverrides<'s> {
             ),
         ];
         let policies = named.into_iter().filter_map(|(namespace, name)| self.0.get(&(namespace, name?)));
-        let (mut own, mut unread) = (Vec::new(), Vec::new());
+        let (mut own, mut unread, mut origins) = (Vec::new(), Vec::new(), Vec::new());
         for policy in policies {
+            origins.push(policy.origin.clone());
             let rules = policy.value_at(&["spec", "overrideRules"]);
-            let rules = rules.and_then(|rules| Vec::<OverrideRule>::deserialize(rules).ok());
+            let rules = rules.and_then(|rules| Vec::<NamedRule>::deserialize(rules).ok());
             let rules = rules.unwrap_or_default();
-            unread.extend(rules.iter().any(|rule| !rule.is_simple()).then_some(*policy));
+            unread.extend(rules.iter().any(|rule| !is_simple(rule)).then_some(*policy));
             own.extend(rules.into_iter().filter_map(|rule| read_rule(rule, template)));
         }
         let object = template.id.clone();
-        let intent = (!own.is_empty()).then(|| OverrideIntent { object, own, rules: Vec::new() });
-        ReadOverrides { intent, unread, deleted: Vec::new() }
+        let intent = (!own.is_empty()).then(|| OverrideIntent { object, own, rules: Vec::new(), origins });
+        ReadOverrides { intent, unread, ..ReadOverrides::default() }
     }
 }
 
-impl OverrideRule {
-    /// Whether everything in it is read, whatever the template.
-    fn is_simple(&self) -> bool {
-        let terms = self.target_clusters.as_ref().and_then(|targets| targets.cluster_affinity.as_deref());
-        let has_simple_clusters = match terms.unwrap_or_default() {
-            [] => true,
-            [term] => can_select(term),
-            _ => false,
-        };
-        has_simple_clusters && self.overriders.as_ref().is_none_or(Overriders::is_simple)
-    }
+/// Whether everything in a rule is read, whatever the template.
+fn is_simple(rule: &NamedRule) -> bool {
+    let terms = rule.clusters.as_ref().and_then(|targets| targets.cluster_affinity.as_deref());
+    let has_simple_clusters = match terms.unwrap_or_default() {
+        [] => true,
+        [term] => can_select(term),
+        _ => false,
+    };
+    has_simple_clusters && rule.overriders.as_ref().is_none_or(Overriders::is_simple)
 }
 
 impl Overriders {
@@ -154,9 +122,9 @@ impl Overriders {
     }
 }
 
-fn read_rule(rule: OverrideRule, template: &Object) -> Option<OwnOverrideRule> {
+fn read_rule(rule: NamedRule, template: &Object) -> Option<OwnOverrideRule> {
     let clusters =
-        read_clusters(rule.target_clusters.unwrap_or_default()).filter(|clusters| !clusters.is_nowhere())?;
+        read_clusters(rule.clusters.unwrap_or_default()).filter(|clusters| !clusters.is_nowhere())?;
     let changes = read_changes(rule.overriders.unwrap_or_default(), template);
     (!changes.is_empty()).then_some(OwnOverrideRule { clusters, changes })
 }
@@ -184,17 +152,20 @@ fn read_changes(overriders: Overriders, template: &Object) -> Vec<ManifestChange
     let images = overriders.image.unwrap_or_default();
     let mut changes: Vec<ManifestChange> =
         images.into_iter().flat_map(|one| read_image(one, template)).map(ManifestChange::Image).collect();
-    let command = overriders.command.unwrap_or_default().into_iter().filter_map(read_words);
+    let command = overriders.command.unwrap_or_default().into_iter().filter_map(WordsOverrider::read_change);
     changes.extend(command.map(ManifestChange::Command));
-    let args = overriders.args.unwrap_or_default().into_iter().filter_map(read_words);
+    let args = overriders.args.unwrap_or_default().into_iter().filter_map(WordsOverrider::read_change);
     changes.extend(args.map(ManifestChange::Args));
-    let annotations = overriders.annotations.unwrap_or_default().into_iter().filter_map(read_entries);
+    let annotations =
+        overriders.annotations.unwrap_or_default().into_iter().filter_map(EntriesOverrider::read_change);
     changes.extend(annotations.map(ManifestChange::Annotations));
-    let labels = overriders.labels.unwrap_or_default().into_iter().filter_map(read_entries);
+    let labels = overriders.labels.unwrap_or_default().into_iter().filter_map(EntriesOverrider::read_change);
     changes.extend(labels.map(ManifestChange::Labels));
-    let patches = overriders.jsonpatch.unwrap_or_default().into_iter().filter_map(|one| {
-        let name = if one.operator.is_empty() { "replace" } else { one.operator.as_str() };
-        ManifestOperation::from_parts(name, &one.path, one.value.as_ref())
+    let patches = overriders.jsonpatch.unwrap_or_default().into_iter().filter_map(|mut one| {
+        if one.operator.is_empty() {
+            one.operator = "replace".to_owned();
+        }
+        one.read_operation()
     });
     changes.extend(patches.map(ManifestChange::Operation));
     changes
@@ -250,25 +221,4 @@ fn find_images(template: &Object, names: &[String]) -> Option<Vec<String>> {
         }
     }
     (!pointers.is_empty()).then_some(pointers)
-}
-
-fn read_words(overrider: WordsOverrider) -> Option<WordsChange> {
-    let adds = match overrider.operator.as_str() {
-        "append" => true,
-        "delete" => false,
-        _ => return None,
-    };
-    let words = overrider.value.filter(|words| !words.is_empty())?;
-    Some(WordsChange { container: overrider.container_name, adds, words })
-}
-
-fn read_entries(overrider: EntriesOverrider) -> Option<EntriesChange> {
-    let action = match overrider.operator.as_str() {
-        "" | "overwrite" => EntriesAction::Replace,
-        "addIfAbsent" => EntriesAction::Add,
-        "delete" => EntriesAction::Remove,
-        _ => return None,
-    };
-    let entries = overrider.value.filter(|entries| !entries.is_empty())?;
-    Some(EntriesChange { action, entries })
 }

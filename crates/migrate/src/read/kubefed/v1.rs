@@ -74,7 +74,7 @@ fn fix_replicas(row: &Placement, object: &Object, intent: &mut RepoIntent) {
     });
     let rules = group_operations(operations);
     if !rules.is_empty() {
-        intent.overrides.push(OverrideIntent { object: row.object.clone(), own: Vec::new(), rules });
+        intent.overrides.push(OverrideIntent::from_rules(row.object.clone(), rules));
     }
     let pointer = format!("/metadata/annotations/{}", escape(AUTOSCALER));
     let detail = "an autoscaler of the control plane has chosen clusters and replicas";

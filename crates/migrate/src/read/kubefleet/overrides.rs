@@ -13,10 +13,9 @@ use federate_session::Session;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::overriders::PatchOverrider;
 use super::NAME;
-use crate::intent::{
-    ClusterRule, ManifestChange, ManifestOperation, OverrideIntent, OwnOverrideRule, ReadOverrides,
-};
+use crate::intent::{ClusterRule, ManifestChange, OverrideIntent, OwnOverrideRule, ReadOverrides};
 use crate::placed::PlacedObject;
 
 /// The overrides of a repo, by what they select.
@@ -34,10 +33,10 @@ struct SelectedObject {
 /// A rule.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct OverrideRule {
+struct PatchRule {
     cluster_selector: Option<ClusterSelector>,
     override_type: String,
-    json_patch_overrides: Option<Vec<PatchOverride>>,
+    json_patch_overrides: Option<Vec<PatchOverrider>>,
 }
 
 /// The clusters of a rule.
@@ -52,15 +51,6 @@ struct ClusterSelector {
 #[serde(rename_all = "camelCase", default)]
 struct ClusterTerm {
     label_selector: Option<LabelSelector>,
-}
-
-/// An operation of a JSON patch.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct PatchOverride {
-    op: String,
-    path: String,
-    value: Option<Value>,
 }
 
 impl<'s> SelectedOverrides<'s> {
@@ -105,9 +95,11 @@ impl<'s> SelectedOverrides<'s> {
         let around = object.namespace.as_ref().map(|namespace| named("v1", "Namespace", namespace, None));
         let found = around.iter().chain([&own]).filter_map(|target| self.0.get(target));
         let (mut own, mut unread, mut deleted) = (Vec::new(), Vec::new(), Vec::new());
+        let mut origins = Vec::new();
         for one in found.flatten().filter(|one| is_about(one, policy)) {
+            origins.push(one.origin.clone());
             let rules = one.value_at(&["spec", "policy", "overrideRules"]);
-            let rules = rules.and_then(|rules| Vec::<OverrideRule>::deserialize(rules).ok());
+            let rules = rules.and_then(|rules| Vec::<PatchRule>::deserialize(rules).ok());
             let (deletions, rules): (Vec<_>, Vec<_>) =
                 rules.unwrap_or_default().into_iter().partition(|rule| rule.override_type == "Delete");
             deleted.extend(deletions.into_iter().flat_map(read_alternatives));
@@ -115,9 +107,9 @@ impl<'s> SelectedOverrides<'s> {
             unread.extend(read.iter().any(Option::is_none).then_some(*one));
             own.extend(read.into_iter().flatten());
         }
-        let intent =
-            (!own.is_empty()).then(|| OverrideIntent { object: object.clone(), own, rules: Vec::new() });
-        ReadOverrides { intent, unread, deleted }
+        let (object, has_rules) = (object.clone(), !own.is_empty());
+        let intent = has_rules.then_some(OverrideIntent { object, own, rules: Vec::new(), origins });
+        ReadOverrides { intent, unread, deleted, ..ReadOverrides::default() }
     }
 }
 
@@ -132,7 +124,7 @@ fn is_about(one: &Object, policy: &ObjectRef) -> bool {
 }
 
 /// The clusters of a rule, as alternatives.
-fn read_alternatives(rule: OverrideRule) -> Vec<ClusterRule> {
+fn read_alternatives(rule: PatchRule) -> Vec<ClusterRule> {
     let Some(selector) = rule.cluster_selector else { return Vec::new() };
     let terms = selector.cluster_selector_terms.unwrap_or_default();
     if terms.is_empty() {
@@ -142,7 +134,7 @@ fn read_alternatives(rule: OverrideRule) -> Vec<ClusterRule> {
 }
 
 /// Reads a rule; `None` if a part of it is not read.
-fn read_rule(rule: OverrideRule) -> Option<OwnOverrideRule> {
+fn read_rule(rule: PatchRule) -> Option<OwnOverrideRule> {
     if !matches!(rule.override_type.as_str(), "" | "JSONPatch") {
         return None;
     }
@@ -153,12 +145,11 @@ fn read_rule(rule: OverrideRule) -> Option<OwnOverrideRule> {
     };
     let patches = rule.json_patch_overrides.unwrap_or_default();
     let depends =
-        |one: &PatchOverride| one.value.as_ref().is_some_and(|value| value.to_string().contains("${"));
+        |one: &PatchOverrider| one.value.as_ref().is_some_and(|value| value.to_string().contains("${"));
     if patches.iter().any(depends) {
         return None;
     }
-    let operations =
-        patches.iter().map(|one| ManifestOperation::from_parts(&one.op, &one.path, one.value.as_ref()));
+    let operations = patches.iter().map(PatchOverrider::read_operation);
     let changes = operations.map(|one| one.map(ManifestChange::Operation)).collect::<Option<Vec<_>>>()?;
     (!changes.is_empty()).then_some(OwnOverrideRule { clusters, changes })
 }

@@ -1,0 +1,107 @@
+//! Selectors of objects that `KubeFleet` can keep.
+//!
+//! Facts: a placement of a namespace selects by kind, and by name or labels, what is in it; a cluster-wide one what has no
+//! namespace. An object can be selected by several placements, where in Karmada one policy claims it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use federate_dialect::import::{ImportEdit, apply_edits};
+use federate_kubernetes::object::string_map;
+use federate_kubernetes::{Labels, ObjectRef, Origin};
+use serde_json::json;
+
+use super::MAX_PLACEMENT_ITEMS;
+use crate::Reason;
+use crate::intent::{ObjectSelector, RepoIntent, labels_to_json};
+use crate::present::PresentState;
+
+/// The most comparisons of an object with a selector.
+const MAX_COMPARISONS: usize = 1_000_000;
+
+/// Keeps the selectors of policies that select objects of their placement and no others. The policies whose selectors are all kept
+/// also select objects that are added later.
+pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &PresentState<'_>) {
+    let mut placed: BTreeMap<Origin, usize> = BTreeMap::new();
+    for origin in intent.placements.iter().flat_map(|placement| placement.selectors.keys()) {
+        *placed.entry(origin.clone()).or_default() += 1;
+    }
+    if placed.is_empty() {
+        return;
+    }
+    let mut objects = SelectableObjects::new(intent, present);
+    for placement in intent.placements.iter_mut().filter(|placement| !placement.clusters.is_nowhere()) {
+        let namespace = placement.objects.first().and_then(|object| object.namespace.clone());
+        for (origin, selectors) in &placement.selectors {
+            let is_whole = placed.get(origin) == Some(&1)
+                && selectors.iter().all(|selector| selector.namespace == namespace);
+            let selected = selectors.iter().filter(|_| is_whole).map(|one| objects.find_selected(one));
+            let selected = selected.collect::<Option<Vec<_>>>().unwrap_or_default();
+            // Of a kind without objects, it is not known whether it belongs in a namespace.
+            let selects_all = !selected.is_empty() && selected.iter().all(|one| !one.is_empty());
+            let count: usize = selected.iter().map(Vec::len).sum();
+            let selected: BTreeSet<ObjectRef> = selected.into_iter().flatten().collect();
+            let written = placement.kept.selectors.len() + selectors.len();
+            // A placement that selects an object twice selects nothing.
+            let is_clear = count == selected.len() && selected.is_disjoint(&placement.kept.objects);
+            if !selects_all
+                || !is_clear
+                || !selected.is_subset(&placement.objects)
+                || written > MAX_PLACEMENT_ITEMS
+            {
+                continue;
+            }
+            for object in &selected {
+                let Some(rules) = intent.unequal.get_mut(present.old_name(object)) else { continue };
+                rules
+                    .retain(|rule| rule.reason != Reason::NewObjects || rule.origin.as_ref() != Some(origin));
+            }
+            placement.kept.selectors.extend(selectors.iter().cloned());
+            placement.kept.objects.extend(selected);
+        }
+    }
+    intent.unequal.retain(|_, rules| !rules.is_empty());
+}
+
+/// An object as selectors see it.
+struct SelectableObject {
+    id: ObjectRef,
+    labels: Labels,
+}
+
+/// The objects of a repo, by API version, kind and namespace.
+struct SelectableObjects {
+    by_kind: BTreeMap<[String; 3], Vec<SelectableObject>>,
+    /// How many more objects may be compared with a selector.
+    comparisons: usize,
+}
+
+impl SelectableObjects {
+    /// The objects of the new side.
+    fn new(intent: &RepoIntent, present: &PresentState<'_>) -> Self {
+        let edits: BTreeMap<&ObjectRef, &[ImportEdit]> =
+            intent.templates.iter().map(|template| (&template.old, template.edits.as_slice())).collect();
+        let mut by_kind: BTreeMap<[String; 3], Vec<SelectableObject>> = BTreeMap::new();
+        for object in present.objects() {
+            let id = object.id.clone();
+            let mut labelled = json!({"metadata": {"labels": labels_to_json(&object.labels())}});
+            let edits = edits.get(&id).copied().unwrap_or_default().iter();
+            let edits: Vec<ImportEdit> =
+                edits.filter(|edit| edit.pointer.starts_with("/metadata/labels")).cloned().collect();
+            apply_edits(&edits, &mut labelled);
+            let labels = string_map(labelled.pointer("/metadata/labels"));
+            let key = [id.api_version.clone(), id.kind.clone(), id.namespace.clone().unwrap_or_default()];
+            by_kind.entry(key).or_default().push(SelectableObject { id, labels });
+        }
+        Self { by_kind, comparisons: MAX_COMPARISONS }
+    }
+
+    /// The objects that a selector selects; `None` if that takes too long to find out.
+    fn find_selected(&mut self, selector: &ObjectSelector) -> Option<Vec<ObjectRef>> {
+        let namespace = selector.namespace.clone().unwrap_or_default();
+        let key = [selector.api_version.clone(), selector.kind.clone(), namespace];
+        let candidates = self.by_kind.get(&key).map(Vec::as_slice).unwrap_or_default();
+        self.comparisons = self.comparisons.checked_sub(candidates.len())?;
+        let selected = candidates.iter().filter(|one| selector.labels.matches(&one.labels));
+        Some(selected.map(|one| one.id.clone()).collect())
+    }
+}
