@@ -163,7 +163,7 @@ fn read_changes(overriders: Overriders, template: &Object) -> Vec<ManifestChange
     changes.extend(labels.map(ManifestChange::Labels));
     let patches = overriders.jsonpatch.unwrap_or_default().into_iter().filter_map(|mut one| {
         if one.operator.is_empty() {
-            one.operator = "replace".to_owned();
+            "replace".clone_into(&mut one.operator);
         }
         one.read_operation()
     });
