@@ -67,7 +67,9 @@ await test('migrate: the runbook has its steps in order, as text', async () => {
   const titles = await page.locator('#runbook summary').allTextContents();
   assert.deepEqual(titles.map((title) => title.split('`')[1]).filter(Boolean), ['record', 'register', 'load', 'stop', 'take-over', 'clean']);
   assert.ok(titles.includes('The way back'));
-  assert.match(await page.locator('#runbook pre').first().textContent(), /federate snapshot/);
+  assert.equal(titles[0], 'Before you begin');
+  assert.match(await page.locator('#runbook pre').first().textContent(), /NEW=/);
+  assert.match(await page.locator('#runbook pre').nth(1).textContent(), /federate snapshot/);
   await close();
 });
 

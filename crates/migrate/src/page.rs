@@ -49,11 +49,12 @@ impl<'a> MigrationPage<'a> {
     /// The page of a report and its runbook.
     pub fn new(name: &'a str, report: &'a MigrationReport, runbook: &'a str) -> Self {
         let from = if report.from.is_empty() { "plain".to_owned() } else { report.from.join(", ") };
-        let sections = runbook.split("\n## ").skip(1).map(|section| {
+        let sections = runbook.split("\n## ").enumerate().map(|(at, section)| {
             let (title, text) = section.split_once('\n').unwrap_or((section, ""));
+            let title = if at == 0 { "Before you begin" } else { title };
             RunbookSection { title, text: text.trim() }
         });
-        let runbook = sections.collect();
+        let runbook = sections.filter(|section| !section.text.is_empty()).collect();
         Self { api_version: API_VERSION, kind: "MigrationPage", name, report, runbook, from }
     }
 

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use federate_dialect::import::{ImportEdit, apply_edits};
-use federate_kubernetes::ObjectRef;
+use federate_kubernetes::{ObjectRef, Origin};
 use serde_json::{Value, json};
 
 use crate::intent::{
-    ManifestOperation, OverrideIntent, OverrideRuleIntent, OwnOverrideRule, PlacementIntent, RepoIntent,
-    TemplateIntent, unequal_rule,
+    EntriesAction, ManifestChange, ManifestOperation, OverrideIntent, OverrideRuleIntent, OwnOverrideRule,
+    PlacementIntent, RepoIntent, TemplateIntent, unequal_rule,
 };
 use crate::present::PresentState;
 use crate::rendering::build_mapping;
@@ -90,6 +90,7 @@ fn fit_overrides(
     let templates: BTreeMap<&ObjectRef, &TemplateIntent> =
         intent.templates.iter().map(|template| (&template.id, template)).collect();
     let mut without_equal: BTreeSet<ObjectRef> = BTreeSet::new();
+    let mut fixed: Vec<(ObjectRef, Option<Origin>)> = Vec::new();
     for one in intent.overrides.iter_mut().filter(|one| !one.own.is_empty()) {
         let template = templates.get(&one.object);
         let body = template.and_then(|template| {
@@ -98,11 +99,35 @@ fn fit_overrides(
             Some(body)
         });
         match body.and_then(|body| fit_rules(&one.own, &body)) {
-            Some(rules) => one.own = rules,
+            Some(rules) => {
+                if let Some(template) = template.filter(|_| is_fixed(&one.own, &rules)) {
+                    fixed.push((template.old.clone(), one.origins.first().cloned()));
+                }
+                one.own = rules;
+            }
             None => drop(without_equal.insert(one.object.clone())),
         }
     }
+    for (object, origin) in fixed {
+        let detail = "what overriders make of the object of today is written: later images, words and labels are not theirs";
+        intent.add_unequal(&object, unequal_rule(Reason::Overrides, detail, origin.as_ref(), ""));
+    }
     intent.drop_own_rules(|object| without_equal.contains(object));
+}
+
+/// Whether a change that depends on the object is written as what it leads to now. Entries that are added replace others if there
+/// are any, which no other control plane does.
+fn is_fixed(read: &[OwnOverrideRule], written: &[OwnOverrideRule]) -> bool {
+    let written: Vec<&ManifestChange> = written.iter().flat_map(|rule| &rule.changes).collect();
+    read.iter().flat_map(|rule| &rule.changes).any(|change| match change {
+        ManifestChange::Operation(_) => false,
+        ManifestChange::Labels(entries) | ManifestChange::Annotations(entries)
+            if entries.action == EntriesAction::Add =>
+        {
+            true
+        }
+        change => !written.contains(&change),
+    })
 }
 
 /// Why a placement is written otherwise: reasons, with what is unequal.

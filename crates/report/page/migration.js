@@ -166,7 +166,7 @@ class MigrationView extends PageView {
     this.drawFiles(page.showSection('files'), report, SHOWN_MIGRATED_FILES);
     replaceChildren(
       page.showSection('runbook'),
-      createElement('p', { class: 'muted', text: 'MIGRATION.md in the folder of --out, or the file of --runbook, has the same text.' }),
+      createElement('p', { class: 'muted', text: 'federate migrate writes the same text as MIGRATION.md into the folder of --out, and to the file of --runbook.' }),
       ...runbook.map((section) => createElement('details', {}, createElement('summary', { text: section.title }), createElement('pre', { class: 'runbook', tabindex: 0, 'aria-label': section.title, role: 'region', text: section.text }))),
     );
   }

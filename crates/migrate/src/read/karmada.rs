@@ -235,7 +235,10 @@ impl PolicyReader<'_> {
         if is_kept {
             self.add(intent, Reason::Sticky, "it cannot be scheduled and stays where it is", "");
         }
-        let clusters = clusters.filter(|_| !follows && !is_kept).unwrap_or_else(|| {
+        let clusters = clusters.filter(|_| !follows && !is_kept);
+        // The clusters of today are not those of later objects.
+        let unnamed = self.unnamed.filter(|_| clusters.is_some());
+        let clusters = clusters.unwrap_or_else(|| {
             max_clusters = None;
             ClusterRule::from_names(placed.clusters.iter().map(ToString::to_string))
         });
@@ -250,8 +253,7 @@ impl PolicyReader<'_> {
             is_preserved: self.spec("/preserveResourcesOnDeletion") == Some(&Value::Bool(true)),
             max_clusters,
             leads: self.spec("/propagateDeps") == Some(&Value::Bool(true)),
-            selectors: self
-                .unnamed
+            selectors: unnamed
                 .map(|unnamed| (self.policy.origin.clone(), Arc::clone(&unnamed.selectors)))
                 .into_iter()
                 .collect(),

@@ -86,6 +86,10 @@ pub(super) fn fit_intent(intent: &mut RepoIntent, present: &PresentState<'_>) {
 fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) -> FittedRules {
     let mut rules = FittedRules::new();
     placement.is_cluster_wide = placement.objects.iter().all(|object| object.namespace.is_none());
+    if placement.leads {
+        // Later objects would go without what they depend on.
+        placement.selectors.clear();
+    }
     placement.leads = false;
     let all_ready = placement.clusters.plain_names().is_some_and(|names| {
         let known = names.iter().filter_map(|name| present.find_cluster(name));
@@ -99,11 +103,14 @@ fn fit_placement(placement: &mut PlacementIntent, present: &PresentState<'_>) ->
         placement.clusters = present.name_clusters(&placement.objects);
         placement.replicas = ReplicaRule::Duplicated;
         (placement.taints, placement.max_clusters) = (TaintRule::Ignored, None);
+        // Clusters and replicas of today are not those of later objects.
+        placement.selectors.clear();
     }
     if !placement.clusters.fields.is_empty() {
         let detail = "the provider, the region or the zone of clusters";
         rules.push((Reason::FrozenSelector, detail.to_owned()));
         placement.clusters = present.name_clusters(&placement.objects);
+        placement.selectors.clear();
     }
     if let Some(most) = placement.max_clusters {
         rules.push((Reason::Scores, format!("at most {most} clusters, which are ranked by scores")));
@@ -191,8 +198,12 @@ pub(super) fn write_policies(intent: &RepoIntent, mut names: PolicyNames) -> Vec
     let all = share_overrides(&intent.overrides, scope);
     for shared in all {
         let objects: Vec<&ObjectRef> = shared.objects.iter().collect();
-        let placement =
-            objects.first().and_then(|first| placed_by.get(*first).filter(|_| is_namespace(first)));
+        let namespace = objects.first().filter(|first| is_namespace(first));
+        let placement = namespace.and_then(|namespace| placed_by.get(*namespace));
+        if namespace.is_some() && placement.is_none() {
+            // Without a placement, it would apply to everything in the namespace that others send.
+            continue;
+        }
         for objects in objects.chunks(MAX_OVERRIDE_ITEMS) {
             drafts.push(write_override(&shared, objects, placement, &mut names));
         }

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use federate_kubernetes::image::Image;
 use federate_kubernetes::selector::LabelSelector;
 use federate_kubernetes::{Labels, Object};
 use federate_repo::{Role, Template};
@@ -20,8 +19,7 @@ use super::super::overriders::{EntriesOverrider, OverrideRule, PatchOverrider, W
 use super::{Affinity, NAME};
 use crate::changes::{are_independent, container_fields, containers_pointer, lower_changes};
 use crate::intent::{
-    ImageChange, ImageComponent, ManifestChange, ManifestOperation, OverrideIntent, OwnOverrideRule,
-    PatchAction, ReadOverrides,
+    ImageChange, ImageComponent, ManifestChange, OverrideIntent, OwnOverrideRule, ReadOverrides,
 };
 
 /// The most rules about an object that are read.
@@ -67,6 +65,8 @@ enum Specificity {
 struct SelectingPolicy<'s> {
     policy: &'s Object,
     specificity: Specificity,
+    /// Whether it may select other objects, too: by kind, by labels, or by a name in all namespaces.
+    selects_others: bool,
 }
 
 /// The rules of a policy.
@@ -136,6 +136,9 @@ impl<'s> OverrideSelectors<'s> {
                     known.others.push((selector, policy));
                 } else {
                     // A policy of a namespace is about the objects there.
+                    if namespace.is_some_and(|own| !["", own].contains(&selector.namespace.as_str())) {
+                        continue;
+                    }
                     let named = if namespace.is_none() { selector.namespace } else { String::new() };
                     known.by_name.entry((named, selector.name)).or_default().push(policy);
                 }
@@ -152,8 +155,7 @@ impl<'s> OverrideSelectors<'s> {
         let narrow = namespace.map(|own| self.find_policies(Some(own), template)).unwrap_or_default();
         let all: Vec<SelectingPolicy<'s>> = wide.iter().chain(&narrow).copied().collect();
         let policies: Vec<&Object> = all.iter().map(|one| one.policy).collect();
-        let selecting = all.iter().filter(|one| one.specificity != Specificity::Name);
-        let selecting = selecting.map(|one| one.policy).collect();
+        let selecting = all.iter().filter(|one| one.selects_others).map(|one| one.policy).collect();
         let is_fixed = own.per_cluster.is_none();
         let reads_labels = namespace.is_some_and(|own| self.reads_labels(own, template));
         match read_all_rules(&policies, &template.body).filter(|_| is_fixed) {
@@ -195,12 +197,11 @@ impl<'s> KindSelectors<'s> {
         let places = if namespace.is_empty() { vec![""] } else { vec!["", namespace] };
         for place in places {
             let named = self.by_name.get(&(place.to_owned(), object.id.name.clone()));
-            found.extend(
-                named
-                    .into_iter()
-                    .flatten()
-                    .map(|policy| SelectingPolicy { policy, specificity: Specificity::Name }),
-            );
+            found.extend(named.into_iter().flatten().map(|policy| SelectingPolicy {
+                policy,
+                specificity: Specificity::Name,
+                selects_others: policy.id.namespace.is_none() && place != namespace,
+            }));
         }
         let labels = object.labels();
         let others = self.others.iter().filter(|(selector, _)| selector.selects(namespace, &labels));
@@ -210,6 +211,7 @@ impl<'s> KindSelectors<'s> {
                 Some(_) => Specificity::Labels,
                 None => Specificity::Kind,
             },
+            selects_others: true,
         }));
     }
 }
@@ -264,12 +266,8 @@ fn read_changes(overriders: Overriders, body: &Value) -> Option<Vec<ManifestChan
         return None;
     }
     let mut changes = Vec::new();
-    let mut operations = Vec::new();
     for image in overriders.image_overrider.unwrap_or_default() {
-        match read_image(image, body)? {
-            ReadImage::Change(change) => changes.push(ManifestChange::Image(change)),
-            ReadImage::Operations(more) => operations.extend(more),
-        }
+        changes.push(ManifestChange::Image(read_image(image, body)?));
     }
     let command = overriders.command_overrider.unwrap_or_default().into_iter();
     changes.extend(command.filter_map(WordsOverrider::read_change).map(ManifestChange::Command));
@@ -279,21 +277,17 @@ fn read_changes(overriders: Overriders, body: &Value) -> Option<Vec<ManifestChan
     changes.extend(labels.filter_map(EntriesOverrider::read_change).map(ManifestChange::Labels));
     let annotations = overriders.annotations_overrider.unwrap_or_default().into_iter();
     changes.extend(annotations.filter_map(EntriesOverrider::read_change).map(ManifestChange::Annotations));
-    changes.extend(operations.into_iter().map(ManifestChange::Operation));
     for patch in overriders.plaintext.unwrap_or_default() {
-        changes.push(ManifestChange::Operation(patch.read_operation()?));
+        let operation = patch.read_operation()?;
+        // Which entry of a list it counts from the end is not seen in the pointer.
+        let is_read = !operation.pointer.split('/').any(|part| part.len() > 1 && part.starts_with('-'));
+        changes.push(ManifestChange::Operation(Some(operation).filter(|_| is_read)?));
     }
     Some(changes)
 }
 
-/// What an image overrider does.
-enum ReadImage {
-    Change(ImageChange),
-    /// It adds to a part, which only the image after it says.
-    Operations(Vec<ManifestOperation>),
-}
-
-fn read_image(overrider: ImageOverrider, body: &Value) -> Option<ReadImage> {
+/// An image overrider; `None` if it adds to a part, which only the image after it says.
+fn read_image(overrider: ImageOverrider, body: &Value) -> Option<ImageChange> {
     let component = match overrider.component.as_str() {
         "Registry" => ImageComponent::Registry,
         "Repository" => ImageComponent::Repository,
@@ -307,17 +301,12 @@ fn read_image(overrider: ImageOverrider, body: &Value) -> Option<ReadImage> {
     let value = match overrider.operator.as_str() {
         "replace" => Some(overrider.value),
         "remove" => None,
-        "add" => {
-            let added =
-                pointers.iter().map(|pointer| add_to_image(body, pointer, component, &overrider.value));
-            return added.collect::<Option<Vec<_>>>().map(ReadImage::Operations);
-        }
         _ => return None,
     };
     let all = container_fields(body, None, "image");
     let is_whole = pointers == all && !all.is_empty() && !has_init_containers(body);
     let pointers = if is_whole { Vec::new() } else { pointers };
-    Some(ReadImage::Change(ImageChange { pointers, component, value }))
+    Some(ImageChange { pointers, component, value })
 }
 
 /// Whether other images than those of the containers belong to the pods of an object.
@@ -325,27 +314,4 @@ fn has_init_containers(body: &Value) -> bool {
     let pod = containers_pointer(body).and_then(|pointer| pointer.strip_suffix("/containers"));
     let init = pod.and_then(|pod| body.pointer(&format!("{pod}/initContainers"))?.as_array());
     init.is_some_and(|init| !init.is_empty())
-}
-
-/// Replaces an image by one with more in a part of it.
-fn add_to_image(
-    body: &Value,
-    pointer: &str,
-    component: ImageComponent,
-    more: &str,
-) -> Option<ManifestOperation> {
-    let mut image = Image::parse(body.pointer(pointer)?.as_str()?)?;
-    if !image.tag.is_empty() {
-        image.digest.clear();
-    }
-    match component {
-        ImageComponent::Registry => image.host.push_str(more),
-        ImageComponent::Repository => image.repository.push_str(more),
-        ImageComponent::Tag => {
-            let text = format!("{}{more}", image.tag_or_digest());
-            image.set_tag_or_digest(&text);
-        }
-    }
-    let action = PatchAction::Replace(image.to_string().into());
-    Some(ManifestOperation { action, pointer: pointer.to_owned() })
 }

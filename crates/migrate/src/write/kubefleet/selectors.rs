@@ -11,15 +11,15 @@ use federate_kubernetes::{Labels, ObjectRef, Origin};
 use serde_json::json;
 
 use super::MAX_PLACEMENT_ITEMS;
-use crate::Reason;
 use crate::intent::{ObjectSelector, RepoIntent, labels_to_json};
 use crate::present::PresentState;
+use crate::{Reason, UnequalRule};
 
 /// The most comparisons of an object with a selector.
 const MAX_COMPARISONS: usize = 1_000_000;
 
-/// Keeps the selectors of policies that select objects of their placement and no others. The policies whose selectors are all kept
-/// also select objects that are added later.
+/// Keeps the selectors of policies that select objects of their placement and no others. Of a kind in a namespace, one selector at
+/// most is kept, and only if nothing else places objects of it: an object that matches two later would not be placed, or twice.
 pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &PresentState<'_>) {
     let mut placed: BTreeMap<Origin, usize> = BTreeMap::new();
     for origin in intent.placements.iter().flat_map(|placement| placement.selectors.keys()) {
@@ -29,6 +29,7 @@ pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &Presen
         return;
     }
     let mut objects = SelectableObjects::new(intent, present);
+    let places = count_places(intent);
     for placement in intent.placements.iter_mut().filter(|placement| !placement.clusters.is_nowhere()) {
         let namespace = placement.objects.first().and_then(|object| object.namespace.clone());
         for (origin, selectors) in &placement.selectors {
@@ -38,11 +39,12 @@ pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &Presen
             let selected = selected.collect::<Option<Vec<_>>>().unwrap_or_default();
             // Of a kind without objects, it is not known whether it belongs in a namespace.
             let selects_all = !selected.is_empty() && selected.iter().all(|one| !one.is_empty());
-            let count: usize = selected.iter().map(Vec::len).sum();
+            let is_clear = selectors.iter().zip(&selected).all(|(selector, selected)| {
+                let counted = places.get(&ObjectKey::of_selector(selector));
+                counted.is_some_and(|counted| counted.selectors == 1 && counted.objects == selected.len())
+            });
             let selected: BTreeSet<ObjectRef> = selected.into_iter().flatten().collect();
             let written = placement.kept.selectors.len() + selectors.len();
-            // A placement that selects an object twice selects nothing.
-            let is_clear = count == selected.len() && selected.is_disjoint(&placement.kept.objects);
             if !selects_all
                 || !is_clear
                 || !selected.is_subset(&placement.objects)
@@ -52,14 +54,56 @@ pub(in super::super) fn keep_selectors(intent: &mut RepoIntent, present: &Presen
             }
             for object in &selected {
                 let Some(rules) = intent.unequal.get_mut(present.old_name(object)) else { continue };
-                rules
-                    .retain(|rule| rule.reason != Reason::NewObjects || rule.origin.as_ref() != Some(origin));
+                let is_of_policy = |rule: &&mut UnequalRule| {
+                    rule.reason == Reason::NewObjects && rule.origin.as_ref() == Some(origin)
+                };
+                for rule in rules.iter_mut().filter(is_of_policy) {
+                    SELECTED_LATER.clone_into(&mut rule.detail);
+                }
             }
             placement.kept.selectors.extend(selectors.iter().cloned());
             placement.kept.objects.extend(selected);
         }
     }
-    intent.unequal.retain(|_, rules| !rules.is_empty());
+}
+
+/// What is unequal where a selector is kept.
+const SELECTED_LATER: &str = "objects that match later are selected, whichever policy claims them, and those that no longer match are removed";
+
+/// An API version, a kind and a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ObjectKey([String; 3]);
+
+impl ObjectKey {
+    fn of_object(id: &ObjectRef) -> Self {
+        Self([id.api_version.clone(), id.kind.clone(), id.namespace.clone().unwrap_or_default()])
+    }
+
+    fn of_selector(selector: &ObjectSelector) -> Self {
+        let namespace = selector.namespace.clone().unwrap_or_default();
+        Self([selector.api_version.clone(), selector.kind.clone(), namespace])
+    }
+}
+
+/// What places objects of a kind in a namespace.
+#[derive(Default)]
+struct PlaceCount {
+    selectors: usize,
+    objects: usize,
+}
+
+/// How many selectors of policies, and how many objects of placements, there are for each kind in a namespace.
+fn count_places(intent: &RepoIntent) -> BTreeMap<ObjectKey, PlaceCount> {
+    let mut places: BTreeMap<ObjectKey, PlaceCount> = BTreeMap::new();
+    let policies: BTreeMap<&Origin, _> =
+        intent.placements.iter().flat_map(|placement| &placement.selectors).collect();
+    for selector in policies.into_values().flat_map(|selectors| selectors.iter()) {
+        places.entry(ObjectKey::of_selector(selector)).or_default().selectors += 1;
+    }
+    for object in intent.placements.iter().flat_map(|placement| &placement.objects) {
+        places.entry(ObjectKey::of_object(object)).or_default().objects += 1;
+    }
+    places
 }
 
 /// An object as selectors see it.
@@ -70,7 +114,7 @@ struct SelectableObject {
 
 /// The objects of a repo, by API version, kind and namespace.
 struct SelectableObjects {
-    by_kind: BTreeMap<[String; 3], Vec<SelectableObject>>,
+    by_kind: BTreeMap<ObjectKey, Vec<SelectableObject>>,
     /// How many more objects may be compared with a selector.
     comparisons: usize,
 }
@@ -80,7 +124,7 @@ impl SelectableObjects {
     fn new(intent: &RepoIntent, present: &PresentState<'_>) -> Self {
         let edits: BTreeMap<&ObjectRef, &[ImportEdit]> =
             intent.templates.iter().map(|template| (&template.old, template.edits.as_slice())).collect();
-        let mut by_kind: BTreeMap<[String; 3], Vec<SelectableObject>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<ObjectKey, Vec<SelectableObject>> = BTreeMap::new();
         for object in present.objects() {
             let id = object.id.clone();
             let mut labelled = json!({"metadata": {"labels": labels_to_json(&object.labels())}});
@@ -89,17 +133,15 @@ impl SelectableObjects {
                 edits.filter(|edit| edit.pointer.starts_with("/metadata/labels")).cloned().collect();
             apply_edits(&edits, &mut labelled);
             let labels = string_map(labelled.pointer("/metadata/labels"));
-            let key = [id.api_version.clone(), id.kind.clone(), id.namespace.clone().unwrap_or_default()];
-            by_kind.entry(key).or_default().push(SelectableObject { id, labels });
+            by_kind.entry(ObjectKey::of_object(&id)).or_default().push(SelectableObject { id, labels });
         }
         Self { by_kind, comparisons: MAX_COMPARISONS }
     }
 
     /// The objects that a selector selects; `None` if that takes too long to find out.
     fn find_selected(&mut self, selector: &ObjectSelector) -> Option<Vec<ObjectRef>> {
-        let namespace = selector.namespace.clone().unwrap_or_default();
-        let key = [selector.api_version.clone(), selector.kind.clone(), namespace];
-        let candidates = self.by_kind.get(&key).map(Vec::as_slice).unwrap_or_default();
+        let candidates =
+            self.by_kind.get(&ObjectKey::of_selector(selector)).map(Vec::as_slice).unwrap_or_default();
         self.comparisons = self.comparisons.checked_sub(candidates.len())?;
         let selected = candidates.iter().filter(|one| selector.labels.matches(&one.labels));
         Some(selected.map(|one| one.id.clone()).collect())
