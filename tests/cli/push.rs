@@ -392,6 +392,72 @@ fn who_pushes_at_the_same_time_is_not_overwritten() {
     }
 }
 
+/// Writes another image, which changes no placement.
+fn image(sandbox: &Sandbox, tag: &str) {
+    sandbox.write("web.yaml", WEB.replace("nginx:1.27", &format!("nginx:{tag}")));
+    commit(sandbox, tag);
+}
+
+#[test]
+fn an_equal_plan_with_other_manifests_is_another_one() {
+    let (sandbox, registry) = web();
+    let plan = |tag: &str| registry.state().tags[&("acme/fleet/plan".to_owned(), tag.to_owned())].clone();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    let first = plan("latest");
+    image(&sandbox, "1.28");
+    push(&sandbox, &registry, "--tag theirs --tag latest").code(0);
+    assert_ne!(plan("latest"), first);
+    assert_eq!(
+        registry.manifest("acme/fleet/plan", "latest")["layers"],
+        registry.manifest("acme/fleet/plan", &plan_tag(&sandbox, "HEAD~"))["layers"],
+        "the placements are the same"
+    );
+    registry.take_writes();
+    push(&sandbox, &registry, "--tag latest").code(0);
+    assert_eq!(registry.take_writes(), [""; 0]);
+    // Who pushes other manifests at the same time is noticed, too.
+    image(&sandbox, "1.29");
+    let theirs = plan("theirs");
+    registry.state().tags.insert(("acme/fleet/plan".to_owned(), "latest".to_owned()), first);
+    registry.state().rival = Some(Rival {
+        after: "PUT /v2/acme/fleet/m2/manifests/latest".to_owned(),
+        repository: "acme/fleet/plan".to_owned(),
+        tag: "latest".to_owned(),
+        digests: vec![theirs],
+    });
+    let ran = push(&sandbox, &registry, "--tag latest").code(0);
+    assert_eq!(ran.err.matches("plan:latest moved in the meantime; trying again").count(), 1, "{}", ran.err);
+    for cluster in ["m1", "m2"] {
+        let files = registry.files(&format!("acme/fleet/{cluster}"), "latest");
+        assert!(files["shop/deployment.apps_web.yaml"].contains("nginx:1.29"), "{files:?}");
+    }
+}
+
+/// The tag of a revision.
+fn plan_tag(sandbox: &Sandbox, revision: &str) -> String {
+    sandbox.git(&format!("rev-parse {revision}")).trim()[..7].to_owned()
+}
+
+#[test]
+fn a_cluster_of_the_previous_plan_is_guarded_and_emptied_under_a_new_tag() {
+    let (sandbox, registry) = web();
+    run(&sandbox, &format!("push --plain-http oci://{}/acme/fleet:v1", registry.host())).code(0);
+    let before = registry.state().tags.clone();
+    sandbox.write("clusters.yaml", CLUSTERS.split("---").next().unwrap());
+    commit(&sandbox, "without");
+    let host = registry.host();
+    let line =
+        format!("push --plain-http oci://{host}/acme/fleet:v2 --previous oci://{host}/acme/fleet/plan:v1");
+    let said = run(&sandbox, &line).code(2).err;
+    assert!(said.contains("cluster m2 would lose everything"), "{said}");
+    let said = run(&sandbox, &format!("{line} --prune-limit 100 --cluster m1")).code(2).err;
+    assert!(said.contains("m2 would receive nothing any more"), "{said}");
+    assert_eq!(registry.state().tags, before);
+    run(&sandbox, &format!("{line} --prune-limit 100")).code(0);
+    assert!(registry.files("acme/fleet/m2", "v2").is_empty());
+    assert!(!registry.files("acme/fleet/m2", "v1").is_empty());
+}
+
 #[test]
 fn a_push_that_is_always_overtaken_gives_up() {
     let (sandbox, registry) = web();

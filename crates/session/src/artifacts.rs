@@ -337,7 +337,8 @@ impl ArtifactStore {
                     return Err(Error::ReservedName(address.to_string()));
                 }
                 let is_empty = artifact::count_objects(tree, cluster) == 0;
-                stores.push(self.store_artifact(form, Some(cluster), address, layer, is_empty));
+                let desired = form.describe(&layer);
+                stores.push(self.store_artifact(form, Some(cluster), address, layer, desired, is_empty));
             }
             stored.extend(self.runtime.block_on(try_join_all(stores))?.into_iter().flatten());
         }
@@ -351,7 +352,8 @@ impl ArtifactStore {
         tree: &OutputTree,
     ) -> Result<Option<StoredArtifact>, Error> {
         let (address, layer) = (plan_address(form.address)?, artifact::pack_plan(tree)?);
-        self.runtime.block_on(self.store_artifact(form, None, address, layer, false))
+        let desired = form.describe(&layer).with_manifests(artifact::digest_manifests(tree));
+        self.runtime.block_on(self.store_artifact(form, None, address, layer, desired, false))
     }
 
     /// Brings the manifest of a cluster, or of the plan, and what it names into the registry. Keeps the earlier one if it has
@@ -362,11 +364,11 @@ impl ArtifactStore {
         cluster: Option<&String>,
         address: ArtifactAddress,
         layer: ArtifactLayer,
+        desired: ArtifactManifest,
         is_empty: bool,
     ) -> Result<Option<StoredArtifact>, Error> {
         let cluster = cluster.cloned();
         let repository = address.repository();
-        let desired = ArtifactManifest::new(form.types, &layer, form.annotations.clone());
         let mut tagged = BTreeMap::new();
         let mut kept = None;
         for tag in &form.earlier_tags {
@@ -441,6 +443,13 @@ impl ArtifactStore {
             });
         }
         Ok(rows)
+    }
+}
+
+impl ArtifactForm<'_> {
+    /// The manifest of a layer.
+    fn describe(&self, layer: &ArtifactLayer) -> ArtifactManifest {
+        ArtifactManifest::new(self.types, layer, self.annotations.clone())
     }
 }
 

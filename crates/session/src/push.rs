@@ -54,6 +54,8 @@ pub struct PushRequest<'p> {
     pub tags: &'p [String],
     /// The tag of earlier artifacts: their plan is the scheduler's memory, and those with the same content stay.
     pub earlier: Option<&'p str>,
+    /// The plan that counts as that of earlier artifacts if the registry has none.
+    pub kept: Option<&'p Plan>,
     /// The clusters to push; empty for all.
     pub clusters: &'p [String],
     /// The media types.
@@ -109,7 +111,7 @@ struct OvertakenAttempt {
 }
 
 impl PushRequest<'_> {
-    /// Pushes what `open` renders from the earlier plan, which is the scheduler's memory. If somebody else pushes in the
+    /// Pushes what `open` renders from the scheduler's memory. If somebody else pushes in the
     /// meantime, calls `retrying` and starts over.
     pub fn push_rendering<E>(
         &self,
@@ -144,7 +146,7 @@ impl PushRequest<'_> {
         open: &mut impl FnMut(Option<&Plan>) -> Result<Session, E>,
     ) -> Result<Result<PushedSession, OvertakenAttempt>, Error<E>> {
         let plans = self.read_plans()?;
-        let session = open(self.earlier.and_then(|tag| plans.find_plan(tag))).map_err(Error::Open)?;
+        let session = open(self.find_memory(&plans)).map_err(Error::Open)?;
         if any_error(&session.findings_for(Destination::Files)) && !self.keep_going {
             return Ok(Ok(PushedSession { session, outcome: PushOutcome::Errors }));
         }
@@ -182,9 +184,15 @@ impl PushRequest<'_> {
         Ok(PublishedPlans(plans))
     }
 
-    /// The plans whose tags are set: what they say of clusters is forgotten.
+    /// The plans that the rendering comes after: the memory, and those whose tags are set. What they say of clusters is forgotten.
     fn replaced_plans<'r>(&'r self, plans: &'r PublishedPlans) -> impl Iterator<Item = &'r Plan> {
-        self.tags.iter().filter_map(|tag| plans.find_plan(tag))
+        let others = self.tags.iter().filter(|tag| self.earlier != Some(tag.as_str()));
+        self.find_memory(plans).into_iter().chain(others.filter_map(|tag| plans.find_plan(tag)))
+    }
+
+    /// The scheduler's memory.
+    fn find_memory<'r>(&'r self, plans: &'r PublishedPlans) -> Option<&'r Plan> {
+        self.earlier.and_then(|tag| plans.find_plan(tag)).or(self.kept)
     }
 
     /// The rendered tree. An object that its control plane withholds keeps the manifest of the earlier artifact.
@@ -239,17 +247,20 @@ impl PushRequest<'_> {
                 sign_artifact(&artifact.address, &artifact.digest, key, plain_http)?;
             }
         }
+        let moves = clusters
+            .iter()
+            .chain(&of_plan)
+            .any(|artifact| self.tags.iter().any(|tag| !artifact.has_tag(tag)));
         let mut tagged = Vec::new();
         if let Err(error) = self.check_unmoved(plans)? {
             return Ok(Err(OvertakenAttempt { error, tagged }));
         }
         tagged.extend(self.store.tag_artifacts(&clusters, self.tags)?);
-        let moves_plan = of_plan.iter().any(|plan| self.tags.iter().any(|tag| !plan.has_tag(tag)));
-        if moves_plan && let Err(error) = self.check_unmoved(plans)? {
+        if moves && let Err(error) = self.check_unmoved(plans)? {
             return Ok(Err(OvertakenAttempt { error, tagged }));
         }
         tagged.extend(self.store.tag_artifacts(&of_plan, self.tags)?);
-        if moves_plan && let Err(error) = self.check_tagged(&of_plan)? {
+        if moves && let Err(error) = self.check_tagged(&of_plan)? {
             return Ok(Err(OvertakenAttempt { error, tagged }));
         }
         Ok(Ok(tagged))

@@ -405,6 +405,10 @@ impl Reconciliation<'_> {
         loop_state.tracker.clear_failures();
         tracing::info!(sync = self.name(), revision = name, "carrying out a new revision");
         state.record.status.set_progressing(&format!("carrying out {name}"), Timestamp::now());
+        if self.spec.push.is_some() {
+            // If this push stops halfway, some clusters have what it pushed, and the plan in the registry does not say so.
+            state.record.accepted.iter_mut().for_each(|accepted| accepted.artifact = None);
+        }
         state.save_record()?;
         let kept = state.read_plan()?;
         self.must_lead()?;

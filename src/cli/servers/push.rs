@@ -123,6 +123,7 @@ impl PushCommand {
             address: &address,
             tags: &tags,
             earlier: earlier.as_deref(),
+            kept: None,
             clusters: &self.args.clusters,
             types: match self.media_types {
                 TypesName::Oci => ArtifactTypes::Oci,

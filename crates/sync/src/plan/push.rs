@@ -25,8 +25,8 @@ struct PushTarget {
 }
 
 impl Reconciliation<'_> {
-    /// Whether the plan in the registry is another one than was pushed with the revision that was accepted last. A round that
-    /// only reads does not ask.
+    /// Whether the plan in the registry is another one than was pushed with the revision that was accepted last, or a push since
+    /// then has not come to its end. A round that only reads does not ask.
     pub(crate) fn is_artifact_overwritten(&self, record: &SyncRecord) -> Result<bool, ReconcileError> {
         let push = self.spec.push.as_ref().filter(|_| !self.reads_only);
         let Some((push, accepted)) = push.zip(record.accepted.as_ref()) else { return Ok(false) };
@@ -34,8 +34,9 @@ impl Reconciliation<'_> {
         let target = self.open_target(push)?;
         let digest = target.store.read_plan_digest(&target.address, push.memory_tag());
         let digest = digest.map_err(|error| target.explain_failure(&error))?;
-        let is_overwritten = digest != accepted.artifact;
-        if is_overwritten && accepted.artifact.is_some() {
+        let Some(pushed) = &accepted.artifact else { return Ok(true) };
+        let is_overwritten = digest.as_ref() != Some(pushed);
+        if is_overwritten {
             tracing::warn!(sync = self.name(), url = push.url, "somebody else has moved the tag");
         }
         Ok(is_overwritten)
@@ -58,6 +59,7 @@ impl Reconciliation<'_> {
             address: &target.address,
             tags: &tags,
             earlier: Some(push.memory_tag()),
+            kept,
             clusters: &[],
             types: match push.media_types.unwrap_or_default() {
                 MediaTypes::Oci => ArtifactTypes::Oci,
@@ -70,10 +72,7 @@ impl Reconciliation<'_> {
             prune_limit: limit,
         };
         let pushed = request.push_rendering(
-            |in_registry| {
-                let plan = in_registry.or(kept);
-                Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())
-            },
+            |plan| Self::render_session(loop_state, checkout, plan, Some(limit), self.destination()),
             |error| tracing::info!(sync = self.name(), %error, "pushing again"),
         );
         let PushedSession { session, outcome } = pushed.map_err(|error| match error {
