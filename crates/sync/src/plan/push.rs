@@ -4,7 +4,7 @@ use federate_dialect::Plan;
 use federate_publish::artifact::ArtifactTypes;
 use federate_registry::{ArtifactAddress, Error as RegistryError, Registry, RegistryOptions};
 use federate_session::artifacts::{self, ArtifactOrigin, ArtifactStore};
-use federate_session::push::{self, PushOutcome, PushRequest, PushedSession};
+use federate_session::push::{self, FailedPush, MovedTags, PushOutcome, PushRequest, PushedSession};
 use federate_session::{Destination, Session};
 use federate_source::git::program::without_credentials;
 use federate_sync_api::record::SyncRecord;
@@ -70,15 +70,27 @@ impl Reconciliation<'_> {
             origin: &origin,
             keep_going: false,
             prune_limit: limit,
+            may_write: &|| self.env.services.is_leading(),
         };
+        let mut attempts = 0;
         let pushed = request.push_rendering(
-            |plan| Self::render_session(loop_state, checkout, plan, Some(limit), self.destination()),
+            |plan| {
+                attempts += 1;
+                // A round that others overtake again and again lets go of the Sync if it is asked to.
+                if attempts > 1 && self.interrupt.is_some_and(|is_interrupted| is_interrupted()) {
+                    return Err(ReconcileError::new(SyncReason::Progressing, "the push starts again later"));
+                }
+                Self::render_session(loop_state, checkout, plan, Some(limit), self.destination())
+            },
             |error| tracing::info!(sync = self.name(), %error, "pushing again"),
         );
-        let PushedSession { session, outcome } = pushed.map_err(|error| match error {
-            push::Error::Open(stop) => stop,
-            push::Error::Artifacts(error) => target.explain_failure(&error),
-            error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
+        let PushedSession { session, outcome, moved } = pushed.map_err(|FailedPush { error, moved }| {
+            let stop = match error {
+                push::Error::Open(stop) => stop,
+                push::Error::Artifacts(error) => target.explain_failure(&error),
+                error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
+            };
+            add_rest(stop, &moved)
         })?;
         let artifacts = match outcome {
             PushOutcome::Done(artifacts) => artifacts,
@@ -86,12 +98,13 @@ impl Reconciliation<'_> {
                 let refusal = Self::find_refusal(&session, None, None, Destination::Files);
                 loop_state.put_session(checkout, session);
                 let unknown = || ReconcileError::new(SyncReason::BuildFailed, "the repo has errors");
-                return Err(refusal.unwrap_or_else(unknown));
+                return Err(add_rest(refusal.unwrap_or_else(unknown), &moved));
             }
             PushOutcome::Refused(excess) => {
                 // The next revision may differ only a little from this one.
                 loop_state.put_session(checkout, session);
-                return Err(ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess)));
+                let stop = ReconcileError::new(SyncReason::PruneFailed, guard::describe_excess(&excess));
+                return Err(add_rest(stop, &moved));
             }
         };
         let moved = artifacts.iter().filter(|artifact| artifact.changed).count();
@@ -141,6 +154,12 @@ impl Reconciliation<'_> {
     }
 }
 
+/// The failure, with the tags that have moved all the same.
+fn add_rest(mut stop: ReconcileError, moved: &MovedTags) -> ReconcileError {
+    stop.message.extend(moved.describe_rest().map(|said| format!("; {said}")));
+    stop
+}
+
 impl PushTarget {
     /// The reason and the message of a failure.
     fn explain_failure(&self, error: &artifacts::Error) -> ReconcileError {
@@ -152,6 +171,7 @@ impl PushTarget {
                     format!("{host} does not let federate {what}{said}: {}", self.remedy),
                 )
             }
+            artifacts::Error::Fenced => ReconcileError::failed(error),
             error => ReconcileError::new(SyncReason::PushFailed, error.to_string()),
         }
     }
